@@ -13,9 +13,9 @@ def fill(connectors: int, tasks: int, looked_at: int) -> list[str]:
     from django.db import transaction
 
     from ringfence.access.principal import EVERYBODY_HERE
-    from ringfence.projection.minutes import EVERYTHING, ITSELF, minute_of
     from ringfence.projection.models import ClusterInfo, Minute, Worker
-    from ringfence.web.lists.query import choose
+    from ringfence.projection.task_minutes import EVERYTHING, ITSELF, minute_of
+    from ringfence.web.lists.connector_query import choose
 
     lists.fill(connectors, tasks)
     now_ms = int(time.time() * 1000)

@@ -3,9 +3,10 @@
 from pathlib import Path
 
 from benchmarks.rest import BenchmarkError, Rest
+from ringfence.local.guarded_process import GuardedProcess, wait_until
 from ringfence.local.jars import KAFKA_VERSION, Coordinate, resolve
 from ringfence.local.java import find_java
-from ringfence.local.process import GuardedProcess, free_port, wait_until
+from ringfence.local.ports import free_port
 
 STRING_CONVERTER = "org.apache.kafka.connect.storage.StringConverter"
 JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"

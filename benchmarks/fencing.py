@@ -17,13 +17,13 @@ from benchmarks.machine import describe, foot, load
 from benchmarks.numbers import yes_or_no
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics
-from ringfence.fencing.kafka.producer import TransactionalProducer
-from ringfence.fencing.kafka.settings import Connection
-from ringfence.fencing.leader.fence import fence
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
+from ringfence.fencing.leader.fence_generation import fence
 from ringfence.fencing.leader.fence_targets import AdminAccess
 from ringfence.local.errors import LocalError
 from ringfence.local.kafka import EmbeddedKafka
-from ringfence.local.process import free_port
+from ringfence.local.ports import free_port
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks-fencing.md"
 TARGET_S = 1.0

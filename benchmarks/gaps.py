@@ -22,10 +22,10 @@ from benchmarks.sides import Side
 from benchmarks.stand import CONNECT, OURS, Stand
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.local.errors import LocalError
-from ringfence.local.process import wait_until
+from ringfence.local.guarded_process import wait_until
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks-gaps.md"
 RECORDS_S = 200

@@ -19,7 +19,7 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.local.errors import LocalError
-from ringfence.local.process import wait_until
+from ringfence.local.guarded_process import wait_until
 
 PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "benchmarks-hooks.md"
 RATES: Final = (200, 500, 1000, 2000)

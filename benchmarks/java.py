@@ -33,7 +33,7 @@ from benchmarks.watch import Observation, observe
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics, delete_topics
 from ringfence.local.errors import LocalError
-from ringfence.local.process import wait_until
+from ringfence.local.guarded_process import wait_until
 from tests.support.postgres import Postgres
 from tests.support.shared_jvms import running_jvms
 

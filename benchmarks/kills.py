@@ -24,11 +24,12 @@ from benchmarks.ours import RingfenceWorker
 from benchmarks.rest import BenchmarkError, Rest
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.local.errors import LocalError
+from ringfence.local.guarded_process import wait_until
 from ringfence.local.kafka import EmbeddedKafka
-from ringfence.local.process import free_port, wait_until
+from ringfence.local.ports import free_port
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks-kills.md"
 SESSION_S = 10.0

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from benchmarks.rest import BenchmarkError, Rest
-from ringfence.local.process import GuardedProcess, free_port, wait_until
+from ringfence.local.guarded_process import GuardedProcess, wait_until
+from ringfence.local.ports import free_port
 
 READY_SECONDS = 240.0
 _TOPICS = ("CONFIG_STORAGE", "OFFSET_STORAGE", "STATUS_STORAGE", "EVENTS_STORAGE")

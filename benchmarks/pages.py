@@ -25,7 +25,8 @@ from benchmarks.processes import Tree
 from benchmarks.rest import BenchmarkError
 from ringfence.environment import NoLogin
 from ringfence.local.errors import LocalError
-from ringfence.local.process import GuardedProcess, accepts, free_port, wait_until
+from ringfence.local.guarded_process import GuardedProcess, wait_until
+from ringfence.local.ports import accepts, free_port
 from ringfence.local.valkey import EmbeddedValkey
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks-pages.md"
@@ -197,7 +198,7 @@ def measure(args: argparse.Namespace, scratch: Path) -> tuple[list[LiveLoad], di
     database = scratch / "pages.sqlite3"
     lists._django(database)
     names = fill(args.connectors, args.tasks, args.pages)
-    from ringfence.web.lists.query import PAGE_SIZE
+    from ringfence.web.lists.connector_query import PAGE_SIZE
 
     port = free_port()
     environment = {

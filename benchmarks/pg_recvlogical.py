@@ -10,7 +10,7 @@ import psycopg
 
 from benchmarks.rest import BenchmarkError
 from benchmarks.watch import EVERY_S
-from ringfence.local.process import wait_until
+from ringfence.local.guarded_process import wait_until
 from tests.support.postgres import find_program
 
 SECONDS = 180.0

@@ -21,12 +21,12 @@ from benchmarks.numbers import numbers
 from benchmarks.rest import BenchmarkError
 from benchmarks.watch import observe
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.share_member import alter_share_group
 from ringfence.fencing.share.settings import ShareSettings
 from ringfence.local.errors import LocalError
 from ringfence.local.kafka import EmbeddedKafka
-from ringfence.local.process import free_port
+from ringfence.local.ports import free_port
 from tests.guarantees.shares import FLOORS, Queue
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks-share.md"

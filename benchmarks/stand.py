@@ -10,10 +10,10 @@ from benchmarks.connect import ConnectWorker
 from benchmarks.ours import RingfenceWorker
 from benchmarks.processes import prefer
 from benchmarks.sides import Side
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.local.jars import Coordinate
 from ringfence.local.kafka import EmbeddedKafka
-from ringfence.local.process import free_port
+from ringfence.local.ports import free_port
 
 CONNECT, OURS = "Kafka Connect", "Ringfence"
 

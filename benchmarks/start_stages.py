@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.topics.events import decode
 from ringfence.fencing.topics.topic_log import Isolation, TopicLog
 

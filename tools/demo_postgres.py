@@ -21,10 +21,10 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from ringfence.commands import up
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.local.data_directory import default_root
 from ringfence.local.errors import LocalError
-from ringfence.local.instance import default_root
-from ringfence.local.running import Running
+from ringfence.local.running_platform import Running
 from tests.support.postgres import Postgres, missing_programs, new_postgres
 from tools.bank import Bank
 

@@ -1,7 +1,7 @@
 """Lists the dead letters of one connector: the newest first, by stage and class, with the state of their replays.
 
-It joins no group and changes nothing. Each partition is read backwards in growing ranges, as in `fencing.kafka.tail`.
-Marks of replays are read from the oldest dead letter of the page to the end.
+It joins no group and changes nothing. Each partition is read backwards in growing ranges, as in
+`fencing.kafka.topic_tail`. Marks of replays are read from the oldest dead letter of the page to the end.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,8 +10,8 @@ from enum import StrEnum
 from typing import Final
 
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.settings import Connection
-from ringfence.fencing.kafka.tail import (
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.topic_tail import (
     MOST_BYTES,
     WIDER,
     WIDEST,

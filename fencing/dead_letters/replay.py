@@ -16,10 +16,10 @@ from typing import Final
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.dead_letters.listing import DeadLetterFilter, Replay, ReplayMarks, read_marks
 from ringfence.fencing.errors import Abortable, Fenced, FencingError, Invalid, Retriable, UnknownOutcome
-from ringfence.fencing.kafka.protocols import TransactionalClient
-from ringfence.fencing.kafka.settings import Connection
-from ringfence.fencing.kafka.tail import Limits, OffsetRange, Reading, TailRecord, edges
-from ringfence.fencing.kafka.translation import kafka_errors, unknown_outcome
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.error_translation import kafka_errors, unknown_outcome
+from ringfence.fencing.kafka.producer_interface import TransactionalClient
+from ringfence.fencing.kafka.topic_tail import Limits, OffsetRange, Reading, TailRecord, edges
 from ringfence.fencing.records.dead_letter import DeadLetter, Headers, Place, mark
 from ringfence.fencing.records.error_handling import Call
 

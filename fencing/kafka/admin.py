@@ -13,8 +13,8 @@ from ringfence.connectors.topic_durability import MIN_ISR, add_min_isr
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, FencingError, Retriable
 from ringfence.fencing.kafka.admin_clients import admin_client, asking
-from ringfence.fencing.kafka.settings import Connection
-from ringfence.fencing.kafka.translation import kafka_errors
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.error_translation import kafka_errors
 
 _REPLICATION = "default.replication.factor"
 

@@ -13,8 +13,8 @@ from confluent_kafka.admin import (
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Retriable
-from ringfence.fencing.kafka.settings import Connection
-from ringfence.fencing.kafka.translation import kafka_errors
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.error_translation import kafka_errors
 
 _YOUNG_SECONDS = 5.0
 _IDLE_SECONDS = 300.0

@@ -28,10 +28,10 @@ from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Abortable, FencingError
 from ringfence.fencing.kafka.batch_head import add_head, next_sequence
-from ringfence.fencing.kafka.call_limits import call_within
-from ringfence.fencing.kafka.coordinator import MOVING
+from ringfence.fencing.kafka.call_timeouts import call_within
+from ringfence.fencing.kafka.coordinator_retries import MOVING
+from ringfence.fencing.kafka.error_translation import translate
 from ringfence.fencing.kafka.open_transaction import OpenTransaction
-from ringfence.fencing.kafka.pacing import Pause
 from ringfence.fencing.kafka.partition_leaders import (
     MAYBE_WRITTEN,
     NO_LEADER,
@@ -41,8 +41,8 @@ from ringfence.fencing.kafka.partition_leaders import (
     PartitionLeaders,
     explain,
 )
+from ringfence.fencing.kafka.transaction_pause import Pause
 from ringfence.fencing.kafka.transaction_requests import Place, TransactionRequests
-from ringfence.fencing.kafka.translation import translate
 
 MOST_BYTES: Final = 1_000_000
 """The largest batch, as librdkafka's `message.max.bytes`."""

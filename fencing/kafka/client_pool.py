@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from ringfence.fencing.errors import Retriable
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 
 IDLE_SECONDS: Final = 30.0
 _MOST_IDLE: Final = 8

@@ -24,8 +24,8 @@ from ringfence.connectors.pinned_files import pin_client_files
 from ringfence.fencing.errors import Invalid
 from ringfence.fencing.kafka.batch_head import HEAD_BYTES
 from ringfence.fencing.kafka.batch_sender import MOST_BYTES
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.producer_settings import BATCH_BYTES
-from ringfence.fencing.kafka.settings import Connection
 
 _ANY_CLIENT: Final = frozenset(rule.to for rule in RULES.values() if len(rule.roles) == len(Role))
 _DEFAULT_TIMEOUT_MS: Final = 60_000

@@ -1,7 +1,7 @@
 """Reads the consumer groups of a cluster: their members, and the offsets that they have committed.
 
-It uses kafka-python, for the reason in `groups.py`. Groups of the classic protocol and of KIP-848's are described by
-different requests; both commit offsets in the same way.
+It uses kafka-python, for the reason in `group_members.py`. Groups of the classic protocol and of KIP-848's are
+described by different requests; both commit offsets in the same way.
 """
 
 import struct
@@ -14,11 +14,11 @@ from kafka.coordinator.consumer import ConsumerProtocolAssignment
 from kafka.protocol.admin import DescribeGroupsRequest
 
 from ringfence.fencing.kafka.client_pool import ClientPool
-from ringfence.fencing.kafka.coordinator import await_coordinator
-from ringfence.fencing.kafka.group_admin import GroupAdmin
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.coordinator_retries import await_coordinator
 from ringfence.fencing.kafka.group_messages import ConsumerGroupDescribeRequest
-from ringfence.fencing.kafka.hanging import HangingProber
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.group_requests import GroupAdmin
+from ringfence.fencing.kafka.hanging_transactions import HangingProber
 
 Where = tuple[str, int]
 """Topic and partition."""

@@ -20,8 +20,8 @@ from kafka.protocol.producer import InitProducerIdRequest
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, FencingError, Retriable
-from ringfence.fencing.kafka.python_client import PythonClient
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.kafka_python_client import PythonClient
 
 _IN_FLIGHT = 10_000  # requests on one connection; the others are sent in the next round
 _NOT_YET = {14, 15, 16, 51}  # coordinator loading, not available, moved; the old transaction has no markers yet

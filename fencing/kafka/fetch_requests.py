@@ -6,7 +6,7 @@ from typing import Final
 from kafka.protocol.consumer import FetchRequest
 from kafka.protocol.metadata import MetadataRequest
 
-from ringfence.fencing.kafka.python_client import PythonClient
+from ringfence.fencing.kafka.kafka_python_client import PythonClient
 
 _WITH_NAMES: Final = 12  # newer versions identify topics by their id
 _BYTES: Final = 1024 * 1024

@@ -7,8 +7,8 @@ from typing import Final
 
 from kafka.protocol.producer.transaction import WriteTxnMarkersRequest
 
-from ringfence.fencing.kafka.probes import NOBODYS_PRODUCER, Prober
-from ringfence.fencing.kafka.rights import Permission
+from ringfence.fencing.kafka.permission_probes import NOBODYS_PRODUCER, Prober
+from ringfence.fencing.kafka.permissions import Permission
 
 _CLUSTER_DENIED: Final = 31
 _UNKNOWN_TOPIC: Final = 3

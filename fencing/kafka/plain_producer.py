@@ -8,9 +8,9 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Retriable
-from ringfence.fencing.kafka.closing import drop
-from ringfence.fencing.kafka.settings import Connection
-from ringfence.fencing.kafka.translation import kafka_errors, translate
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.error_translation import kafka_errors, translate
+from ringfence.fencing.kafka.safe_close import drop
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ they are created (`plain_producer`, `report_producer`).
 
 from typing import Final
 
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 
 QUEUE_BYTES: Final = 32 * 1024 * 1024
 _QUEUE_MESSAGES: Final = 100_000

@@ -13,10 +13,10 @@ from kafka.errors import BrokerResponseError, KafkaError, for_code
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, Retriable
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.fetch_requests import find_leaders, make_fetch
-from ringfence.fencing.kafka.python_client import PythonClient
+from ringfence.fencing.kafka.kafka_python_client import PythonClient
 from ringfence.fencing.kafka.record_batches import Batch, parse
-from ringfence.fencing.kafka.settings import Connection
 
 _WAIT_MS: Final = 100
 _IN_FLIGHT: Final = 100

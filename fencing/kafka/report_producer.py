@@ -7,9 +7,9 @@ from typing import Final
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from ringfence.fencing.errors import FencingError
-from ringfence.fencing.kafka.closing import ClosedProducer, drop
-from ringfence.fencing.kafka.settings import Connection
-from ringfence.fencing.kafka.translation import kafka_errors
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.error_translation import kafka_errors
+from ringfence.fencing.kafka.safe_close import ClosedProducer, drop
 
 log = logging.getLogger(__name__)
 

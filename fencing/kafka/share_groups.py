@@ -12,9 +12,9 @@ from kafka.errors import for_code
 from kafka.protocol.admin import DeleteGroupsRequest, DescribeConfigsRequest
 
 from ringfence.fencing.kafka.client_pool import ClientPool
-from ringfence.fencing.kafka.coordinator import await_coordinator
-from ringfence.fencing.kafka.group_admin import NOT_THERE, GroupAdmin
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.coordinator_retries import await_coordinator
+from ringfence.fencing.kafka.group_requests import NOT_THERE, GroupAdmin
 from ringfence.fencing.kafka.share_messages import (
     AlterShareGroupOffsetsRequest,
     DeleteShareGroupOffsetsRequest,

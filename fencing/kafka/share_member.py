@@ -22,8 +22,8 @@ from confluent_kafka.cimpl import IllegalStateException
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, Retriable
-from ringfence.fencing.kafka.settings import Connection
-from ringfence.fencing.kafka.translation import kafka_errors, translate
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.error_translation import kafka_errors, translate
 
 log = logging.getLogger(__name__)
 

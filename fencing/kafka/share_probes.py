@@ -1,6 +1,6 @@
 """Probes a share group without side effects: permissions, the type of the group, and whether settings are allowed.
 
-As in `ringfence.fencing.kafka.probes`, permissions are found with requests that the broker refuses for another reason
+As in `fencing.kafka.permission_probes`, permissions are found with requests that the broker refuses for another reason
 after it has checked them. Settings are only validated by the broker.
 """
 
@@ -13,8 +13,8 @@ from kafka.protocol.consumer import HeartbeatRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
 
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.rights import Permission
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.permissions import Permission
 from ringfence.fencing.kafka.share_groups import PREFIX, ShareGroupAdmin
 from ringfence.fencing.kafka.topic_offsets import offsets_since
 

@@ -10,9 +10,9 @@ from confluent_kafka.admin import ConfigResource, OffsetSpec  # type: ignore[att
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.kafka.admin_clients import asking
-from ringfence.fencing.kafka.listed_offsets import list_offsets
-from ringfence.fencing.kafka.settings import Connection
-from ringfence.fencing.kafka.translation import kafka_errors
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.error_translation import kafka_errors
+from ringfence.fencing.kafka.list_offsets import list_offsets
 
 _SETTINGS: Final = ("retention.ms", "retention.bytes", "cleanup.policy")
 

@@ -11,8 +11,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Retriable
 from ringfence.fencing.kafka.admin_clients import admin_client, asking
-from ringfence.fencing.kafka.listed_offsets import list_offsets
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.list_offsets import list_offsets
 
 
 class Place(Enum):

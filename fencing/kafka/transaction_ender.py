@@ -13,7 +13,7 @@ from kafka.errors import KafkaError, for_code
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, Retriable
 from ringfence.fencing.kafka.open_transaction import OpenTransaction
-from ringfence.fencing.kafka.transaction_prober import TransactionProber
+from ringfence.fencing.kafka.transaction_descriptions import TransactionProber
 from ringfence.fencing.kafka.transaction_requests import coordinator_request, end_request
 
 _AWAY: Final = 15

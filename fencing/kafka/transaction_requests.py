@@ -8,10 +8,10 @@ from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest, Met
 from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest, ProduceRequest
 
 from ringfence.fencing.errors import Fatal, Retriable
-from ringfence.fencing.kafka.coordinator import MOVING
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.coordinator_retries import MOVING
+from ringfence.fencing.kafka.kafka_python_client import PythonClient
 from ringfence.fencing.kafka.open_transaction import OpenTransaction
-from ringfence.fencing.kafka.python_client import PythonClient
-from ringfence.fencing.kafka.settings import Connection
 
 Place = tuple[str, int]
 """Topic and partition."""

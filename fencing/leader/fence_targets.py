@@ -13,7 +13,7 @@ from ringfence.connectors.kafka_settings.java_names import BOOTSTRAP, Role, serv
 from ringfence.connectors.kafka_settings.security import SECRETS
 from ringfence.fencing.errors import Invalid
 from ringfence.fencing.kafka.client_settings import bootstrap_of, connection_of
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 
 _OVERRIDES: Final = tuple(f"{role}.override." for role in Role)
 _PLACES: Final = frozenset({OFFSETS_STORAGE_TOPIC, *(prefix + BOOTSTRAP for prefix in _OVERRIDES)})

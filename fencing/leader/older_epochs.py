@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from ringfence.fencing.errors import Fatal, FencingError, Retriable
 from ringfence.fencing.kafka.client_pool import ClientPool
-from ringfence.fencing.kafka.hanging import Hanging, HangingProber, Key
+from ringfence.fencing.kafka.hanging_transactions import Hanging, HangingProber, Key
 from ringfence.fencing.leader.fence_targets import AdminAccess
 
 log = logging.getLogger(__name__)

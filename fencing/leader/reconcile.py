@@ -10,8 +10,8 @@ from typing import Final
 
 from ringfence.fencing.ids import NOBODY, ConnectorName, TaskId, WorkerId
 from ringfence.fencing.leader.assignment import Member, assign
+from ringfence.fencing.leader.deleted_connectors import find_forgettable
 from ringfence.fencing.leader.fencing_round import Round, plan
-from ringfence.fencing.leader.forgetting import find_forgettable
 from ringfence.fencing.leader.next_placement import ClusterView, Place, look_at, next_record, place_of, status_of
 from ringfence.fencing.leader.restarts import RestartPolicy, in_a_row, next_restart_ms
 from ringfence.fencing.modes import Mode

@@ -17,19 +17,19 @@ from dataclasses import dataclass
 from ringfence.fencing.clock import SYSTEM_CLOCK, Clock, Deadline
 from ringfence.fencing.errors import Abortable, Fenced, FencingError, NotLeader, Retriable
 from ringfence.fencing.ids import leader_transactional_id
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer import LogRecord
+from ringfence.fencing.kafka.error_translation import kafka_errors
 from ringfence.fencing.kafka.membership import GroupMetadata
-from ringfence.fencing.kafka.producer import TransactionalProducer
-from ringfence.fencing.kafka.settings import Connection
-from ringfence.fencing.kafka.translation import kafka_errors
+from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.leader.fence_targets import AdminAccess
 from ringfence.fencing.leader.older_epochs import end_leftovers
 from ringfence.fencing.offsets.ledger_keys import log_partition_of
 from ringfence.fencing.topics.cluster_state import ClusterState
+from ringfence.fencing.topics.config_encryption import NO_KEYS, SealWatch, Vault, seal
 from ringfence.fencing.topics.config_log import ConfigLog
 from ringfence.fencing.topics.config_records import ConfigRecord, encode
-from ringfence.fencing.topics.sealing import NO_KEYS, SealWatch, Vault, seal
-from ringfence.fencing.topics.stamps import Stamper
+from ringfence.fencing.topics.leader_stamps import Stamper
 
 log = logging.getLogger(__name__)
 

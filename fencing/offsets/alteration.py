@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Abortable, Fenced, FencingError, Retriable
 from ringfence.fencing.ids import ConnectorName, TaskId, task_transactional_id
-from ringfence.fencing.kafka.protocols import TransactionalClient
-from ringfence.fencing.kafka.translation import kafka_errors
+from ringfence.fencing.kafka.error_translation import kafka_errors
+from ringfence.fencing.kafka.producer_interface import TransactionalClient
 from ringfence.fencing.offsets.ledger_keys import log_partition_of
 from ringfence.fencing.offsets.source_offsets import SourceOffsets, canonical, encode_value
 from ringfence.fencing.offsets.stores import OffsetStores

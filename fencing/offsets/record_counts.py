@@ -1,9 +1,9 @@
 """How many records an attempt has committed, written in the same transaction that commits them.
 
-A report (`fencing.task.report`) is sent once a second and is lost with its process. So each transaction carries the
-counts in a header of its last source offset, which Kafka Connect and other readers ignore: the counts are in Kafka if
-and only if the records are. They are cumulative since the attempt's start, so a reader that misses one learns it from
-the next.
+A report (`fencing.task.attempt_report`) is sent once a second and is lost with its process. So each transaction
+carries the counts in a header of its last source offset, which Kafka Connect and other readers ignore: the counts are
+in Kafka if and only if the records are. They are cumulative since the attempt's start, so a reader that misses one
+learns it from the next.
 """
 
 import json

@@ -11,11 +11,11 @@ from typing import cast
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer import LogRecord
-from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.kafka.topic_offsets import end_offsets
+from ringfence.fencing.offsets.offsets_topic_snapshot import OffsetsSnapshot
 from ringfence.fencing.offsets.record_counts import RecordCounts, decode
-from ringfence.fencing.offsets.snapshot import OffsetsSnapshot
 from ringfence.fencing.topics.topic_log import TopicLog
 
 _AT_ONCE = 10_000

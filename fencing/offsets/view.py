@@ -1,7 +1,7 @@
 """A worker's in-memory view of an offsets topic that it follows, like Kafka Connect's KafkaOffsetBackingStore.
 
 Every task start needs one connector's offsets out of a topic that all share. The view reads the topic once, follows it,
-and gives out offsets with the position up to which they hold (`fencing.offsets.snapshot`), so that a start only reads
+and gives out offsets with the position up to which they hold (`offsets_topic_snapshot.py`), so that a start only reads
 the rest.
 
 The view need not be current to be safe: it holds what was committed before the last stable offset, and the reader of a
@@ -18,11 +18,11 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, Retriable
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka.admin import topic_identity
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer import PartitionReader
-from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.kafka.topic_offsets import Place, offsets_at
-from ringfence.fencing.offsets.index import OffsetIndex
-from ringfence.fencing.offsets.snapshot import OffsetsSnapshot
+from ringfence.fencing.offsets.newest_offsets import OffsetIndex
+from ringfence.fencing.offsets.offsets_topic_snapshot import OffsetsSnapshot
 
 log = logging.getLogger(__name__)
 

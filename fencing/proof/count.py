@@ -16,12 +16,12 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, Retriable
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka.admin import topic_exists, topic_identity, topic_setting
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer import Isolation, LogRecord, PartitionReader, record_of
 from ringfence.fencing.kafka.raw_fetch import RawFetcher
 from ringfence.fencing.kafka.record_batches import Batch
-from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.kafka.topic_offsets import Place, end_offsets, offsets_at
-from ringfence.fencing.kafka.transaction_prober import TransactionProber
+from ringfence.fencing.kafka.transaction_descriptions import TransactionProber
 from ringfence.fencing.offsets.record_counts import decode
 from ringfence.fencing.offsets.source_offsets import SourceOffset, SourceOffsets, decode_key, may_concern
 from ringfence.fencing.proof.alignment import Alignment, Border, align

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ringfence.connectors.api import PositionPaths
 from ringfence.fencing.proof.record_paths import Headers, find_number
-from ringfence.fencing.share.ranges import Ranges
+from ringfence.fencing.share.offset_ranges import Ranges
 
 MOST_RANGES: Final = 1_000_000
 _MOST_EXAMPLES: Final = 20

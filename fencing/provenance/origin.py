@@ -11,10 +11,10 @@ from typing import Final
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, Invalid, Retriable
 from ringfence.fencing.kafka.admin import topic_identity
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.record_batches import Batch, Marker
-from ringfence.fencing.kafka.settings import Connection
-from ringfence.fencing.kafka.tail import Limits, Reading, TailRecord
 from ringfence.fencing.kafka.topic_offsets import Place, offsets_at
+from ringfence.fencing.kafka.topic_tail import Limits, Reading, TailRecord
 from ringfence.fencing.offsets import record_counts
 from ringfence.fencing.offsets.source_offsets import Offset, Partition, canonical, decode_key, decode_value
 from ringfence.fencing.provenance.matching import OffsetsSegment, Where, companions, match

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, Retriable
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.record_batches import Batch
-from ringfence.fencing.kafka.settings import Connection
-from ringfence.fencing.kafka.tail import Limits, Reading, TailRecord
 from ringfence.fencing.kafka.topic_offsets import Place, offsets_at
+from ringfence.fencing.kafka.topic_tail import Limits, Reading, TailRecord
 from ringfence.fencing.offsets import record_counts
 from ringfence.fencing.offsets.record_counts import AttemptCounts
 from ringfence.fencing.offsets.source_offsets import Offset, Partition, canonical, decode_key, decode_value

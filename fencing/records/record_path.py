@@ -13,13 +13,13 @@ from ringfence.connectors.api import OffsetRecord, RecordBatch, SourceRecord, St
 from ringfence.connectors.api.errors import ConnectorError
 from ringfence.connectors.api.records import SERIALIZED, EncodedBatches, MixedBatch, SerializedRecords
 from ringfence.connectors.columns import Column, alike, column_of
-from ringfence.fencing.kafka.protocols import Produce
+from ringfence.fencing.kafka.producer_interface import Produce
 from ringfence.fencing.offsets.source_offsets import Offset, Partition
-from ringfence.fencing.records.convert import Convert
+from ringfence.fencing.records.conversion import Convert
 from ringfence.fencing.records.error_handling import RecordErrors
 from ringfence.fencing.records.prepared_batch import GatheredOffsets, PreparedBatch
+from ringfence.fencing.records.produce_calls import make_call, send_calls, send_raw
 from ringfence.fencing.records.send_window import SendWindow
-from ringfence.fencing.records.sending import make_call, send_calls, send_raw
 from ringfence.fencing.records.topic_access import TopicAccess
 from ringfence.fencing.records.topic_check import TopicCheck
 

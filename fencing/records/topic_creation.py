@@ -10,7 +10,7 @@ from ringfence.connectors.topic_creation_settings import DEFAULT, ENABLE, PREFIX
 from ringfence.fencing.clock import Clock, Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics, topic_exists
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 
 log = logging.getLogger(__name__)
 

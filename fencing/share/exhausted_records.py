@@ -4,8 +4,8 @@ import logging
 from collections.abc import Callable, Iterable
 
 from ringfence.connectors import api
-from ringfence.fencing.kafka.protocols import Produce
-from ringfence.fencing.share.records import ShareRecord
+from ringfence.fencing.kafka.producer_interface import Produce
+from ringfence.fencing.share.input_record import ShareRecord
 
 log = logging.getLogger(__name__)
 

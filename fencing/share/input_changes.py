@@ -4,7 +4,7 @@ import logging
 from typing import Final
 
 from ringfence.fencing.clock import Clock, Deadline
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_offsets import Place, offsets_at
 from ringfence.fencing.share.deleted_topics import DeletedTopics
 from ringfence.fencing.share.input_topics import InputTopics

@@ -18,7 +18,7 @@ from typing import Final
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.offsets.ledger_keys import SLOT, InputPartition, is_number
 from ringfence.fencing.offsets.source_offsets import Offset
-from ringfence.fencing.share.ranges import Ranges
+from ringfence.fencing.share.offset_ranges import Ranges
 
 TOPIC: Final = "topic"
 LOW: Final = "low"

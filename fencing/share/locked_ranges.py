@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Final
 
-from ringfence.fencing.share.ranges import Ranges
-from ringfence.fencing.share.records import ShareRecord
+from ringfence.fencing.share.input_record import ShareRecord
+from ringfence.fencing.share.offset_ranges import Ranges
 
 MOST: Final = 200
 """The maximum of ranges in a report."""

@@ -10,7 +10,7 @@ from ringfence.fencing.offsets.ledger_keys import InputPartition, partition_key
 from ringfence.fencing.offsets.source_offsets import Offset, Partition
 from ringfence.fencing.share.ledger import Ledger
 from ringfence.fencing.share.ledger_records import START, Claim, Claims, State, encode_state
-from ringfence.fencing.share.ranges import Ranges
+from ringfence.fencing.share.offset_ranges import Ranges
 
 
 class ProcessedOffsets:

@@ -13,16 +13,16 @@ from dataclasses import dataclass, field
 
 from ringfence.connectors.api import ConnectorError
 from ringfence.fencing.clock import Clock, Deadline
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer import PartitionReader
-from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.kafka.topic_offsets import Place, offsets_at
 from ringfence.fencing.offsets.ledger_keys import InputPartition
+from ringfence.fencing.share.input_record import ShareRecord
 from ringfence.fencing.share.input_topics import InputTopics
 from ringfence.fencing.share.ledger_records import State
 from ringfence.fencing.share.ledger_tail import LedgerTail
+from ringfence.fencing.share.offset_ranges import Ranges
 from ringfence.fencing.share.processed_offsets import ProcessedOffsets
-from ringfence.fencing.share.ranges import Ranges
-from ringfence.fencing.share.records import ShareRecord
 from ringfence.fencing.topics.sweep_requests import SweepRequestRecord
 
 log = logging.getLogger(__name__)

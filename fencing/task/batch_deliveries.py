@@ -4,13 +4,13 @@ from collections.abc import Callable, Set
 
 from ringfence.connectors.api.records import EncodedBatches
 from ringfence.fencing.kafka.batch_sender import BatchSender
-from ringfence.fencing.kafka.protocols import TransactionalClient
-from ringfence.fencing.kafka.translation import kafka_errors
+from ringfence.fencing.kafka.error_translation import kafka_errors
+from ringfence.fencing.kafka.producer_interface import TransactionalClient
 from ringfence.fencing.offsets.source_offsets import Partition
 from ringfence.fencing.records.prepared_batch import GatheredOffsets, PreparedBatch
 from ringfence.fencing.records.record_path import RecordPath
 from ringfence.fencing.records.send_window import SendWindow
-from ringfence.fencing.task.positions import Positions
+from ringfence.fencing.task.record_positions import Positions
 from ringfence.fencing.task.runtime import TaskRuntime
 
 _FLUSH_S = 0.1

@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from ringfence.connectors.kafka_settings.java_names import Role
 from ringfence.fencing.errors import Invalid
 from ringfence.fencing.kafka.client_settings import connection_of, producer_overrides, too_few_acks
-from ringfence.fencing.kafka.idempotent import IdempotentProducer
-from ringfence.fencing.kafka.producer import TransactionalProducer
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.idempotent_producer import IdempotentProducer
+from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.task.group_source import GroupSource
-from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.task.task_spec import TaskSpec
 
 _NO_LIMIT_MS = 2**31 - 1
 

@@ -16,9 +16,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ringfence.connectors.api import ConnectorError, InputRecord
 from ringfence.fencing.errors import Abortable
-from ringfence.fencing.kafka.input_group import InputGroup
-from ringfence.fencing.kafka.protocols import Position
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.input_group_member import InputGroup
+from ringfence.fencing.kafka.producer_interface import Position
 from ringfence.fencing.offsets.source_offsets import Offset, Partition
 
 log = logging.getLogger(__name__)

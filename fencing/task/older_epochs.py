@@ -11,11 +11,11 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 from ringfence.fencing.clock import Clock, Deadline
 from ringfence.fencing.errors import Retriable
-from ringfence.fencing.kafka.hanging import Hanging
-from ringfence.fencing.kafka.protocols import TransactionalClient
+from ringfence.fencing.kafka.hanging_transactions import Hanging
+from ringfence.fencing.kafka.producer_interface import TransactionalClient
 from ringfence.fencing.leader.fence_targets import ways
 from ringfence.fencing.leader.older_epochs import end_leftovers
-from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.task.task_spec import TaskSpec
 
 _NOBODYS = -1
 _SECONDS = 60.0

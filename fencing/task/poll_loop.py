@@ -12,12 +12,12 @@ from ringfence.connectors.api import RecordBatch, SourceRecord, SourceTask
 from ringfence.fencing.clock import Clock
 from ringfence.fencing.records.prepared_batch import CommittedTransaction, PreparedBatch
 from ringfence.fencing.task.boundaries import Boundaries, Boundary
+from ringfence.fencing.task.config_view import DesiredState
 from ringfence.fencing.task.plugin import overrides
-from ringfence.fencing.task.polling import Polling
+from ringfence.fencing.task.poll_retries import Polling
 from ringfence.fencing.task.runtime import TaskRuntime
 from ringfence.fencing.task.transaction_context import BatchPart, Ending, RequestedEndings
 from ringfence.fencing.task.transactions import Transactions
-from ringfence.fencing.task.view import DesiredState
 
 _PAUSED_OR_WAITING = frozenset({DesiredState.PAUSE, DesiredState.WAIT})
 

@@ -9,11 +9,11 @@ from ringfence.fencing.records.error_handling import RecordErrors
 from ringfence.fencing.records.error_policy import ErrorPolicy
 from ringfence.fencing.records.record_path import RecordPath
 from ringfence.fencing.records.topic_creation import TopicMaker, TopicRules, make
+from ringfence.fencing.task.attempt_report import TaskReport
 from ringfence.fencing.task.clients import admin_connection
+from ringfence.fencing.task.config_view import DesiredState, TaskView
 from ringfence.fencing.task.plugin import Plugin
-from ringfence.fencing.task.report import TaskReport
-from ringfence.fencing.task.spec import TaskSpec
-from ringfence.fencing.task.view import DesiredState, TaskView
+from ringfence.fencing.task.task_spec import TaskSpec
 
 _SECONDS = 60.0
 

@@ -5,13 +5,13 @@ from typing import Final
 
 from ringfence.fencing.clock import Clock, Deadline
 from ringfence.fencing.records.record_path import RecordPath
+from ringfence.fencing.task.attempt_report import TaskReport
+from ringfence.fencing.task.config_view import DesiredState, TaskView
 from ringfence.fencing.task.counters import Counters
 from ringfence.fencing.task.plugin import Plugin
 from ringfence.fencing.task.record_path_factory import record_path
-from ringfence.fencing.task.report import TaskReport
-from ringfence.fencing.task.spec import TaskSpec
-from ringfence.fencing.task.start_watch import READING_OFFSETS
-from ringfence.fencing.task.view import DesiredState, TaskView
+from ringfence.fencing.task.start_progress import READING_OFFSETS
+from ringfence.fencing.task.task_spec import TaskSpec
 
 _PATIENCE_SECONDS: Final = 60.0
 

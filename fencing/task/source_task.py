@@ -27,18 +27,18 @@ from ringfence.fencing.errors import Abortable, Fatal, Fenced, FencingError, Ret
 from ringfence.fencing.leader.restarts import why_of
 from ringfence.fencing.modes import Mode
 from ringfence.fencing.records.failed_record_lookup import find_failed_record
-from ringfence.fencing.task import start_watch
+from ringfence.fencing.task import start_progress
 from ringfence.fencing.task.at_least_once.run import AtLeastOnceRun
+from ringfence.fencing.task.attempt_report import TaskReport
 from ringfence.fencing.task.clients import transactional_producer
+from ringfence.fencing.task.config_view import DesiredState, TaskView
 from ringfence.fencing.task.counters import Counters
 from ringfence.fencing.task.plugin import Outcome, Plugin, readable
-from ringfence.fencing.task.report import TaskReport
 from ringfence.fencing.task.runtime import Superseded, TaskRuntime
-from ringfence.fencing.task.spec import TaskSpec
-from ringfence.fencing.task.start_watch import StartWatch, holding_up
-from ringfence.fencing.task.timeouts import TRANSACTION_TIMED_OUT
+from ringfence.fencing.task.start_progress import StartWatch, holding_up
+from ringfence.fencing.task.task_spec import TaskSpec
+from ringfence.fencing.task.transaction_timeouts import TRANSACTION_TIMED_OUT
 from ringfence.fencing.task.transactional_run import NewProducer, TransactionalRun
-from ringfence.fencing.task.view import DesiredState, TaskView
 from ringfence.fencing.topics.connector_logs import ConnectorLevelRecord
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import State
@@ -88,7 +88,7 @@ class SourceTaskRun:
     def run(self) -> Outcome:
         """Run from step 1 to the end of the attempt."""
         try:
-            self._report.stage(start_watch.READING_CONFIG)
+            self._report.stage(start_progress.READING_CONFIG)
             self._watch.start()
             self._view.open(self._runtime.deadline())
             outcome = self._run_lives()

@@ -6,27 +6,27 @@ from ringfence.connectors.api import SourceTask
 from ringfence.connectors.kafka_settings.java_names import Role
 from ringfence.fencing.errors import Abortable
 from ringfence.fencing.kafka.client_settings import batch_bytes, effective, encoded_batch_bytes, timeout_in
-from ringfence.fencing.kafka.hanging import GROUP_OFFSETS
-from ringfence.fencing.kafka.protocols import TransactionalClient
+from ringfence.fencing.kafka.hanging_transactions import GROUP_OFFSETS
+from ringfence.fencing.kafka.producer_interface import TransactionalClient
 from ringfence.fencing.offsets.source_offsets import SourceOffsets
 from ringfence.fencing.records.record_path import RecordPath
-from ringfence.fencing.share.source import ShareSource
-from ringfence.fencing.task import start_watch
+from ringfence.fencing.share.share_group_source import ShareSource
+from ringfence.fencing.task import start_progress
 from ringfence.fencing.task.boundaries import Boundaries, Boundary
 from ringfence.fencing.task.clients import group_source
 from ringfence.fencing.task.context import TaskContext
 from ringfence.fencing.task.group_source import GroupSource
-from ringfence.fencing.task.offsets import TaskOffsets
 from ringfence.fencing.task.older_epochs import TaskLeftovers
 from ringfence.fencing.task.plugin import overrides
 from ringfence.fencing.task.poll_loop import PollLoop, due_in
-from ringfence.fencing.task.positions import Positions
+from ringfence.fencing.task.record_positions import Positions
 from ringfence.fencing.task.runtime import Superseded, TaskRuntime
-from ringfence.fencing.task.share_groups import ShareGroups
+from ringfence.fencing.task.share_group_input import ShareGroups
 from ringfence.fencing.task.snapshot_transaction import SnapshotEndings
-from ringfence.fencing.task.spec import TaskSpec
-from ringfence.fencing.task.timeouts import timeouts_explained
+from ringfence.fencing.task.task_offsets import TaskOffsets
+from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.task.transaction_context import RequestedEndings
+from ringfence.fencing.task.transaction_timeouts import timeouts_explained
 from ringfence.fencing.task.transactions import Transactions
 from ringfence.fencing.topics.status import State
 
@@ -67,7 +67,7 @@ class TransactionalRun:
     def run(self) -> bool:
         """Do steps 3 to 8. Returns False if the next run must follow at once (`PollLoop.run`)."""
         runtime, report = self._runtime, self._runtime.report
-        report.stage(start_watch.INITIALISING)
+        report.stage(start_progress.INITIALISING)
         producer = self._take_id()  # 3, 4
         transactions: Transactions | None = None
         plugin: SourceTask | None = None
@@ -92,7 +92,7 @@ class TransactionalRun:
             return transactions.share
 
         try:
-            report.stage(start_watch.READING_OFFSETS)
+            report.stage(start_progress.READING_OFFSETS)
             task_offsets = TaskOffsets(runtime.spec, runtime.clock)
             self.offsets_topic = task_offsets.topic
             self.leftovers.begin(producer, task_offsets.topic)
@@ -199,7 +199,7 @@ class TransactionalRun:
         if transactions.group is not None:
             raise Abortable(f"{why}: the task continues from the group's committed offsets")
         runtime = self._runtime
-        runtime.report.stage(start_watch.RENEWING, why)
+        runtime.report.stage(start_progress.RENEWING, why)
         runtime.counters.measures.producers_renewed += 1
         transactions.retire()
         producer = self._take_id()

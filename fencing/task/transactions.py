@@ -11,20 +11,20 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from ringfence.connectors.api import RecordBatch, SourceRecord
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, UnknownOutcome
+from ringfence.fencing.kafka.error_translation import kafka_errors
+from ringfence.fencing.kafka.producer_interface import TransactionalClient
 from ringfence.fencing.kafka.producer_settings import BATCH_BYTES
-from ringfence.fencing.kafka.protocols import TransactionalClient
-from ringfence.fencing.kafka.translation import kafka_errors
 from ringfence.fencing.offsets.ledger_keys import log_partition_of
 from ringfence.fencing.offsets.record_counts import RecordCounts
 from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOffsets, canonical, encode_value
 from ringfence.fencing.offsets.worker_copy import OffsetsCopy
 from ringfence.fencing.records.prepared_batch import CommittedTransaction, GatheredOffsets, PreparedBatch
 from ringfence.fencing.records.record_path import RecordPath
-from ringfence.fencing.share.source import ShareSource
+from ringfence.fencing.share.share_group_source import ShareSource
 from ringfence.fencing.task.batch_deliveries import BatchDeliveries
 from ringfence.fencing.task.group_source import GroupOffsets, GroupSource
 from ringfence.fencing.task.offsets_check import require_newest
-from ringfence.fencing.task.positions import Positions
+from ringfence.fencing.task.record_positions import Positions
 from ringfence.fencing.task.runtime import TaskRuntime
 from ringfence.fencing.task.transaction_counts import TransactionCounts
 

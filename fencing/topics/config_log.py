@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterable, Sequence
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import CannotDecrypt, Retriable, Unreadable
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer import LogRecord
-from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.topics.cluster_state import ClusterState, Fold
+from ringfence.fencing.topics.config_encryption import NO_KEYS, Vault, open_sealed
 from ringfence.fencing.topics.config_records import SESSION_KEY, UnknownKey, connector_of, decode
-from ringfence.fencing.topics.sealing import NO_KEYS, Vault, open_sealed
 from ringfence.fencing.topics.topic_log import PATIENCE_SECONDS, TopicLog
 
 log = logging.getLogger(__name__)

@@ -1,8 +1,8 @@
 """A configuration as the value of a config-topic record, in plain text or sealed. Pure.
 
 In clear it is Kafka Connect's form, `{"properties": {…}}`. Sealed it is `{"clear": {…}, "sealed": "<text>"}`: all
-settings but those of `is_clear` are in the text, encrypted (`fencing.topics.sealing`). It has no `properties` on
-purpose: Kafka Connect and earlier versions refuse such a record, rather than run a connector with half of its
+settings but those of `is_clear` are in the text, encrypted (`fencing.topics.config_encryption`). It has no `properties`
+on purpose: Kafka Connect and earlier versions refuse such a record, rather than run a connector with half of its
 configuration.
 
 `"of": <offset>` says that the record was written again only to be under another key: it stands for the one that was at

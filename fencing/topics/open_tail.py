@@ -6,10 +6,10 @@ from typing import Final
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Retriable
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer import Isolation, LogRecord, PartitionReader, record_of
 from ringfence.fencing.kafka.raw_fetch import RawFetcher
 from ringfence.fencing.kafka.record_batches import Batch, Decisions
-from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.kafka.topic_offsets import end_offsets
 
 Positions = Mapping[int, int]

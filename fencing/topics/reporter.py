@@ -1,8 +1,8 @@
 """Reports to the status and events topics. They are best effort and never delay the data."""
 
 from ringfence.fencing.clock import SYSTEM_CLOCK, Clock
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.report_producer import ReportProducer
-from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.topics import events, status
 
 

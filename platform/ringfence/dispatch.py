@@ -15,8 +15,8 @@ from typing import Any, Generic, cast
 from ringfence import transport
 from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.clock import Deadline
-from ringfence.heartbeats.look import look
-from ringfence.projection import topic_memory
+from ringfence.heartbeats.cluster_view import look
+from ringfence.projection import cluster_topics
 from ringfence.quotas import COMMANDS, QUESTIONS, Lane, TooMany
 from ringfence.read_your_writes import wait_for_rows
 from ringfence.requests.commands import Command, SentCommand
@@ -43,7 +43,7 @@ class CommandResult(Generic[Answer]):
 
 def command(request: Command[Answer], *, timeout: float = COMMAND_TIMEOUT, user: str = "") -> CommandResult[Answer]:
     """Have the leader carry out a command. Raises `Refusal` with Kafka Connect's status and words."""
-    if (lost := topic_memory.find_lost()) is not None:
+    if (lost := cluster_topics.find_lost()) is not None:
         raise Refusal(503, f"Nothing was changed. {lost.reason}")
     if not request.health:
         _refuse_in_vain(leader=True)

@@ -12,7 +12,7 @@ from typing import Any
 from django.db import connection, models
 from django.db.models.functions import Cast
 
-from ringfence.alerts.fields import ABOUT
+from ringfence.alerts.encrypted_field import ABOUT
 from ringfence.alerts.models import Destination
 from ringfence.encryption import NoKey, decrypt_text, encrypt_text, key_id, keyring
 from ringfence.history.models import ConfigVersion, RepeatedRequest

@@ -182,7 +182,7 @@ def decrypt_text(text: str, about: str) -> str:
 
 
 class StampSeal:
-    """Signs and checks the stamps of the config topic (`fencing.topics.stamps`), with their own subkey."""
+    """Signs and checks the stamps of the config topic (`fencing.topics.leader_stamps`), with their own subkey."""
 
     def sign(self, data: str) -> str:
         """Return an authentication tag over the data. Raises `NoKey`."""
@@ -197,7 +197,7 @@ class StampSeal:
 
 
 class ConfigVault:
-    """Encrypts and decrypts configurations of the config topic (`fencing.topics.sealing`)."""
+    """Encrypts and decrypts configurations of the config topic (`fencing.topics.config_encryption`)."""
 
     def __init__(self, *, encrypts: bool = False) -> None:
         """encrypts: whether written configurations are encrypted. Reading decrypts in any case."""

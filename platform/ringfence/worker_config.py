@@ -17,7 +17,7 @@ from ringfence.connectors.worker_limits import wrong_roots
 from ringfence.encryption import ConfigVault
 from ringfence.fencing.errors import Invalid
 from ringfence.fencing.kafka.client_settings import effective, too_few_acks
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.leader.next_placement import REBALANCE_DELAY
 from ringfence.fencing.modes import MODE_KEY, Mode
 from ringfence.fencing.topics.session_keys import SessionKeys

@@ -14,7 +14,7 @@ from django.db.models import F
 from django.test import override_settings
 
 from ringfence import messages
-from ringfence.alerts import deliveries, editing, evaluation, tasks
+from ringfence.alerts import deliveries, evaluation, rule_editing, tasks
 from ringfence.alerts.conditions import Kind
 from ringfence.alerts.models import Delivery, Destination, Incident, Rule, Silence, Turn
 from ringfence.projection.models import Connector, Task
@@ -37,7 +37,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def hook(receiver: Receiver, kind: str = "webhook", name: str = "ops") -> Destination:
-    return editing.save_destination(
+    return rule_editing.save_destination(
         {"name": name, "kind": kind, "url": receiver.url, "secret": "a-shared-secret-9"}
     ).row
 
@@ -48,7 +48,7 @@ def failing(*names: Destination, seconds: int = 0) -> Rule:
         connector="flights", number=0, known=True, state="FAILED", since_ms=1, trace="Boom: the pin hunter22",
         config='{"db.password": "hunter22"}',
     )  # fmt: skip
-    return editing.save_rule(
+    return rule_editing.save_rule(
         {"name": "any failure", "kind": "failed", "seconds": seconds, "destinations": [one.name for one in names]}
     )
 
@@ -158,9 +158,9 @@ def test_private_places_are_refused_when_it_is_sent(receiver: Receiver) -> None:
     assert receiver.got == []
     assert "RINGFENCE_ALERTS_LOOPBACK" in row.error
     with override_settings(ALERTS_LOOPBACK=False), pytest.raises(ValueError, match="this machine itself"):
-        editing.save_destination({"name": "x", "kind": "webhook", "url": "http://127.0.0.1:1/x"})
+        rule_editing.save_destination({"name": "x", "kind": "webhook", "url": "http://127.0.0.1:1/x"})
     with pytest.raises(ValueError, match="never allowed"):
-        editing.save_destination({"name": "x", "kind": "webhook", "url": "http://169.254.169.254/latest"})
+        rule_editing.save_destination({"name": "x", "kind": "webhook", "url": "http://169.254.169.254/latest"})
 
 
 def test_a_message_that_celery_brings_twice_or_loses_is_delivered(receiver: Receiver) -> None:
@@ -186,7 +186,7 @@ def test_only_a_number_goes_through_redis_and_the_task_does_the_rest(
     monkeypatch.setattr(tasks, "app", sender)
     store = redis.Redis.from_url(valkey.url)
     store.delete(tasks.QUEUE)
-    delivery = editing.begin_test(row)
+    delivery = rule_editing.begin_test(row)
     tasks.hand(delivery.pk)
     (raw,) = store.lrange(tasks.QUEUE, 0, -1)
     message = json.loads(raw)
@@ -202,13 +202,13 @@ def test_a_test_is_tried_once_and_also_where_the_destination_is_off(receiver: Re
     row = hook(receiver)
     Destination.objects.update(enabled=False)
     receiver.answers = [500]
-    delivery = editing.begin_test(row)
+    delivery = rule_editing.begin_test(row)
     assert deliveries.attempt(delivery.pk) == "given up"
     assert Delivery.objects.get().error.endswith("answered 500")
 
 
 def test_mail_goes_through_django(receiver: Receiver) -> None:
-    row = editing.save_destination({"name": "duty", "kind": "mail", "recipients": ["ann@example.org"]}).row
+    row = rule_editing.save_destination({"name": "duty", "kind": "mail", "recipients": ["ann@example.org"]}).row
     failing(row)
     evaluation.step(deliveries.now_ms())
     with override_settings(EMAIL_BACKEND="django.core.mail.backends.locmem.EmailBackend"):
@@ -217,7 +217,7 @@ def test_mail_goes_through_django(receiver: Receiver) -> None:
         assert mail.outbox[0].to == ["ann@example.org"]
         assert mail.outbox[0].subject.startswith("[ALERT] any failure")
     later()
-    assert deliveries.attempt(editing.begin_test(row).pk) == "given up"  # no mail server is set
+    assert deliveries.attempt(rule_editing.begin_test(row).pk) == "given up"  # no mail server is set
     assert "RINGFENCE_SMTP_URL" in Delivery.objects.order_by("pk").last().error  # type: ignore[union-attr]
 
 
@@ -246,7 +246,7 @@ def test_an_evaluator_that_starts_again_goes_on_with_open_incidents(receiver: Re
 
 
 def test_no_leader_is_told_and_unknown_is_not_no() -> None:
-    editing.save_rule({"name": "leader", "kind": Kind.NO_LEADER.value, "seconds": 10, "destinations": []})
+    rule_editing.save_rule({"name": "leader", "kind": Kind.NO_LEADER.value, "seconds": 10, "destinations": []})
     answers: list[bool | None] = [None, False, None, False, True]
     evaluator = evaluation.Evaluator("a", lambda _: None, lambda: answers.pop(0))
     now = deliveries.now_ms()

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from ringfence.alerts.guard import AllowedNetworks, Refusal, check_form, target
+from ringfence.alerts.ssrf_guard import AllowedNetworks, Refusal, check_form, target
 
 SHUT, PRIVATE, LOOPBACK = AllowedNetworks(), AllowedNetworks(private=True), AllowedNetworks(loopback=True)
 

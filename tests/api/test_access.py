@@ -292,12 +292,12 @@ def test_no_body_is_an_internal_error(client: Client, sent: bytes) -> None:
 def test_the_database_away_is_said_in_plain_words(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     from django.db import OperationalError
 
-    from ringfence.api import reading
+    from ringfence.api import connector_reads
 
     def away(who: object) -> list[str]:
         raise OperationalError("unable to open database file")
 
-    monkeypatch.setattr(reading, "names", away)
+    monkeypatch.setattr(connector_reads, "names", away)
     response = client.get("/connectors")
     assert response.status_code == 503
     assert "RINGFENCE_DATABASE_URL" in json.loads(response.content)["message"]

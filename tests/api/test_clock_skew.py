@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 from django.test import Client
 
-from ringfence import clocks, dispatch, messages, redis_clock, transport
+from ringfence import clock_differences, dispatch, messages, redis_clock, transport
 from ringfence.dispatch import Refusal
 from ringfence.local.valkey import EmbeddedValkey
 from ringfence.requests.questions import ListPlugins
@@ -58,12 +58,12 @@ def test_deadlines_hold_and_the_difference_is_told(skewed: float, client: Client
     assert not told["expired"]
     assert 30 < told["left"] <= 60, "what is left of the sender's own time"
     assert redis_clock.offsets(transport.results)["worker-1"] == pytest.approx(skewed, abs=2)
-    clocks.clocks.forget()
+    clock_differences.clocks.forget()
     page = client.get("/ui/").content.decode()
     ahead = "worker-1 is" if skewed > 0 else "web is"
     assert "Clocks differ" in page
     assert ahead in page
-    clocks.clocks.forget()
+    clock_differences.clocks.forget()
 
 
 def test_what_is_late_is_not_done(skewed: float) -> None:
@@ -88,5 +88,5 @@ def test_nothing_that_is_sent_expires_by_somebodys_clock(
 
 
 def test_little_is_not_told() -> None:
-    assert clocks.apart({}) == clocks.apart({"web": 0.1, "worker-1": -1.5}) == ""
-    assert clocks.apart({"web": 0.5, "a": -31.0, "b": 0.7}) == "b is 31.7 s ahead of a"
+    assert clock_differences.apart({}) == clock_differences.apart({"web": 0.1, "worker-1": -1.5}) == ""
+    assert clock_differences.apart({"web": 0.5, "a": -31.0, "b": 0.7}) == "b is 31.7 s ahead of a"

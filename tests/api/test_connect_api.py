@@ -11,7 +11,7 @@ from ringfence.dispatch import Refusal
 from ringfence.fencing.ids import ConnectorName, Incarnation, WorkerId
 from ringfence.fencing.topics.active_topics import TopicStatus
 from ringfence.fencing.topics.status import LeaderRecord, State
-from ringfence.projection import topic_memory
+from ringfence.projection import cluster_topics
 from tests.support.leader import FakeLeader
 from tests.support.topics import connector_status
 
@@ -399,7 +399,7 @@ def test_a_lost_topic_is_said_by_health_and_the_overview_and_empties_nothing(cli
     from ringfence.api import root
 
     create(client)
-    topic_memory.tell_loss("The config topic is gone")
+    cluster_topics.tell_loss("The config topic is gone")
     root._cache.until = 0
     response = client.get("/health")
     assert (response.status_code, body(response)["message"]) == (500, "The config topic is gone")

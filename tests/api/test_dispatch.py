@@ -14,9 +14,9 @@ from celery.contrib.testing.worker import start_worker
 
 from ringfence import dispatch, messages, transport
 from ringfence.dispatch import CommandResult, Refusal
-from ringfence.local.process import free_port
+from ringfence.local.ports import free_port
 from ringfence.local.valkey import EmbeddedValkey
-from ringfence.projection import positions, topic_memory
+from ringfence.projection import cluster_topics, positions
 from ringfence.requests import commands, questions
 from ringfence.requests.questions import ListPlugins
 from tests.support.commands import command_named
@@ -75,7 +75,7 @@ def use(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
 
 
 def test_while_a_topic_is_lost_nothing_is_asked_of_anybody() -> None:
-    topic_memory.tell_loss("The config topic is gone")
+    cluster_topics.tell_loss("The config topic is gone")
     with pytest.raises(Refusal) as refused:
         send("create", "c", {})
     assert (refused.value.status, refused.value.message) == (503, "Nothing was changed. The config topic is gone")

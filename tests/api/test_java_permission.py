@@ -10,9 +10,9 @@ from django.test import Client
 
 from ringfence.access.principal import Principal, Right
 from ringfence.access.verbs import ROLES, Verb
-from ringfence.api import preflight, writing
+from ringfence.api import connector_writes, preflight
 from ringfence.dispatch import Refusal
-from ringfence.engine.questions import Services, answer_to
+from ringfence.engine.question_answers import Services, answer_to
 from ringfence.fencing.clock import Deadline
 from ringfence.http.errors import ConnectError
 from ringfence.requests.questions import Preflight, Preview, Question, TryTransforms, Validate
@@ -26,7 +26,7 @@ CONFIG = {"name": "team-a", "connector.class": "io.debezium.connector.postgresql
 @pytest.mark.parametrize(("by", "java"), [(EDITOR, False), (TRUSTED, True)])
 def test_the_worker_hears_whether_java_may_be_used(leader: FakeLeader, by: Principal, java: bool) -> None:
     with suppress(ConnectError, Refusal):  # the stand-in has no such class
-        writing.validate(dict(CONFIG), by)
+        connector_writes.validate(dict(CONFIG), by)
     preflight.checks_of(CONFIG, by)
     assert leader.java == [("validate", java), ("preflight", java)]
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from ringfence.access.oidc.groups import (
+from ringfence.access.oidc.claims import (
     GroupGrant,
     Refusal,
     WrongGroups,

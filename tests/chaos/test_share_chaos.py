@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.local.kafka import EmbeddedKafka
 from tests.guarantees.share_chaos import chaos
 from tests.guarantees.share_monkey import ShareMonkey

@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
-from ringfence.fencing.kafka.settings import Connection
-from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.connector_state import Placement
 from ringfence.fencing.topics.names import Topics
 from ringfence.testing.attempt import AttemptProcess

@@ -10,7 +10,7 @@ import pytest
 from ringfence.cli import main
 from ringfence.local.errors import LocalError
 from ringfence.testing import CHECKS
-from ringfence.testing.development import watch
+from ringfence.testing.author_commands import watch
 from ringfence.testing.scaffold import create_package
 from tests.support.broker import Broker
 

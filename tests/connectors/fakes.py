@@ -14,7 +14,7 @@ from ringfence.connectors.api import (
     SourceTask,
     TransactionContext,
 )
-from ringfence.fencing.task.gauges import Gauges
+from ringfence.fencing.task.plugin_metrics import Gauges
 
 
 class FakeOffsets:

@@ -23,7 +23,7 @@ from ringfence.connectors.converters import key_converter, value_converter
 from ringfence.connectors.converters.base import Converter
 from ringfence.connectors.converters.registry.proto_file import ProtoFile
 from ringfence.engine.spark.task_process import Conversion
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from tests.connectors.golden.records import FULL, MOMENT, SPARSE, VALUES
 from tests.guarantees.stage import PARTITION, Counting, Script, Stage
 from tests.support.apicurio import Apicurio, Json

@@ -20,14 +20,14 @@ from ringfence.engine.preflight.report import Question, checks
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.admin_clients import login_refused
 from ringfence.fencing.kafka.client_settings import connection_of
-from ringfence.fencing.kafka.hanging import HangingProber
-from ringfence.fencing.kafka.probes import Prober
-from ringfence.fencing.kafka.producer import TransactionalProducer
-from ringfence.fencing.kafka.rights import Permission
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.hanging_transactions import HangingProber
+from ringfence.fencing.kafka.permission_probes import Prober
+from ringfence.fencing.kafka.permissions import Permission
+from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.local.kafka import EmbeddedKafka
-from ringfence.local.process import free_port
-from ringfence.recovery.taking import from_kafka
+from ringfence.local.ports import free_port
+from ringfence.recovery.backup import from_kafka
 from ringfence.worker_config import WorkerConfig
 from tests.e2e.up import Up
 from tests.support.compose import ROOT, filled, kafka_properties, services

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.offsets.source_offsets import read_offsets
 from ringfence.fencing.topics.topic_log import LogRecord, TopicLog
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psutil
 
-from ringfence.local.process import GuardedProcess
+from ringfence.local.guarded_process import GuardedProcess
 from tests.e2e.up import Up
 from tests.support.proxy import Fate, Proxied, proxied_kafka
 from tests.support.wire import Wire

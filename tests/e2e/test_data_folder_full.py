@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from ringfence.local.process import process_exists
+from ringfence.local.guarded_process import process_exists
 from tests.e2e.checker import source_offsets
 from tests.e2e.conftest import await_calm
 from tests.e2e.flow import Flow

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ringfence.local.process import free_port
+from ringfence.local.ports import free_port
 from tests.e2e.rest import Json
 from tests.e2e.up import Up
 from tests.support.names import unique

@@ -5,7 +5,7 @@ import signal
 import time
 from collections.abc import Callable
 
-from ringfence.local.process import process_exists
+from ringfence.local.guarded_process import process_exists
 from tests.e2e import processes
 from tests.e2e.flow import Flow
 from tests.e2e.machine import promised

@@ -7,7 +7,7 @@ from typing import Any
 
 import redis
 
-from ringfence.local.process import wait_until
+from ringfence.local.guarded_process import wait_until
 from tests.e2e.flow import Flow
 from tests.e2e.up import Up
 from tests.support.waiting import eventually

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ringfence.local.process import process_exists
+from ringfence.local.guarded_process import process_exists
 from tests.e2e import processes
 from tests.e2e.checker import source_offsets
 from tests.e2e.flow import OFFSETS, Flow

@@ -17,7 +17,7 @@ from benchmarks.starts import fill
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName, Generation, TaskId
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_log import fold
 from ringfence.fencing.topics.config_records import (

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import httpx
 import pytest
 
-from ringfence.local.process import process_exists
+from ringfence.local.guarded_process import process_exists
 from tests.e2e import processes
 from tests.e2e.conftest import await_calm, flows
 from tests.e2e.flow import Flow

@@ -12,8 +12,9 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from ringfence.fencing.kafka.settings import Connection
-from ringfence.local.process import free_port, process_exists
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.local.guarded_process import process_exists
+from ringfence.local.ports import free_port
 from tests.e2e import processes
 from tests.e2e.rest import Rest
 from tests.support.waiting import eventually

@@ -6,9 +6,9 @@ from ringfence.engine.leader.abandoned_transactions import AbandonedAttempts, Ab
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics
-from ringfence.fencing.kafka.producer import TransactionalProducer
-from ringfence.fencing.kafka.settings import Connection
-from ringfence.fencing.kafka.transaction_prober import TransactionProber
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.transaction_descriptions import TransactionProber
+from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.leader.fence_targets import AdminAccess
 from ringfence.fencing.topics.status import FAILED, State, TaskStatus
 from tests.support.broker import Broker

@@ -9,7 +9,7 @@ import pytest
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Retriable
 from ringfence.fencing.kafka.membership import GroupMembership
-from ringfence.fencing.kafka.producer import TransactionalProducer
+from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.leader.term import Term, TopicRecord
 from ringfence.fencing.topics.config_records import ConfigRecord, ConnectorRecord
 from tests.engine.test_restarts_on_a_broker import C, Cluster

@@ -11,7 +11,7 @@ import pytest
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.queries.dead_letters import AT_ONCE, DeadLetters
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.requests.refusal import Refusal
 from ringfence.worker_config import WorkerConfig

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from ringfence.engine.leader.command_service import CommandService
+from ringfence.engine.leader.leader_thread import Leader
 from ringfence.engine.leader.members import identity, live_workers
-from ringfence.engine.leader.thread import Leader
 from ringfence.engine.plugins import PluginHost
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.topics.reporter import Reporter

@@ -9,7 +9,7 @@ from ringfence.engine.leader import member_watch
 from ringfence.engine.leader.member_watch import MemberWatch
 from ringfence.fencing.errors import Retriable
 from ringfence.fencing.ids import Incarnation, WorkerId, member_client_id
-from ringfence.fencing.kafka.groups import GroupMember
+from ringfence.fencing.kafka.group_members import GroupMember
 from ringfence.fencing.topics.status import StatusState, WorkerRecord
 from tests.support.waiting import eventually
 

@@ -10,9 +10,9 @@ from ringfence.engine.spark.task_process import run_spec
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, Fenced
 from ringfence.fencing.kafka.admin import topic_exists, topic_setting
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.plain_producer import PlainProducer
-from ringfence.fencing.kafka.producer import TransactionalProducer
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.offsets.source_offsets import SourceOffsets, encode_key, encode_value, read_offsets
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.topic_log import TopicLog

@@ -27,12 +27,12 @@ from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.client_settings import connection_of
 from ringfence.fencing.kafka.fencer import Fencer
-from ringfence.fencing.kafka.probes import Prober
-from ringfence.fencing.kafka.producer import TransactionalProducer
+from ringfence.fencing.kafka.permission_probes import Prober
+from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.offsets.source_offsets import read_offsets
 from ringfence.fencing.offsets.stores import COMPACTED_SOON
 from ringfence.fencing.task.clients import reading_connection, transactional_producer
-from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.connector_state import Placement
 from ringfence.worker_config import WorkerConfig
 from tests.plugins.conftest import PATIENCE

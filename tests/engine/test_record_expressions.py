@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ringfence.engine.browsing.expression import Wrong, parse
-from ringfence.engine.browsing.values import Decoder
-from ringfence.engine.plugins.secrets import Scrubber
+from ringfence.engine.browsing.value_decoding import Decoder
+from ringfence.engine.plugins.secret_removal import Scrubber
 
 RECORD = {
     "key": "EU-7",

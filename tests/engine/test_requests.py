@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from ringfence.engine import questions as answers
+from ringfence.engine import question_answers as answers
+from ringfence.engine.celery_answers import catch_refusals
 from ringfence.engine.leader.command_service import _parse
 from ringfence.engine.leader.commands import command
-from ringfence.engine.task_answers import catch_refusals
 from ringfence.fencing.ids import ConnectorName, Incarnation, TaskId, WorkerId
 from ringfence.fencing.topics.status import State, StatusState, WorkerRecord, apply, decode, encode
 from ringfence.requests import commands, questions

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from ringfence.engine.leader.command_service import CommandService
+from ringfence.engine.leader.leader_thread import Leader
 from ringfence.engine.leader.members import identity
-from ringfence.engine.leader.thread import Leader
 from ringfence.engine.platform_topics import ensure_topics, topics_of
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.spark.task_process import run_spec
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName, TaskId
 from ringfence.fencing.leader import restarts
-from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics import events
 from ringfence.fencing.topics.connector_state import Placement
 from ringfence.fencing.topics.events import Event

@@ -11,9 +11,9 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fenced, FencingError
 from ringfence.fencing.ids import TaskId, task_transactional_id
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics
-from ringfence.fencing.kafka.producer import TransactionalProducer
-from ringfence.fencing.kafka.settings import Connection
-from ringfence.fencing.leader.fence import fence
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
+from ringfence.fencing.leader.fence_generation import fence
 from ringfence.fencing.leader.fence_targets import AdminAccess, ways
 from ringfence.fencing.offsets.source_offsets import read_offsets
 from ringfence.fencing.topics.reporter import Reporter

@@ -11,15 +11,15 @@ import pytest
 from ringfence.commands import keys
 from ringfence.commands.keys import topic_counts, write_new
 from ringfence.encryption import KEY_FILE, keyring, new_key
-from ringfence.engine.leader import plans
+from ringfence.engine.leader import command_plans
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Unreadable
 from ringfence.fencing.topics.cluster_state import ClusterState, apply, mark_unreadable
 from ringfence.fencing.topics.config_records import CommitRecord, ConnectorRecord, TargetStateRecord
 from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.topic_log import TopicLog
-from ringfence.recovery.emptiness import has_no_connector, knows_connectors
-from ringfence.recovery.taking import from_kafka
+from ringfence.recovery.backup import from_kafka
+from ringfence.recovery.empty_topic_check import has_no_connector, knows_connectors
 from ringfence.requests.refusal import Refusal
 from tests.engine.test_restarts_on_a_broker import C, Cluster
 from tests.plugins.conftest import environment  # noqa: F401 - a fixture
@@ -142,7 +142,7 @@ def test_a_connector_that_cannot_be_read_is_neither_missing_nor_written_again() 
     lost = mark_unreadable(stopped, 3, C, "add the key")
     assert knows_connectors(mark_unreadable(ClusterState(), 0, C, "add the key"))
     assert not knows_connectors(ClusterState())
-    for plan in (plans.resume(C, None), plans.pause(C), plans.fence_now(C)):
+    for plan in (command_plans.resume(C, None), command_plans.pause(C), command_plans.fence_now(C)):
         with pytest.raises(Refusal, match="add the key"):
             plan(lost)
         assert plan(stopped) is not None

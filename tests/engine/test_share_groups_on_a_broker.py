@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from ringfence.engine.leader import plans, share_group_acts
+from ringfence.engine.leader import command_plans, share_group_acts
 from ringfence.engine.leader.share_group_acts import ShareGroupAct
 from ringfence.engine.queries.share_groups import describe, foresee, list_all
 from ringfence.engine.queries.share_state import find_states, find_timeline
@@ -19,7 +19,7 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics, topic_ids
 from ringfence.fencing.kafka.client_pool import close_idle_clients
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.share_groups import share_group_admin
 from ringfence.fencing.kafka.share_member import Answer, Message, ShareMember, alter_share_group
 from ringfence.fencing.offsets.source_offsets import SourceOffset
@@ -104,7 +104,7 @@ def connector(stage: Stage, *, running: bool = False) -> ClusterState:
     state = ClusterState()
     tasks = [{"topics": stage.topic}] if running else None
     target = TargetState.RUNNING if running else TargetState.STOPPED
-    for record in plans.create(READER, config, target, tasks)(state):
+    for record in command_plans.create(READER, config, target, tasks)(state):
         state = apply(state, state.end, record)  # type: ignore[arg-type]  # nothing here is for another topic
     commit = state.connector(READER).commit
     if commit is None:

@@ -20,7 +20,7 @@ from ringfence.engine.preflight.check import Check, Result
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics, topic_ids
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.share_groups import ShareGroupMember
 from ringfence.fencing.kafka.share_member import ShareMember, alter_share_group
 from ringfence.local.kafka import EmbeddedKafka

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from ringfence.engine.spark.driver import Lost, SparkHost
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.task.plugin import Outcome
 from tests.guarantees.stage import Stage
 from tests.support.broker import Broker

@@ -7,7 +7,7 @@ import psutil
 import pytest
 
 from ringfence.engine.spark.driver import Lost, SparkHost
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from tests.guarantees.stage import Stage
 from tests.support.broker import Broker
 from tests.support.postgres import Postgres, new_postgres

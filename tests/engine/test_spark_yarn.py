@@ -9,9 +9,9 @@ import psutil
 import pytest
 
 from ringfence.engine.spark.driver import Lost, SparkHost
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.task.plugin import Outcome
-from ringfence.local.process import GuardedProcess
+from ringfence.local.guarded_process import GuardedProcess
 from tests.guarantees.stage import Stage
 from tests.support.broker import Broker
 from tests.support.compose import ROOT

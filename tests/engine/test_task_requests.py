@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ringfence.engine.leader.task_requests import TaskRequests
+from ringfence.engine.leader.reconfiguration_requests import TaskRequests
 from ringfence.fencing.ids import TaskId
 from ringfence.fencing.topics.config_records import TargetStateRecord
 from ringfence.fencing.topics.connector_state import ConnectorState, TargetState

@@ -8,7 +8,7 @@ import pytest
 from ringfence.engine import topic_guard
 from ringfence.engine.topic_guard import TopicGuard
 from ringfence.fencing.errors import Retriable, TopicLost
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.topics.topic_ids import CONFIG, EVENTS, OFFSETS, STATUS, Topic, TopicIds
 from ringfence.worker_config import WorkerConfig
 

@@ -14,8 +14,8 @@ from ringfence.engine.queries.topic_tail import last_records
 from ringfence.fencing.clock import SYSTEM_CLOCK, Deadline
 from ringfence.fencing.errors import Invalid
 from ringfence.fencing.ids import ConnectorName
-from ringfence.fencing.task.offsets import TaskOffsets
-from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.task.task_offsets import TaskOffsets
+from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.cluster_state import ClusterState, apply
 from ringfence.fencing.topics.config_records import ConfigRecord, ConnectorRecord
 from ringfence.fencing.topics.names import Topics

@@ -16,11 +16,11 @@ from confluent_kafka import Producer
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.batch_sender import BatchSender
-from ringfence.fencing.kafka.producer import TransactionalProducer
-from ringfence.fencing.kafka.protocols import Produce, TransactionalClient
+from ringfence.fencing.kafka.producer_interface import Produce, TransactionalClient
+from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.task.plugin import Plugin
 from ringfence.fencing.task.source_task import SourceTaskRun
-from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.reporter import Reporter
 from tests.guarantees.stage import Counting, Plain, Script
 

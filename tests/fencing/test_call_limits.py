@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from ringfence.fencing.kafka.call_limits import CallTimeout, call_within
+from ringfence.fencing.kafka.call_timeouts import CallTimeout, call_within
 
 
 def test_a_call_that_comes_back_is_over() -> None:

@@ -13,22 +13,22 @@ import pytest
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, FencingError, Retriable
-from ringfence.fencing.kafka import admin, probes
+from ringfence.fencing.kafka import admin, permission_probes
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics, topic_identity
 from ringfence.fencing.kafka.admin_clients import forget_admin_clients, login_refused
 from ringfence.fencing.kafka.client_pool import ClientPool, close_idle_clients
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer import PartitionReader
 from ringfence.fencing.kafka.fencer import Fencer
-from ringfence.fencing.kafka.groups import group_members
-from ringfence.fencing.kafka.hanging import HangingProber
-from ringfence.fencing.kafka.idempotent import IdempotentProducer
+from ringfence.fencing.kafka.group_members import group_members
+from ringfence.fencing.kafka.hanging_transactions import HangingProber
+from ringfence.fencing.kafka.idempotent_producer import IdempotentProducer
 from ringfence.fencing.kafka.membership import GroupMembership
+from ringfence.fencing.kafka.permission_probes import Prober
 from ringfence.fencing.kafka.plain_producer import PlainProducer
-from ringfence.fencing.kafka.probes import Prober
-from ringfence.fencing.kafka.producer import TransactionalProducer
 from ringfence.fencing.kafka.report_producer import ReportProducer
-from ringfence.fencing.kafka.settings import Connection
-from ringfence.local.process import free_port
+from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
+from ringfence.local.ports import free_port
 from tests.support.broker import Broker
 from tests.support.leftovers import native_clients
 from tests.support.waiting import eventually
@@ -137,8 +137,8 @@ def test_nothing_is_left(
         forget_admin_clients()
         eventually(lambda: answered(caller, Connection(broker.bootstrap)), 60, "an answer")
     else:
-        monkeypatch.setattr(probes, "_BOOTSTRAP_MS", int(PATIENCE_S * 1000))
-        monkeypatch.setattr(probes, "login_refused", partial(login_refused, seconds=PATIENCE_S))
+        monkeypatch.setattr(permission_probes, "_BOOTSTRAP_MS", int(PATIENCE_S * 1000))
+        monkeypatch.setattr(permission_probes, "login_refused", partial(login_refused, seconds=PATIENCE_S))
         # Not made in vain: what fails to connect is what was left behind.
         nobody = Connection(f"127.0.0.1:{free_port()}")
         try:

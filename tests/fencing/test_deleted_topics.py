@@ -6,8 +6,8 @@ from ringfence.fencing.offsets.source_offsets import encode_key, encode_value
 from ringfence.fencing.share.deleted_topics import Absences
 from ringfence.fencing.share.ledger import Ledger
 from ringfence.fencing.share.ledger_records import State, encode_state
+from ringfence.fencing.share.offset_ranges import Ranges
 from ringfence.fencing.share.processed_offsets import ProcessedOffsets
-from ringfence.fencing.share.ranges import Ranges
 
 QUEUE = ConnectorName("queue")
 OLD, NEW, OTHER = InputPartition("old", 0), InputPartition("new", 0), InputPartition("other", 3)

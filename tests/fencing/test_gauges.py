@@ -4,9 +4,9 @@ from typing import cast
 
 import pytest
 
+from ringfence.fencing.task.attempt_report import TaskReport
 from ringfence.fencing.task.counters import Counters
-from ringfence.fencing.task.gauges import MOST, Gauges
-from ringfence.fencing.task.report import TaskReport
+from ringfence.fencing.task.plugin_metrics import MOST, Gauges
 from ringfence.fencing.topics.reporter import Reporter
 from tests.fencing.test_task_report import Heard, Watch
 from tests.fencing.test_task_view import SPEC

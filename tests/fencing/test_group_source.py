@@ -6,9 +6,9 @@ import pytest
 
 from ringfence.connectors.api import ConnectorError
 from ringfence.fencing.errors import Abortable, Fenced
-from ringfence.fencing.kafka.input_group import InputRecord
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.input_group_member import InputRecord
 from ringfence.fencing.kafka.membership import GroupMetadata
-from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.task.group_source import GroupSource, position_of
 
 

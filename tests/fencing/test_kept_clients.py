@@ -7,10 +7,10 @@ import pytest
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Retriable
 from ringfence.fencing.kafka.client_pool import ClientPool
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.fencer import FencedProducer
-from ringfence.fencing.kafka.hanging import Hanging
-from ringfence.fencing.kafka.settings import Connection
-from ringfence.fencing.leader import fence, older_epochs
+from ringfence.fencing.kafka.hanging_transactions import Hanging
+from ringfence.fencing.leader import fence_generation, older_epochs
 from ringfence.fencing.leader.fence_targets import AdminAccess
 
 WHERE = Connection("broker:9092")
@@ -45,14 +45,14 @@ made: list[Client] = []
 @pytest.fixture(autouse=True)
 def _clients(monkeypatch: pytest.MonkeyPatch) -> None:
     made.clear()
-    monkeypatch.setattr(fence, "Fencer", Client)
-    monkeypatch.setattr(fence, "_clients", ClientPool(Client))
+    monkeypatch.setattr(fence_generation, "Fencer", Client)
+    monkeypatch.setattr(fence_generation, "_clients", ClientPool(Client))
     monkeypatch.setattr(older_epochs, "HangingProber", Client)
     monkeypatch.setattr(older_epochs, "_clients", ClientPool(Client))
 
 
 def fence_one() -> None:
-    assert fence.fence(["g-c-0"], [AdminAccess("the worker's", WHERE)]).epochs == {1: 1}
+    assert fence_generation.fence(["g-c-0"], [AdminAccess("the worker's", WHERE)]).epochs == {1: 1}
 
 
 def look_for_hanging() -> None:

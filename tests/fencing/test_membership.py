@@ -6,9 +6,9 @@ import pytest
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.membership import GroupMembership, GroupMetadata
-from ringfence.fencing.kafka.settings import Connection
-from ringfence.local.process import free_port
+from ringfence.local.ports import free_port
 from tests.support.broker import Broker
 from tests.support.names import unique
 from tests.support.proxy import Fate, Proxy

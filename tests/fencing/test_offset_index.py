@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ringfence.fencing.ids import ConnectorName
-from ringfence.fencing.offsets.index import OffsetIndex
-from ringfence.fencing.offsets.snapshot import OffsetsSnapshot
+from ringfence.fencing.offsets.newest_offsets import OffsetIndex
+from ringfence.fencing.offsets.offsets_topic_snapshot import OffsetsSnapshot
 from ringfence.fencing.offsets.source_offsets import SourceOffset, SourceOffsets, canonical, encode_key, may_concern
 
 NAMES = st.sampled_from(["c", "c2", 'q"uote', "back\\slash", "zürich", 'a",', "", "\\u0063", "tab\t", "日本"])

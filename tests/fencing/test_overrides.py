@@ -15,7 +15,7 @@ from ringfence.fencing.kafka.client_settings import (
     producer_overrides,
     transaction_timeout_ms,
 )
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.task.boundaries import Boundaries
 from ringfence.worker_config import WorkerConfig
 

@@ -1,6 +1,6 @@
 """The pause between two transactions follows the broker, in both directions."""
 
-from ringfence.fencing.kafka.pacing import LONGEST_S, Pause
+from ringfence.fencing.kafka.transaction_pause import LONGEST_S, Pause
 
 
 def test_refusals_lengthen_the_pause_up_to_a_limit() -> None:

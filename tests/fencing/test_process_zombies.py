@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.offsets.source_offsets import read_offsets
-from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.task.task_spec import TaskSpec
 from tests.guarantees.stage import PARTITION, Script, Stage
 from tests.support.broker import Broker
 from tests.support.waiting import eventually

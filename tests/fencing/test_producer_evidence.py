@@ -8,10 +8,10 @@ from confluent_kafka import KafkaError, KafkaException
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Abortable, Fatal, Fenced, UnknownOutcome
-from ringfence.fencing.kafka import producer as module
-from ringfence.fencing.kafka.log_evidence import LogEvidence
-from ringfence.fencing.kafka.producer import TransactionalProducer
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka import transactional_producer as module
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.librdkafka_log import LogEvidence
+from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 
 PREFIX = "[thrd:main]: TxnCoordinator/1: "
 

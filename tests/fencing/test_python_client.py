@@ -1,4 +1,4 @@
-"""A canary for the private parts of kafka-python that `fencing.kafka.python_client` uses: real client, real broker."""
+"""A canary for the private parts of kafka-python (`fencing.kafka.kafka_python_client`): real client, real broker."""
 
 import ast
 from collections.abc import Awaitable, Callable
@@ -10,8 +10,8 @@ from kafka.protocol.metadata import CoordinatorType, MetadataRequest
 from kafka.protocol.producer import InitProducerIdRequest
 
 from ringfence.fencing import kafka
-from ringfence.fencing.kafka.python_client import PythonClient
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.kafka_python_client import PythonClient
 from tests.support.broker import Broker
 from tests.support.waiting import eventually
 
@@ -62,9 +62,9 @@ def test_only_the_adapter_uses_private_parts_of_kafka_python() -> None:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("kafka."):
                 private = [part for part in (node.module or "").split(".") if part.startswith("_")]
-                assert not private or path.name == "python_client.py", f"{path.name}: {node.module}"
+                assert not private or path.name == "kafka_python_client.py", f"{path.name}: {node.module}"
             if not isinstance(node, ast.Attribute) or not node.attr.startswith("_"):
                 continue
             inner = node.value
             if isinstance(inner, ast.Attribute) and inner.attr in own:
-                assert path.name == "python_client.py", f"{path.name}:{node.lineno} {node.attr}"
+                assert path.name == "kafka_python_client.py", f"{path.name}:{node.lineno} {node.attr}"

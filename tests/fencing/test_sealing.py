@@ -12,6 +12,7 @@ from ringfence.fencing.kafka.consumer import LogRecord
 from ringfence.fencing.leader.fencing_round import plan
 from ringfence.fencing.records.topic_access import OffsetsTopics
 from ringfence.fencing.topics.cluster_state import ClusterState, Fold
+from ringfence.fencing.topics.config_encryption import NO_KEYS, SealWatch, Vault, seal
 from ringfence.fencing.topics.config_log import fold
 from ringfence.fencing.topics.config_records import (
     CommitRecord,
@@ -23,7 +24,6 @@ from ringfence.fencing.topics.config_records import (
 )
 from ringfence.fencing.topics.config_value import is_clear
 from ringfence.fencing.topics.connector_state import ConnectorState
-from ringfence.fencing.topics.sealing import NO_KEYS, SealWatch, Vault, seal
 from tests.fencing.test_cluster_state import _histories, _verdicts
 
 C = ConnectorName("c")

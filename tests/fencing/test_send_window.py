@@ -9,12 +9,12 @@ from ringfence.connectors.api import RecordBatch, SourceRecord
 from ringfence.connectors.api.records import MixedBatch
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics
-from ringfence.fencing.kafka.producer import TransactionalProducer
-from ringfence.fencing.kafka.protocols import Produce, TransactionalClient
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.producer_interface import Produce, TransactionalClient
+from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
+from ringfence.fencing.records.produce_calls import make_call, send_calls, send_raw
 from ringfence.fencing.records.send_window import RECORD_OVERHEAD, SendWindow
-from ringfence.fencing.records.sending import make_call, send_calls, send_raw
-from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.task.task_spec import TaskSpec
 from tests.guarantees.stage import PARTITION, Counting, Script, Stage
 from tests.support.broker import Broker
 

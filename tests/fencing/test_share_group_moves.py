@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ringfence.fencing.share.flush import is_sure
 from ringfence.fencing.share.group_moves import PartitionMove, Wish
 from ringfence.fencing.share.ledger_records import State
-from ringfence.fencing.share.ranges import Ranges
+from ringfence.fencing.share.offset_ranges import Ranges
+from ringfence.fencing.share.stale_positions import is_sure
 
 OFFSETS = st.integers(0, 30)
 

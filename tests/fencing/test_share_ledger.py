@@ -14,11 +14,11 @@ from ringfence.fencing.offsets.ledger_keys import (
     partition_key,
 )
 from ringfence.fencing.offsets.source_offsets import SourceOffset, encode_key, encode_value
-from ringfence.fencing.share.by_hand import expand, merge
 from ringfence.fencing.share.ledger import Ledger
 from ringfence.fencing.share.ledger_records import Claim, State, claim_key, encode_claim, encode_state
+from ringfence.fencing.share.manual_alteration import expand, merge
+from ringfence.fencing.share.offset_ranges import Ranges
 from ringfence.fencing.share.processed_offsets import ProcessedOffsets
-from ringfence.fencing.share.ranges import Ranges
 
 QUEUE = ConnectorName("queue")
 TP = InputPartition("id-of-topic", 0)

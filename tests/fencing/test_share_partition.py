@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ringfence.fencing.share.share_partition import control_records, history, state_topic
-from ringfence.fencing.share.share_partition.batches import Batch, Batches, RecordState, fill, merge, overlay
 from ringfence.fencing.share.share_partition.control_records import (
     BrokenChain,
     ControlRecord,
@@ -26,6 +25,7 @@ from ringfence.fencing.share.share_partition.state_machine import (
     InvalidTransition,
     SharePartition,
 )
+from ringfence.fencing.share.share_partition.state_ranges import Batch, Batches, RecordState, fill, merge, overlay
 from ringfence.fencing.share.share_partition.state_topic import ShareSnapshot, ShareUpdate, StateKey, StateRecord
 
 AVAILABLE, ACQUIRED, ACKNOWLEDGED, ARCHIVED = RecordState

@@ -4,7 +4,7 @@ import hmac
 from collections.abc import Sequence
 
 from ringfence.fencing.kafka.consumer import LogRecord
-from ringfence.fencing.topics.stamps import HEADER, Foreign, Stamper, StampWatch
+from ringfence.fencing.topics.leader_stamps import HEADER, Foreign, Stamper, StampWatch
 
 TOPIC = "connect-configs"
 

@@ -6,7 +6,7 @@ import pytest
 
 from ringfence.fencing.errors import Invalid
 from ringfence.fencing.ids import Generation
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.leader.fence_targets import place_of, ways
 from ringfence.fencing.leader.fencing_round import finish, plan
 from ringfence.fencing.topics.config_records import CommitRecord, ConnectorRecord, TaskCountRecord, encode

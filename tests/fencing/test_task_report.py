@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import cast
 
 from ringfence.fencing.clock import SYSTEM_CLOCK
+from ringfence.fencing.task.attempt_report import TaskReport
 from ringfence.fencing.task.counters import Counters
-from ringfence.fencing.task.report import TaskReport
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import StatusRecord, TaskStatus
 from tests.fencing.test_task_view import SPEC

@@ -1,9 +1,9 @@
 """What the config topic means for one attempt of a task."""
 
 from ringfence.fencing.ids import Generation, Incarnation, TaskId, WorkerId
-from ringfence.fencing.kafka.settings import Connection
-from ringfence.fencing.task.spec import TaskSpec
-from ringfence.fencing.task.view import DesiredState, judge
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.task.config_view import DesiredState, judge
+from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.config_records import (
     CommitRecord,
     ConfigRecord,

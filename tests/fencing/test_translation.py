@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from ringfence.fencing.errors import Fatal, Fenced, Retriable
-from ringfence.fencing.kafka.translation import kafka_errors, translate
+from ringfence.fencing.kafka.error_translation import kafka_errors, translate
 
 
 @pytest.mark.parametrize(

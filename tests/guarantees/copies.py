@@ -12,7 +12,7 @@ from ringfence.connectors.builtin.kafka_source.cluster import Cluster
 from ringfence.connectors.builtin.kafka_source.task import KafkaSourceTask
 from ringfence.fencing.task.plugin import Outcome, Plugin
 from ringfence.fencing.task.source_task import SourceTaskRun
-from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.reporter import Reporter
 from tests.guarantees.stage import Plain, Stage
 from tests.support.waiting import eventually

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.producer import TransactionalProducer
-from ringfence.fencing.kafka.protocols import TransactionalClient
-from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.kafka.producer_interface import TransactionalClient
+from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
+from ringfence.fencing.task.task_spec import TaskSpec
 from tests.guarantees.stage import Attempt, Counting, Script, Stage
 from tests.support.proxy import Api, Fate, Proxied, Request, Trap
 from tests.support.waiting import eventually

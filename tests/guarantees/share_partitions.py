@@ -10,14 +10,14 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.share_member import Answer as Said
 from ringfence.fencing.kafka.share_member import Message, ShareMember, alter_share_group
 from ringfence.fencing.kafka.topic_offsets import Place, end_offsets, offsets_at
 from ringfence.fencing.share.share_partition import history
-from ringfence.fencing.share.share_partition.batches import Batches, RecordState, merge
 from ringfence.fencing.share.share_partition.history import Entry, PersistedState, StateTable
 from ringfence.fencing.share.share_partition.state_machine import Acknowledgement, Answer, Change, SharePartition
+from ringfence.fencing.share.share_partition.state_ranges import Batches, RecordState, merge
 from ringfence.fencing.share.share_partition.state_topic import STATE_TOPIC, ShareUpdate, StateKey, StateRecord
 from tests.support.waiting import eventually
 

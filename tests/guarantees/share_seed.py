@@ -7,12 +7,12 @@ from confluent_kafka.admin import AdminClient
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.share_member import alter_share_group
 from ringfence.fencing.share.share_partition import history
-from ringfence.fencing.share.share_partition.batches import Batch, RecordState, merge
 from ringfence.fencing.share.share_partition.history import Entry, StateTable
 from ringfence.fencing.share.share_partition.state_machine import Acknowledgement, Answer, Change, SharePartition
+from ringfence.fencing.share.share_partition.state_ranges import Batch, RecordState, merge
 from ringfence.fencing.share.share_partition.state_topic import ShareUpdate
 from tests.guarantees.share_partitions import StateReader, strip_times
 from tests.support.raw_share import RENEW, RawShareMember

@@ -16,12 +16,12 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.share_member import alter_share_group
 from ringfence.fencing.share.share_partition import history
-from ringfence.fencing.share.share_partition.batches import prune
 from ringfence.fencing.share.share_partition.history import Entry, PersistedState, StateTable
 from ringfence.fencing.share.share_partition.state_machine import Acknowledgement, Answer, Change, SharePartition
+from ringfence.fencing.share.share_partition.state_ranges import prune
 from tests.guarantees.share_partitions import Holder, StateReader, strip_times, summarize
 from tests.support.raw_share import RENEW, RawShareMember
 from tests.support.waiting import eventually

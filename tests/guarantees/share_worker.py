@@ -18,15 +18,15 @@ from ringfence.connectors.api import RecordBatch, ShareInput, ShareRecord, Sourc
 from ringfence.connectors.builtin.share_group.task import ShareGroupSourceTask
 from ringfence.engine.spark.task_process import Conversion
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.producer import TransactionalProducer
-from ringfence.fencing.kafka.protocols import TransactionalClient
+from ringfence.fencing.kafka.producer_interface import TransactionalClient
+from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.share import deleted_topics
-from ringfence.fencing.share.check import ClaimCheck
+from ringfence.fencing.share.claim_check import ClaimCheck
 from ringfence.fencing.share.ledger_records import START
-from ringfence.fencing.share.source import ShareSource
+from ringfence.fencing.share.share_group_source import ShareSource
 from ringfence.fencing.task.plugin import Outcome, Plugin
 from ringfence.fencing.task.source_task import SourceTaskRun
-from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.reporter import Reporter
 from tests.guarantees.shares import BEGUN
 from tests.guarantees.stage import Plain

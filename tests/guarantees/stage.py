@@ -9,15 +9,15 @@ from ringfence.connectors.api import RecordBatch, SourceRecord, SourceTask
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import TaskId
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics
-from ringfence.fencing.kafka.protocols import TransactionalClient
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.producer_interface import TransactionalClient
 from ringfence.fencing.offsets.record_counts import RecordCounts
 from ringfence.fencing.offsets.source_offsets import read_offsets
-from ringfence.fencing.records.convert import Convert
+from ringfence.fencing.records.conversion import Convert
 from ringfence.fencing.records.error_handling import Stage as Stage_
 from ringfence.fencing.task.plugin import Outcome, Plugin
 from ringfence.fencing.task.source_task import SourceTaskRun
-from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.connector_state import Placement
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import StatusState, TaskStatus, apply, decode

@@ -10,12 +10,12 @@ import pytest
 from ringfence.connectors.api import SourceRecord
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.fencer import Fencer
 from ringfence.fencing.kafka.plain_producer import PlainProducer
-from ringfence.fencing.kafka.settings import Connection
-from ringfence.fencing.task import report
-from ringfence.fencing.task.spec import TaskSpec
-from ringfence.fencing.task.view import DesiredState
+from ringfence.fencing.task import attempt_report
+from ringfence.fencing.task.config_view import DesiredState
+from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.config_records import TargetStateRecord
 from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.status import State
@@ -230,7 +230,7 @@ def test_a_start_that_reads_for_long_says_how_far_it_is(
     stage: Stage, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the status, so that nobody takes the attempt for lost."""
-    monkeypatch.setattr(report, "_STARTING_EVERY_S", 0.0)
+    monkeypatch.setattr(attempt_report, "_STARTING_EVERY_S", 0.0)
     offsets = [(b'["other",{"n":%d}]' % number, b'{"at":1}') for number in range(500)]
     PlainProducer(stage.connection).write(stage.topics.offsets, offsets, Deadline.after(30))
     config = ready(stage)

@@ -11,10 +11,10 @@ from ringfence.connectors.api.records import EncodedBatch
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Abortable, Fatal, Fenced
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.fencer import Fencer
-from ringfence.fencing.kafka.producer import TransactionalProducer
-from ringfence.fencing.kafka.settings import Connection
-from ringfence.fencing.kafka.transaction_prober import Transaction, TransactionProber
+from ringfence.fencing.kafka.transaction_descriptions import Transaction, TransactionProber
+from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from tests.support.broker import Broker
 from tests.support.encoded import encode, read_numbers
 from tests.support.proxy import Api, Fate, Proxied

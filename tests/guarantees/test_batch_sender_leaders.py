@@ -9,8 +9,8 @@ import pytest
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics
-from ringfence.fencing.kafka.producer import TransactionalProducer
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.local.kafka import EmbeddedKafka
 from tests.support.cluster import three_brokers
 from tests.support.encoded import encode, read_numbers

@@ -6,11 +6,11 @@ import pytest
 
 from ringfence.connectors.api import SourceRecord
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.producer import TransactionalProducer
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.offsets.source_offsets import encode_key, encode_value
 from ringfence.fencing.task.clients import transactional_producer
-from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.config_records import TargetStateRecord
 from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.status import State

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.local.kafka import EmbeddedKafka
 from tests.guarantees.stage import Counting, Script, Stage
 from tests.support.broker import new_kafka

@@ -6,8 +6,8 @@ from pathlib import Path
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.topics.config_log import ConfigLog
 from ringfence.fencing.topics.topic_log import TopicLog
-from ringfence.recovery import copies, taking
-from ringfence.recovery.restoring import Restore
+from ringfence.recovery import backup, backup_format
+from ringfence.recovery.restore import Restore
 from ringfence.worker_config import WorkerConfig
 from tests.engine.test_sealed_configs_on_a_broker import key_file
 from tests.guarantees.stage import Stage
@@ -45,7 +45,7 @@ def test_a_restore_writes_nothing_in_clear(stage: Stage, key_file: Path) -> None
     encrypting = replace(plain, settings={**plain.settings, "config.storage.encryption.enable": "true"})
     for before in ("in clear", "encrypted"):
         remembered = known(stage)
-        copy = copies.loads(taking.from_kafka(stage.connection, encrypting, Deadline.after(60)).dumps())
+        copy = backup_format.loads(backup.from_kafka(stage.connection, encrypting, Deadline.after(60)).dumps())
         assert copy.connectors[stage.connector].config == config, f"the topic was {before}"
         lose(stage, stage.topics.config)
         Restore(encrypting, remembered, print).run(copy, resume=False)

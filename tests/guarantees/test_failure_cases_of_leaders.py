@@ -11,17 +11,17 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AclOperation, ResourceType  # type: ignore[attr-defined]
 
 from ringfence.engine.leader.fencing_round_runner import RoundRunner
+from ringfence.engine.leader.leader_thread import Leader
 from ringfence.engine.leader.members import identity
 from ringfence.engine.leader.offset_migration import OffsetMigration
-from ringfence.engine.leader.thread import Leader
 from ringfence.engine.platform_topics import ensure_topics
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.queries.connector_offsets import ConnectorOffsets
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, FencingError, Retriable
 from ringfence.fencing.ids import ConnectorName, Generation
-from ringfence.fencing.kafka.settings import Connection
-from ringfence.fencing.leader.fence import FenceResult, fence
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.leader.fence_generation import FenceResult, fence
 from ringfence.fencing.leader.fence_targets import AdminAccess
 from ringfence.fencing.leader.fencing_round import Round, finish, plan
 from ringfence.fencing.topics.config_log import ConfigLog

@@ -10,12 +10,12 @@ import pytest
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics, delete_topics
-from ringfence.fencing.kafka.probes import Prober
-from ringfence.fencing.kafka.producer import TransactionalProducer
-from ringfence.fencing.kafka.protocols import TransactionalClient
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.permission_probes import Prober
+from ringfence.fencing.kafka.producer_interface import TransactionalClient
+from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.task.clients import transactional_producer
-from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.config_records import ConfigRecord, TargetStateRecord
 from ringfence.fencing.topics.connector_state import TargetState
 from tests.guarantees.stage import Attempt, Counting, Listening, Plain, Script, Stage

@@ -10,7 +10,7 @@ import pytest
 
 from ringfence.connectors.builtin.files.task import FilesSourceTask
 from ringfence.connectors.class_names import class_name
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from tests.guarantees.stage import Stage
 from tests.support.attempts import WITHOUT_TRANSACTIONS, Attempt
 from tests.support.azurite import Azurite

@@ -10,12 +10,12 @@ from confluent_kafka import Consumer, Producer
 
 from ringfence.fencing.clock import SYSTEM_CLOCK, Deadline
 from ringfence.fencing.errors import Fenced
-from ringfence.fencing.kafka import input_group
+from ringfence.fencing.kafka import input_group_member
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics
-from ringfence.fencing.kafka.groups import GroupMember, group_members
-from ringfence.fencing.kafka.input_group import InputGroup, InputRecord
-from ringfence.fencing.kafka.producer import TransactionalProducer
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.group_members import GroupMember, group_members
+from ringfence.fencing.kafka.input_group_member import InputGroup, InputRecord
+from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.topics.topic_log import TopicLog
 from tests.support.broker import Broker
 from tests.support.group_copier import OLD_GENERATION, GroupCopier, OffsetsProducer
@@ -294,7 +294,7 @@ def test_a_member_may_close_before_it_has_seen_its_assignment(copy: Copy, monkey
     """librdkafka delivers the assignment inside `close`, in which the metadata of the group disappears."""
     first = copy.join().run()
     eventually(lambda: first.owned == PARTITIONS, 60, "the first member owns everything")
-    monkeypatch.setattr(input_group, "Consumer", SlowToAssign)
+    monkeypatch.setattr(input_group_member, "Consumer", SlowToAssign)
     second = copy.join()
     eventually(
         lambda: [len(one.topics) for one in members(copy)] == [1, 1], 60, "the broker has divided the partitions"
@@ -313,7 +313,7 @@ def test_what_a_callback_raises_reaches_the_caller(copy: Copy, monkeypatch: pyte
         def unassign(self) -> None:
             gone.consumer_group_metadata()
 
-    monkeypatch.setattr(input_group, "Consumer", Broken)
+    monkeypatch.setattr(input_group_member, "Consumer", Broken)
     member = copy.join()
     member.step_until(lambda: member.owned == PARTITIONS, "it owns everything")
     with pytest.raises(RuntimeError, match="closed"):

@@ -14,7 +14,7 @@ import pytest
 
 from ringfence.connectors.java.discovery import find_plugins
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.local.jars import resolve
 from tests.guarantees.stage import Stage

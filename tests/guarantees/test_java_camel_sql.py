@@ -16,7 +16,7 @@ import psycopg
 import pytest
 
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.local.jars import Coordinate, resolve
 from tests.guarantees.stage import Stage

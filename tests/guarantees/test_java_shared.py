@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from tests.guarantees.lines import LinesJob
 from tests.guarantees.stage import Stage
 from tests.support.broker import Broker

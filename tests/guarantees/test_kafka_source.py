@@ -9,7 +9,7 @@ from confluent_kafka.admin import AdminClient
 from ringfence.connectors.builtin.kafka_source.connector import KafkaSourceConnector
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from tests.guarantees.copies import Context, Copy, await_topic, committed, write
 from tests.guarantees.stage import Stage
 from tests.support.broker import Broker

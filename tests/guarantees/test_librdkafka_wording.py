@@ -1,4 +1,4 @@
-"""A canary for the words of librdkafka's log that safety reads (`fencing.kafka.producer`): real client, real broker.
+"""A canary for the words of librdkafka's log that safety reads (`fencing.kafka.librdkafka_log`); real parts.
 
 Where a new version says them in another way, nothing becomes unsafe: each commit counts as sent twice, and each
 transaction costs a new producer. This test fails then, and `ringfence_task_producers_renewed_total` grows.
@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.fencer import Fencer
-from ringfence.fencing.kafka.producer import TransactionalProducer
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from tests.support.broker import Broker
 
 

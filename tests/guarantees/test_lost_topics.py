@@ -14,19 +14,19 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Invalid
 from ringfence.fencing.ids import Generation
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics, delete_topics, topic_ids
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.task.plugin import Plugin
 from ringfence.fencing.task.source_task import SourceTaskRun
-from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_log import ConfigLog
 from ringfence.fencing.topics.config_records import ConnectorRecord, TaskCountRecord
 from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.topic_ids import TopicIds
-from ringfence.recovery import copies, taking
-from ringfence.recovery.copies import Copy, OffsetCopy
-from ringfence.recovery.restoring import Restore
+from ringfence.recovery import backup, backup_format
+from ringfence.recovery.backup_format import Copy, OffsetCopy
+from ringfence.recovery.restore import Restore
 from ringfence.worker_config import WorkerConfig
 from tests.guarantees.stage import PARTITION, Counting, Plain, Script, Stage
 from tests.support.broker import Broker
@@ -133,7 +133,7 @@ def known(stage: Stage) -> TopicIds:
 def test_a_frozen_task_cannot_commit_after_the_restore(stage: Stage, source: str) -> None:
     before = known(stage)
     config = running(stage)
-    copy = copies.loads(taking.from_kafka(stage.connection, worker(stage), Deadline.after(60)).dumps())
+    copy = backup_format.loads(backup.from_kafka(stage.connection, worker(stage), Deadline.after(60)).dumps())
     assert copy.connectors[stage.connector].tasks == 1
     zombie = frozen(stage, config)
     try:
@@ -166,7 +166,7 @@ def test_lost_offsets_come_back_and_everything_waits_for_a_person(stage: Stage) 
     before = known(stage)
     running(stage)
     offset = OffsetCopy(stage.connector, PARTITION, {"next": 7})
-    copy = taking.from_kafka(stage.connection, worker(stage), Deadline.after(60))
+    copy = backup.from_kafka(stage.connection, worker(stage), Deadline.after(60))
     lose(stage, stage.topics.offsets)
     done = Restore(worker(stage), before, print).run(replace(copy, offsets=[offset]), resume=False)
     assert (done.connectors, done.offsets, done.stopped) == (0, 1, True)

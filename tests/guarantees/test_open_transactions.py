@@ -10,14 +10,14 @@ from ringfence.connectors.api import SourceRecord
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName, TaskId
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.fencer import Fencer
-from ringfence.fencing.kafka.hanging import HangingProber
-from ringfence.fencing.kafka.producer import TransactionalProducer
-from ringfence.fencing.kafka.settings import Connection
-from ringfence.fencing.kafka.transaction_prober import Transaction, TransactionProber
+from ringfence.fencing.kafka.hanging_transactions import HangingProber
+from ringfence.fencing.kafka.transaction_descriptions import Transaction, TransactionProber
+from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.offsets.source_offsets import encode_key, encode_value
-from ringfence.fencing.task import start_watch
-from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.task import start_progress
+from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.events import decode
 from ringfence.fencing.topics.status import State
 from ringfence.fencing.topics.topic_log import TopicLog
@@ -260,7 +260,7 @@ def told(stage: Stage) -> set[str]:
 def test_an_attempt_that_waits_says_for_what(
     proxied: Proxied, unique: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(start_watch, "_FIRST_S", 1.0)
+    monkeypatch.setattr(start_progress, "_FIRST_S", 1.0)
     stage = Stage(proxied.direct, unique("waits"))
     config = {"topic": stage.data}
     stage.configure(config)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from ringfence.connectors.api import RecordPosition
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.topics.topic_log import TopicLog
 from tests.guarantees.stage import Counting, Script, Stage
 from tests.support.broker import Broker

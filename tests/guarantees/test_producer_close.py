@@ -16,10 +16,10 @@ import pytest
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fenced
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.fencer import Fencer
-from ringfence.fencing.kafka.producer import TransactionalProducer
-from ringfence.fencing.kafka.settings import Connection
-from ringfence.fencing.kafka.transaction_prober import TransactionProber
+from ringfence.fencing.kafka.transaction_descriptions import TransactionProber
+from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from tests.support.broker import Broker
 from tests.support.leftovers import native_clients
 from tests.support.proxy import Api, Fate, Proxied
@@ -30,8 +30,8 @@ _FENCES = 2000
 _PROGRAM = """
 import gc, sys, time
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.producer import TransactionalProducer
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
+from ringfence.fencing.kafka.connection import Connection
 
 bootstrap, topic, rounds = sys.argv[1], sys.argv[2], int(sys.argv[3])
 for number in range(rounds):
@@ -53,8 +53,8 @@ import itertools, random, sys, threading
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fenced
 from ringfence.fencing.kafka.fencer import Fencer
-from ringfence.fencing.kafka.producer import TransactionalProducer
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
+from ringfence.fencing.kafka.connection import Connection
 
 bootstrap, topic, fences = sys.argv[1], sys.argv[2], int(sys.argv[3])
 connection, done = Connection(bootstrap), threading.Event()

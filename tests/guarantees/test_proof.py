@@ -11,9 +11,9 @@ from confluent_kafka import Producer
 
 from ringfence.connectors.api import PositionPaths
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.hanging import HangingProber
-from ringfence.fencing.kafka.producer import TransactionalProducer
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.hanging_transactions import HangingProber
+from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.offsets.record_counts import AttemptCounts, RecordCounts, encode
 from ringfence.fencing.offsets.source_offsets import encode_key, encode_value
 from ringfence.fencing.proof.check_result import Result

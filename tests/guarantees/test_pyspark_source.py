@@ -8,7 +8,7 @@ import pytest
 
 from ringfence.connectors.builtin.pyspark_source.task import PySparkSourceTask
 from ringfence.connectors.class_names import class_name
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from tests.guarantees.stage import Stage
 from tests.support.attempts import WITHOUT_TRANSACTIONS, Attempt
 from tests.support.broker import Broker

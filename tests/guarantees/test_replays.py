@@ -10,9 +10,9 @@ from ringfence.fencing.dead_letters.listing import DeadLetterFilter, Page, Repla
 from ringfence.fencing.dead_letters.replay import LetterConversion, ReplayOutcome, ReplayResult, Replays
 from ringfence.fencing.errors import Fenced
 from ringfence.fencing.ids import ConnectorName, replay_transactional_id
-from ringfence.fencing.kafka.producer import TransactionalProducer
-from ringfence.fencing.kafka.settings import Connection
-from ringfence.fencing.kafka.tail import Limits
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.topic_tail import Limits
+from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.records.dead_letter import DeadLetter, Place
 from tests.guarantees.stage import Script, Stage
 from tests.guarantees.test_bad_records import Picky, numbers

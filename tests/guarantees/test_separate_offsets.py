@@ -8,12 +8,12 @@ from ringfence.connectors.api import SourceRecord
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics, topic_identity, topic_setting
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.plain_producer import PlainProducer
-from ringfence.fencing.kafka.producer import TransactionalProducer
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.offsets.source_offsets import Offset, SourceOffsets, encode_key, encode_value, read_offsets
 from ringfence.fencing.offsets.stores import resolve, stores_of
-from ringfence.fencing.task import offsets as task_offsets
+from ringfence.fencing.task import task_offsets as task_offsets
 from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.local.kafka import EmbeddedKafka
 from tests.guarantees.stage import PARTITION, Counting, Script, Stage

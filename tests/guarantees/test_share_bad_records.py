@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Producer
 
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.records.dead_letter import PREFIX, text_of
 from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.local.kafka import EmbeddedKafka

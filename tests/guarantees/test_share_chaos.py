@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.local.kafka import EmbeddedKafka
 from tests.guarantees.share_chaos import TROUBLED, chaos
 from tests.guarantees.shares import Queue

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.offsets.ledger_keys import LEDGER_PARTITION
 from ringfence.local.kafka import EmbeddedKafka
 from tests.guarantees.share_chaos import TROUBLED

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.share.share_partition.history import StateTable, find_first_needed
 from ringfence.fencing.share.share_partition.state_topic import ShareSnapshot
 from ringfence.local.kafka import EmbeddedKafka

@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics, delete_topics, topic_ids
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.share_member import Answer, ShareMember, alter_share_group
 from ringfence.fencing.offsets.ledger_keys import LEDGER_PARTITION
 from ringfence.fencing.topics.sweep_requests import SweepRequestRecord

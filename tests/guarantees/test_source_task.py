@@ -9,11 +9,11 @@ from ringfence.connectors.api import RecordBatch, RetriableError
 from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fenced
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.fencer import Fencer
-from ringfence.fencing.kafka.producer import TransactionalProducer
-from ringfence.fencing.kafka.settings import Connection
-from ringfence.fencing.task import polling, source_task
-from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
+from ringfence.fencing.task import poll_retries, source_task
+from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.active_topics import TopicsResetRecord, key_of
 from ringfence.fencing.topics.config_records import TargetStateRecord
 from ringfence.fencing.topics.connector_state import TargetState
@@ -133,7 +133,7 @@ def test_a_retriable_error_is_repeated_in_place(stage: Stage) -> None:
 def test_an_open_transaction_is_committed_in_time_though_the_source_asks_for_patience(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(polling, "_BACKOFF", Backoff(600, 600))
+    monkeypatch.setattr(poll_retries, "_BACKOFF", Backoff(600, 600))
 
     def stumble(task: Counting) -> None:
         if task.polls > 1:

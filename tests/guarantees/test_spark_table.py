@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ringfence.engine.spark.driver import SparkHost
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from tests.guarantees.stage import Stage
 from tests.support.broker import Broker
 from tests.support.lake_tables import LakeTable

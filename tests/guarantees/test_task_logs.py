@@ -10,8 +10,8 @@ import pytest
 
 from ringfence.engine.spark.task_process import run_spec
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.settings import Connection
-from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.connector_logs import ConnectorLevelRecord
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.topic_log import TopicLog

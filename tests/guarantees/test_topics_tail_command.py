@@ -10,7 +10,7 @@ from ringfence import cli
 from ringfence.commands import topic_tail
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from tests.support.broker import Broker
 
 

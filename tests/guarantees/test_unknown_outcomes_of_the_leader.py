@@ -9,10 +9,10 @@ import pytest
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Abortable, Conflict, Retriable
 from ringfence.fencing.ids import ConnectorName, leader_transactional_id
-from ringfence.fencing.kafka import producer
+from ringfence.fencing.kafka import transactional_producer
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.membership import GroupMembership, GroupMetadata
-from ringfence.fencing.kafka.producer import TransactionalProducer
+from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.leader import term as leadership
 from ringfence.fencing.leader.term import Term
 from ringfence.fencing.topics.cluster_state import ClusterState
@@ -234,8 +234,8 @@ def test_a_lookup_that_nobody_answers_does_not_hold_the_leader(
     leader: LateLeader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """librdkafka's own limit does not count there: without ours the claim takes half a minute, and took ten."""
-    monkeypatch.setattr(producer, "_OFFSETS_SECONDS", 1.0)
-    monkeypatch.setattr(producer, "_GRACE_SECONDS", 1.0)
+    monkeypatch.setattr(transactional_producer, "_OFFSETS_SECONDS", 1.0)
+    monkeypatch.setattr(transactional_producer, "_GRACE_SECONDS", 1.0)
 
     own_id = leader_transactional_id(leader.group)
     lives: list[TransactionalProducer] = []

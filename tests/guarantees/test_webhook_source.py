@@ -10,7 +10,7 @@ import pytest
 from ringfence.connectors.api import Endpoint
 from ringfence.connectors.builtin.webhook.task import WebhookSourceTask
 from ringfence.connectors.class_names import class_name
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.web.hooks.link import Link, Unreachable
 from tests.guarantees.stage import Stage
 from tests.support.attempts import Attempt

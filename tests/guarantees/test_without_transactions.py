@@ -7,9 +7,9 @@ from confluent_kafka import Producer
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.batch_sender import BatchSender
-from ringfence.fencing.kafka.protocols import TransactionalClient
-from ringfence.fencing.kafka.settings import Connection
-from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.producer_interface import TransactionalClient
+from ringfence.fencing.task.task_spec import TaskSpec
 from tests.guarantees.stage import Counting, Script, Stage
 from tests.support.broker import Broker
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from ringfence.heartbeats.beat import Beat
-from ringfence.heartbeats.beating import Probing
-from ringfence.heartbeats.cluster import ProjectionAge, Vitals, assess
+from ringfence.heartbeats.cluster_health import ProjectionAge, Vitals, assess
+from ringfence.heartbeats.heartbeat import Beat
+from ringfence.heartbeats.heartbeat_thread import Probing
 
 NOW_MS = 1_800_000_000_000
 FRESH = ProjectionAge(1.0, NOW_MS - 1000)

@@ -9,15 +9,15 @@ import pytest
 from django.db import close_old_connections
 
 from ringfence.engine import redis_watch
-from ringfence.engine.leader.thread import Leader
+from ringfence.engine.leader.leader_thread import Leader
 from ringfence.engine.redis_watch import RedisWatch, reaches_redis
 from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.ids import Incarnation, WorkerId
 from ringfence.fencing.leader.assignment import Member
 from ringfence.fencing.topics.status import WorkerRecord
-from ringfence.heartbeats.beat import Beat
-from ringfence.heartbeats.beating import Beating, Probing
-from ringfence.heartbeats.look import probe_redis, read
+from ringfence.heartbeats.cluster_view import probe_redis, read
+from ringfence.heartbeats.heartbeat import Beat
+from ringfence.heartbeats.heartbeat_thread import Beating, Probing
 from ringfence.local.valkey import EmbeddedValkey
 from tests.engine.test_hand_over_on_a_broker import Second
 from tests.engine.test_restarts_on_a_broker import Cluster

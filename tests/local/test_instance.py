@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from ringfence.local.data_directory import Instance
 from ringfence.local.environment import complete, worker_properties
 from ringfence.local.errors import LocalError
-from ringfence.local.instance import Instance
-from ringfence.local.process import free_port
+from ringfence.local.ports import free_port
 
 HOLDER = """
 import sys, time
 from pathlib import Path
-from ringfence.local.instance import Instance
+from ringfence.local.data_directory import Instance
 with Instance(Path(sys.argv[1])).lock():
     print("locked", flush=True)
     time.sleep(1000)

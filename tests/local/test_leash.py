@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ringfence.local.errors import LocalError
-from ringfence.local.process import GuardedProcess, process_exists
+from ringfence.local.guarded_process import GuardedProcess, process_exists
 from tests.support.waiting import eventually
 
 # Starts three processes: a child, one that left for a process group of its own, one that left for a session of its own.
@@ -26,7 +26,7 @@ time.sleep(1000)
 PARENT = """
 import sys, time
 from pathlib import Path
-from ringfence.local.process import GuardedProcess
+from ringfence.local.guarded_process import GuardedProcess
 GuardedProcess.start("family", [sys.executable, "-c", sys.argv[1], sys.argv[2]], log=Path(sys.argv[2] + ".log"))
 time.sleep(1000)
 """

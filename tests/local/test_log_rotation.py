@@ -3,8 +3,8 @@
 import sys
 from pathlib import Path
 
+from ringfence.local.guarded_process import GuardedProcess
 from ringfence.local.log_rotation import rotate
-from ringfence.local.process import GuardedProcess
 from tests.support.waiting import eventually
 
 NUMBERS = "import itertools, time\nfor n in itertools.count():\n    print(n, flush=True)\n    time.sleep(0.001)\n"

@@ -18,8 +18,8 @@ from ringfence.engine.plugins.installations import InstallFailed
 from ringfence.engine.spark.child_environment import let_go
 from ringfence.local.errors import LocalError
 from ringfence.local.jars import Coordinate, resolve
+from ringfence.local.maven_plugins import install, parse
 from ringfence.local.plugin_installer import installer_of
-from ringfence.local.plugins import install, parse
 from tests.support.java_plugins import FILE_STREAM, FILE_STREAM_CLASS
 
 

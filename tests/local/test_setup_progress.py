@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from ringfence.local.jars import KAFKA_MEGABYTES, KAFKA_SERVER, is_kept, resolve
-from ringfence.local.process import free_port
+from ringfence.local.ports import free_port
 from tests.e2e.up import environment
 
 pytestmark = pytest.mark.slow

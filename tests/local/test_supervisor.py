@@ -10,7 +10,7 @@ import pytest
 from ringfence.local import log_rotation
 from ringfence.local import supervisor as supervisor_module
 from ringfence.local.errors import LocalError
-from ringfence.local.process import GuardedProcess, process_exists
+from ringfence.local.guarded_process import GuardedProcess, process_exists
 from ringfence.local.supervisor import Supervisor
 from tests.support.waiting import eventually
 

@@ -15,7 +15,7 @@ def _tables() -> None:
 @pytest.fixture(autouse=True)
 def _clocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """As where Redis is there."""
-    from ringfence.clocks import clocks
+    from ringfence.clock_differences import clocks
 
     monkeypatch.setattr(clocks, "offsets", lambda: {"web": 0.0, "worker-1": -0.25})
 

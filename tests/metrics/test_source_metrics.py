@@ -10,7 +10,7 @@ from ringfence.alerts import evaluation
 from ringfence.alerts.models import Incident, Rule
 from ringfence.metrics.views import exposition
 from ringfence.projection.models import Task
-from ringfence.projection.source_metrics import FRESH_MS, format_value, metrics_of
+from ringfence.projection.plugin_metrics import FRESH_MS, format_value, metrics_of
 from tests.metrics.test_exposition import busy
 from tests.mirror.test_projection import project
 from tests.support.topics import Topic

@@ -13,8 +13,8 @@ import pytest
 
 from benchmarks.rest import Rest
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.groups import group_members
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.group_members import group_members
 from ringfence.local.kafka import EmbeddedKafka
 from tests.guarantees.change_topic import ChangeTopic, is_exact
 from tests.guarantees.test_java_debezium import JSON, Writer, postgres

@@ -9,11 +9,11 @@ import pytest
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.local.data_directory import Instance
 from ringfence.local.environment import complete
-from ringfence.local.instance import Instance
 from ringfence.local.kafka import EmbeddedKafka
-from ringfence.local.process import free_port
+from ringfence.local.ports import free_port
 from ringfence.local.roles import PythonRole, migrate
 from ringfence.local.valkey import EmbeddedValkey
 from tests.e2e.checker import Reader, source_offsets

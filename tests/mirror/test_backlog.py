@@ -1,8 +1,8 @@
 """A long offsets topic makes the same rows folded as record by record."""
 
 from ringfence.fencing.offsets.record_counts import AttemptCounts, RecordCounts
-from ringfence.projection.backlog import Backlog
 from ringfence.projection.models import Minute, RecordTotals, SourceOffset
+from ringfence.projection.offset_backlog import Backlog
 from ringfence.projection.topic_projection import Projection
 from tests.mirror.test_projection import project, running
 from tests.support import database

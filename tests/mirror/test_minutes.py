@@ -8,10 +8,10 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from ringfence.fencing.topics.status import State
-from ringfence.projection import minutes
+from ringfence.projection import task_minutes
 from ringfence.projection.minute_strips import Cell, hours, join_strips, strips
-from ringfence.projection.minutes import EVERYTHING, ITSELF, UNKNOWN, worst
 from ringfence.projection.models import Connector, Minute, Task
+from ringfence.projection.task_minutes import EVERYTHING, ITSELF, UNKNOWN, worst
 from tests.mirror.test_projection import progress, project, running
 from tests.support.topics import Topic, connector_status, task_status
 
@@ -124,22 +124,22 @@ def test_a_state_that_nobody_knows_is_the_worst() -> None:
 
 
 def test_no_more_is_kept_than_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 10 * minutes.KEPT
+    now = 10 * task_minutes.KEPT
     Minute.objects.bulk_create(
         Minute(connector="c", task=task, minute=minute)
         for task in range(2)
-        for minute in range(now - minutes.KEPT - 5, now + 1)
+        for minute in range(now - task_minutes.KEPT - 5, now + 1)
     )
-    minutes.prune(now * MINUTE)
+    task_minutes.prune(now * MINUTE)
     kept = Minute.objects.order_by("minute")
-    assert (kept.count(), kept[0].minute) == (2 * (minutes.KEPT + 1), now - minutes.KEPT)
-    monkeypatch.setattr(minutes, "MOST_ROWS", 500)
-    minutes.prune(now * MINUTE)
+    assert (kept.count(), kept[0].minute) == (2 * (task_minutes.KEPT + 1), now - task_minutes.KEPT)
+    monkeypatch.setattr(task_minutes, "MOST_ROWS", 500)
+    task_minutes.prune(now * MINUTE)
     assert kept.count() <= 500
     assert kept[0].minute > now - 250
-    monkeypatch.setattr(minutes, "MOST_ROWS", 10)
-    minutes.prune(now * MINUTE)
-    assert kept[0].minute == now - minutes.SHOWN
+    monkeypatch.setattr(task_minutes, "MOST_ROWS", 10)
+    task_minutes.prune(now * MINUTE)
+    assert kept[0].minute == now - task_minutes.SHOWN
 
 
 def test_the_hours_of_many_say_the_same_as_their_strips_joined() -> None:

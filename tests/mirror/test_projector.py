@@ -16,7 +16,7 @@ from ringfence.fencing.topics import config_records as codec
 from ringfence.fencing.topics import events
 from ringfence.fencing.topics.config_records import ConnectorRecord
 from ringfence.fencing.topics.topic_ids import TopicIds
-from ringfence.projection import positions, topic_memory
+from ringfence.projection import cluster_topics, positions
 from ringfence.projection.change_notifications import Notice
 from ringfence.projection.models import ClusterInfo, Connector, Event, GenerationRow, SourceOffset, TopicPosition
 from ringfence.projection.projector import Projector
@@ -179,15 +179,15 @@ def test_a_replaced_config_topic_empties_nothing_and_is_told(config: WorkerConfi
     with projecting(config, ids=before):
         write_config(config, connector("old"), *generation("old", 1, 1))
         until(lambda: names() == ["old"])
-        assert topic_memory.find_lost() is None
+        assert cluster_topics.find_lost() is None
         replace_config_topic(config)
-        until(lambda: topic_memory.find_lost() is not None)
+        until(lambda: cluster_topics.find_lost() is not None)
         assert names() == ["old"]
     for seen in (None, before, ids_of(config, 1)):  # nobody has accepted it: neither old knowledge nor a fresh start
         with projecting(config, ids=seen):
             time.sleep(2)
             assert names() == ["old"]
-    lost = topic_memory.find_lost()
+    lost = cluster_topics.find_lost()
     assert lost is not None
     assert "ringfence restore" in lost.reason
     assert config.config_topic in lost.reason
@@ -208,7 +208,7 @@ def test_an_accepted_config_topic_is_read_anew_and_the_lists_are_never_empty(con
 
         until(there)
     assert all("kept" in each for each in seen), seen
-    assert topic_memory.find_lost() is None
+    assert cluster_topics.find_lost() is None
 
 
 def test_a_deletion_whose_tombstone_is_compacted_away_is_noticed(config: WorkerConfig) -> None:

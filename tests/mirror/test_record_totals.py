@@ -8,9 +8,9 @@ from ringfence.fencing.topics.status import State, StatusTombstone
 from ringfence.projection import bad_records
 from ringfence.projection.config_rows import prune
 from ringfence.projection.health import refresh
-from ringfence.projection.minutes import EVERYTHING, minute_of
 from ringfence.projection.models import Connector, Minute, RecordTotals, Task, Tombstone
 from ringfence.projection.record_totals import find_reported
+from ringfence.projection.task_minutes import EVERYTHING, minute_of
 from ringfence.projection.topic_projection import Projection
 from tests.mirror.test_projection import C, project, running
 from tests.support.topics import Topic, connector, connector_status, generation

@@ -15,7 +15,7 @@ from ringfence.connectors.java import runtime
 from ringfence.engine.plugins import BadRequest, PluginError, PluginHost
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.admin import topic_exists
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.local.jars import Coordinate
 from ringfence.web.new.layout import layout
 from tests.guarantees.test_java_debezium import postgres

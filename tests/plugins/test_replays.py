@@ -7,8 +7,8 @@ import pytest
 
 from ringfence.connectors.api import SourceRecord, Struct
 from ringfence.connectors.api.schemas import INT32, STRING, struct
+from ringfence.engine.plugins.dead_letter_replay import Settings, convert_letters
 from ringfence.engine.plugins.errors import BadRequest
-from ringfence.engine.plugins.replay import Settings, convert_letters
 from ringfence.fencing.records.dead_letter import PREFIX, as_bytes, record_text
 
 ROW = struct({"id": INT32, "pin": STRING})

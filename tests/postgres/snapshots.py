@@ -12,7 +12,7 @@ from ringfence.connectors.builtin.postgres.snapshot.task_share import share_conf
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName, TaskId
 from ringfence.fencing.offsets.source_offsets import read_offsets
-from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.task.task_spec import TaskSpec
 from tests.postgres.stand import Stand
 from tests.support.postgres import Postgres
 

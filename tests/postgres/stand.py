@@ -15,9 +15,9 @@ from ringfence.connectors.builtin.postgres.connector import PostgresSourceConnec
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName, TaskId
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.offsets.source_offsets import read_offsets
-from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.task.task_spec import TaskSpec
 from tests.guarantees.stage import Stage
 from tests.postgres.local import drop_slots
 from tests.support.postgres import Postgres

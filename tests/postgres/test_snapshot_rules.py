@@ -22,7 +22,7 @@ from ringfence.connectors.builtin.postgres.snapshot.progress import SnapshotStat
 from ringfence.connectors.builtin.postgres.snapshot.range_offsets import RangeProgress, Segment
 from ringfence.connectors.builtin.postgres.snapshot.range_reading import split_row
 from ringfence.engine.plugins.instances import InstanceContext
-from ringfence.fencing.task.gauges import Gauges
+from ringfence.fencing.task.plugin_metrics import Gauges
 from tests.connectors.fakes import FakeOffsets
 from tests.postgres.local import Database, Run, config_of
 

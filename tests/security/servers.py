@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 
-from ringfence.local.process import free_port
+from ringfence.local.ports import free_port
 from tests.support.waiting import eventually
 
 _READY_SECONDS = 60.0

@@ -14,7 +14,7 @@ from ringfence.connectors.egress import Policy, Refusal, plain
 from ringfence.connectors.worker_limits import WorkerLimits
 from ringfence.fencing.errors import Invalid
 from ringfence.fencing.kafka.client_settings import connection_of
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 
 SECRET = "INTERNAL-METADATA-ROLE-CREDENTIALS"
 

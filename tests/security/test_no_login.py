@@ -11,8 +11,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from ringfence.access import login_link, peer
-from ringfence.local.process import free_port
+from ringfence.access import login_link, loopback_user
+from ringfence.local.ports import free_port
 from tests.security.servers import Web, clean_environment, migrate, serving
 
 PAGE = (Path(__file__).parents[2] / "docs" / "deployment.md").read_text()
@@ -153,9 +153,9 @@ def test_an_old_link_is_worth_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
-@pytest.mark.parametrize("ask", [peer._by_netlink, peer._by_table])
+@pytest.mark.parametrize("ask", [loopback_user._by_netlink, loopback_user._by_table])
 def test_the_kernel_knows_whose_connection_it_is(
-    host: str, ask: Callable[[peer.Address, peer.Address], int | None]
+    host: str, ask: Callable[[loopback_user.Address, loopback_user.Address], int | None]
 ) -> None:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as listening:
@@ -181,8 +181,8 @@ def test_a_mapped_address_is_found_by_both() -> None:
             with accepted:
                 server = accepted.getsockname()[:2]
                 assert address[0] == "::ffff:127.0.0.1"
-                assert peer._by_netlink(address[:2], server) == os.getuid()
-                assert peer._by_table(address[:2], server) == os.getuid()
+                assert loopback_user._by_netlink(address[:2], server) == os.getuid()
+                assert loopback_user._by_table(address[:2], server) == os.getuid()
 
 
 def test_a_short_server_token_is_refused(root: Path) -> None:

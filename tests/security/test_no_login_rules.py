@@ -6,8 +6,8 @@ from collections.abc import Mapping
 import pytest
 from django.test import RequestFactory, override_settings
 
-from ringfence.access import local
-from ringfence.access.local import needs_no_login
+from ringfence.access import no_login
+from ringfence.access.no_login import needs_no_login
 from ringfence.environment import NoLogin
 
 HERE = {"REMOTE_ADDR": "127.0.0.1", "HTTP_HOST": "localhost:8083"}
@@ -53,8 +53,8 @@ def test_another_user_of_the_machine_logs_in(monkeypatch: pytest.MonkeyPatch) ->
         assert not needs_no_login(request), "it is not known whose connection that is"
         request.scope = {"client": ("127.0.0.1", 40000), "server": ("127.0.0.1", 8083)}  # type: ignore[attr-defined]
         for owner, expected in ((os.getuid(), True), (os.getuid() + 1, False), (None, False)):
-            monkeypatch.setattr(local, "user_of", lambda *_, owner=owner: owner)
+            monkeypatch.setattr(no_login, "user_of", lambda *_, owner=owner: owner)
             assert needs_no_login(request) is expected
-    monkeypatch.setattr(local, "user_of", lambda *_: os.getuid())
+    monkeypatch.setattr(no_login, "user_of", lambda *_: os.getuid())
     with override_settings(NO_LOGIN=""):
         assert not needs_no_login(request), "nobody asked for it"

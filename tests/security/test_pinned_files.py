@@ -22,7 +22,7 @@ from ringfence.connectors.pinned_files import pin
 from ringfence.connectors.worker_limits import WorkerLimits
 from ringfence.fencing.errors import Invalid
 from ringfence.fencing.kafka.client_settings import connection_of, effective
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 
 HOME = "127.0.0.1:9"
 

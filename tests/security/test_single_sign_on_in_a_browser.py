@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect, sync_playwright
 
-from ringfence.local.process import free_port
+from ringfence.local.ports import free_port
 from tests.e2e.browser import axe, chromium
 from tests.security.identity_provider import install, provide
 from tests.security.servers import Web, clean_environment, migrate, serving

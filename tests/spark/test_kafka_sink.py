@@ -19,12 +19,12 @@ import pytest
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_offsets import end_offsets
 from ringfence.fencing.topics.topic_log import Isolation, TopicLog
 from ringfence.local.jars import Coordinate, resolve
 from ringfence.local.java import find_java
-from ringfence.local.process import free_port
+from ringfence.local.ports import free_port
 from tests.spark.query import STEPS
 from tests.support.broker import Broker
 from tests.support.names import unique

@@ -12,9 +12,10 @@ import requests
 
 from ringfence.local import cds_archive
 from ringfence.local.errors import LocalError
+from ringfence.local.guarded_process import GuardedProcess, wait_until
 from ringfence.local.jars import once, retrieve
 from ringfence.local.java import find_java
-from ringfence.local.process import GuardedProcess, free_port, wait_until
+from ringfence.local.ports import free_port
 
 # The last one for Java 17.
 _VERSION = "3.0.9"

@@ -5,7 +5,7 @@ from typing import Any
 
 import psutil
 
-from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.testing.attempt import AttemptProcess
 from tests.guarantees.stage import Stage
 from tests.support.waiting import eventually

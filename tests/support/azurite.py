@@ -12,7 +12,7 @@ import pytest
 from azure.storage.blob import BlobServiceClient, ContainerSasPermissions, generate_container_sas
 
 from ringfence.local.jars import once
-from ringfence.local.process import accepts, free_port
+from ringfence.local.ports import accepts, free_port
 from tests.support.waiting import eventually
 
 ACCOUNT = "reader"

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ringfence.local.kafka import EmbeddedKafka
-from ringfence.local.process import free_port
+from ringfence.local.ports import free_port
 
 
 @dataclass(frozen=True, slots=True)

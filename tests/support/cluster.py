@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from ringfence.local.kafka import EmbeddedKafka
-from ringfence.local.process import free_port
+from ringfence.local.ports import free_port
 
 
 def three_brokers(root: Path, **properties: str) -> list[EmbeddedKafka]:

@@ -14,7 +14,7 @@ from typing import Final
 
 import psutil
 
-from ringfence.local.process import GuardedProcess
+from ringfence.local.guarded_process import GuardedProcess
 from tests.support.buildah import Buildah
 from tests.support.compose import OURS, ROOT, Service, filled, load, services
 from tests.support.waiting import eventually

@@ -44,7 +44,7 @@ def empty() -> None:
     """
     from django.db import connection, transaction
 
-    from ringfence.heartbeats.look import look
+    from ringfence.heartbeats.cluster_view import look
     from ringfence.log_levels import follower
 
     look._until, look._last = time.monotonic() + 60, type(look._last)()

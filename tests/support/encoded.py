@@ -7,7 +7,7 @@ from typing import Final
 from ringfence.connectors.api.records import EncodedBatch
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.batch_head import crc32c
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.topics.topic_log import TopicLog
 
 FIRST_MS: Final = int(time.time() * 1000)

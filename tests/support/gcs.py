@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from google.auth import jwt
 
-from ringfence.local.process import accepts, free_port
+from ringfence.local.ports import accepts, free_port
 from tests.support.waiting import eventually
 
 BUCKET = "lake"

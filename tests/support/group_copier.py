@@ -14,9 +14,9 @@ from typing import Protocol
 
 from ringfence.fencing.clock import Clock, Deadline
 from ringfence.fencing.errors import Abortable, Fenced, FencingError, Retriable
-from ringfence.fencing.kafka.input_group import InputRecord
+from ringfence.fencing.kafka.input_group_member import InputRecord
 from ringfence.fencing.kafka.membership import GroupMetadata
-from ringfence.fencing.kafka.protocols import TransactionalClient
+from ringfence.fencing.kafka.producer_interface import TransactionalClient
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class OffsetsProducer(TransactionalClient, Protocol):
 
 
 class Input(Protocol):
-    """The part of `fencing.kafka.input_group.InputGroup` that is used here."""
+    """The part of `fencing.kafka.input_group_member.InputGroup` that is used here."""
 
     @property
     def metadata(self) -> GroupMetadata | None: ...

@@ -16,7 +16,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourceType,
 )
 
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.local.kafka import EmbeddedKafka
 from tests.support.broker import new_kafka
 from tests.support.waiting import eventually

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from ringfence.local.guarded_process import GuardedProcess
 from ringfence.local.java import find_java
-from ringfence.local.process import GuardedProcess
 
 Json = dict[str, Any]
 _ADDRESS = "127.0.0.1"

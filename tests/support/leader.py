@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, cast
 
 from ringfence.dispatch import CommandResult, Refusal
-from ringfence.engine.leader import plans
+from ringfence.engine.leader import command_plans
+from ringfence.engine.leader.command_plans import Plan, TaskConfigs
 from ringfence.engine.leader.commands import command_of
-from ringfence.engine.leader.plans import Plan, TaskConfigs
 from ringfence.engine.leader.write_result import WriteResult
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName, Incarnation, WorkerId
@@ -522,7 +522,7 @@ class FakeSide:
     def plan_offsets(self, connector: ConnectorState, entries: list[OffsetEntry] | None) -> tuple[Plan, bool]:
         if connector.round_pending:  # a round takes no time here
             self.await_round(connector.name)
-        return plans.alter_offsets(connector.name, [], SourceOffsets(connector.name), "offsets"), False
+        return command_plans.alter_offsets(connector.name, [], SourceOffsets(connector.name), "offsets"), False
 
     def plan_ledger(self, connector: ConnectorState, decide: object) -> Plan:
         raise NotImplementedError

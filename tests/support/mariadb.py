@@ -12,7 +12,7 @@ from typing import Any
 import pymysql
 import pytest
 
-from ringfence.local.process import free_port
+from ringfence.local.ports import free_port
 from tests.support.waiting import eventually
 
 PASSWORD = "maria"

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ringfence.local.process import free_port
+from ringfence.local.ports import free_port
 from tests.support.waiting import eventually
 
 _PROGRAMS = ("initdb", "postgres", "pg_isready", "createdb")

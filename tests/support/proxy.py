@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from enum import Enum, IntEnum, auto
 from pathlib import Path
 
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.local.kafka import EmbeddedKafka
-from ringfence.local.process import free_port
+from ringfence.local.ports import free_port
 from tests.support.waiting import eventually
 
 

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ringfence.local.process import accepts
+from ringfence.local.ports import accepts
 from tests.support.names import unique
 from tests.support.waiting import eventually
 

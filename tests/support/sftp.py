@@ -7,7 +7,7 @@ from pathlib import Path
 
 import asyncssh
 
-from ringfence.local.process import accepts, free_port
+from ringfence.local.ports import accepts, free_port
 from tests.support.waiting import eventually
 
 USER = "reader"

@@ -6,7 +6,7 @@ python -m tests.support.share_reader <bootstrap> <group> <topic>
 import sys
 import time
 
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.share_member import Answer, ShareMember
 
 

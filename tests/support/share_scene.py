@@ -4,7 +4,7 @@ from confluent_kafka import Producer
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.share_member import Answer, Message, ShareMember, alter_share_group
 from tests.support.waiting import eventually
 

@@ -12,10 +12,11 @@ import psutil
 from ringfence.engine.spark.driver import Lost, SparkHost
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.task.plugin import Outcome
-from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.topic_log import TopicLog
+from ringfence.local.guarded_process import GuardedProcess
 from ringfence.local.java import find_java
-from ringfence.local.process import GuardedProcess, free_port
+from ringfence.local.ports import free_port
 from tests.guarantees.stage import Stage
 from tests.support import compose
 from tests.support.waiting import eventually

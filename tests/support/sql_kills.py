@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ringfence.connectors.builtin.sql.task import SqlSourceTask
 from ringfence.connectors.class_names import class_name
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from tests.guarantees.stage import Stage
 from tests.support.attempts import Attempt
 from tests.support.waiting import eventually

@@ -9,7 +9,7 @@ from django.test import Client
 
 from ringfence.access.principal import Principal, Right
 from ringfence.access.verbs import Verb
-from ringfence.api import writing
+from ringfence.api import connector_writes
 from ringfence.audit.models import AuditEntry
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.topics.config_records import TargetStateRecord
@@ -52,7 +52,7 @@ def version(page: str) -> str:
 
 def test_versions_are_listed_with_who_and_when_and_no_secret(client: Client, flights: FakeLeader) -> None:
     config = {"connector.class": "VerifiableSource", "topic": "u", "pin": "hunter33"}
-    writing.configure("flights", config, ANN)
+    connector_writes.configure("flights", config, ANN)
     page = text(client.get(PAGE))
     assert "hunter" not in page
     assert page.index(">ann<") < page.index('id="compare-1"')
@@ -61,9 +61,9 @@ def test_versions_are_listed_with_who_and_when_and_no_secret(client: Client, fli
 
 
 def test_a_version_keeps_the_name_of_its_writer(client: Client, flights: FakeLeader) -> None:
-    writing.configure("flights", {"connector.class": "VerifiableSource", "topic": "u"}, ANN)
+    connector_writes.configure("flights", {"connector.class": "VerifiableSource", "topic": "u"}, ANN)
     same = Connector.objects.get(name="flights").settings
-    writing.configure("flights", same, BOB)
+    connector_writes.configure("flights", same, BOB)
     assert ConfigVersion.objects.order_by("number").last().user == "ann"  # type: ignore[union-attr]
 
 
@@ -174,7 +174,7 @@ def test_a_configuration_that_was_only_written_again_is_not_stale(client: Client
 def test_an_open_form_hears_of_a_change_and_is_left_alone(client: Client, flights: FakeLeader) -> None:
     old = version(text(client.get(EDIT)))
     assert text(client.get(f"{EDIT}/newer?version={old}")).strip() == ""
-    writing.configure("flights", {"connector.class": "VerifiableSource", "topic": "u", "pin": "hunter22"}, ANN)
+    connector_writes.configure("flights", {"connector.class": "VerifiableSource", "topic": "u", "pin": "hunter22"}, ANN)
     told = text(client.get(f"{EDIT}/newer?version={old}"))
     assert "changed by ann" in told
     assert codes(client.get(f"{EDIT}/newer?version={old}")) == ["topic", "t", "u"]

@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 
 from ringfence.fencing.topics.status import FAILED, MISCONFIGURED, State
 from ringfence.projection.models import Event
-from ringfence.web.connector.traces import cause_of, group_traces
+from ringfence.web.connector.root_causes import cause_of, group_traces
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
 from tests.support.topics import connector

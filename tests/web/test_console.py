@@ -15,7 +15,7 @@ from django.test import Client, override_settings
 from ringfence import messages, transport
 from ringfence.access.models import Grant, Token
 from ringfence.audit.models import AuditEntry
-from ringfence.console import waiting as queue
+from ringfence.console import waiting_commands as queue
 from ringfence.console.stuck_operations import find_stuck
 from ringfence.dispatch import Refusal
 from ringfence.projection.models import ClusterInfo, Connector, DrainedWorker, GenerationRow, Task, Worker
@@ -248,7 +248,7 @@ def test_accounts_grants_and_tokens(client: Client, flights: FakeLeader) -> None
 
 def test_the_answer_about_rights_is_what_a_request_meets(client: Client, flights: FakeLeader) -> None:
     from ringfence.access.verbs import Verb
-    from ringfence.console.rights import principal_for
+    from ringfence.console.account_rights import principal_for
 
     bob = User.objects.create_user("bob", password="right-password-1")
     Grant.objects.create(user=bob, what="operator fence", pattern="fl*", topics="t.*")

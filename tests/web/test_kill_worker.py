@@ -14,8 +14,8 @@ from django.urls import clear_url_caches
 import ringfence.urls
 from ringfence.access.models import Grant
 from ringfence.audit.models import AuditEntry
+from ringfence.local.data_directory import Instance
 from ringfence.local.environment import DEMO_RUN_FOLDER, complete, for_demo
-from ringfence.local.instance import Instance
 from ringfence.projection.models import Task
 from tests.support.leader import FakeLeader
 from tests.support.pages import text

@@ -20,11 +20,11 @@ from ringfence.fencing.ids import Incarnation, WorkerId
 from ringfence.fencing.topics.status import LeaderRecord, State, WorkerRecord
 from ringfence.projection.health_reasons import reason
 from ringfence.projection.known_health import KnownHealth
-from ringfence.projection.minutes import EVERYTHING, ITSELF, minute_of
 from ringfence.projection.models import ActiveTopic, Connector, Event, HangingTransaction, Minute, Task
+from ringfence.projection.task_minutes import EVERYTHING, ITSELF, minute_of
 from ringfence.web.lists import pages as lists
+from ringfence.web.lists.connector_rows import rows_of
 from ringfence.web.lists.overview import overview
-from ringfence.web.lists.rows import rows_of
 from ringfence.web.live.fragment_cache import LONGEST_MS, FragmentCache
 from tests.support.leader import FakeLeader
 from tests.support.pages import text

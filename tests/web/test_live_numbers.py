@@ -12,7 +12,7 @@ from django.test import Client
 
 from ringfence.projection.change_notifications import ANYTHING, Notice
 from ringfence.projection.models import Connector, Task
-from ringfence.web.live import numbers, stamps, streams
+from ringfence.web.live import change_stamps, numbers, streams
 from ringfence.web.live.listener import Listener
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
@@ -152,7 +152,7 @@ def test_a_change_of_the_vital_signs_is_told_twice(monkeypatch: pytest.MonkeyPat
         hub._listeners.add(listener)
         await hub._watch_vital_signs()
 
-    monkeypatch.setattr(stamps, "read_vital", read_vital)
+    monkeypatch.setattr(change_stamps, "read_vital", read_vital)
     monkeypatch.setattr(streams, "_VITAL_SECONDS", 0.0)
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(watch())

@@ -329,7 +329,7 @@ def test_logging_in_with_the_token(client: Client) -> None:
 
 
 def test_static_files_are_served(client: Client) -> None:
-    from ringfence.web.context import SCRIPTS
+    from ringfence.web.page_context import SCRIPTS
 
     for path in ("ringfence/ringfence.css", *SCRIPTS, "ringfence/list.js", "django_htmx/htmx-2.min.js"):
         response = client.get(f"/static/{path}")

@@ -12,9 +12,9 @@ from django.test import Client, override_settings
 from ringfence.connectors.transforms.registry import TRANSFORMS
 from ringfence.http.errors import ConnectError
 from ringfence.requests.questions import TryTransforms
-from ringfence.web.new.beside import list_changes
-from ringfence.web.new.steps import change_steps
+from ringfence.web.new.live_results import list_changes
 from ringfence.web.new.transform_menu import describe_type, menu_items
+from ringfence.web.new.transform_steps import change_steps
 from tests.api.test_rights import account, bearer
 from tests.support.leader import FakeLeader
 from tests.support.pages import squeeze

@@ -12,21 +12,21 @@ from ringfence.connectors.source_config import source_config_def
 from ringfence.fencing.topics.status import State
 from ringfence.projection.models import ClusterInfo
 from ringfence.web.connector.error_hints import HINTS, TEXT_HINTS
-from ringfence.web.handbook import references
+from ringfence.web.handbook import section_links
 from ringfence.web.handbook.documents import documents
-from ringfence.web.handbook.references import Reference, explain_check, explain_setting
-from ringfence.web.lists.starts import STARTS
+from ringfence.web.handbook.section_links import Reference, explain_check, explain_setting
+from ringfence.web.lists.suggestions import STARTS
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
 from tests.support.topics import connector
 from tests.web.test_catalog import BUILT_IN
 
 TEMPLATES = Path(__file__).resolve().parents[2] / "templates"
-_TABLES = (references.SETTINGS, references.CHECKS, *references.CONNECTORS.values())
+_TABLES = (section_links.SETTINGS, section_links.CHECKS, *section_links.CONNECTORS.values())
 
 
 def _all() -> Iterator[Reference]:
-    yield from (value for value in vars(references).values() if isinstance(value, Reference))
+    yield from (value for value in vars(section_links).values() if isinstance(value, Reference))
     yield from (reference for table in _TABLES for _, reference in table)
     yield from (hint.more for _, hint in (*HINTS, *TEXT_HINTS))
     yield from (start.more for start in STARTS)

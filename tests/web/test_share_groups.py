@@ -10,10 +10,10 @@ from django.test import Client
 from ringfence.api.share_groups import last_seen
 from ringfence.dispatch import Refusal
 from ringfence.fencing.share.ledger_records import State
-from ringfence.fencing.share.ranges import Ranges
+from ringfence.fencing.share.offset_ranges import Ranges
 from ringfence.history.models import ShareGroupAnswer
 from ringfence.projection.models import Task
-from ringfence.web.share_groups.strips import Piece, draw, lay_over, of_ledger
+from ringfence.web.share_groups.offset_strips import Piece, draw, lay_over, of_ledger
 from tests.mirror.test_projection import project
 from tests.support.leader import FakeLeader
 from tests.support.pages import text

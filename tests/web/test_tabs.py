@@ -16,8 +16,8 @@ from ringfence.audit.models import AuditEntry
 from ringfence.history.models import ConfigVersion
 from ringfence.projection.models import Connector, Event, GenerationRow, Task
 from ringfence.projection.topic_projection import Projection
-from ringfence.web.connector import frame as connector_frame
 from ringfence.web.connector import generations, timeline
+from ringfence.web.connector import tab_page as connector_frame
 from ringfence.web.connector.transaction_lanes import PAGE_SIZE, SPAN_MS, WIDTH, lanes
 from tests.support.leader import FakeLeader
 from tests.support.pages import text

@@ -9,8 +9,8 @@ from django.test import Client
 from ringfence.audit.models import AuditEntry
 from ringfence.projection.models import ActiveTopic
 from ringfence.requests.refusal import Refusal
+from ringfence.web.topics.live_tail import LONGEST_SECONDS
 from ringfence.web.topics.record_display import differences, show_record
-from ringfence.web.topics.tail import LONGEST_SECONDS
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
 from tests.support.topics import connector
@@ -130,7 +130,7 @@ def test_a_mark_is_good_for_its_topic_its_reader_and_fifteen_minutes(
         answer = client.post(f"/ui/topics/{topic}/tail/next", {"mark": given}, headers=FRAGMENT)
         assert answer.status_code == 400, (topic, given)
     later = time.time() + LONGEST_SECONDS + 1
-    monkeypatch.setattr("ringfence.web.topics.tail.time.time", lambda: later)
+    monkeypatch.setattr("ringfence.web.topics.live_tail.time.time", lambda: later)
     page = text(client.post("/ui/topics/t/tail/next", {"mark": mark}, headers=FRAGMENT))
     assert "15 minutes" in page
     assert len(flights.asked) == read, "nothing was read"

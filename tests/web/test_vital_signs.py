@@ -11,10 +11,10 @@ from django.test import Client
 
 from ringfence import dispatch
 from ringfence.fencing.errors import Retriable
-from ringfence.heartbeats.beat import SILENT_S
-from ringfence.heartbeats.beating import Beating, Probing
+from ringfence.heartbeats.cluster_view import look, read
 from ringfence.heartbeats.freshness import FreshnessWatch, Positions, write
-from ringfence.heartbeats.look import look, read
+from ringfence.heartbeats.heartbeat import SILENT_S
+from ringfence.heartbeats.heartbeat_thread import Beating, Probing
 from ringfence.heartbeats.models import Freshness, Heartbeat
 from ringfence.projection.models import Task
 from ringfence.requests.commands import Pause
@@ -35,8 +35,8 @@ _real_command, _real_ask = dispatch.command, dispatch.ask
 @pytest.fixture(autouse=True)
 def seen(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Each page looks anew, and Redis answers."""
-    monkeypatch.setattr("ringfence.heartbeats.look.KEPT_SECONDS", 0.0)
-    monkeypatch.setattr("ringfence.heartbeats.look.probe_redis", lambda: "")
+    monkeypatch.setattr("ringfence.heartbeats.cluster_view.KEPT_SECONDS", 0.0)
+    monkeypatch.setattr("ringfence.heartbeats.cluster_view.probe_redis", lambda: "")
     look._redis = cast(Probing, SimpleNamespace(error=""))
     look.forget()
     yield

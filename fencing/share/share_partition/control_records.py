@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ringfence.fencing.share.share_partition.batches import Batch, Batches, overlay
 from ringfence.fencing.share.share_partition.state_machine import Change, SharePartition
+from ringfence.fencing.share.share_partition.state_ranges import Batch, Batches, overlay
 
 SHARE_CHECKPOINT: Final = 5
 SHARE_DELTA: Final = 6

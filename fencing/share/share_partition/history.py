@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from ringfence.fencing.share.share_partition.batches import Batches, RecordState, fill, merge, prune
 from ringfence.fencing.share.share_partition.state_machine import Change, SharePartition
+from ringfence.fencing.share.share_partition.state_ranges import Batches, RecordState, fill, merge, prune
 from ringfence.fencing.share.share_partition.state_topic import (
     ShareSnapshot,
     ShareUpdate,

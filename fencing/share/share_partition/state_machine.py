@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
-from ringfence.fencing.share.share_partition.batches import Batch, Batches, RecordState, fill, find, overlay, prune
+from ringfence.fencing.share.share_partition.state_ranges import Batch, Batches, RecordState, fill, find, overlay, prune
 
 
 class Acknowledgement(IntEnum):

@@ -11,7 +11,7 @@ import struct
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from ringfence.fencing.share.share_partition.batches import Batch, Batches, RecordState
+from ringfence.fencing.share.share_partition.state_ranges import Batch, Batches, RecordState
 
 STATE_TOPIC: Final = "__share_group_state"
 

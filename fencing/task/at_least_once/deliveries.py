@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 from ringfence.connectors.api import RecordBatch, SourceRecord
 from ringfence.fencing.clock import Clock, Deadline
 from ringfence.fencing.errors import Fatal, FencingError
-from ringfence.fencing.kafka.idempotent import IdempotentProducer
-from ringfence.fencing.kafka.translation import kafka_errors
+from ringfence.fencing.kafka.error_translation import kafka_errors
+from ringfence.fencing.kafka.idempotent_producer import IdempotentProducer
 from ringfence.fencing.records.prepared_batch import GatheredOffsets
 from ringfence.fencing.records.record_path import RecordPath
 from ringfence.fencing.task.at_least_once.offset_flush import OffsetFlush

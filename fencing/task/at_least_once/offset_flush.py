@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from ringfence.fencing.clock import Clock, Deadline
 from ringfence.fencing.errors import FencingError
-from ringfence.fencing.kafka.idempotent import IdempotentProducer
-from ringfence.fencing.kafka.translation import kafka_errors
+from ringfence.fencing.kafka.error_translation import kafka_errors
+from ringfence.fencing.kafka.idempotent_producer import IdempotentProducer
 from ringfence.fencing.metrics import Measures
 from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOffsets, encode_value
 from ringfence.fencing.offsets.worker_copy import OffsetsCopy

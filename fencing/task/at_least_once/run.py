@@ -16,17 +16,17 @@ from ringfence.connectors.api import SourceTask
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, FencingError
 from ringfence.fencing.kafka.fencer import Fencer
-from ringfence.fencing.kafka.idempotent import IdempotentProducer
+from ringfence.fencing.kafka.idempotent_producer import IdempotentProducer
 from ringfence.fencing.task.at_least_once.deliveries import Deliveries
 from ringfence.fencing.task.at_least_once.offset_flush import OffsetFlush
 from ringfence.fencing.task.clients import fencing_connection, idempotent_producer
+from ringfence.fencing.task.config_view import DesiredState
 from ringfence.fencing.task.context import TaskContext
-from ringfence.fencing.task.offsets import TaskOffsets
 from ringfence.fencing.task.plugin import overrides
-from ringfence.fencing.task.polling import Polling
+from ringfence.fencing.task.poll_retries import Polling
 from ringfence.fencing.task.runtime import Superseded, TaskRuntime
-from ringfence.fencing.task.start_watch import READING_OFFSETS
-from ringfence.fencing.task.view import DesiredState
+from ringfence.fencing.task.start_progress import READING_OFFSETS
+from ringfence.fencing.task.task_offsets import TaskOffsets
 from ringfence.fencing.topics.status import State
 
 log = logging.getLogger(__name__)

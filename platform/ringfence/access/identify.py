@@ -11,9 +11,9 @@ from django.contrib.auth.models import User
 from django.http import HttpRequest
 
 from ringfence.access import logins, throttle, tokens
-from ringfence.access.address import address_of
-from ringfence.access.local import needs_no_login
+from ringfence.access.client_address import address_of
 from ringfence.access.models import Grant, OidcIdentity, Token
+from ringfence.access.no_login import needs_no_login
 from ringfence.access.principal import ALL_RIGHTS, EVERYBODY_HERE, Principal, Right
 
 TOKEN_KEY = "ringfence_token"  # noqa: S105 - names a session's entry

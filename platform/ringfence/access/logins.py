@@ -11,8 +11,8 @@ from django.contrib.sessions.models import Session
 from django.db.models import Exists, OuterRef, QuerySet
 from django.http import HttpRequest
 
-from ringfence.access import notes
-from ringfence.access.address import address_of
+from ringfence.access import last_use
+from ringfence.access.client_address import address_of
 from ringfence.access.models import LoginSession
 from ringfence.access.principal import Principal
 from ringfence.access.sessions import hash_key
@@ -47,7 +47,7 @@ def note_use(request: HttpRequest, who: Principal, now_ms: int | None = None) ->
     """Note that the session was used, at most once a minute. Creates a missing row."""
     key, now = request.session.session_key, now_ms or _now_ms()
     if key:
-        notes.write(lambda: _note(request, who, key, now))
+        last_use.write(lambda: _note(request, who, key, now))
 
 
 def _note(request: HttpRequest, who: Principal, key: str, now: int) -> None:

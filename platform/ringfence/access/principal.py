@@ -105,6 +105,6 @@ def _matching(field: str, pattern: str) -> Q:
 
 
 EVERYBODY_HERE = Principal("", "loopback", (ALL_RIGHTS,))
-"""The principal of requests that need no login (`access.local`)."""
+"""The principal of requests that need no login (`access.no_login`)."""
 
 NOBODY = Principal("", "nobody")

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from django.contrib.auth.models import User
 
-from ringfence.access import notes
+from ringfence.access import last_use
 from ringfence.access.models import Token
 from ringfence.access.topic_patterns import topics_of
 from ringfence.access.verbs import verbs_of
@@ -64,7 +64,7 @@ def record_use(row: Token) -> None:
     """Note that it was used, at most once a minute."""
     now = int(time.time() * 1000)
     if now - row.last_used_ms >= _USED_EVERY_MS:
-        notes.write(lambda: Token.objects.filter(pk=row.pk).update(last_used_ms=now))
+        last_use.write(lambda: Token.objects.filter(pk=row.pk).update(last_used_ms=now))
 
 
 def revoke(row: Token) -> None:

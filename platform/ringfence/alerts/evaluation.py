@@ -12,13 +12,13 @@ from django.db import transaction
 
 from ringfence.alerts import deliveries, foreign_records, silences
 from ringfence.alerts.conditions import Changes, Finding, Kind, RuleCondition, What, changes, look
-from ringfence.alerts.episodes import follow
+from ringfence.alerts.failure_episodes import follow
 from ringfence.alerts.models import Delivery, EpisodeRow, Incident, Rule, Silence, Turn
 from ringfence.alerts.snapshot import ClusterSnapshot, ConnectorSnapshot, Episode, OverLimit, TaskSnapshot
 from ringfence.http.masking import Masker
-from ringfence.projection import topic_memory
+from ringfence.projection import cluster_topics
 from ringfence.projection.models import Connector, GenerationRow, Task
-from ringfence.projection.source_metrics import metrics_of
+from ringfence.projection.plugin_metrics import metrics_of
 
 log = logging.getLogger(__name__)
 
@@ -94,7 +94,7 @@ def see(kinds: Iterable[Kind], now: int, leaderless_ms: int) -> ClusterSnapshot:
                     task.connector, task.number, task.state, task.since_ms, polled_ms, open_ms, trace, committed_ms
                 )
             )
-    lost = topic_memory.find_lost() if Kind.TOPIC_LOST in kind_set else None
+    lost = cluster_topics.find_lost() if Kind.TOPIC_LOST in kind_set else None
     why, since = (lost.reason, lost.since_ms) if lost is not None else ("", 0)
     over = tuple(_find_over_limits(by_name, now)) if Kind.SOURCE_METRIC in kind_set else ()
     foreign = tuple(foreign_records.list_recent(now)) if Kind.FOREIGN_RECORD in kind_set else ()

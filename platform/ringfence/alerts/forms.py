@@ -1,4 +1,4 @@
-"""The forms of the pages. Like the API's input, their values are validated in `alerts.editing`."""
+"""The forms of the pages. Like the API's input, their values are validated in `alerts.rule_editing`."""
 
 from typing import Any
 

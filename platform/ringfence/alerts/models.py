@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 from django.db import models
 from django.db.models import Q
 
-from ringfence.alerts.fields import EncryptedTextField
+from ringfence.alerts.encrypted_field import EncryptedTextField
 from ringfence.connectors.api.config_types import HIDDEN
 from ringfence.fencing.name_patterns import EVERYTHING
 
@@ -73,7 +73,7 @@ class Incident(models.Model):
 
 
 class EpisodeRow(models.Model):
-    """A failure that spans automatic restarts, see `alerts.episodes`."""
+    """A failure that spans automatic restarts, see `alerts.failure_episodes`."""
 
     subject = models.TextField(primary_key=True)
     connector = models.TextField()

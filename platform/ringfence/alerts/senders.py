@@ -13,8 +13,8 @@ import httpx
 from django.conf import settings
 from django.core.mail import EmailMessage
 
-from ringfence.alerts import guard
-from ringfence.alerts.guard import AllowedNetworks
+from ringfence.alerts import ssrf_guard
+from ringfence.alerts.ssrf_guard import AllowedNetworks
 
 WEBHOOK, SLACK, MAIL = "webhook", "slack", "mail"
 KINDS = (WEBHOOK, SLACK, MAIL)
@@ -83,8 +83,8 @@ def allowed_addresses() -> AllowedNetworks:
 
 def _post(url: str, body: bytes, headers: Mapping[str, str]) -> int:
     try:
-        target = guard.target(url, allowed_addresses())
-    except guard.Refusal as refused:
+        target = ssrf_guard.target(url, allowed_addresses())
+    except ssrf_guard.Refusal as refused:
         raise NotSent(str(refused)) from None
     all_headers = {
         "Host": target.host_header,

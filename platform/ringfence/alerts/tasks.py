@@ -56,7 +56,7 @@ def watch_alone(holder: str, stop: threading.Event) -> None:
 def _somebody_leads() -> bool | None:
     """Return whether a leader answers; None if Redis does not answer, so that it is unknown."""
     from ringfence import dispatch, transport
-    from ringfence.heartbeats.look import look
+    from ringfence.heartbeats.cluster_view import look
     from ringfence.requests.commands import Ping
 
     vitals = look.vitals()

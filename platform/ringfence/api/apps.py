@@ -3,7 +3,7 @@
 from django.apps import AppConfig
 from django.urls import register_converter
 
-from ringfence.api.converters import NameConverter
+from ringfence.api.path_converters import NameConverter
 
 
 class ApiConfig(AppConfig):

@@ -7,11 +7,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from ringfence import dispatch
-from ringfence.access.address import address_of
+from ringfence.access.client_address import address_of
 from ringfence.access.principal import Principal
 from ringfence.access.routes import SIGNED, on_connector, somewhere
 from ringfence.access.verbs import Verb
-from ringfence.api import offset_moves, reading, writing
+from ringfence.api import connector_reads, connector_writes, offset_changes
 from ringfence.api.base import ConnectView
 from ringfence.api.expansions import expand
 from ringfence.api.jsonbody import config_of, object_of, text_of
@@ -30,7 +30,7 @@ _JAVA_TRIMS = "".join(map(chr, range(0x21)))
 
 def _create(request: Request, name: str, who: Principal) -> Response:
     location = request.build_absolute_uri(f"/connectors/{quote(name, safe='')}")
-    return Response(reading.info_of(name, who), status=201, headers={"Location": location})
+    return Response(connector_reads.info_of(name, who), status=201, headers={"Location": location})
 
 
 def _without_null_name(config: object) -> object:
@@ -45,7 +45,7 @@ class Connectors(ConnectView):
 
     def get(self, request: Request) -> Response:
         expansions = request.query_params.getlist("expand")
-        return Response(expand(expansions, self.principal) if expansions else reading.names(self.principal))
+        return Response(expand(expansions, self.principal) if expansions else connector_reads.names(self.principal))
 
     def post(self, request: Request) -> Response:
         body = object_of(self.json_body(), "The request body")
@@ -56,11 +56,13 @@ class Connectors(ConnectView):
             )
         name, state = body.get("name"), body.get("initial_state")
         initial_state = "RUNNING" if state is None else str(state).upper()
-        if initial_state not in writing.INITIAL_STATES:
-            raise bad_request(f"initial_state must be one of {', '.join(writing.INITIAL_STATES)}.")
+        if initial_state not in connector_writes.INITIAL_STATES:
+            raise bad_request(f"initial_state must be one of {', '.join(connector_writes.INITIAL_STATES)}.")
         stripped = "" if name is None else text_of(name, "name").strip(_JAVA_TRIMS)
         self.authorise(Verb.EDIT, stripped)
-        writing.create(stripped, config_of(_without_null_name(body.get("config"))), initial_state, self.principal)
+        connector_writes.create(
+            stripped, config_of(_without_null_name(body.get("config"))), initial_state, self.principal
+        )
         return _create(request, stripped, self.principal)
 
 
@@ -68,7 +70,7 @@ class Connector(ConnectView):
     access = {"GET": on_connector(Verb.VIEW), "DELETE": on_connector(Verb.DELETE).writing()}
 
     def get(self, request: Request, name: str) -> Response:
-        return Response(reading.info_of(name, self.principal))
+        return Response(connector_reads.info_of(name, self.principal))
 
     def delete(self, request: Request, name: str) -> Response:
         dispatch.command(commands.Delete(name), user=self.user_name)
@@ -83,26 +85,26 @@ class Config(ConnectView):
     }
 
     def get(self, request: Request, name: str) -> Response:
-        return Response(reading.info_of(name, self.principal)["config"])
+        return Response(connector_reads.info_of(name, self.principal)["config"])
 
     def put(self, request: Request, name: str) -> Response:
-        if writing.configure(name, config_of(_without_null_name(self.json_body())), self.principal):
+        if connector_writes.configure(name, config_of(_without_null_name(self.json_body())), self.principal):
             return _create(request, name, self.principal)
-        return Response(reading.info_of(name, self.principal))
+        return Response(connector_reads.info_of(name, self.principal))
 
     def patch(self, request: Request, name: str) -> Response:
         patch = object_of(self.json_body(), "The request body")
         if patch.get("name", name) != name:
             raise bad_request(f"A connector cannot be renamed: name is {name}.")
-        writing.patch_config(name, patch, self.principal)
-        return Response(reading.info_of(name, self.principal))
+        connector_writes.patch_config(name, patch, self.principal)
+        return Response(connector_reads.info_of(name, self.principal))
 
 
 class Status(ConnectView):
     access = {"GET": on_connector(Verb.VIEW)}
 
     def get(self, request: Request, name: str) -> Response:
-        return Response(reading.status_of(name))
+        return Response(connector_reads.status_of(name))
 
 
 class Fence(ConnectView):
@@ -131,7 +133,7 @@ class Restart(ConnectView):
         if not (include_tasks or only_failed):
             dispatch.command(restart, user=self.user_name)
             return Response(status=204)
-        plan = writing.restart_plan(name, include_tasks=include_tasks, only_failed=only_failed)
+        plan = connector_writes.restart_plan(name, include_tasks=include_tasks, only_failed=only_failed)
         dispatch.command(restart, user=self.user_name)
         return Response(plan, status=202)
 
@@ -164,14 +166,14 @@ class Tasks(ConnectView):
     access = {"GET": on_connector(Verb.VIEW_CONFIG)}
 
     def get(self, request: Request, name: str) -> Response:
-        return Response(reading.task_configs(name))
+        return Response(connector_reads.task_configs(name))
 
 
 class TaskStatus(ConnectView):
     access = {"GET": on_connector(Verb.VIEW)}
 
     def get(self, request: Request, name: str, task: int) -> Response:
-        return Response(reading.task_status_of(name, task))
+        return Response(connector_reads.task_status_of(name, task))
 
 
 class TaskRestart(ConnectView):
@@ -186,7 +188,7 @@ class Topics(ConnectView):
     access = {"GET": on_connector(Verb.VIEW)}
 
     def get(self, request: Request, name: str) -> Response:
-        return Response({name: {"topics": reading.topics(name)}})
+        return Response({name: {"topics": connector_reads.topics(name)}})
 
 
 class TopicsReset(ConnectView):
@@ -205,13 +207,13 @@ class Offsets(ConnectView):
     }
 
     def get(self, request: Request, name: str) -> Response:
-        return Response(reading.offsets(name))
+        return Response(connector_reads.offsets(name))
 
     def patch(self, request: Request, name: str) -> Response:
-        entries = writing.last_of_each(writing.offsets_of(self.json_body()))
-        moved = offset_moves.alter(name, entries, self.user_name)
+        entries = connector_writes.last_of_each(connector_writes.offsets_of(self.json_body()))
+        moved = offset_changes.alter(name, entries, self.user_name)
         return Response({"message": moved.message(f"The offsets of connector {name} have been altered.")})
 
     def delete(self, request: Request, name: str) -> Response:
-        moved = offset_moves.reset(name, self.user_name)
+        moved = offset_changes.reset(name, self.user_name)
         return Response({"message": moved.message(f"The offsets of connector {name} have been reset.")})

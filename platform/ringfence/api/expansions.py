@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from ringfence.access.principal import Principal
-from ringfence.api.reading import Json, TaskRow, info, status
+from ringfence.api.connector_reads import Json, TaskRow, info, status
 from ringfence.http.masking import Masker
 from ringfence.projection.models import Connector, Task
 

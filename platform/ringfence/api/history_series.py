@@ -12,8 +12,8 @@ from django.db.models import Min
 from ringfence.history.models import ConfigVersion
 from ringfence.http.errors import bad_request
 from ringfence.projection.history_points import HOUR, MINUTE, SUMS, newest_minute, oldest_minute
-from ringfence.projection.minutes import worst
 from ringfence.projection.models import GenerationRow, HistoryPoint
+from ringfence.projection.task_minutes import worst
 
 MOST_POINTS: Final = 720
 LONGEST_DAYS: Final = 400

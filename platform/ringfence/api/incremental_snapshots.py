@@ -16,7 +16,7 @@ from ringfence.connectors.builtin.postgres.incremental.state import (
 )
 from ringfence.http.errors import ConnectError, bad_request
 from ringfence.projection.models import Connector, SourceOffset, Task, pack
-from ringfence.projection.source_metrics import metrics_of
+from ringfence.projection.plugin_metrics import metrics_of
 from ringfence.requests.commands import SendSignal
 
 _CLASSES: Final = frozenset({"PostgresSource", "PostgresSourceConnector"})

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 from ringfence import dispatch
 from ringfence.access.principal import Principal
-from ringfence.api import writing
+from ringfence.api import connector_writes
 from ringfence.dispatch import Refusal
 from ringfence.http.errors import ConnectError
 from ringfence.requests import commands
@@ -29,7 +29,7 @@ def create_fresh(name: str, config: Mapping[str, str], state: str, by: Principal
 
 
 def _create(name: str, config: Mapping[str, str], state: str, by: Principal, move: Command[OffsetCheck]) -> None:
-    writing.create(name, config, "STOPPED", by)
+    connector_writes.create(name, config, "STOPPED", by)
     _move(name, move, by.name)
     if state in _COMMANDS:
         dispatch.command(_COMMANDS[state](name), user=by.name)

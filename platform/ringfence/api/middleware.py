@@ -4,7 +4,7 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.utils.deprecation import MiddlewareMixin
 
-from ringfence.api.converters import decode_segment, segments
+from ringfence.api.path_converters import decode_segment, segments
 from ringfence.connectors.api import ConfigException
 from ringfence.connectors.common_settings import is_connector_name
 from ringfence.http.errors import invalid_config, json_error

@@ -8,7 +8,7 @@ from typing import Any
 from django.db import IntegrityError, transaction
 from django.db.models import Max
 
-from ringfence.api import reading
+from ringfence.api import connector_reads
 from ringfence.history.models import OffsetSnapshot
 from ringfence.projection.models import Connector, pack
 from ringfence.requests.commands import OffsetEntry
@@ -22,7 +22,7 @@ def take(connector: str, user: str, why: str) -> OffsetSnapshot:
     """Take a snapshot of the connector's offsets, and delete the oldest beyond KEPT. Raises the errors
     of reading offsets.
     """
-    offsets = reading.offsets(connector)["offsets"]
+    offsets = connector_reads.offsets(connector)["offsets"]
     for attempt in range(1, _ATTEMPTS + 1):
         try:
             return _add(connector, user, why, offsets)

@@ -9,8 +9,8 @@ from typing import Any, Final
 from django.db import IntegrityError, transaction
 
 from ringfence.connectors.plugin_names import FILE_RULE, NAME_RULE, are_coordinates, is_file_name, is_package
+from ringfence.history.installation_files import read_pieces
 from ringfence.history.models import PluginInstallation, PluginPiece, WorkerInstallation
-from ringfence.history.plugin_pieces import read_pieces
 from ringfence.history.worker_plugins import find_live
 from ringfence.http.errors import ConnectError, bad_request, not_found
 

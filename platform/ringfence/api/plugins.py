@@ -12,7 +12,7 @@ from rest_framework.response import Response
 from ringfence import dispatch
 from ringfence.access.routes import somewhere
 from ringfence.access.verbs import Verb
-from ringfence.api import topic_grants, writing
+from ringfence.api import connector_writes, topic_grant_check
 from ringfence.api.base import ConnectView
 from ringfence.api.jsonbody import config_with_nulls
 from ringfence.connectors.api.config_types import CHOICE_NOTES, GUARANTEE
@@ -77,15 +77,17 @@ class PluginValidate(ConnectView):
         settings = config_with_nulls(self.json_body())
         config = {key: value for key, value in settings.items() if value is not None}
         self.authorise_masks(config)
-        config = unmask(config, writing.read_stored_settings(config.get("name", "")))
+        config = unmask(config, connector_writes.read_stored_settings(config.get("name", "")))
         java = self.principal.may(Verb.JAVA_PLUGINS, config.get("name", ""))
         validation = dispatch.ask(Validate(name, {**settings, **config}, java))
         class_name = config.get("connector.class", name)
-        writing.remember_secrets(class_name, validation)
-        validation = topic_grants.add_to(validation, config, self.principal)
+        connector_writes.remember_secrets(class_name, validation)
+        validation = topic_grant_check.add_to(validation, config, self.principal)
         for ours in (CHOICE_NOTES, GUARANTEE):  # for forms: Kafka Connect's answer has no field for them
             validation.pop(ours, None)
-        return Response(writing.mask_validation(validation, class_name, config), headers=_warn_of_slots(config))
+        return Response(
+            connector_writes.mask_validation(validation, class_name, config), headers=_warn_of_slots(config)
+        )
 
 
 def _warn_of_slots(config: Mapping[str, str]) -> dict[str, str]:

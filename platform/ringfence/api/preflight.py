@@ -10,7 +10,7 @@ from ringfence import dispatch
 from ringfence.access.principal import Principal
 from ringfence.access.routes import somewhere
 from ringfence.access.verbs import Verb
-from ringfence.api import reading, writing
+from ringfence.api import connector_reads, connector_writes
 from ringfence.api.base import ConnectView
 from ringfence.api.jsonbody import check_size, config_of
 from ringfence.http.errors import bad_request
@@ -53,12 +53,14 @@ class Preflight(ConnectView):
         if not name:
             raise bad_request("Which connector? Use ?connector=<name>, or PUT a configuration.")
         self.authorise(Verb.VIEW_CONFIG, name)
-        return Response({"connector": name, "checks": checks_of(reading.connector(name).settings, self.principal)})
+        return Response(
+            {"connector": name, "checks": checks_of(connector_reads.connector(name).settings, self.principal)}
+        )
 
     def put(self, request: Request) -> Response:
         """Check the configuration in the body, in the format of `/connectors/<name>/config`, including its name."""
         config = config_of(self.json_body())
         self.authorise_masks(config)
         name = config.get("name", "")
-        complete = writing.with_name(name, unmask(config, writing.read_stored_settings(name)))
+        complete = connector_writes.with_name(name, unmask(config, connector_writes.read_stored_settings(name)))
         return Response({"connector": name, "checks": checks_of(complete, self.principal)})

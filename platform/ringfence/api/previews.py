@@ -48,7 +48,10 @@ def preview(
 
 
 def try_transforms(config: Settings, record: Mapping[str, Any], *, java: bool) -> dict[str, Any]:
-    """Return `before`, `steps`, `outcome`, `written`, `error`; see `engine.plugins.trial`. java: as for `preview`."""
+    """Return `before`, `steps`, `outcome`, `written`, `error`; see `engine.plugins.transform_trial`.
+
+    java: as for `preview`.
+    """
     masker = _masker(config)
     answer = dispatch.ask(TryTransforms(config, record, _secret(masker, config), java))
     return cast(dict[str, Any], _scrub(answer, lambda text: masker.scrub(text, config)))

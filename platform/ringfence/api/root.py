@@ -14,7 +14,7 @@ from ringfence.access.routes import ANYONE, PUBLIC, requires
 from ringfence.api.base import ConnectView, options_response
 from ringfence.dispatch import Refusal
 from ringfence.http.errors import json_error
-from ringfence.projection import topic_memory
+from ringfence.projection import cluster_topics
 from ringfence.projection.models import ClusterInfo
 from ringfence.requests.commands import Ping
 
@@ -91,7 +91,7 @@ def health() -> tuple[int, str, str]:
 def _missing() -> tuple[str, bool]:
     """Return what is missing, "" for nothing, and whether that is a lost topic, which a start does not wait for."""
     try:
-        lost = topic_memory.find_lost()
+        lost = cluster_topics.find_lost()
     except DatabaseError as error:
         return f"The database does not answer: {type(error).__name__}.", False
     if lost is not None:

@@ -9,10 +9,10 @@ from django.db import Error as DatabaseError
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
-from ringfence.access.address import address_of
+from ringfence.access.client_address import address_of
 from ringfence.access.principal import Principal
 from ringfence.access.verbs import Verb
-from ringfence.audit.facts import AuditContext, facts
+from ringfence.audit.audited_state import AuditContext, facts
 from ringfence.audit.models import AuditEntry, Outcome
 
 _LONGEST = 1000

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ringfence.client.exit_codes import ClientError, Exit
-from ringfence.local.instance import default_root
+from ringfence.local.data_directory import default_root
 
 DEFAULT_URL = "http://127.0.0.1:8083"
 

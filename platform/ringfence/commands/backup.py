@@ -23,7 +23,7 @@ def run(args: argparse.Namespace) -> int:
     config = cluster_settings.worker_config(args)
     from ringfence.fencing.clock import Deadline
     from ringfence.fencing.errors import FencingError
-    from ringfence.recovery.taking import from_kafka
+    from ringfence.recovery.backup import from_kafka
 
     if args.file.exists() and not args.force:
         raise LocalError(f"{args.file} exists: name another file, or replace it with --force")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from ringfence.commands.database import add_data_argument
 from ringfence.encryption import KEY_FILE, KEYS
 from ringfence.local import environment
+from ringfence.local.data_directory import Instance, default_root
 from ringfence.local.errors import LocalError
-from ringfence.local.instance import Instance, default_root
 
 if TYPE_CHECKING:
     from ringfence.worker_config import WorkerConfig

@@ -4,8 +4,8 @@ import argparse
 import os
 from pathlib import Path
 
+from ringfence.local.data_directory import Instance, default_root
 from ringfence.local.errors import LocalError
-from ringfence.local.instance import Instance, default_root
 
 
 def add_data_argument(parser: argparse.ArgumentParser) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 from rich.console import Console
 
 from ringfence.commands import up
-from ringfence.local.instance import default_root
-from ringfence.local.running import Running
+from ringfence.local.data_directory import default_root
+from ringfence.local.running_platform import Running
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 from ringfence.commands import cluster_settings
 from ringfence.commands.database import connect
 from ringfence.encryption import KEY_FILE, KEYS, NoKey, keyring, new_key
+from ringfence.local.data_directory import Instance, default_root
 from ringfence.local.errors import LocalError
-from ringfence.local.instance import Instance, default_root
 from ringfence.subcommands import add_command
 
 _SECONDS = 60.0
@@ -123,7 +123,7 @@ def topic_counts(args: argparse.Namespace) -> Mapping[str, int]:
     from ringfence.encryption import ConfigVault
     from ringfence.fencing.clock import Deadline
     from ringfence.fencing.errors import FencingError
-    from ringfence.fencing.topics.sealing import SealWatch
+    from ringfence.fencing.topics.config_encryption import SealWatch
     from ringfence.fencing.topics.topic_log import TopicLog
 
     try:

@@ -103,11 +103,11 @@ def _create(_rest: Rest, args: argparse.Namespace) -> int:
 
 
 def _watch(_rest: Rest, args: argparse.Namespace) -> int:
-    return int(_load("testing.development").watch(args.folder, args.config, once=args.once))
+    return int(_load("testing.author_commands").watch(args.folder, args.config, once=args.once))
 
 
 def _verify(_rest: Rest, args: argparse.Namespace) -> int:
-    return int(_load("testing.development").verify(args.folder))
+    return int(_load("testing.author_commands").verify(args.folder))
 
 
 def _load(module: str) -> Any:

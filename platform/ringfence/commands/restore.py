@@ -13,7 +13,7 @@ from ringfence.local.errors import LocalError
 
 if TYPE_CHECKING:
     from ringfence.fencing.topics.topic_ids import TopicIds
-    from ringfence.recovery.copies import Copy
+    from ringfence.recovery.backup_format import Copy
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
     """Restore. Only lost topics are written; every old task is fenced first."""
     config = cluster_settings.worker_config(args)
     from ringfence.fencing.errors import FencingError
-    from ringfence.recovery.restoring import Restore
+    from ringfence.recovery.restore import Restore
 
     remembered = read_known_topics(args)
     try:
@@ -77,21 +77,21 @@ def read_known_topics(args: argparse.Namespace) -> "TopicIds | None":
     connect(args.data)
     from django.db import Error as DatabaseError
 
-    from ringfence.projection import topic_memory
+    from ringfence.projection import cluster_topics
 
     try:
-        return topic_memory.recall_or_derive()
+        return cluster_topics.recall_or_derive()
     except DatabaseError as error:
         raise LocalError(f"The database does not answer ({error}), and it may know more: start it first") from error
 
 
 def _copy(args: argparse.Namespace, group_id: str) -> "Copy":
-    from ringfence.recovery import copies, taking
+    from ringfence.recovery import backup, backup_format
 
     if args.from_database:
-        return taking.from_database(group_id)
+        return backup.from_database(group_id)
     try:
-        return copies.loads(args.file.read_text(encoding="utf-8"))
+        return backup_format.loads(args.file.read_text(encoding="utf-8"))
     except OSError as error:
         raise LocalError(f"{args.file} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:

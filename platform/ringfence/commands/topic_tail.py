@@ -8,9 +8,9 @@ from ringfence.commands import cluster_settings
 from ringfence.consumer_commands import consumer_commands
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer import PartitionReader
-from ringfence.fencing.kafka.settings import Connection
-from ringfence.fencing.kafka.tail import Limits, tail
+from ringfence.fencing.kafka.topic_tail import Limits, tail
 from ringfence.local.errors import LocalError
 
 _SECONDS = 30.0

@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     from ringfence.fencing.clock import Deadline
     from ringfence.fencing.errors import FencingError
     from ringfence.fencing.topics.topic_ids import ROLES, losses
-    from ringfence.recovery.restoring import Restore
+    from ringfence.recovery.restore import Restore
 
     remembered = read_known_topics(args)
     connection, limit = config.connection("ringfence-topics"), Deadline.after(_SECONDS)

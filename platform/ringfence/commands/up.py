@@ -15,15 +15,15 @@ from types import FrameType
 from ringfence.commands.worker import DEFAULT_SLOTS
 from ringfence.local import environment
 from ringfence.local.addresses import Address, http_address, kafka_address, text
-from ringfence.local.door import Door
+from ringfence.local.data_directory import Instance, default_root
 from ringfence.local.errors import LocalError
-from ringfence.local.instance import Instance, default_root
 from ringfence.local.jars import KAFKA_MEGABYTES, KAFKA_SERVER, is_kept, resolve
 from ringfence.local.kafka import EmbeddedKafka
-from ringfence.local.process import free_port, port_is_free
+from ringfence.local.ports import free_port, port_is_free
 from ringfence.local.roles import KafkaRole, PythonRole, ValkeyRole, migrate
-from ringfence.local.running import Job, Running
+from ringfence.local.running_platform import Job, Running
 from ringfence.local.supervisor import Supervisor, say, stage
+from ringfence.local.up_access import Door
 from ringfence.local.valkey import EmbeddedValkey
 
 READY_SECONDS = 180.0

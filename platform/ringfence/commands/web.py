@@ -8,7 +8,7 @@ from pathlib import Path
 from ringfence.environment import NoLogin, is_loopback, proxy_setting
 from ringfence.local.addresses import http_address
 from ringfence.local.errors import LocalError
-from ringfence.local.process import port_is_free
+from ringfence.local.ports import port_is_free
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ def _check_sign_on() -> None:
     from django.conf import settings
     from django.core.exceptions import ImproperlyConfigured
 
-    from ringfence.access.oidc.groups import WrongGroups, read_groups
+    from ringfence.access.oidc.claims import WrongGroups, read_groups
 
     oidc = settings.OIDC
     if oidc is None:

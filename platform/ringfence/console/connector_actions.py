@@ -15,7 +15,7 @@ from ringfence.access.authorise import principal_of
 from ringfence.access.routes import on_connector, requires
 from ringfence.access.verbs import Verb
 from ringfence.console.confirm_page import ActionResult, ConfirmPage, Impact, ReasonForm, run
-from ringfence.console.open_now import OpenNow, open_now
+from ringfence.console.open_transactions import OpenNow, open_now
 from ringfence.dispatch import Refusal
 from ringfence.history import old_generations
 from ringfence.projection.models import Connector, GenerationRow, Task

@@ -10,12 +10,12 @@ from django.db.models import Q
 from ringfence.access.principal import Principal
 from ringfence.access.verbs import Verb
 from ringfence.audit.models import AuditEntry
-from ringfence.console.waiting import waiting
+from ringfence.console.waiting_commands import waiting
 from ringfence.dispatch import COMMAND_TIMEOUT, Refusal
 from ringfence.projection.health import Health
 from ringfence.projection.models import Connector, GenerationRow, Task
 from ringfence.projection.slots import count_slots
-from ringfence.web.handbook.references import FAILURES, SIZES, TROUBLES, Reference
+from ringfence.web.handbook.section_links import FAILURES, SIZES, TROUBLES, Reference
 
 ROUND_MS = 15_000
 MOTION_MS = 60_000

@@ -1,12 +1,12 @@
 """The routes below `/console/`: pages about all connectors, and the actions that ask for a reason."""
 
 from ringfence.console import (
+    access_lists,
     account_actions,
+    account_rights,
     cluster_actions,
     connector_actions,
-    lists,
     provider_links,
-    rights,
     sessions,
     share_group_acts,
     views,
@@ -14,6 +14,6 @@ from ringfence.console import (
 
 urlpatterns = [
     *views.urls, *connector_actions.urls, *cluster_actions.urls, *account_actions.urls, *provider_links.urls,
-    *rights.urls, *sessions.urls,
-    *share_group_acts.urls, *lists.urls,
+    *account_rights.urls, *sessions.urls,
+    *share_group_acts.urls, *access_lists.urls,
 ]  # fmt: skip

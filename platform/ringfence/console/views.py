@@ -23,9 +23,9 @@ from ringfence.console.confirm_page import ActionResult, ConfirmPage, run
 from ringfence.console.live_page import CLOCK, CLUSTER, render_live
 from ringfence.console.stuck_operations import find_stuck
 from ringfence.console.tables import NOTHING, Table, links, moment
-from ringfence.console.waiting import take_back, waiting
+from ringfence.console.waiting_commands import take_back, waiting
 from ringfence.dispatch import Refusal
-from ringfence.heartbeats.look import look
+from ringfence.heartbeats.cluster_view import look
 from ringfence.history import old_generations
 from ringfence.projection.known_health import known_health, leader_of
 from ringfence.projection.models import ClusterInfo, Connector, DrainedWorker, GenerationRow, Task, Worker

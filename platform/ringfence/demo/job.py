@@ -14,10 +14,10 @@ from ringfence.demo.tally import Tally, TallyResult
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer import PartitionReader
-from ringfence.fencing.kafka.settings import Connection
 from ringfence.local.errors import LocalError
-from ringfence.local.running import Running
+from ringfence.local.running_platform import Running
 
 VICTIM = "worker-1"
 # Small transactions, so that the job lasts long enough to watch, and to kill a worker in the middle.

@@ -10,8 +10,8 @@ from redis.exceptions import RedisError
 
 from ringfence import redis_clock
 from ringfence.celery import app
-from ringfence.engine.questions import Services, answer_to
-from ringfence.engine.task_answers import catch_refusals
+from ringfence.engine.celery_answers import catch_refusals
+from ringfence.engine.question_answers import Services, answer_to
 from ringfence.fencing.clock import Deadline
 from ringfence.requests.commands import SentCommand
 from ringfence.requests.questions import QUESTIONS, Question, task_of

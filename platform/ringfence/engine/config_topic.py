@@ -1,7 +1,7 @@
 """Opens the config topic with the keys that decrypt its configurations."""
 
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.topics.config_log import ConfigLog
 from ringfence.worker_config import WorkerConfig
 

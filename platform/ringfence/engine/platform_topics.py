@@ -11,8 +11,8 @@ from collections.abc import Callable
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import TopicLost
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics, topic_identity, topic_ids
-from ringfence.fencing.kafka.partitions import partition_of
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.partitioner import partition_of
 from ringfence.fencing.kafka.topic_offsets import end_offsets
 from ringfence.fencing.offsets.stores import offsets_topic_spec
 from ringfence.fencing.topics.names import Topics

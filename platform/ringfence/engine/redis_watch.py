@@ -15,11 +15,11 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 
-from ringfence.engine.leader.thread import Leader
+from ringfence.engine.leader.leader_thread import Leader
 from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.leader.assignment import Member
-from ringfence.heartbeats.beat import Beat
+from ringfence.heartbeats.heartbeat import Beat
 from ringfence.requests.refusal import Refusal
 
 log = logging.getLogger(__name__)

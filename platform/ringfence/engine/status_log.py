@@ -1,8 +1,8 @@
 """Follows the status topic, and keeps its state."""
 
 from ringfence.fencing.clock import Deadline
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer import LogRecord
-from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.topics.status import StatusState, apply, decode
 from ringfence.fencing.topics.topic_log import Isolation, TopicLog
 

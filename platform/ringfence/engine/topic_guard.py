@@ -19,8 +19,8 @@ from ringfence.engine.platform_topics import ensure_topics, specs
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, Retriable, TopicLost
 from ringfence.fencing.kafka.admin import create_topics
-from ringfence.fencing.kafka.settings import Connection
-from ringfence.fencing.kafka.topic_watch import TopicWatch
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.topic_id_watch import TopicWatch
 from ringfence.fencing.topics.topic_ids import EVENTS, PRECIOUS, Loss, TopicIds, explanation
 from ringfence.worker_config import WorkerConfig
 
@@ -71,10 +71,10 @@ class TopicGuard:
         from django.db import Error as DatabaseError
 
         _set_up()
-        from ringfence.projection import topic_memory
+        from ringfence.projection import cluster_topics
 
         try:
-            return topic_memory.recall()
+            return cluster_topics.recall()
         except DatabaseError as error:
             log.warning("The database does not answer, so its ids of the topics are not compared: %s", error)
             return None
@@ -122,10 +122,10 @@ def _tell(reason: str) -> None:
     from django.db import close_old_connections
 
     _set_up()
-    from ringfence.projection import topic_memory
+    from ringfence.projection import cluster_topics
 
     try:
-        topic_memory.tell_loss(reason)
+        cluster_topics.tell_loss(reason)
     except DatabaseError as error:
         log.warning("The database does not answer, so the pages cannot report that a topic is lost: %s", error)
     finally:

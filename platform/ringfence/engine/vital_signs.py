@@ -4,12 +4,12 @@ import threading
 from collections.abc import Callable
 
 from ringfence import django_apps
-from ringfence.engine.leader.thread import Leader
+from ringfence.engine.leader.leader_thread import Leader
 from ringfence.engine.redis_watch import RedisWatch
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.kafka.admin import cluster_id
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.topics.status import WorkerRecord
 
 _KAFKA_SECONDS = 2.0
@@ -20,8 +20,8 @@ def run_heartbeat(
 ) -> None:
     """Send heartbeats until `stop`. It is the body of a thread."""
     django_apps.load()
-    from ringfence.heartbeats.beating import Beating, Probing
-    from ringfence.heartbeats.look import probe_redis
+    from ringfence.heartbeats.cluster_view import probe_redis
+    from ringfence.heartbeats.heartbeat_thread import Beating, Probing
 
     def probe_kafka() -> str:
         try:
@@ -41,8 +41,8 @@ def watch_redis(worker: WorkerRecord, leader: Leader, stop: threading.Event) -> 
     from django.db import Error as DatabaseError
     from django.db import close_old_connections
 
-    from ringfence.heartbeats.beat import Beat
-    from ringfence.heartbeats.look import read
+    from ringfence.heartbeats.cluster_view import read
+    from ringfence.heartbeats.heartbeat import Beat
 
     def beats() -> list[Beat]:
         try:

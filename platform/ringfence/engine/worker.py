@@ -25,8 +25,8 @@ from ringfence.engine import clock_watch
 from ringfence.engine.celery_host import CeleryHost
 from ringfence.engine.celery_tasks import provide
 from ringfence.engine.leader.command_service import CommandService
+from ringfence.engine.leader.leader_thread import Leader
 from ringfence.engine.leader.members import identity, worker_modes
-from ringfence.engine.leader.thread import Leader
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.host import CALL_SECONDS, JAVA_CALL_SECONDS
 from ringfence.engine.plugins.installations import Installer, PluginInstallations
@@ -37,19 +37,19 @@ from ringfence.engine.queries.connector_offsets import ConnectorOffsets
 from ringfence.engine.queries.dead_letters import DeadLetters
 from ringfence.engine.queries.previews import Previews
 from ringfence.engine.queries.proofs import Proofs
-from ringfence.engine.questions import Services
+from ringfence.engine.question_answers import Services
 from ringfence.engine.spark.child_environment import let_go
 from ringfence.engine.spark.connector_limits import limits_of
 from ringfence.engine.spark.driver import SparkHost
 from ringfence.engine.spark.launcher import Launcher
-from ringfence.engine.thread_ends import END_SECONDS, LOST_SECONDS, join_all
+from ringfence.engine.thread_shutdown import END_SECONDS, LOST_SECONDS, join_all
 from ringfence.engine.topic_guard import TopicGuard
 from ringfence.engine.vital_signs import run_heartbeat, watch_redis
 from ringfence.engine.worker_id import await_free_id
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, Invalid
 from ringfence.fencing.kafka.admin import cluster_id
-from ringfence.fencing.kafka.groups import group_members
+from ringfence.fencing.kafka.group_members import group_members
 from ringfence.fencing.offsets.view import OffsetsView
 from ringfence.fencing.topics.connector_logs import LogPublisher, about
 from ringfence.fencing.topics.reporter import Reporter
@@ -287,7 +287,7 @@ def _end_at_once() -> None:
 
 def _follow_grants(leader: Leader, stop: threading.Event) -> None:
     django_apps.load()
-    from ringfence.engine.leader.grant_watch import GrantWatch
+    from ringfence.engine.leader.topic_grant_watch import GrantWatch
 
     GrantWatch(leader.ready.is_set, leader.state, leader.submit).run(stop)
 

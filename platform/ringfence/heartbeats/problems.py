@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from ringfence.heartbeats.beat import Beat
+from ringfence.heartbeats.heartbeat import Beat
 
 
 @dataclass(frozen=True, slots=True)

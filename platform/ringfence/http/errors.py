@@ -12,7 +12,7 @@ from rest_framework.response import Response
 from ringfence.access.authorise import Forbidden
 from ringfence.dispatch import Refusal
 from ringfence.encryption import NoKey
-from ringfence.heartbeats.look import look
+from ringfence.heartbeats.cluster_view import look
 
 RETRY_AFTER_SECONDS = "1"
 

@@ -3,7 +3,7 @@
     python -I -S child_guard.py COMMAND [ARGUMENT …]
 
 It uses only the standard library and runs as a script, so that it costs 15 ms and 8 MB beside each role.
-`GuardedProcess` in process.py is its counterpart. The contract:
+`GuardedProcess` in guarded_process.py is its counterpart. The contract:
 
 - Standard input is a pipe whose other end only the parent has. When it ends, the parent is gone for any reason, even
   SIGKILL: then the command and everything it started is killed.

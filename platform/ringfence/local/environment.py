@@ -9,8 +9,8 @@ from pathlib import Path
 from ringfence.connectors import properties
 from ringfence.encryption import KEY_FILE, KEYS
 from ringfence.local.cache import cache_root
+from ringfence.local.data_directory import Instance
 from ringfence.local.errors import LocalError
-from ringfence.local.instance import Instance
 from ringfence.local.jars import FLIGHTS_FILE
 
 DEMO_RUN_FOLDER = "RINGFENCE_DEMO_RUN_FOLDER"

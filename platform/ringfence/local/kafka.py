@@ -10,9 +10,10 @@ from pathlib import Path
 
 from ringfence.local import cds_archive, unclean_shutdown
 from ringfence.local.errors import LocalError
+from ringfence.local.guarded_process import GuardedProcess, wait_until
 from ringfence.local.jars import KAFKA_SERVER, resolve
 from ringfence.local.java import find_java
-from ringfence.local.process import GuardedProcess, accepts, free_port, port_is_free, wait_until
+from ringfence.local.ports import accepts, free_port, port_is_free
 
 _LOG4J = Path(__file__).with_name("kafka-log4j2.properties")
 # A small heap and the serial collector: on two cores the parallel collectors cost more threads than they save.

@@ -8,8 +8,8 @@ from zipfile import BadZipFile
 
 from ringfence.connectors.plugin_names import FILE_RULE, is_file_name
 from ringfence.local.errors import LocalError
+from ringfence.local.maven_plugins import require_connector
 from ringfence.local.plugin_contents import digest
-from ringfence.local.plugins import require_connector
 from ringfence.local.safe_unpacking import Limits, unpack
 from ringfence.local.scratch import put_in_place, scratch_beside
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from ringfence.connectors.java.runtime import INSTALL_PATH
 from ringfence.connectors.plugin_names import NAME_RULE, are_coordinates, is_package, is_wheel
 from ringfence.engine.plugins.installations import InstallFailed
-from ringfence.local import plugins
+from ringfence.local import maven_plugins
 from ringfence.local.errors import LocalError
 from ringfence.local.plugin_archive import install_archive
 from ringfence.local.plugin_contents import digest, read_contents
@@ -63,7 +63,7 @@ def install(plugin: str, folder: Path, mirror: str = "") -> Path:
         return install_package(plugin, folder)
     if not are_coordinates(plugin):
         raise LocalError(f"{plugin!r} is not a plugin: {NAME_RULE}")
-    return plugins.install(plugins.parse(plugin), folder, mirror)
+    return maven_plugins.install(maven_plugins.parse(plugin), folder, mirror)
 
 
 def install_file(file: Path, folder: Path) -> Path:

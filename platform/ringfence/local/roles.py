@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
+from ringfence.local.data_directory import Instance
 from ringfence.local.errors import LocalError
-from ringfence.local.instance import Instance
+from ringfence.local.guarded_process import GuardedProcess
 from ringfence.local.kafka import EmbeddedKafka
-from ringfence.local.process import GuardedProcess
 from ringfence.local.valkey import EmbeddedValkey
 
 MIGRATE_SECONDS = 120

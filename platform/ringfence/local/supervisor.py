@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ringfence.fencing.backoff import Backoff
 from ringfence.local import log_rotation
 from ringfence.local.errors import LocalError, explain_os_error
-from ringfence.local.process import wait_until
+from ringfence.local.guarded_process import wait_until
 from ringfence.local.roles import Role, how_it_ended, last_line
 
 BACKOFF = Backoff(0.2, 30)

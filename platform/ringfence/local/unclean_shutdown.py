@@ -17,7 +17,7 @@ from a broker that may have markers to send; this case was derived by reasoning,
 from pathlib import Path
 
 from ringfence.local.errors import LocalError
-from ringfence.local.process import GuardedProcess, wait_until
+from ringfence.local.guarded_process import GuardedProcess, wait_until
 
 _FENCED = b"Fencing broker 1 "
 _ACTIVE = b"Performing controller activation"

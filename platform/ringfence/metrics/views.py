@@ -9,9 +9,9 @@ from ringfence.access.authorise import principal_of
 from ringfence.access.principal import EVERYBODY_HERE, Principal
 from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
-from ringfence.clocks import clocks
+from ringfence.clock_differences import clocks
 from ringfence.http.errors import json_error
-from ringfence.metrics import connect_tasks, connector_metrics, own_tasks, source, worker_metrics
+from ringfence.metrics import connect_tasks, connector_metrics, plugin_metrics, ringfence_tasks, worker_metrics
 from ringfence.metrics.task_view import FIELDS, TaskView
 from ringfence.metrics.text import CONTENT_TYPE, Family, Kind, Sample, labels, render
 from ringfence.projection import record_totals
@@ -68,9 +68,9 @@ def exposition(now_ms: int, who: Principal = EVERYBODY_HERE) -> str:
         (_STATUS, status),
         *(
             (family, [(label, number) for label, view in views if (number := value(view)) is not None])
-            for family, value in (*connect_tasks.TASKS, *own_tasks.TASKS)
+            for family, value in (*connect_tasks.TASKS, *ringfence_tasks.TASKS)
         ),
-        *source.families(visible, now_ms),
+        *plugin_metrics.families(visible, now_ms),
         *worker_metrics.workers(members, startups, connectors, visible),
         (_CLOCKS, [(labels({"process": name}), ahead) for name, ahead in clocks.offsets().items()]),
     ]

@@ -6,8 +6,8 @@ from django.db import transaction
 from django.db.models import Q, Sum
 
 from ringfence.projection.health import refresh
-from ringfence.projection.minutes import SHOWN, minute_of
 from ringfence.projection.models import Connector, Minute
+from ringfence.projection.task_minutes import SHOWN, minute_of
 
 RECENT = Q(recent_skipped__gt=0) | Q(recent_dead_letters__gt=0)
 """Connectors that had some in the last hour."""

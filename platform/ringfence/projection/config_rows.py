@@ -9,6 +9,7 @@ from ringfence.encryption import ConfigVault, encrypt_text
 from ringfence.fencing.errors import Unreadable
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.topics.cluster_state import ClusterState, Fold
+from ringfence.fencing.topics.config_encryption import open_sealed
 from ringfence.fencing.topics.config_records import (
     CommitRecord,
     ConnectorRecord,
@@ -20,7 +21,6 @@ from ringfence.fencing.topics.config_records import (
 )
 from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
 from ringfence.fencing.topics.log_levels import LoggerRecord
-from ringfence.fencing.topics.sealing import open_sealed
 from ringfence.projection import record_totals
 from ringfence.projection.clean_text import clean
 from ringfence.projection.health import refresh

@@ -9,12 +9,12 @@ from django.db.models import F
 from ringfence.connectors.plural_forms import write_count
 from ringfence.fencing.topics.events import Event as Report
 from ringfence.fencing.topics.events import decode
-from ringfence.projection import bad_records, hanging_rows, log_rows, minutes, progress, stalls
-from ringfence.projection.minutes import Minutes
+from ringfence.projection import bad_records, hanging_rows, log_rows, progress_reports, stalls, task_minutes
 from ringfence.projection.models import Connector, Event, GenerationRow, pack
-from ringfence.projection.progress import number, text
+from ringfence.projection.progress_reports import number, text
 from ringfence.projection.records import Record
 from ringfence.projection.signals import foreign_record_found
+from ringfence.projection.task_minutes import Minutes
 
 _SAID_TWICE = re.compile(r"\d+ fenced in [\d.]+ s$")
 """The message of earlier versions for a finished round."""
@@ -25,7 +25,7 @@ def write(records: Sequence[Record]) -> set[str]:
     """Write reports. Return the connectors that they concern. Inside the transaction."""
     reports = [report for report in (decode(record.value) for record in records) if report is not None]
     history = Minutes()
-    moved = progress.write([report for report in reports if report["type"] == "progress"], history)
+    moved = progress_reports.write([report for report in reports if report["type"] == "progress"], history)
     others = [report for report in reports if report["type"] != "progress"]
     for report in others:
         if report["type"] == "round":
@@ -149,7 +149,7 @@ def prune(now_ms: int) -> None:
     """Delete events that are too old to be shown."""
     Event.objects.filter(time_ms__lt=now_ms - KEPT_MS).delete()
     log_rows.prune(now_ms - KEPT_MS)
-    minutes.prune(now_ms)
+    task_minutes.prune(now_ms)
 
 
 def forget() -> None:

@@ -4,7 +4,7 @@ from django.db.models import F
 
 from ringfence.fencing.topics.events import Event as Report
 from ringfence.projection.models import Connector, HangingTransaction, pack
-from ringfence.projection.progress import number, text
+from ringfence.projection.progress_reports import number, text
 from ringfence.projection.signals import hanging_transaction_ended
 
 _NUMBERS = ("partition", "producer_id", "epoch", "start_offset", "last_ms")

@@ -1,9 +1,9 @@
 """Aggregates the work of connectors, by minute for days and by hour for months, for the History tab.
 
-Once a minute, the projector sums what tasks did in the past minutes (`projection.minutes`), and adds samples of the
-present: open transactions, commit times, the source's lag. There is one row for each connector and minute, and one for
-each connector and hour, so 200 connectors write 200 rows a minute. The row of no connector ("") shows that the platform
-was running: a minute without it is a gap, not a zero.
+Once a minute, the projector sums what tasks did in the past minutes (`projection.task_minutes`), and adds samples of
+the present: open transactions, commit times, the source's lag. There is one row for each connector and minute, and one
+for each connector and hour, so 200 connectors write 200 rows a minute. The row of no connector ("") shows that the
+platform was running: a minute without it is a gap, not a zero.
 """
 
 import json
@@ -15,9 +15,9 @@ from typing import Any, Final
 from django.db import transaction
 from django.db.models import Max, Min, Sum
 
-from ringfence.projection import source_metrics
-from ringfence.projection.minutes import minute_of, worst
+from ringfence.projection import plugin_metrics
 from ringfence.projection.models import Connector, HistoryPoint, Minute, Task
+from ringfence.projection.task_minutes import minute_of, worst
 
 MINUTE: Final = 1
 HOUR: Final = 60
@@ -65,7 +65,7 @@ class Sample:
         self.commit_count += int(commits.get("count") or 0)
         self.commit_max_ms = max(self.commit_max_ms, float(commits.get("max") or 0))
         self.open_transactions += bool(task["open_since_ms"])
-        if now_ms - measures.get("gauges_ms", 0) < source_metrics.FRESH_MS:
+        if now_ms - measures.get("gauges_ms", 0) < plugin_metrics.FRESH_MS:
             for gauge in measures.get("gauges", []):
                 if "lag" in gauge["name"] and (self.lag is None or gauge["value"] > self.lag):
                     self.lag, self.lag_name = float(gauge["value"]), gauge["name"]

@@ -9,8 +9,8 @@ from typing import Any
 
 from django.db.models import Case, F, Value, When
 
-from ringfence.heartbeats.cluster import Vitals
-from ringfence.heartbeats.look import look
+from ringfence.heartbeats.cluster_health import Vitals
+from ringfence.heartbeats.cluster_view import look
 from ringfence.heartbeats.problems import format_clock
 from ringfence.projection.health import Health
 from ringfence.projection.models import Connector, Task

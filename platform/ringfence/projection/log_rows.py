@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from ringfence.fencing.topics.events import Event as Report
 from ringfence.fencing.topics.log_levels import number_of
 from ringfence.projection.models import LogLine
-from ringfence.projection.progress import number, text
+from ringfence.projection.progress_reports import number, text
 
 KEPT = 1000
 _SLACK = 100

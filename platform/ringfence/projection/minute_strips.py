@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ringfence.projection.minutes import (
+from ringfence.projection.models import Connector, Minute, Task
+from ringfence.projection.task_minutes import (
     COUNTS,
     ITSELF,
     RANK,
@@ -16,7 +17,6 @@ from ringfence.projection.minutes import (
     minute_of,
     worst,
 )
-from ringfence.projection.models import Connector, Minute, Task
 
 
 class Cell(NamedTuple):

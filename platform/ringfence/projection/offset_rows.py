@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from ringfence.fencing.offsets.record_counts import decode
 from ringfence.projection import bad_records, record_totals
 from ringfence.projection.clean_text import clean
-from ringfence.projection.minutes import Minutes
 from ringfence.projection.models import SourceOffset, pack
 from ringfence.projection.record_totals import ReportedCounts
 from ringfence.projection.records import Record
+from ringfence.projection.task_minutes import Minutes
 
 
 def parse_key(key: bytes | None) -> tuple[str, str] | None:

@@ -23,17 +23,17 @@ from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, Retriable, TopicLost
 from ringfence.fencing.kafka.admin import cluster_id
-from ringfence.fencing.kafka.stable_ends import StableEnds
+from ringfence.fencing.kafka.last_stable_offsets import StableEnds
+from ringfence.fencing.kafka.topic_id_watch import TopicWatch
 from ringfence.fencing.kafka.topic_offsets import end_offsets
-from ringfence.fencing.kafka.topic_watch import TopicWatch
 from ringfence.fencing.topics.topic_ids import PRECIOUS, Loss, TopicIds, explanation
 from ringfence.fencing.topics.topic_log import Isolation, TopicLog
 from ringfence.heartbeats.freshness import FreshnessWatch
-from ringfence.projection import bad_records, config_rows, event_rows, topic_memory
-from ringfence.projection.backlog import AT_ONCE, Backlog
+from ringfence.projection import bad_records, cluster_topics, config_rows, event_rows
 from ringfence.projection.change_notifications import Notice
 from ringfence.projection.history_points import HistoryRecorder
 from ringfence.projection.models import ClusterInfo
+from ringfence.projection.offset_backlog import AT_ONCE, Backlog
 from ringfence.projection.positions import Superseded
 from ringfence.projection.records import Record
 from ringfence.projection.signals import housekeeping_due
@@ -163,7 +163,7 @@ class Projector:
                 continue
             except (DatabaseError, FencingError) as error:
                 if isinstance(error, TopicLost):
-                    topic_memory.tell_loss(str(error))
+                    cluster_topics.tell_loss(str(error))
                 failures = 1 if time.monotonic() - began > 60 else failures + 1
                 if not self._has_reported:
                     log.warning("The projection waits: %s: %s", type(error).__name__, error)
@@ -192,7 +192,7 @@ class Projector:
                 logs[role] = self._open(role, topic)
             self._store_cluster_id()
             if self._ids is not None:
-                topic_memory.remember(self._ids)
+                cluster_topics.remember(self._ids)
             self._follow(logs, stop)
         finally:
             for reader, _ in logs.values():

@@ -19,7 +19,6 @@ from django.db.models import Exists, Max, OuterRef, Sum
 
 from ringfence.fencing.modes import Mode
 from ringfence.fencing.topics.events import Event as Report
-from ringfence.projection.minutes import Minutes, minute_of
 from ringfence.projection.models import (
     Connector,
     RecordTotals,
@@ -29,6 +28,7 @@ from ringfence.projection.models import (
     Worker,
     pack,
 )
+from ringfence.projection.task_minutes import Minutes, minute_of
 
 COUNTS = ("records", "skipped", "dead_letters", "aborted_records")
 _REMEMBERED = 8

@@ -20,10 +20,10 @@ from ringfence.fencing.topics.status import (
 from ringfence.projection import endpoints, topic_rows
 from ringfence.projection.clean_text import clean
 from ringfence.projection.health import refresh
-from ringfence.projection.minutes import ITSELF, Minutes
 from ringfence.projection.models import ClusterInfo, Connector, Task, Worker, pack
 from ringfence.projection.records import Record
 from ringfence.projection.startups import Starting
+from ringfence.projection.task_minutes import ITSELF, Minutes
 
 _CONNECTOR_FIELDS = ("state", "worker", "trace", "version", "state_generation", "since_ms")
 _TASK_FIELDS = (

@@ -11,7 +11,7 @@ from typing import Any
 
 from ringfence.fencing.share.locked_ranges import MOST
 from ringfence.fencing.topics.events import Event as Report
-from ringfence.projection import source_metrics
+from ringfence.projection import plugin_metrics
 from ringfence.projection.models import Task, pack
 
 SPREADS = ("poll_ms", "batch_records", "active_records", "commit_times_ms", "commit_failed", "transaction_records")
@@ -54,7 +54,7 @@ def advance(task: Task, report: Report, gained: Mapping[str, int], seconds: floa
         totals[name] = totals.get(name, 0) + count
     now["poll_rate"] = more["polled"] / seconds if seconds > 0.05 else before.get("poll_rate", 0)
     now |= {name: _spread(report.get(name)) for name in SPREADS}
-    now |= source_metrics.keep(measures, report.get("gauges"), int(_number(report.get("time_ms"))))
+    now |= plugin_metrics.keep(measures, report.get("gauges"), int(_number(report.get("time_ms"))))
     now |= {"held": _read_held(report.get("held")), "held_ms": int(_number(report.get("time_ms")))}
     now["transactional_id"] = str(report.get("transactional_id") or "")
     task.measures, task.totals = pack(now), pack(totals)

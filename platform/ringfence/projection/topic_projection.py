@@ -9,7 +9,7 @@ from django.db import transaction
 from ringfence.fencing.errors import TopicLost
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.topic_ids import PRECIOUS, Loss, Topic, TopicIds, explanation
-from ringfence.projection import config_rows, event_rows, offset_rows, positions, status_rows, topic_memory
+from ringfence.projection import cluster_topics, config_rows, event_rows, offset_rows, positions, status_rows
 from ringfence.projection.positions import Stand
 from ringfence.projection.records import Record
 
@@ -44,7 +44,7 @@ class Projection:
         stand = positions.stand(role)
         if stand.topic_id and (stand.topic_id, stand.topic) != (topic_id, topic):
             replaced = role in PRECIOUS and stand.topic == topic
-            if replaced and not topic_memory.accepts(ids, role, Topic(topic, topic_id)):
+            if replaced and not cluster_topics.accepts(ids, role, Topic(topic, topic_id)):
                 raise TopicLost(explanation([Loss(role, topic, stand.topic_id, topic_id)]))
             log.warning("The %s topic has been replaced (%s, id %s): its rows are made again", role, topic, topic_id)
             with transaction.atomic():

@@ -6,7 +6,7 @@ from ringfence.fencing.ids import ConnectorName, Generation, parse_task_transact
 from ringfence.fencing.topics.config_records import ConfigRecord, ConnectorRecord, TargetStateRecord, TaskCountRecord
 from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
-from ringfence.recovery.copies import ConnectorCopy
+from ringfence.recovery.backup_format import ConnectorCopy
 
 NO_GENERATION_YET = Generation(0)
 """The generation in a restored count record: a round is pending, since the record at offset 0 is never a commit."""

@@ -92,7 +92,7 @@ class Preview(Question[Json]):
 
 @dataclass(frozen=True)
 class TryTransforms(Question[Json]):
-    """Return what transforms and converters make of a sample record, step by step; see `engine.plugins.trial`.
+    """Return what transforms and converters make of a sample record, step by step (`engine.plugins.transform_trial`).
 
     java: as in `Validate`.
     """

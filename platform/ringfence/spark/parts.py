@@ -7,10 +7,10 @@ from typing import Any
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
+from ringfence.fencing.kafka.error_translation import kafka_errors
 from ringfence.fencing.kafka.open_transaction import OpenTransaction
-from ringfence.fencing.kafka.producer import TransactionalProducer
-from ringfence.fencing.kafka.translation import kafka_errors
-from ringfence.fencing.records.sending import Call, send_calls
+from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
+from ringfence.fencing.records.produce_calls import Call, send_calls
 from ringfence.spark.errors import SinkError
 from ringfence.spark.records import DIGESTS, Part, key_of, value_of_part
 from ringfence.spark.settings import SinkSettings

@@ -8,7 +8,7 @@ from typing import Final
 from ringfence.connectors.kafka_settings.java_names import BOOTSTRAP, TRANSACTION_TIMEOUT, Role, translate
 from ringfence.fencing.errors import Invalid
 from ringfence.fencing.kafka.client_settings import connection_of, producer_overrides
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.spark.errors import SinkError
 
 _PREFIX: Final = "kafka."  # as in the options of Spark's own sink

@@ -8,7 +8,7 @@ import sys
 import tempfile
 from typing import Any
 
-from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.local.errors import LocalError
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from ringfence.local.kafka import EmbeddedKafka
-from ringfence.local.process import free_port
+from ringfence.local.ports import free_port
 
 BOOTSTRAP: Final = "RINGFENCE_TEST_BOOTSTRAP"
 """The environment variable with a running broker, host:port. Topics are created there and kept."""

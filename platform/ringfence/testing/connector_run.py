@@ -9,13 +9,13 @@ from ringfence.engine.plugins.instances import TASK_CLASS
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import TaskId
 from ringfence.fencing.kafka.admin import topic_identity, topic_names
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer import LogRecord
-from ringfence.fencing.kafka.producer import TransactionalProducer
-from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.kafka.topic_offsets import Place, offsets_at
+from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.offsets.alteration import guard_id, write
 from ringfence.fencing.offsets.source_offsets import encode_key, read_offsets
-from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.testing.attempt import AttemptProcess
 from ringfence.testing.control import ConfigTopic

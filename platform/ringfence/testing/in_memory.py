@@ -21,7 +21,7 @@ from ringfence.connectors.api import (
     SourceTask,
 )
 from ringfence.engine.plugins.instances import SnapshotReader
-from ringfence.fencing.task.gauges import Gauges
+from ringfence.fencing.task.plugin_metrics import Gauges
 
 _IDLE_SECONDS: Final = 0.02
 CommittedOffsets = dict[str, tuple[SourcePartition, SourceOffset]]

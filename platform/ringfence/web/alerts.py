@@ -13,12 +13,12 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from ringfence.access.authorise import principal_of
 from ringfence.access.routes import everywhere, requires, somewhere
 from ringfence.access.verbs import Verb
-from ringfence.alerts import editing, silences, tasks
+from ringfence.alerts import rule_editing, silences, tasks
 from ringfence.alerts.conditions import Kind
 from ringfence.alerts.deliveries import now_ms
 from ringfence.alerts.forms import DestinationForm, RuleForm
-from ringfence.alerts.listing import incidents
 from ringfence.alerts.models import Delivery, Destination, Rule
+from ringfence.alerts.visible_incidents import incidents
 from ringfence.audit.trail import note, tell
 from ringfence.web.views import is_fragment
 
@@ -98,8 +98,8 @@ def new_rule(request: HttpRequest) -> HttpResponse:
         return _form(request, "New alert rule", RuleForm())
 
     def save(values: dict[str, Any]) -> HttpResponse:
-        row = editing.save_rule(values)
-        tell(request, before=None, after=editing.describe_rule(row), action="create alert rule")
+        row = rule_editing.save_rule(values)
+        tell(request, before=None, after=rule_editing.describe_rule(row), action="create alert rule")
         return _to_list(row)
 
     return _save_form(request, "New alert rule", RuleForm(request.POST), save)
@@ -110,13 +110,18 @@ def new_rule(request: HttpRequest) -> HttpResponse:
 def edit_rule(request: HttpRequest, number: int) -> HttpResponse:
     """Change a rule."""
     row = _get_or_404(Rule, number)
-    before = editing.describe_rule(row)
+    before = rule_editing.describe_rule(row)
     if request.method != "POST":
         return _form(request, f"Alert rule {row.name}", RuleForm(initial=before), row=row)
 
     def save(values: dict[str, Any]) -> HttpResponse:
-        editing.save_rule(values, row)
-        tell(request, before=before, after=editing.describe_rule(_get_or_404(Rule, number)), action="change alert rule")
+        rule_editing.save_rule(values, row)
+        tell(
+            request,
+            before=before,
+            after=rule_editing.describe_rule(_get_or_404(Rule, number)),
+            action="change alert rule",
+        )
         return _to_list(row)
 
     return _save_form(request, f"Alert rule {before['name']}", RuleForm(request.POST), save, row)
@@ -128,8 +133,8 @@ def _new_destination(request: HttpRequest) -> HttpResponse:
         return _form(request, "New destination", DestinationForm())
 
     def save(values: dict[str, Any]) -> HttpResponse:
-        result = editing.save_destination(values)
-        after = editing.describe_destination(result.row)
+        result = rule_editing.save_destination(values)
+        after = rule_editing.describe_destination(result.row)
         tell(request, before=None, after=after, action="create alert destination")
         return _secret_once(request, result)
 
@@ -142,14 +147,14 @@ new_destination = _ADMINISTERS(_both(_new_destination))
 @sensitive_post_parameters("url", "secret")
 def _edit_destination(request: HttpRequest, number: int) -> HttpResponse:
     row = _get_or_404(Destination, number)
-    before = editing.describe_destination(row)
+    before = rule_editing.describe_destination(row)
     initial = {**before, "secret": "", "recipients": row.recipients}
     if request.method != "POST":
         return _form(request, f"Destination {row.name}", DestinationForm(initial=initial), row=row)
 
     def save(values: dict[str, Any]) -> HttpResponse:
-        result = editing.save_destination(values, row)
-        after = editing.describe_destination(result.row)
+        result = rule_editing.save_destination(values, row)
+        after = rule_editing.describe_destination(result.row)
         tell(request, before=before, after=after, action="change alert destination")
         return _secret_once(request, result)
 
@@ -159,7 +164,7 @@ def _edit_destination(request: HttpRequest, number: int) -> HttpResponse:
 edit_destination = _ADMINISTERS(_both(_edit_destination))
 
 
-def _secret_once(request: HttpRequest, result: editing.NewDestination) -> HttpResponse:
+def _secret_once(request: HttpRequest, result: rule_editing.NewDestination) -> HttpResponse:
     """Show the generated secret, once, on a page of its own. It is stored only with the destination."""
     if not result.secret:
         return _to_list(result.row)
@@ -174,7 +179,7 @@ def _secret_once(request: HttpRequest, result: editing.NewDestination) -> HttpRe
 def delete_rule(request: HttpRequest, number: int) -> HttpResponse:
     """Delete a rule. Its incidents are resolved at the next evaluation."""
     row = _get_or_404(Rule, number)
-    return _delete(request, row, editing.describe_rule(row), "delete alert rule")
+    return _delete(request, row, rule_editing.describe_rule(row), "delete alert rule")
 
 
 @_WRITES
@@ -182,7 +187,7 @@ def delete_rule(request: HttpRequest, number: int) -> HttpResponse:
 def delete_destination(request: HttpRequest, number: int) -> HttpResponse:
     """Delete a destination, with its address and secret."""
     row = _get_or_404(Destination, number)
-    return _delete(request, row, editing.describe_destination(row), "delete alert destination")
+    return _delete(request, row, rule_editing.describe_destination(row), "delete alert destination")
 
 
 def _delete(request: HttpRequest, row: Rule | Destination, before: dict[str, Any], action: str) -> HttpResponse:
@@ -192,7 +197,7 @@ def _delete(request: HttpRequest, row: Rule | Destination, before: dict[str, Any
         context = {"code": 400, "title": "The action failed", "text": text}
         return render(request, "ringfence/error.html", context, status=400)
     tell(request, before=before, after=None, action=action)
-    editing.delete(row)
+    rule_editing.delete(row)
     return _to_list()
 
 
@@ -201,7 +206,7 @@ def _delete(request: HttpRequest, row: Rule | Destination, before: dict[str, Any
 def test_destination(request: HttpRequest, number: int) -> HttpResponse:
     """Send a test message. The list of messages shows whether it was delivered."""
     row = _get_or_404(Destination, number)
-    delivery = editing.begin_test(row)
+    delivery = rule_editing.begin_test(row)
     tell(request, before=None, after={"destination": row.name}, action="test alert destination")
     tasks.hand(delivery.pk)
     return HttpResponseRedirect("/ui/alerts#messages")

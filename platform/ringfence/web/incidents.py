@@ -11,10 +11,10 @@ from django.views.decorators.http import require_POST, require_safe
 from ringfence.access.authorise import principal_of
 from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
-from ringfence.alerts import handling, silences
+from ringfence.alerts import incident_actions, silences
 from ringfence.alerts.deliveries import now_ms
-from ringfence.alerts.listing import incidents
 from ringfence.alerts.models import Delivery, Incident, Silence
+from ringfence.alerts.visible_incidents import incidents
 from ringfence.audit.trail import note, tell
 
 _WRITES = requires(POST=somewhere(Verb.OPERATE).writing())
@@ -35,7 +35,7 @@ def _make_context(request: HttpRequest, one: Incident) -> dict[str, object]:
         "incident": one,
         "silences": silences.in_force(now_ms()).filter(Q(connector=one.connector) | Q(connector="")),
         "deliveries": Delivery.objects.filter(incident=one).order_by("pk") if who.may_everywhere(Verb.VIEW) else (),
-        "may_operate": handling.may_operate(who, one.connector),
+        "may_operate": incident_actions.may_operate(who, one.connector),
     }
 
 
@@ -58,9 +58,9 @@ def acknowledge(request: HttpRequest, number: int) -> HttpResponse:
     """Acknowledge the incident: the badge no longer counts it. Only the first acknowledgement is recorded."""
     one = _find(request, number)
     who = principal_of(request)
-    if not handling.may_operate(who, one.connector):
+    if not incident_actions.may_operate(who, one.connector):
         return _refuse(request, 403, "You need the operate permission on what the incident concerns.")
-    if (after := handling.acknowledge(one, who)) is not None:
+    if (after := incident_actions.acknowledge(one, who)) is not None:
         tell(request, before=None, after=after, action="acknowledge incident")
     return HttpResponseRedirect(f"/ui/alerts/incidents/{one.pk}")
 
@@ -71,13 +71,13 @@ def silence(request: HttpRequest, number: int) -> HttpResponse:
     """Silence the incident's connector for some hours: `hours`, `why`."""
     one = _find(request, number)
     who, hours, why = principal_of(request), request.POST.get("hours", ""), request.POST.get("why", "")
-    if not handling.may_operate(who, one.connector):
+    if not incident_actions.may_operate(who, one.connector):
         return _refuse(request, 403, "You need the operate permission on what the incident concerns.")
     try:
-        new_silence = handling.silence(one.connector, hours, why, who)
+        new_silence = incident_actions.silence(one.connector, hours, why, who)
     except ValueError as error:
         return _refuse(request, 400, str(error))
-    tell(request, before=None, after=handling.facts(new_silence), action="silence alerts")
+    tell(request, before=None, after=incident_actions.facts(new_silence), action="silence alerts")
     return HttpResponseRedirect(f"/ui/alerts/incidents/{one.pk}")
 
 
@@ -88,8 +88,8 @@ def end_silence(request: HttpRequest, number: int) -> HttpResponse:
     row = Silence.objects.filter(pk=number).first()
     if row is None:
         raise Http404("It is gone")
-    if not handling.may_operate(principal_of(request), row.connector):
+    if not incident_actions.may_operate(principal_of(request), row.connector):
         return _refuse(request, 403, "You need the operate permission on the silenced connectors.")
-    tell(request, before=handling.facts(row), after=None, action="end silence of alerts")
-    handling.end(row)
+    tell(request, before=incident_actions.facts(row), after=None, action="end silence of alerts")
+    incident_actions.end(row)
     return HttpResponseRedirect("/ui/alerts#silences")

@@ -12,7 +12,7 @@ from django.middleware.csrf import rotate_token
 from django.views.generic import FormView
 
 from ringfence.access import throttle, tokens
-from ringfence.access.address import address_of
+from ringfence.access.client_address import address_of
 from ringfence.access.identify import (
     MASTER_KEY,
     TOKEN_KEY,

@@ -15,15 +15,15 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_GET
 
 from ringfence.access import provider_sessions, throttle
-from ringfence.access.address import address_of
+from ringfence.access.client_address import address_of
 from ringfence.access.identify import ISSUER_KEY
+from ringfence.access.oidc.claims import Claims, Refusal, WrongGroups, read_groups
 from ringfence.access.oidc.connection import Unavailable
-from ringfence.access.oidc.groups import Claims, Refusal, WrongGroups, read_groups
 from ringfence.access.oidc.provider import NotProven, Provider, provider
 from ringfence.access.oidc.settings import CALLBACK, OidcSettings
 from ringfence.access.routes import ANYONE, PUBLIC, requires
 from ringfence.audit.models import Outcome
-from ringfence.audit.sign_on import VIA, account_for
+from ringfence.audit.sign_on_accounts import VIA, account_for
 from ringfence.audit.trail import record
 from ringfence.connectors.egress import EGRESS_ALLOW
 from ringfence.fencing.errors import Invalid

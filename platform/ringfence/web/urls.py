@@ -2,23 +2,23 @@
 
 from django.urls import include, path
 
-from ringfence.web import actions, consumer_groups, login, plugins, provider_logout, sign_on, views, vital_signs
+from ringfence.web import action_buttons, consumer_groups, login, plugins, provider_logout, sign_on, views, vital_signs
 from ringfence.web.connector import config as connector_config
 from ringfence.web.connector import delete as connector_delete
 from ringfence.web.connector import edit as connector_edit
-from ringfence.web.connector import frame as connector_frame
 from ringfence.web.connector import guarantee as connector_guarantee
-from ringfence.web.connector import repairs
+from ringfence.web.connector import record_repairs
+from ringfence.web.connector import tab_page as connector_frame
 from ringfence.web.connector.tab_groups import TABS
 from ringfence.web.handbook import pages as handbook
 from ringfence.web.lists import bulk, palette
 from ringfence.web.lists import pages as lists
 from ringfence.web.live.events_view import events
-from ringfence.web.new import beside, create, preflight, review
+from ringfence.web.new import create, live_results, preflight, review
 from ringfence.web.new import form as filling
 from ringfence.web.share_groups import pages as share_pages
+from ringfence.web.topics import live_tail as topic_tail
 from ringfence.web.topics import pages as topic_pages
-from ringfence.web.topics import tail as topic_tail
 
 urlpatterns = [
     path("", lists.first),
@@ -31,19 +31,22 @@ urlpatterns = [
     path("/connectors/<name:name>/guarantee", connector_guarantee.guarantee),
     path("/connectors/<name:name>/delete", connector_delete.delete),
     path("/connectors/<name:name>/versions/<int:number>/rollback", connector_config.rollback),
-    path("/connectors/<name:name>/repairs/dead-letter", repairs.dead_letter),
-    path("/connectors/<name:name>/repairs/setting", repairs.setting),
-    path("/connectors/<name:name>/repairs/rollback", repairs.rollback),
+    path("/connectors/<name:name>/repairs/dead-letter", record_repairs.dead_letter),
+    path("/connectors/<name:name>/repairs/setting", record_repairs.setting),
+    path("/connectors/<name:name>/repairs/rollback", record_repairs.rollback),
     path("/connectors/<name:name>/edit", connector_edit.edit),
     path("/connectors/<name:name>/edit/newer", connector_edit.newer),
-    *(path(f"/connectors/<name:name>/actions/{action.name}", actions.view_of(action)) for action in actions.ACTIONS),
-    path("/connectors/<name:name>/tasks/<int:task>/restart", actions.restart_task),
+    *(
+        path(f"/connectors/<name:name>/actions/{action.name}", action_buttons.view_of(action))
+        for action in action_buttons.ACTIONS
+    ),
+    path("/connectors/<name:name>/tasks/<int:task>/restart", action_buttons.restart_task),
     path("/new", create.new),
     path("/new/docs", create.docs),
     path("/new/field", filling.field),
     path("/new/steps", filling.steps),
     path("/new/as", filling.switch_mode),
-    path("/new/beside", beside.beside),
+    path("/new/beside", live_results.beside),
     path("/new/preflight", preflight.preflight),
     path("/new/preview", preflight.preview),
     path("/new/trial", preflight.trial),

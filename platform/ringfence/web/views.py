@@ -14,7 +14,7 @@ from ringfence.access.authorise import principal_of
 from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.fencing.modes import lagging
-from ringfence.heartbeats.look import look
+from ringfence.heartbeats.cluster_view import look
 from ringfence.history.models import ConfigVersion
 from ringfence.projection.known_health import leader_of
 from ringfence.projection.models import ClusterInfo, Connector, DrainedWorker, Task, Worker

@@ -11,7 +11,7 @@ from ringfence.access.verbs import Verb
 @requires(GET=somewhere(Verb.VIEW))
 @require_safe
 def vital_signs(request: HttpRequest) -> HttpResponse:
-    """`/ui/vital-signs`: the fragment for the head, fetched after a `vital` event. `web.context`
+    """`/ui/vital-signs`: the fragment for the head, fetched after a `vital` event. `web.page_context`
     provides its content.
     """
     response = render(request, "ringfence/parts/vital_signs.html")

@@ -21,7 +21,7 @@ from ringfence.connectors.java.discovery import find_plugins
 from ringfence.connectors.java.task import JavaSourceTask
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.java_permission import check_permission
-from ringfence.fencing.task.gauges import Gauges
+from ringfence.fencing.task.plugin_metrics import Gauges
 from ringfence.fencing.task.transaction_context import RequestedEndings
 from ringfence.requests.refusal import Refusal
 from tests.connectors.java.conftest import CLASS, Reader, Start

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from ringfence.fencing.ids import TaskId
-from ringfence.fencing.kafka.settings import Connection
-from ringfence.fencing.task.spec import TaskSpec
-from ringfence.fencing.task.view import DesiredState, judge
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.task.config_view import DesiredState, judge
+from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.connector_state import ConnectorState, Placement
 from ringfence.fencing.topics.names import Topics
 from tests.fencing.model.kafka import Fenced

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from ringfence.engine.leader import plans, restart_plans
+from ringfence.engine.leader import command_plans, restart_plans
 from ringfence.fencing.ids import Incarnation, TaskId
 from ringfence.fencing.leader.assignment import Member
 from ringfence.fencing.topics.connector_state import Placement, TargetState
@@ -67,17 +67,17 @@ class Cluster:
         to = self.leaders[self._owner if leader is None else leader]
         match kind:
             case "create":
-                to.command(plans.create(C, config, TargetState.RUNNING, configs))
+                to.command(command_plans.create(C, config, TargetState.RUNNING, configs))
             case "configure":
-                to.command(plans.configure(C, config, configs, None))
+                to.command(command_plans.configure(C, config, configs, None))
             case "resume":
-                to.command(plans.resume(C, configs))
+                to.command(command_plans.resume(C, configs))
             case "pause":
-                to.command(plans.pause(C))
+                to.command(command_plans.pause(C))
             case "stop":
-                to.command(plans.stop(C))
+                to.command(command_plans.stop(C))
             case "delete":
-                to.command(plans.delete(C))
+                to.command(command_plans.delete(C))
             case "restart":
                 to.command(restart_plans.restart_task(C, tasks - 1))
             case "reset":

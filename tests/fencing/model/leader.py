@@ -5,13 +5,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from ringfence.engine.leader import plans
+from ringfence.engine.leader import command_plans
 from ringfence.fencing.errors import Conflict
 from ringfence.fencing.ids import leader_transactional_id, task_transactional_id
 from ringfence.fencing.leader import reconcile as decisions
 from ringfence.fencing.leader.abandoned_transactions import find_abandoned
+from ringfence.fencing.leader.deleted_connectors import forget
 from ringfence.fencing.leader.fencing_round import Round, finish
-from ringfence.fencing.leader.forgetting import forget
 from ringfence.fencing.leader.term import TopicRecord
 from ringfence.fencing.offsets.source_offsets import Partition, SourceOffsets
 from ringfence.fencing.topics.cluster_state import ClusterState
@@ -196,7 +196,7 @@ class Leader:
         for name in due.stale_connectors:
             connector = self._state.connector(name)
             count = int((connector.config or {})["n"])
-            self._jobs.append(self._write(plans.task_set(C, connector.config_offset, task_configs(count))))
+            self._jobs.append(self._write(command_plans.task_set(C, connector.config_offset, task_configs(count))))
 
     def _due(self, state: ClusterState) -> decisions.Steps:
         return decisions.decide(
@@ -243,7 +243,7 @@ class Leader:
     def reset(self) -> Callable[[ClusterState], Records]:
         """Delete all source offsets."""
         known = _Keys(C)
-        plan = plans.alter_offsets(C, [({"p": p}, None) for p in PARTITIONS], known, "offsets")
+        plan = command_plans.alter_offsets(C, [({"p": p}, None) for p in PARTITIONS], known, "offsets")
 
         def early(state: ClusterState) -> Records:
             connector = state.connector(C)

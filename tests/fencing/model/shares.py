@@ -14,8 +14,8 @@ from ringfence.fencing.offsets.ledger_keys import InputPartition
 from ringfence.fencing.offsets.source_offsets import encode_key, encode_value
 from ringfence.fencing.share.ledger import Ledger
 from ringfence.fencing.share.ledger_records import claim_key, encode_claim
+from ringfence.fencing.share.offset_ranges import Ranges
 from ringfence.fencing.share.processed_offsets import ProcessedOffsets
-from ringfence.fencing.share.ranges import Ranges
 
 QUEUE = ConnectorName("queue")
 TP = InputPartition("topic", 0)

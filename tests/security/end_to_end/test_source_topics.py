@@ -11,7 +11,7 @@ from ringfence.connectors import worker_limits
 from ringfence.connectors.api import ConnectorError, SourceRecord
 from ringfence.connectors.builtin.kafka_source.cluster import ReadableTopics
 from ringfence.connectors.worker_limits import WorkerLimits
-from ringfence.engine.leader.grant_watch import changes
+from ringfence.engine.leader.topic_grant_watch import changes
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics, topic_exists

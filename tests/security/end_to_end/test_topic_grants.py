@@ -7,7 +7,7 @@ import pytest
 from ringfence.access.principal import Principal, Right
 from ringfence.access.verbs import ROLES, Verb
 from ringfence.connectors.api import ConnectorError
-from ringfence.engine.leader.plans import Plan, configure, create, delete
+from ringfence.engine.leader.command_plans import Plan, configure, create, delete
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.leader.term import TopicRecord

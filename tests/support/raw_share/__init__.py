@@ -15,7 +15,7 @@ from kafka.protocol.api_message import ApiMessage
 from kafka.record.memory_records import MemoryRecords
 
 from ringfence.fencing.errors import Retriable
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.share_groups import ShareGroupAdmin
 from tests.support.share_heartbeat import ShareGroupHeartbeatRequest
 

@@ -2,7 +2,7 @@
 
 from kafka.protocol.api_message import ApiMessage
 
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.share_groups import share_group_admin
 
 

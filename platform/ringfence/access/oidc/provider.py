@@ -23,8 +23,8 @@ from joserfc.errors import BadSignatureError, InvalidClaimError, InvalidKeyIdErr
 from joserfc.jwk import KeySet
 from joserfc.jws import JWSRegistry
 
+from ringfence.access.oidc.claims import claim_of
 from ringfence.access.oidc.connection import Connection, Unavailable
-from ringfence.access.oidc.groups import claim_of
 from ringfence.access.oidc.logout_token import LogoutToken, WrongToken, check_logout_token
 from ringfence.access.oidc.settings import OidcSettings, may_be_called
 from ringfence.connectors import egress

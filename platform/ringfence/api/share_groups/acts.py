@@ -8,7 +8,7 @@ from django.http import HttpRequest
 
 from ringfence import dispatch
 from ringfence.access.authorise import principal_of
-from ringfence.api import offset_moves, offset_snapshots, reading
+from ringfence.api import connector_reads, offset_changes, offset_snapshots
 from ringfence.api.share_groups.readers import Readers
 from ringfence.audit.trail import note, tell
 from ringfence.fencing.offsets.ledger_keys import InputPartition, parse_partition
@@ -54,7 +54,7 @@ def ledger_of(connectors: Sequence[str]) -> dict[InputPartition, State]:
     """Return the merged ledgers of the connectors; {} for a group without a connector."""
     ledger: dict[InputPartition, State] = {}
     for name in connectors:
-        for one in reading.offsets(name)["offsets"]:
+        for one in connector_reads.offsets(name)["offsets"]:
             key = parse_partition(one["partition"])
             if key is not None and one["offset"] is not None:
                 ledger[key[0]] = decode_state(one["offset"])
@@ -85,7 +85,7 @@ def _refusal(group: str, connectors: Sequence[str], members: Sequence[Mapping[st
     if len(connectors) > 1:
         return f"The connectors {', '.join(connectors)} read this group, which is for one: give each its own."
     for row in Connector.objects.filter(name__in=connectors, known=True):
-        if not offset_moves.movable(row):
+        if not offset_changes.movable(row):
             return f"Connector {row.name} must be STOPPED, and its last tasks fenced. Stop it first."
     if members:
         clients = ", ".join(f"{each['client']} ({each['host']})" for each in members[:_NAMED])

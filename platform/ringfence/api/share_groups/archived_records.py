@@ -19,7 +19,7 @@ from ringfence.audit.trail import note
 from ringfence.dispatch import Refusal
 from ringfence.fencing.offsets.ledger_keys import InputPartition
 from ringfence.fencing.share.ledger_records import State
-from ringfence.fencing.share.ranges import Ranges
+from ringfence.fencing.share.offset_ranges import Ranges
 from ringfence.fencing.topics.sweep_requests import MOST
 from ringfence.projection.models import Connector
 from ringfence.requests.commands import SweepNow

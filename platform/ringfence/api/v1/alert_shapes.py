@@ -4,7 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from ringfence.alerts import editing
+from ringfence.alerts import rule_editing
 from ringfence.alerts.conditions import Kind
 from ringfence.alerts.senders import KINDS
 from ringfence.api.v1.request_fields import FlagField, IntegerField, ListField, OneOfField, RequestShape, StringField
@@ -18,7 +18,7 @@ class RuleShape(RequestShape):
     name = StringField(max_length=100)
     kind = OneOfField(choices=[kind.value for kind in Kind])
     pattern = StringField(max_length=300, default="*")
-    seconds = IntegerField(min_value=0, max_value=editing.LONGEST_SECONDS, default=60)
+    seconds = IntegerField(min_value=0, max_value=rule_editing.LONGEST_SECONDS, default=60)
     enabled = FlagField(default=True)
     destinations = ListField(child=StringField(), default=list, refusal="must be a list of their names")
 

@@ -9,9 +9,9 @@ from rest_framework.response import Response
 
 from ringfence.access.routes import everywhere, somewhere
 from ringfence.access.verbs import Verb
-from ringfence.alerts import editing, tasks
-from ringfence.alerts.listing import incidents
+from ringfence.alerts import rule_editing, tasks
 from ringfence.alerts.models import Delivery, Destination, Rule
+from ringfence.alerts.visible_incidents import incidents
 from ringfence.api.v1.alert_shapes import DeliveryShape, DestinationShape, IncidentShape, RuleShape
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.listing import ListView, either, equal, flag, since, until
@@ -43,12 +43,12 @@ class AlertRules(ListView):
         return Rule.objects.prefetch_related("destinations")
 
     def serialize(self, rows: Iterable[Any]) -> list[dict[str, Any]]:
-        return [editing.describe_rule(row) for row in rows]
+        return [rule_editing.describe_rule(row) for row in rows]
 
     def post(self, request: Request) -> Response:
         self.parse_parameters()
-        row = _save(editing.save_rule, self.parse_body())
-        rule = editing.describe_rule(row)
+        row = _save(rule_editing.save_rule, self.parse_body())
+        rule = rule_editing.describe_rule(row)
         tell(self.http_request, before=None, after=rule, action="create alert rule")
         return Response(rule, status=201, headers={"Location": f"/api/v1/alerts/rules/{row.pk}"})
 
@@ -63,22 +63,22 @@ class AlertRule(V1View):
 
     def get(self, request: Request, number: int) -> Response:
         self.parse_parameters()
-        return Response(editing.describe_rule(_rule(number)))
+        return Response(rule_editing.describe_rule(_rule(number)))
 
     def put(self, request: Request, number: int) -> Response:
         self.parse_parameters()
         row = _rule(number)
-        before = editing.describe_rule(row)
-        _save(editing.save_rule, self.parse_body(), row)
-        after = editing.describe_rule(_rule(number))
+        before = rule_editing.describe_rule(row)
+        _save(rule_editing.save_rule, self.parse_body(), row)
+        after = rule_editing.describe_rule(_rule(number))
         tell(self.http_request, before=before, after=after, action="change alert rule")
         return Response(after)
 
     def delete(self, request: Request, number: int) -> Response:
         self.parse_parameters()
         row = _rule(number)
-        tell(self.http_request, before=editing.describe_rule(row), after=None, action="delete alert rule")
-        editing.delete(row)
+        tell(self.http_request, before=rule_editing.describe_rule(row), after=None, action="delete alert rule")
+        rule_editing.delete(row)
         return Response(status=204)
 
 
@@ -96,12 +96,12 @@ class AlertDestinations(ListView):
         return Destination.objects.all()
 
     def serialize(self, rows: Iterable[Any]) -> list[dict[str, Any]]:
-        return [editing.describe_destination(row) for row in rows]
+        return [rule_editing.describe_destination(row) for row in rows]
 
     def post(self, request: Request) -> Response:
         self.parse_parameters()
-        result = _save(editing.save_destination, self.parse_body())
-        destination = editing.describe_destination(result.row)
+        result = _save(rule_editing.save_destination, self.parse_body())
+        destination = rule_editing.describe_destination(result.row)
         tell(self.http_request, before=None, after=destination, action="create alert destination")
         once: Mapping[str, Any] = {**destination, "secret": result.secret} if result.secret else destination
         return Response(once, status=201, headers={"Location": f"/api/v1/alerts/destinations/{result.row.pk}"})
@@ -117,22 +117,27 @@ class AlertDestination(V1View):
 
     def get(self, request: Request, number: int) -> Response:
         self.parse_parameters()
-        return Response(editing.describe_destination(_destination(number)))
+        return Response(rule_editing.describe_destination(_destination(number)))
 
     def put(self, request: Request, number: int) -> Response:
         self.parse_parameters()
         row = _destination(number)
-        before = editing.describe_destination(row)
-        result = _save(editing.save_destination, self.parse_body(), row)
-        after = editing.describe_destination(result.row)
+        before = rule_editing.describe_destination(row)
+        result = _save(rule_editing.save_destination, self.parse_body(), row)
+        after = rule_editing.describe_destination(result.row)
         tell(self.http_request, before=before, after=after, action="change alert destination")
         return Response({**after, "secret": result.secret} if result.secret else after)
 
     def delete(self, request: Request, number: int) -> Response:
         self.parse_parameters()
         row = _destination(number)
-        tell(self.http_request, before=editing.describe_destination(row), after=None, action="delete alert destination")
-        editing.delete(row)
+        tell(
+            self.http_request,
+            before=rule_editing.describe_destination(row),
+            after=None,
+            action="delete alert destination",
+        )
+        rule_editing.delete(row)
         return Response(status=204)
 
 
@@ -146,7 +151,7 @@ class AlertDestinationTest(V1View):
     def post(self, request: Request, number: int) -> Response:
         self.parse_parameters()
         row = _destination(number)
-        delivery = editing.begin_test(row)
+        delivery = rule_editing.begin_test(row)
         tell(self.http_request, before=None, after={"destination": row.name}, action="test alert destination")
         tasks.hand(delivery.pk)
         return Response(DeliveryShape(delivery).data, status=202)

@@ -13,7 +13,7 @@ from rest_framework.response import Response
 from ringfence.access.principal import Principal
 from ringfence.access.routes import on_connector
 from ringfence.access.verbs import Verb
-from ringfence.api import reading, writing
+from ringfence.api import connector_reads, connector_writes
 from ringfence.api.jsonbody import config_of
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.request_fields import RequestShape, StringField
@@ -53,7 +53,7 @@ def parse_expected_offset(request: Request, row: Connector | None) -> int | None
 def configure(name: str, config: Mapping[str, str], by: Principal, expected: int | None) -> bool:
     """Like `writing.configure`, but raises the leader's "changed in the meantime" as a 412."""
     try:
-        return writing.configure(name, config, by, expected)
+        return connector_writes.configure(name, config, by, expected)
     except Refusal as refused:
         row = Connector.objects.filter(name=name, known=True).first()
         if expected is not None and refused.status == 409 and row is not None and row.config_offset != expected:
@@ -85,7 +85,7 @@ class Config(V1View):
 
     def get(self, request: Request, name: str) -> Response:
         self.parse_parameters()
-        row = reading.connector(name)
+        row = connector_reads.connector(name)
         headers = {"ETag": etag_of(row)}
         if etag_of(row) in _tags(request.headers.get("If-None-Match", "")):
             return Response(status=304, headers=headers)
@@ -93,9 +93,9 @@ class Config(V1View):
 
     def put(self, request: Request, name: str) -> Response:
         self.parse_parameters()
-        config = writing.with_name(name, self.parse_body())  # an invalid body is a 400, whatever is stored
+        config = connector_writes.with_name(name, self.parse_body())  # an invalid body is a 400, whatever is stored
         expected = parse_expected_offset(request, Connector.objects.filter(name=name, known=True).first())
         created = configure(name, config, self.principal, expected)
-        row = reading.connector(name)
-        body = reading.info(row, (), Masker([row.class_name]), self.principal)["config"]
+        row = connector_reads.connector(name)
+        body = connector_reads.info(row, (), Masker([row.class_name]), self.principal)["config"]
         return Response(body, status=201 if created else 200, headers={"ETag": etag_of(row)})

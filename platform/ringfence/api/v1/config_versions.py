@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from ringfence.access.routes import on_connector, somewhere
 from ringfence.access.verbs import Verb
-from ringfence.api import reading, writing
+from ringfence.api import connector_reads, connector_writes
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.config import configure, etag_of, parse_expected_offset
 from ringfence.api.v1.listing import ListView, contains, since, until
@@ -57,7 +57,7 @@ def _find_or_deleted(name: str) -> Connector:
     row = Connector.objects.filter(name=name, known=True).first()
     if row is None and ConfigVersion.objects.filter(connector=name).exists():
         return Connector(name=name)
-    return row or reading.connector(name)
+    return row or connector_reads.connector(name)
 
 
 class Versions(ListView):
@@ -138,7 +138,7 @@ class VersionDiff(V1View):
 class RollbackShape(RequestShape):
     """`initial_state`: only for a deleted connector, which is created again; RUNNING, PAUSED or STOPPED."""
 
-    initial_state = OneOfField(choices=list(writing.INITIAL_STATES), required=False)
+    initial_state = OneOfField(choices=list(connector_writes.INITIAL_STATES), required=False)
 
 
 class Rollback(V1View):
@@ -162,11 +162,11 @@ class Rollback(V1View):
         version = _version(name, number)
         expected = parse_expected_offset(request, row)
         if row is None:
-            writing.create(name, version.settings, state or "RUNNING", self.principal)
+            connector_writes.create(name, version.settings, state or "RUNNING", self.principal)
         else:
             configure(name, version.settings, self.principal, row.config_offset if expected is None else expected)
         newest = ConfigVersion.objects.filter(connector=name).order_by("number").last()
-        connector = reading.connector(name)
+        connector = connector_reads.connector(name)
         body = VersionShape(_serialize(newest or version, connector)).data
         if not self.principal.may(Verb.VIEW_CONFIG, name):
             body["config"] = {}

@@ -13,7 +13,7 @@ from rest_framework.response import Response
 
 from ringfence.access.routes import on_connector, somewhere
 from ringfence.access.verbs import Verb
-from ringfence.api import reading
+from ringfence.api import connector_reads
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.listing import ListView, contains, equal, flag, since, until
 from ringfence.http.errors import not_found
@@ -102,14 +102,14 @@ class ConnectorDetail(V1View):
 
     def get(self, request: Request, name: str) -> Response:
         self.parse_parameters()
-        return Response(ConnectorShape(as_known([reading.connector(name)])[0]).data)
+        return Response(ConnectorShape(as_known([connector_reads.connector(name)])[0]).data)
 
 
 class OfConnector(ListView):
     """A list that belongs to the connector in the path. Secrets are removed from strings."""
 
     def rows(self, **path: Any) -> QuerySet[Any]:
-        self.connector = reading.connector(path["name"])
+        self.connector = connector_reads.connector(path["name"])
         return self.rows_of(self.connector)
 
     def rows_of(self, connector: Connector) -> QuerySet[Any]:
@@ -194,7 +194,7 @@ class Generation(V1View):
 
     def get(self, request: Request, name: str, number: int) -> Response:
         self.parse_parameters()
-        connector = reading.connector(name)
+        connector = connector_reads.connector(name)
         row = GenerationRow.objects.filter(connector=name, generation=min(number, 2**63 - 1)).first()
         if row is None:
             raise not_found(f"Connector {name} has no generation {number}")

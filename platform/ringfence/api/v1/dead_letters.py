@@ -9,7 +9,7 @@ from rest_framework.response import Response
 
 from ringfence.access.routes import on_connector
 from ringfence.access.verbs import Verb
-from ringfence.api import dead_letters, reading
+from ringfence.api import connector_reads, dead_letters
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.request_fields import (
     FlagField,
@@ -137,7 +137,7 @@ class DeadLetters(V1View):
 
     def get(self, request: Request, name: str) -> Response:
         query = self.parse_query()
-        row = reading.connector(name)
+        row = connector_reads.connector(name)
         page = dead_letters.find_dead_letters(
             row,
             stage=query.get("stage", ""),
@@ -163,7 +163,7 @@ class Replay(V1View):
         fields = self.parse_body()
         places = [(place["partition"], place["offset"]) for place in fields["letters"]] if "letters" in fields else None
         reason = fields.get("reason", "")
-        row = reading.connector(name)
+        row = connector_reads.connector(name)
         if reason:
             note(self.http_request, reason)
         done = dead_letters.replay(

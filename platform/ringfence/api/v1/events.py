@@ -9,7 +9,7 @@ from rest_framework import serializers
 
 from ringfence.access.routes import on_connector, somewhere
 from ringfence.access.verbs import Verb
-from ringfence.api import reading
+from ringfence.api import connector_reads
 from ringfence.api.v1.listing import ListView, contains, equal, matching, number, since, until
 from ringfence.audit import listing
 from ringfence.http.masking import Masker
@@ -77,7 +77,7 @@ class ConnectorEvents(Events):
     filters = {name: condition for name, condition in Events.filters.items() if name != "connector"}
 
     def rows(self, **path: Any) -> QuerySet[Any]:
-        return Event.objects.filter(connector=reading.connector(path["name"]).name)
+        return Event.objects.filter(connector=connector_reads.connector(path["name"]).name)
 
 
 class AuditShape(serializers.Serializer[Any]):

@@ -9,7 +9,7 @@ from rest_framework.response import Response
 
 from ringfence.access.routes import on_connector
 from ringfence.access.verbs import Verb
-from ringfence.api import history_series, reading
+from ringfence.api import connector_reads, history_series
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.request_fields import IntegerField, QueryShape
 
@@ -72,5 +72,5 @@ class History(V1View):
         query = self.parse_query()
         to_ms = query.get("to", int(time.time() * 1000))
         from_ms = query.get("from", max(0, to_ms - _DAY_MS))
-        reading.connector(name)
+        connector_reads.connector(name)
         return Response(SeriesShape({**history_series.find_series(name, from_ms, to_ms), "connector": name}).data)

@@ -11,10 +11,10 @@ from rest_framework.response import Response
 from ringfence.access.authorise import Forbidden
 from ringfence.access.routes import somewhere
 from ringfence.access.verbs import Verb
-from ringfence.alerts import handling, silences
+from ringfence.alerts import incident_actions, silences
 from ringfence.alerts.deliveries import now_ms
-from ringfence.alerts.listing import incidents
 from ringfence.alerts.models import Incident
+from ringfence.alerts.visible_incidents import incidents
 from ringfence.api.v1.alert_shapes import IncidentShape
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.listing import ListView, equal
@@ -53,7 +53,7 @@ class _OnIncidents(V1View):
         """Raise `Forbidden` without the permission. The audit entry is about the incident or silence,
         not the connector.
         """
-        if not handling.may_operate(self.principal, connector):
+        if not incident_actions.may_operate(self.principal, connector):
             raise Forbidden(self.principal, Verb.OPERATE, connector or None)
 
 
@@ -78,7 +78,7 @@ class AlertIncidentAcknowledgement(_OnIncidents):
         self.parse_parameters()
         one = _incident(self, number)
         self.require_operate(one.connector)
-        if (after := handling.acknowledge(one, self.principal)) is not None:
+        if (after := incident_actions.acknowledge(one, self.principal)) is not None:
             tell(self.http_request, before=None, after=after, action="acknowledge incident")
         return Response(IncidentShape(one).data)
 
@@ -106,8 +106,8 @@ class AlertSilences(ListView, _OnIncidents):
         self.parse_parameters()
         fields = self.parse_body()
         self.require_operate(fields["connector"])
-        silence = handling.silence(fields["connector"], fields["hours"], fields["reason"], self.principal)
-        tell(self.http_request, before=None, after=handling.facts(silence), action="silence alerts")
+        silence = incident_actions.silence(fields["connector"], fields["hours"], fields["reason"], self.principal)
+        tell(self.http_request, before=None, after=incident_actions.facts(silence), action="silence alerts")
         return Response(SilenceShape(silence).data, status=201)
 
 
@@ -124,8 +124,8 @@ class AlertSilence(_OnIncidents):
         if silence is None:
             raise not_found(f"No silence {number} is in force: GET /api/v1/alerts/silences lists them")
         self.require_operate(silence.connector)
-        tell(self.http_request, before=handling.facts(silence), after=None, action="end silence of alerts")
-        handling.end(silence)
+        tell(self.http_request, before=incident_actions.facts(silence), after=None, action="end silence of alerts")
+        incident_actions.end(silence)
         return Response(status=204)
 
 

@@ -9,7 +9,7 @@ from rest_framework.response import Response
 
 from ringfence.access.routes import on_connector
 from ringfence.access.verbs import Verb
-from ringfence.api import incremental_snapshots, reading
+from ringfence.api import connector_reads, incremental_snapshots
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.request_fields import ListField, OneOfField, QueryShape, RequestShape, StringField
 from ringfence.connectors.builtin.postgres.incremental.requests import EXECUTE, PAUSE, RESUME, STOP
@@ -86,20 +86,20 @@ class IncrementalSnapshot(V1View):
         self.parse_parameters()
         fields = self.parse_body()
         action, tables = fields["action"], fields["tables"]
-        row = reading.connector(name)
+        row = connector_reads.connector(name)
         self.tell_reason(f"{action} {', '.join(tables)}"[:500].strip())
         incremental_snapshots.send(row, _ACTIONS[action], tables, self.user_name)
         return Response(self._serialize(name), status=202)
 
     def delete(self, request: Request, name: str) -> Response:
         table = self.parse_query()["table"]
-        row = reading.connector(name)
+        row = connector_reads.connector(name)
         self.tell_reason(f"stop {table}"[:500].strip())
         incremental_snapshots.send(row, STOP, [table] if table else [], self.user_name)
         return Response(self._serialize(name), status=202)
 
     def _serialize(self, name: str) -> Any:
-        progress = incremental_snapshots.find_progress(reading.connector(name), reading.tasks(name))
+        progress = incremental_snapshots.find_progress(connector_reads.connector(name), connector_reads.tasks(name))
         state, measured = progress.state, progress.measured
         body = {
             "connector": name,

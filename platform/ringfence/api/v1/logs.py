@@ -12,7 +12,7 @@ from rest_framework.response import Response
 from ringfence import dispatch
 from ringfence.access.routes import on_connector
 from ringfence.access.verbs import Verb
-from ringfence.api import reading
+from ringfence.api import connector_reads
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.listing import Filter, ListView, contains, number, since, until
 from ringfence.api.v1.request_fields import IntegerField, OneOfField, RequestShape
@@ -88,7 +88,7 @@ class Logs(ListView):
     newest_first = True
 
     def rows(self, **path: Any) -> QuerySet[Any]:
-        self._connector = reading.connector(path["name"])
+        self._connector = connector_reads.connector(path["name"])
         return LogLine.objects.filter(connector=path["name"])
 
     def serialize(self, rows: Iterable[Any]) -> list[Any]:
@@ -122,12 +122,12 @@ class LogLevelOfConnector(V1View):
 
     def get(self, request: Request, name: str) -> Response:
         self.parse_parameters()
-        level, until_ms = level_now(reading.connector(name))
+        level, until_ms = level_now(connector_reads.connector(name))
         return Response(LevelShape({"level": level, "until_ms": until_ms}).data)
 
     def put(self, request: Request, name: str) -> Response:
         self.parse_parameters()
         fields = self.parse_body()
-        reading.connector(name)
+        connector_reads.connector(name)
         until_ms = set_level(name, fields["level"], fields["minutes"], self.user_name)
         return Response(LevelShape({"level": fields["level"], "until_ms": until_ms}).data)

@@ -11,7 +11,7 @@ from rest_framework.response import Response
 
 from ringfence.access.routes import on_connector
 from ringfence.access.verbs import Verb
-from ringfence.api import offset_moves, offset_snapshots, reading
+from ringfence.api import connector_reads, offset_changes, offset_snapshots
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.listing import ListView, equal, since, until
 from ringfence.api.v1.request_fields import FlagField, IntegerField, OffsetsField, RequestShape, StringField
@@ -68,7 +68,7 @@ class Snapshots(ListView):
     newest_first = True
 
     def rows(self, **path: Any) -> QuerySet[Any]:
-        return OffsetSnapshot.objects.filter(connector=reading.connector(path["name"]).name)
+        return OffsetSnapshot.objects.filter(connector=connector_reads.connector(path["name"]).name)
 
     def serialize(self, rows: Iterable[Any]) -> list[dict[str, Any]]:
         return [_serialize(row) for row in rows]
@@ -85,7 +85,7 @@ class Snapshot(V1View):
 
     def get(self, request: Request, name: str, number: int) -> Response:
         self.parse_parameters()
-        reading.connector(name)
+        connector_reads.connector(name)
         return Response(WholeSnapshotShape(_serialize(_snapshot(name, number))).data)
 
 
@@ -124,7 +124,7 @@ class PreviewRequestShape(RequestShape):
 
 def _preview(row: Connector, changes: list[OffsetEntry], current: list[dict[str, Any]]) -> dict[str, Any]:
     preview = offset_snapshots.preview(changes, current)
-    return {"connector": row.name, "movable": offset_moves.movable(row), "offsets": preview}
+    return {"connector": row.name, "movable": offset_changes.movable(row), "offsets": preview}
 
 
 class Preview(V1View):
@@ -137,8 +137,8 @@ class Preview(V1View):
     def post(self, request: Request, name: str) -> Response:
         self.parse_parameters()
         fields = self.parse_body()
-        row = reading.connector(name)
-        current = reading.offsets(name)["offsets"]
+        row = connector_reads.connector(name)
+        current = connector_reads.offsets(name)["offsets"]
         match fields:
             case {"snapshot": number}:
                 changes = offset_snapshots.changes_to(_snapshot(name, number).entries, current)
@@ -163,7 +163,7 @@ class Restore(V1View):
     def post(self, request: Request, name: str, number: int) -> Response:
         self.parse_parameters()
         self.parse_body(optional=True)
-        row = reading.connector(name)
-        _, changed = offset_moves.restore(name, _snapshot(name, number), self.user_name)
-        body = {"connector": name, "movable": offset_moves.movable(row), "offsets": changed}
+        row = connector_reads.connector(name)
+        _, changed = offset_changes.restore(name, _snapshot(name, number), self.user_name)
+        body = {"connector": name, "movable": offset_changes.movable(row), "offsets": changed}
         return Response(PreviewShape(body).data)

@@ -11,7 +11,7 @@ from rest_framework.response import Response
 
 from ringfence.access.routes import somewhere
 from ringfence.access.verbs import Verb
-from ringfence.api import previews, writing
+from ringfence.api import connector_writes, previews
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.request_fields import (
     FlagField,
@@ -126,10 +126,10 @@ class _OfSettings(V1View):
     def complete(self, config: dict[str, str]) -> dict[str, str]:
         """Return the configuration without masks. Requires `edit` on its name, which must be present."""
         name = config.get("name", "").strip()
-        complete = writing.with_name(name, config)
+        complete = connector_writes.with_name(name, config)
         self.authorise(Verb.EDIT, name)
         self.authorise_masks(complete)
-        return unmask(complete, writing.read_stored_settings(name))
+        return unmask(complete, connector_writes.read_stored_settings(name))
 
 
 class Preview(_OfSettings):

@@ -9,7 +9,7 @@ from rest_framework.response import Response
 
 from ringfence.access.routes import on_connector
 from ringfence.access.verbs import Verb
-from ringfence.api import proofs, reading
+from ringfence.api import connector_reads, proofs
 from ringfence.api.proof_text import to_text
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.request_fields import IntegerField, OneOfField, QueryShape, RequestShape
@@ -93,7 +93,7 @@ class Proof(V1View):
 
     def get(self, request: Request, name: str) -> Response | HttpResponse:
         query = self.parse_query()
-        reading.connector(name)
+        connector_reads.connector(name)
         run = proofs.find(name, query.get("number"))
         if query["format"] == "text":
             return HttpResponse(to_text(run), content_type="text/plain; charset=utf-8")
@@ -102,6 +102,6 @@ class Proof(V1View):
     def post(self, request: Request, name: str) -> Response:
         self.parse_parameters()
         seconds = self.parse_body()["seconds"]
-        run = proofs.start(reading.connector(name), self.user_name, seconds)
+        run = proofs.start(connector_reads.connector(name), self.user_name, seconds)
         note(self.http_request, f"counted exactly-once proof {run.number}")
         return Response(ProofShape(proofs.serialize(run)).data, status=202)

@@ -12,7 +12,7 @@ from typing import Any
 from rest_framework import serializers
 from rest_framework.exceptions import ErrorDetail, ValidationError
 
-from ringfence.api import writing
+from ringfence.api import connector_writes
 from ringfence.api.jsonbody import Number, config_of, plain
 from ringfence.api.parameters import MOMENT, parse_moment
 from ringfence.connectors.plural_forms import write_noun
@@ -209,7 +209,7 @@ class OffsetsField(ListField):
     child = OffsetChangeShape()
 
     def to_internal_value(self, data: Any) -> list[OffsetEntry]:
-        return writing.offsets_of({"offsets": data})
+        return connector_writes.offsets_of({"offsets": data})
 
 
 def first_error(detail: Any, path: str = "") -> str:

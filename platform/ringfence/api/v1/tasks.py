@@ -10,12 +10,12 @@ from rest_framework import serializers
 
 from ringfence.access.routes import on_connector
 from ringfence.access.verbs import Verb
-from ringfence.api.topic_grants import may_look_at
+from ringfence.api.topic_grant_check import may_look_at
 from ringfence.api.v1.connectors import OfConnector
 from ringfence.api.v1.listing import equal, number, since, until
 from ringfence.projection import record_totals
 from ringfence.projection.models import Connector, Event, RecordTotals, Task
-from ringfence.projection.source_metrics import metrics_of
+from ringfence.projection.plugin_metrics import metrics_of
 
 
 class SourceMetricShape(serializers.Serializer[Any]):

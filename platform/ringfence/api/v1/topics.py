@@ -8,10 +8,10 @@ from rest_framework.response import Response
 from ringfence.access.routes import somewhere
 from ringfence.access.verbs import Verb
 from ringfence.api.parameters import whole
-from ringfence.api.topics import listing, search
-from ringfence.api.topics.listing import TopicRow
+from ringfence.api.topics import record_reads, visible_topics
 from ringfence.api.topics.readers import find_reader
-from ringfence.api.topics.record_search import RecordSearch, RecordSearchShape
+from ringfence.api.topics.search_query import RecordSearch, RecordSearchShape
+from ringfence.api.topics.visible_topics import TopicRow
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.request_fields import FlagField, IntegerField, QueryShape, StringField
 from ringfence.api.v1.topic_shapes import RecordOriginShape, TopicListShape, TopicRecordsShape, TopicShape
@@ -34,7 +34,7 @@ class Topics(V1View):
 
     def get(self, request: Request) -> Response:
         query = self.parse_query()
-        page = listing.list_topics(self.principal, query["search"], query["page"], internal=query["internal"])
+        page = visible_topics.list_topics(self.principal, query["search"], query["page"], internal=query["internal"])
         body = {"count": page.count, "page": page.page, "pages": page.pages, "problem": page.problem}
         return Response(TopicListShape({**body, "results": [_row(each) for each in page.rows]}).data)
 
@@ -47,7 +47,7 @@ class Topic(V1View):
 
     def get(self, request: Request, name: str) -> Response:
         self.parse_parameters()
-        row = listing.find_topic(self.principal, name)
+        row = visible_topics.find_topic(self.principal, name)
         if row is None:
             raise not_found(f"There is no topic {name}, or you may not see it.")
         return Response(TopicShape(_row(row)).data)
@@ -64,7 +64,7 @@ class TopicRecords(V1View):
         query = self.parse_query()
         record_search = RecordSearch.of(query)
         reader = find_reader(self.http_request, name, query["connector"])
-        answer = search.read_records(self.http_request, reader, record_search)
+        answer = record_reads.read_records(self.http_request, reader, record_search)
         return Response(TopicRecordsShape({**answer, "topic": name}).data)
 
 
@@ -84,7 +84,7 @@ class RecordOrigin(V1View):
         place = (whole(str(partition), "partition", 0, 2**31 - 1), whole(str(offset), "offset"))
         reader = find_reader(self.http_request, name, query["connector"])
         note(self.http_request, f"looked at where {name}-{partition} offset {offset} comes from")
-        origin = search.find_origin(self.http_request, reader, *place)
+        origin = record_reads.find_origin(self.http_request, reader, *place)
         body = {"transaction": None, "source": None, "why": "", **origin}
         return Response(RecordOriginShape({**body, "topic": name, "partition": partition, "offset": offset}).data)
 

@@ -14,7 +14,7 @@ from rest_framework.response import Response
 from ringfence import dispatch
 from ringfence.access.routes import on_connector
 from ringfence.access.verbs import Verb
-from ringfence.api import reading
+from ringfence.api import connector_reads
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.connectors import FencedShape
 from ringfence.api.v1.request_fields import FlagField, IntegerField, QueryShape, ReasonField, RequestShape, StringField
@@ -98,7 +98,7 @@ class Transactions(V1View):
 
     def get(self, request: Request, name: str) -> Response:
         query = self.parse_query()
-        row = reading.connector(name)
+        row = connector_reads.connector(name)
         transactions = dispatch.ask(
             DescribeTransactions(name, old_generations.ids(row), row.settings, old_generations.earlier(row))
         )
@@ -147,7 +147,7 @@ class Hanging(V1View):
 
     def get(self, request: Request, name: str) -> Response:
         self.parse_parameters()
-        row = reading.connector(name)
+        row = connector_reads.connector(name)
         configs = [row.settings, *old_generations.earlier(row)]
         question = FindHanging(name, old_generations.ids(row), configs, sorted(old_generations.topics(row)))
         transactions = dispatch.ask(question)
@@ -157,7 +157,7 @@ class Hanging(V1View):
         self.parse_parameters()
         fields = self.parse_body()
         reason = fields["reason"]
-        row = reading.connector(name)
+        row = connector_reads.connector(name)
         self.tell_reason(reason)
         tasks, topics = old_generations.ids(row), old_generations.topics(row)
         command = commands.EndHanging(
@@ -186,7 +186,7 @@ class Fence(V1View):
         self.parse_parameters()
         fields = self.parse_body()
         reason, wait = fields["reason"], fields["wait"]
-        reading.connector(name)
+        connector_reads.connector(name)
         self.tell_reason(reason)
         if "transactional_id" in fields:
             one = dispatch.command(

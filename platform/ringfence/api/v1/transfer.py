@@ -16,7 +16,7 @@ from rest_framework.response import Response
 
 from ringfence.access.routes import somewhere
 from ringfence.access.verbs import Verb
-from ringfence.api import writing
+from ringfence.api import connector_writes
 from ringfence.api.jsonbody import config_of, object_of, read
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.bulk import ResultsShape
@@ -77,7 +77,7 @@ def _name_of(value: dict[str, object]) -> dict[str, str]:
     wrapped = isinstance(value.get("config"), dict)
     config = config_of(value["config"] if wrapped else value)
     name = value.get("name", config.get("name", ""))
-    return writing.with_name(str(name).strip(), config)
+    return connector_writes.with_name(str(name).strip(), config)
 
 
 class ExportShape(serializers.Serializer[Any]):
@@ -134,14 +134,14 @@ class Import(V1View):
         configs = {config["name"]: config for config in parse(fields["text"], fields["format"])}
 
         def work(name: str, _: float) -> str:
-            stored = writing.read_stored_settings(name)
+            stored = connector_writes.read_stored_settings(name)
             complete = unmask(configs[name], stored)
             if complete == stored:
                 return "unchanged"
             if fields["dry_run"]:
-                writing.validate(complete, self.principal)
+                connector_writes.validate(complete, self.principal)
                 return "would be changed" if stored else "would be created"
-            return "created" if writing.configure(name, complete, self.principal) else "changed"
+            return "created" if connector_writes.configure(name, complete, self.principal) else "changed"
 
         results = each(self.http_request, configs, [Verb.EDIT], work)
         return Response({"results": [result.fields() for result in results]})

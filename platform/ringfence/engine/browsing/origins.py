@@ -3,16 +3,16 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ringfence.engine.browsing.writers import Writer, check_topic, on_topic, scrubber_of, writers_of
-from ringfence.engine.plugins.secrets import Scrubber
+from ringfence.engine.browsing.topic_writers import Writer, check_topic, on_topic, scrubber_of, writers_of
+from ringfence.engine.plugins.secret_removal import Scrubber
 from ringfence.engine.preflight.topic_rules import TopicRules
 from ringfence.engine.queries.connector_offsets import ConnectorOffsets
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
-from ringfence.fencing.kafka.hanging import HangingProber
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.hanging_transactions import HangingProber
 from ringfence.fencing.kafka.record_batches import Marker
-from ringfence.fencing.kafka.settings import Connection
-from ringfence.fencing.kafka.transaction_prober import Transaction as Held
+from ringfence.fencing.kafka.transaction_descriptions import Transaction as Held
 from ringfence.fencing.provenance.origin import Producer, Transaction, find_producer, find_transaction
 from ringfence.fencing.provenance.records_of import RecordsOf, find_records
 from ringfence.requests.refusal import Refusal

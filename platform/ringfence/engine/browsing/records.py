@@ -7,16 +7,16 @@ from typing import Any, Final
 from ringfence.connectors.api import ConfigException, ConnectorError
 from ringfence.connectors.converters.registry.reading import SchemaReader
 from ringfence.engine.browsing import expression
-from ringfence.engine.browsing.values import DecodedValue, Decoder
-from ringfence.engine.browsing.writers import Writer, check_topic, on_topic, scrubber_of, writers_of
-from ringfence.engine.plugins.secrets import Scrubber
+from ringfence.engine.browsing.topic_writers import Writer, check_topic, on_topic, scrubber_of, writers_of
+from ringfence.engine.browsing.value_decoding import DecodedValue, Decoder
+from ringfence.engine.plugins.secret_removal import Scrubber
 from ringfence.engine.preflight.topic_rules import TopicRules
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
-from ringfence.fencing.kafka.hanging import HangingProber
-from ringfence.fencing.kafka.pages import From, Page, Place, read_page
-from ringfence.fencing.kafka.settings import Connection
-from ringfence.fencing.kafka.tail import Limits, MetRecord, TailRecord
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.hanging_transactions import HangingProber
+from ringfence.fencing.kafka.record_pages import From, Page, Place, read_page
+from ringfence.fencing.kafka.topic_tail import Limits, MetRecord, TailRecord
 from ringfence.requests.refusal import Refusal
 from ringfence.requests.topic_questions import ReadRecords
 from ringfence.worker_config import WorkerConfig

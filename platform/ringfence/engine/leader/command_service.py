@@ -4,10 +4,10 @@ import threading
 
 from ringfence.engine.leader.commands import Outcome, command_of
 from ringfence.engine.leader.leader_side import LeadingWorker
-from ringfence.engine.leader.thread import Leader
+from ringfence.engine.leader.leader_thread import Leader
 from ringfence.engine.plugins import PluginHost
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.topics.connector_logs import about
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.requests import commands

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from ringfence.encryption import StampSeal
 from ringfence.fencing.kafka.consumer import LogRecord
 from ringfence.fencing.topics.config_records import connector_of
+from ringfence.fencing.topics.leader_stamps import Foreign, Stamper, StampWatch
 from ringfence.fencing.topics.reporter import Reporter
-from ringfence.fencing.topics.stamps import Foreign, Stamper, StampWatch
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from ringfence.engine.queries.transactional_ids import clusters, first_that_may
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, FencingError
 from ringfence.fencing.ids import ConnectorName, leader_transactional_id
-from ringfence.fencing.kafka.hanging import GROUP_OFFSETS, Hanging, HangingProber
+from ringfence.fencing.kafka.hanging_transactions import GROUP_OFFSETS, Hanging, HangingProber
 from ringfence.fencing.leader.fence_targets import AdminAccess
 from ringfence.fencing.leader.older_epochs import describe_manual_abort
 from ringfence.fencing.topics.cluster_state import ClusterState

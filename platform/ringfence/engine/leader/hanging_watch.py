@@ -20,7 +20,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
 from ringfence.engine.leader.hanging_search import HangingResult, Topics, look, places_of
-from ringfence.fencing.kafka.hanging import Hanging, Key
+from ringfence.fencing.kafka.hanging_transactions import Hanging, Key
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.requests.refusal import Refusal

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from ringfence.engine.leader.jobs import Job, Jobs
+from ringfence.engine.leader.leader_jobs import Job, Jobs
 from ringfence.engine.leader.write_result import WriteResult
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, NotLeader, Retriable

@@ -6,16 +6,16 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import suppress
 
 from ringfence.engine.config_topic import open_config_log
+from ringfence.engine.leader.command_plans import Plan, TaskConfigs
+from ringfence.engine.leader.leader_thread import Leader
 from ringfence.engine.leader.offset_alteration import Changes, OffsetAlteration
-from ringfence.engine.leader.plans import Plan, TaskConfigs
-from ringfence.engine.leader.thread import Leader
 from ringfence.engine.leader.write_result import WriteResult
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.errors import OffsetsRefused, PluginError
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName, WorkerId
 from ringfence.fencing.kafka.admin import topic_identity
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_offsets import end_offsets
 from ringfence.fencing.leader.assignment import Member
 from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOffset, canonical

@@ -6,8 +6,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from ringfence.engine.leader.members import live_records
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.groups import GroupMember, group_members
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.group_members import GroupMember, group_members
 from ringfence.fencing.leader.assignment import Member
 from ringfence.fencing.modes import parse_mode
 from ringfence.fencing.topics.status import StatusState

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import Incarnation, WorkerId, parse_member_client_id
-from ringfence.fencing.kafka.groups import GroupMember, group_members
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.group_members import GroupMember, group_members
 from ringfence.fencing.topics.status import StatusState, WorkerRecord
 from ringfence.worker_config import WorkerConfig
 

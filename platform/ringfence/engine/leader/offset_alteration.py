@@ -8,15 +8,15 @@ topic. A request that fails on the way can be repeated.
 
 from collections.abc import Sequence
 
-from ringfence.engine.leader import plans
-from ringfence.engine.leader.plans import Plan
+from ringfence.engine.leader import command_plans
+from ringfence.engine.leader.command_plans import Plan
 from ringfence.engine.queries.connector_offsets import ConnectorOffsets
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Conflict, FencingError, Invalid, UnknownOutcome
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.offsets.alteration import Records
 from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOffset, SourceOffsets, encode_value
-from ringfence.fencing.share.by_hand import expand
+from ringfence.fencing.share.manual_alteration import expand
 from ringfence.fencing.topics.connector_state import ConnectorState
 from ringfence.requests.refusal import Refusal
 
@@ -58,19 +58,19 @@ class OffsetAlteration:
         changes = expand(changes, self._source_offsets.all())
         worker = self._source_offsets.gaps
         if worker is None:
-            return plans.alter_offsets(self._name, changes, self._source_offsets, self._stores.effective.name)
+            return command_plans.alter_offsets(self._name, changes, self._source_offsets, self._stores.effective.name)
         if changes:
             self._write(changes)
-        return plans.alter_offsets(self._name, changes, worker, self._stores.worker.name)
+        return command_plans.alter_offsets(self._name, changes, worker, self._stores.worker.name)
 
     def _write(self, changes: Changes) -> None:
         def decide(state: ConnectorState, offsets: SourceOffsets) -> Records:
             if state.config_offset != self._connector.config_offset:
-                raise Conflict(plans.CHANGED)
-            plans.require_movable(state)
+                raise Conflict(command_plans.CHANGED)
+            command_plans.require_movable(state)
             return [(offsets.key_of(partition), encode_value(offset)) for partition, offset in changes]
 
-        plans.require_movable(self._connector)
+        command_plans.require_movable(self._connector)
         topic = self._stores.effective.name
         try:
             self._offsets.write(self._name, self._config, self._stores, decide, self._limit)

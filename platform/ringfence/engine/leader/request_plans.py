@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from ringfence.engine.leader.plans import Plan, Records, require_existing
+from ringfence.engine.leader.command_plans import Plan, Records, require_existing
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.connector_state import TargetState

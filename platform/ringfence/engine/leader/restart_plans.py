@@ -1,6 +1,6 @@
 """The plans of restarts: new attempts of the same tasks on the same workers. Pure, like `plans`."""
 
-from ringfence.engine.leader.plans import RECONFIGURED, Plan, Records, require_existing
+from ringfence.engine.leader.command_plans import RECONFIGURED, Plan, Records, require_existing
 from ringfence.fencing.ids import ConnectorName, Generation, TaskId
 from ringfence.fencing.leader.next_placement import status_of
 from ringfence.fencing.topics.cluster_state import ClusterState

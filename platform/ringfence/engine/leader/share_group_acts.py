@@ -6,8 +6,8 @@ A group with members is refused. A group that a connector reads is moved togethe
 2. The group must have no members.
 3. The ledger is written, like any change of source offsets.
 4. The group is altered.
-5. The leaders of its partitions are made to forget its old position (`fencing.share.flush`), for any group. The flush
-   needs a member, which starts the group again, so deleted offsets are deleted once more.
+5. The leaders of its partitions are made to forget its old position (`fencing.share.stale_positions`), for any group.
+   The flush needs a member, which starts the group again, so deleted offsets are deleted once more.
 
 A group is deleted last, after its offsets and the flush. A new group of that name counts its epochs from the beginning,
 so the leaders would use their old state for it (measured with Kafka 4.3), and no flush would help. A failure after step
@@ -21,20 +21,20 @@ from collections.abc import Callable, Sequence
 from ringfence.connectors.builtin.kafka_source.settings import SOURCE_SERVERS
 from ringfence.connectors.kafka_settings import share_group
 from ringfence.connectors.kafka_settings.java_names import servers
-from ringfence.engine.leader import plans
+from ringfence.engine.leader import command_plans
 from ringfence.engine.queries import share_groups
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Conflict, FencingError
 from ringfence.fencing.ids import ConnectorName
-from ringfence.fencing.kafka.group_admin import NotThere
+from ringfence.fencing.kafka.group_requests import NotThere
 from ringfence.fencing.kafka.share_groups import PREFIX, ShareGroupAdmin, ShareGroupMember, share_group_admin
 from ringfence.fencing.kafka.share_member import alter_share_group
 from ringfence.fencing.offsets.ledger_keys import InputPartition, parse_partition, partition_key
 from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOffset
-from ringfence.fencing.share.flush import PartitionBounds, flush
 from ringfence.fencing.share.group_moves import PartitionMove
 from ringfence.fencing.share.ledger_records import TOPIC, State, encode_state
 from ringfence.fencing.share.settings import ShareSettings
+from ringfence.fencing.share.stale_positions import PartitionBounds, flush
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.connector_state import ConnectorState
 from ringfence.requests.commands import ActOnShareGroup
@@ -123,7 +123,7 @@ class ShareGroupAct:
     def _move(self, admin: ShareGroupAdmin, act: Move, write_ledger: WriteLedger) -> Done:
         for owner in self._owners:
             self._require_here(owner)
-            plans.require_movable(owner)
+            command_plans.require_movable(owner)
         self._require_empty(admin)
         moves = share_groups.find_moves(admin, self._connection, self._group, act, self._limit)
         for owner in self._owners:

@@ -133,7 +133,7 @@ class PluginInstallations:
         )
 
     def _install(self, installer: Installer, installation: "PluginInstallation") -> Mapping[str, object]:
-        from ringfence.history.plugin_pieces import read_pieces
+        from ringfence.history.installation_files import read_pieces
 
         if not installation.sha256:
             return installer.fetch(installation.plugin)

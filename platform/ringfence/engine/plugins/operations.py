@@ -22,8 +22,8 @@ from ringfence.engine.plugins.guarantee import describe_guarantee
 from ringfence.engine.plugins.instances import Instances, Offsets
 from ringfence.engine.plugins.java_trial import walk_in_java
 from ringfence.engine.plugins.preview import Bounds, preview
-from ringfence.engine.plugins.secrets import Redactor, Scrubber
-from ringfence.engine.plugins.trial import TransformationChain, sample
+from ringfence.engine.plugins.secret_removal import Redactor, Scrubber
+from ringfence.engine.plugins.transform_trial import TransformationChain, sample
 
 
 class Operations:
@@ -170,11 +170,13 @@ class Operations:
     ) -> list[dict[str, object]]:
         """See `replay.again`. Uses the current chain. Raises `BadRequest`."""
         self._refuse_java(config, "Let the connector read the records again: reset its source offsets.")
-        from ringfence.engine.plugins import replay  # it loads Kafka's client, which no other call needs
+        from ringfence.engine.plugins import dead_letter_replay  # it loads Kafka's client, which no other call needs
 
         resolution = self._resolve(config)
         hide = self._scrubber(config, resolution, secret).text
-        return replay.convert_letters(replay.Settings(resolution.config, worker), letters, frozenset(refused), hide)
+        return dead_letter_replay.convert_letters(
+            dead_letter_replay.Settings(resolution.config, worker), letters, frozenset(refused), hide
+        )
 
     def record_positions(self, config: Mapping[str, str]) -> dict[str, object] | None:
         """Return where the connector's records contain their position in the source; None if they do not."""

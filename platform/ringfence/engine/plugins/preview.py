@@ -24,11 +24,11 @@ from ringfence.connectors.common_settings import TASKS_MAX
 from ringfence.connectors.config_providers import ResolvedConfig
 from ringfence.connectors.delivery_settings import transaction_boundary
 from ringfence.connectors.plugins import PluginInfo
-from ringfence.engine.plugins.display import size_of
 from ringfence.engine.plugins.instances import InstanceContext, Offsets, SnapshotReader, check_shape
 from ringfence.engine.plugins.preview_context import PreviewContext
-from ringfence.engine.plugins.secrets import Scrubber
-from ringfence.engine.plugins.trial import TransformationChain
+from ringfence.engine.plugins.record_display import size_of
+from ringfence.engine.plugins.secret_removal import Scrubber
+from ringfence.engine.plugins.transform_trial import TransformationChain
 from ringfence.fencing.task.transaction_context import RequestedEndings
 
 logger = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from ringfence.connectors.api import (
     Signal,
     TransactionContext,
 )
-from ringfence.fencing.task.gauges import Gauges
+from ringfence.fencing.task.plugin_metrics import Gauges
 
 
 class PreviewContext:

@@ -11,9 +11,9 @@ from typing import Final
 
 from ringfence.connectors.plugin_environments import PluginEnvironment
 from ringfence.engine.plugins.errors import PluginError
-from ringfence.engine.plugins.live import LiveConnectors
-from ringfence.engine.plugins.pool import CallPool
+from ringfence.engine.plugins.live_instances import LiveConnectors
 from ringfence.engine.plugins.process import ChildProcess
+from ringfence.engine.plugins.process_pool import CallPool
 from ringfence.requests.plugin_calls import PluginCall
 from ringfence.requests.request import Answer
 

@@ -26,7 +26,7 @@ from ringfence.connectors.source_config import source_config_def
 from ringfence.engine.plugins import plugin_choice
 from ringfence.engine.plugins.errors import BadRequest
 from ringfence.engine.plugins.guarantee import describe_guarantee
-from ringfence.engine.plugins.secrets import Redactor
+from ringfence.engine.plugins.secret_removal import Redactor
 
 log = logging.getLogger(__name__)
 

@@ -1,7 +1,7 @@
 """Preflight's checks of the clusters, by the principals in the KIP's tables of permissions.
 
-None has a side effect on a running task (fencing/kafka/probes.py). If a check gets no answer, for example because this
-principal may not ask, its result is `unknown`.
+None has a side effect on a running task (fencing/kafka/permission_probes.py). If a check gets no answer, for example
+because this principal may not ask, its result is `unknown`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,7 +12,6 @@ from typing import Final
 from ringfence.connectors.egress import Refusal
 from ringfence.connectors.kafka_settings.java_names import Role, servers
 from ringfence.engine.preflight import share_checks
-from ringfence.engine.preflight.asker import Ask, Asker
 from ringfence.engine.preflight.check import Check, Result
 from ringfence.engine.preflight.checks import (
     batch_size,
@@ -23,12 +22,13 @@ from ringfence.engine.preflight.checks import (
     transactional_ids,
 )
 from ringfence.engine.preflight.client_overrides import has_placeholder
-from ringfence.engine.preflight.probers import PROBERS
+from ringfence.engine.preflight.probe_clients import PROBERS
+from ringfence.engine.preflight.subject import Ask, Asker
 from ringfence.fencing.errors import FencingError, Invalid
 from ringfence.fencing.kafka.client_pool import Login, login_of
 from ringfence.fencing.kafka.client_settings import connection_of, producer_overrides
-from ringfence.fencing.kafka.probes import unusable
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.permission_probes import unusable
 from ringfence.fencing.offsets.stores import stores_of
 
 _LOGIN_REFUSED: Final = "SASL_AUTHENTICATION_FAILED"

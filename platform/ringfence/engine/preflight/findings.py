@@ -7,7 +7,7 @@ from ringfence.connectors.delivery_settings import EXACTLY_ONCE_SUPPORT, OFFSETS
 from ringfence.connectors.snapshot_settings import SNAPSHOT_TRANSACTION_TIMEOUT_MS
 from ringfence.connectors.topic_durability import MIN_ISR, UNCLEAN_ELECTION
 from ringfence.engine.preflight.check import Check, Result
-from ringfence.fencing.kafka.rights import IdHolder, Permission
+from ringfence.fencing.kafka.permissions import IdHolder, Permission
 from ringfence.fencing.offsets.stores import COMPACTED_SOON
 
 _SHOWN: Final = 5

@@ -9,8 +9,8 @@ from typing import Final
 
 from ringfence.engine.preflight.check import Check, Result
 from ringfence.fencing.kafka.marker_probe import may_write_markers
-from ringfence.fencing.kafka.probes import Prober
-from ringfence.fencing.kafka.rights import Permission
+from ringfence.fencing.kafka.permission_probes import Prober
+from ringfence.fencing.kafka.permissions import Permission
 
 NAME: Final = "hanging transactions"
 

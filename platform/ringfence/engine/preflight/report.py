@@ -10,9 +10,9 @@ from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.errors import BadRequest, PluginError, UnknownPlugin
 from ringfence.engine.plugins.host import version_key
 from ringfence.engine.preflight import cluster_checks, findings, slot_findings
-from ringfence.engine.preflight.asker import Asker
 from ringfence.engine.preflight.check import Check, Result
 from ringfence.engine.preflight.client_overrides import warnings_of
+from ringfence.engine.preflight.subject import Asker
 from ringfence.engine.preflight.worker_versions import Versions, check_versions, unknown_versions
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError

@@ -18,8 +18,8 @@ from ringfence.engine.preflight.client_overrides import has_placeholder
 from ringfence.fencing.clock import SYSTEM_CLOCK
 from ringfence.fencing.errors import FencingError, Invalid
 from ringfence.fencing.kafka.client_pool import ClientPool
-from ringfence.fencing.kafka.rights import Permission
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.permissions import Permission
 from ringfence.fencing.kafka.share_groups import ShareGroupMember
 from ringfence.fencing.kafka.share_probes import FEATURE, ShareProber, find_overdue
 from ringfence.fencing.share.settings import ShareSettings

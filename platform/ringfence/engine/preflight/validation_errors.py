@@ -12,10 +12,10 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any, Final
 
 from ringfence.engine.preflight import cluster_checks, findings
-from ringfence.engine.preflight.asker import Asker
 from ringfence.engine.preflight.check import Check
 from ringfence.engine.preflight.client_overrides import entry_of
 from ringfence.engine.preflight.report import count_known_tasks
+from ringfence.engine.preflight.subject import Asker
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName
 from ringfence.worker_config import WorkerConfig

@@ -21,7 +21,7 @@ from ringfence.fencing.dead_letters.replay import LetterConversion, ReplayOutcom
 from ringfence.fencing.errors import Fenced, FencingError, Invalid, UnknownOutcome
 from ringfence.fencing.ids import ConnectorName, replay_transactional_id
 from ringfence.fencing.kafka.client_settings import connection_of
-from ringfence.fencing.kafka.tail import Limits, TailRecord
+from ringfence.fencing.kafka.topic_tail import Limits, TailRecord
 from ringfence.fencing.leader.fence_targets import ways
 from ringfence.fencing.records.dead_letter import PREFIX, DeadLetter, Place
 from ringfence.fencing.records.error_handling import Call

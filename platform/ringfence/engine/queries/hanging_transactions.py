@@ -7,7 +7,7 @@ from ringfence.connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
 from ringfence.engine.queries.transactional_ids import Settings, clusters, first_that_may, ids_of
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName
-from ringfence.fencing.kafka.hanging import Hanging, HangingProber, age_ms
+from ringfence.fencing.kafka.hanging_transactions import Hanging, HangingProber, age_ms
 from ringfence.fencing.leader.fence_targets import AdminAccess
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.requests.commands import EndHanging

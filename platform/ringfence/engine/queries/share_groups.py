@@ -6,8 +6,8 @@ from typing import Any, Final
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Conflict, Fatal, FencingError
 from ringfence.fencing.kafka.admin import topic_exists, topic_identity
-from ringfence.fencing.kafka.group_admin import NotThere
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.group_requests import NotThere
 from ringfence.fencing.kafka.share_groups import (
     ShareGroup,
     ShareGroupAdmin,

@@ -10,8 +10,8 @@ from typing import Any, Final
 from ringfence.engine.queries import share_groups
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
-from ringfence.fencing.share.share_partition.batches import Batches, RecordState
 from ringfence.fencing.share.share_partition.history import Entry, PersistedState, replay
+from ringfence.fencing.share.share_partition.state_ranges import Batches, RecordState
 from ringfence.fencing.share.share_partition.state_topic import ShareSnapshot, StateKey
 from ringfence.fencing.share.state_reader import StateHistory, read_histories
 from ringfence.requests.refusal import Refusal

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from ringfence.engine.base64_text import encode
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
-from ringfence.fencing.kafka.tail import Limits, Tail, tail
+from ringfence.fencing.kafka.topic_tail import Limits, Tail, tail
 from ringfence.fencing.leader.fence_targets import ways
 from ringfence.fencing.records.topic_access import TopicAccess
 from ringfence.requests.refusal import Refusal

@@ -8,8 +8,8 @@ from ringfence.connectors.kafka_settings.java_names import servers
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import ConnectorName, TaskId, task_transactional_id
-from ringfence.fencing.kafka.transaction_prober import Transaction, TransactionProber
-from ringfence.fencing.leader.fence import fence
+from ringfence.fencing.kafka.transaction_descriptions import Transaction, TransactionProber
+from ringfence.fencing.leader.fence_generation import fence
 from ringfence.fencing.leader.fence_targets import AdminAccess, ways
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.connector_state import ConnectorState

@@ -23,7 +23,7 @@ from ringfence.crashes import crash_told
 from ringfence.engine.spark.driver_process import end_driver, wait_for_end
 from ringfence.fencing.ids import TaskId
 from ringfence.fencing.task.plugin import Outcome
-from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.connector_logs import about
 from ringfence.fencing.topics.status import FAILED, failed_record
 from ringfence.memory_limit import explain, memory_limit

@@ -19,10 +19,10 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, Retriable
 from ringfence.fencing.ids import ConnectorName, TaskId
 from ringfence.fencing.modes import MODE_KEY, Mode
-from ringfence.fencing.offsets.snapshot import MOST_BYTES, OffsetsSnapshot
+from ringfence.fencing.offsets.offsets_topic_snapshot import MOST_BYTES, OffsetsSnapshot
 from ringfence.fencing.offsets.view import OffsetsView
 from ringfence.fencing.task.plugin import Outcome
-from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_log import ConfigLog
 from ringfence.fencing.topics.connector_state import ConnectorState, Placement

@@ -24,11 +24,11 @@ from ringfence.connectors.plugins import load_task_class
 from ringfence.connectors.secret_names import hiding
 from ringfence.connectors.transforms import build_transforms
 from ringfence.fencing.ids import member_client_id
-from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.records.error_handling import Stage
 from ringfence.fencing.task.plugin import Outcome, Plugin
 from ringfence.fencing.task.source_task import SourceTaskRun
-from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.connector_logs import DEFAULT, LEVELS, ConnectorLevelRecord, LogPublisher
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.memory_limit import explain, limit_memory, memory_limit

@@ -25,7 +25,7 @@ class TopicPosition(models.Model):
 
 class ClusterInfo(models.Model):
     """One row (id 1): the leader, for pages, the Kafka cluster's id, address and protocol, and its topics
-    (`projection.topic_memory`).
+    (`projection.cluster_topics`).
 
     `topic_ids`: JSON of `fencing.topics.topic_ids`; `topics_lost`: why the cluster has stopped, "" if it has not.
     """

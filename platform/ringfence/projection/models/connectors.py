@@ -91,7 +91,8 @@ class Task(models.Model):
 
     `known`: it belongs to the newest generation. The live numbers are those of `live_attempt` of `live_generation`;
     `recent` is JSON: [second, records of that report] of the last reports, with
-    the transactions that ended since the one before, if any, or the time between two attempts (`projection.progress`).
+    the transactions that ended since the one before, if any, or the time between two attempts
+    (`projection.progress_reports`).
     `measures` (the rest of the newest report) and `totals` (counts over all attempts): see `projection.task_metrics`.
     `failure`: the record that caused its failure, encrypted JSON (`record_failure`), "" for none.
     `endpoint`: its address, encrypted in the same way (`projection.endpoints`).

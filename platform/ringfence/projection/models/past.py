@@ -23,7 +23,7 @@ class Event(models.Model):
 
 
 class Minute(models.Model):
-    """What a task did in one minute (minutes since the epoch); written and read by `projection.minutes`.
+    """What a task did in one minute (minutes since the epoch); written and read by `projection.task_minutes`.
 
     `state`: the worst in it; `began`: the one in which it began. `fences`: finished rounds; `restarts`: further
     attempts of the same generation; `failed`: how often it failed; `records`: committed ones.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ringfence.connectors import worker_limits
 from ringfence.connectors.delivery_settings import TRANSACTION_BOUNDARY, TRANSACTION_BOUNDARY_INTERVAL_MS
-from ringfence.local.process import wait_until
+from ringfence.local.guarded_process import wait_until
 from ringfence.testing.connector_run import ConnectorRun, worker_settings
 from ringfence.testing.outcome import CheckFailed, compare
 from ringfence.testing.scenario import Scenario

@@ -1,6 +1,6 @@
 """Freezes tasks while others take over, and wakes them up afterwards."""
 
-from ringfence.local.process import wait_until
+from ringfence.local.guarded_process import wait_until
 from ringfence.testing.checks.trial import Trial, part_of
 from ringfence.testing.outcome import require
 

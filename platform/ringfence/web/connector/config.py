@@ -13,14 +13,14 @@ from django.views.decorators.http import require_http_methods
 from ringfence.access.authorise import principal_of
 from ringfence.access.routes import on_connector, requires
 from ringfence.access.verbs import Verb
-from ringfence.api import writing
+from ringfence.api import connector_writes
 from ringfence.dispatch import Refusal
 from ringfence.history.models import ConfigVersion
 from ringfence.http.errors import ConnectError
 from ringfence.http.masking import Masker
 from ringfence.projection.models import Connector, SourceOffset, Task
 from ringfence.web.connector.config_diff import Change, changes
-from ringfence.web.connector.frame import ask, find_connector, record_failure, render_done, tab
+from ringfence.web.connector.tab_page import ask, find_connector, record_failure, render_done, tab
 from ringfence.web.connector.transaction_lanes import open_now
 from ringfence.web.views import find, render_gone
 
@@ -119,7 +119,7 @@ def rollback(request: HttpRequest, name: str, number: int) -> HttpResponse:
     try:
         if request.POST.get("version") != str(row.config_offset):
             raise Refusal(409, "The configuration was changed in between. Below is what going back would change now.")
-        writing.configure(name, version.settings, principal_of(request), expected=row.config_offset)
+        connector_writes.configure(name, version.settings, principal_of(request), expected=row.config_offset)
     except (ConnectError, Refusal) as error:
         status = record_failure(request, error)
         return _ask(request, find(name), version, status, problem=error.message)
@@ -138,7 +138,7 @@ def _create_again(request: HttpRequest, name: str, version: ConfigVersion) -> Ht
         return ask(request, row, "again", context)
     state = "STOPPED" if request.POST.get("stopped") else "RUNNING"
     try:
-        writing.create(name, version.settings, state, principal_of(request))
+        connector_writes.create(name, version.settings, state, principal_of(request))
     except (ConnectError, Refusal) as error:
         return ask(request, row, "again", {**context, "problem": error.message}, record_failure(request, error))
     return render_done(request, find(name), f"It was created again, as in version {version.number}.", "config")

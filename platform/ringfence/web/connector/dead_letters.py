@@ -20,8 +20,8 @@ from ringfence.audit.trail import note
 from ringfence.dispatch import Refusal
 from ringfence.http.errors import ConnectError, bad_request
 from ringfence.projection.models import Connector
-from ringfence.web.connector.frame import ask, record_failure, tab
 from ringfence.web.connector.record_text import RecordText, decode
+from ringfence.web.connector.tab_page import ask, record_failure, tab
 from ringfence.web.state_badges import Badge, Severity
 from ringfence.web.views import find, is_fragment
 

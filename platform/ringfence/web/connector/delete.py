@@ -9,15 +9,15 @@ from ringfence import dispatch
 from ringfence.access.authorise import authorise, principal_of
 from ringfence.access.routes import on_connector, requires
 from ringfence.access.verbs import Verb
-from ringfence.api import offset_moves
+from ringfence.api import offset_changes
 from ringfence.audit.trail import entry_of, note
 from ringfence.dispatch import Refusal
 from ringfence.history.models import ConfigVersion, OffsetSnapshot
 from ringfence.http.errors import ConnectError, bad_request
 from ringfence.projection.models import ActiveTopic, Connector, SourceOffset, Task
 from ringfence.requests import commands
-from ringfence.web.connector.frame import ask, find_connector, record_failure
 from ringfence.web.connector.offsets import LONGEST_REASON
+from ringfence.web.connector.tab_page import ask, find_connector, record_failure
 from ringfence.web.connector.transaction_lanes import open_now
 from ringfence.web.views import find, render_gone
 
@@ -72,7 +72,7 @@ def _carry_out(request: HttpRequest, name: str, *, discard: bool) -> int | None:
         if find(name).target != "STOPPED":
             dispatch.command(commands.Stop(name), user=user)
         try:
-            snapshot = offset_moves.reset(name, user).snapshot
+            snapshot = offset_changes.reset(name, user).snapshot
         except Refusal as error:
             text = f"It is stopped, and neither it nor its offsets are deleted: {error.message}"
             raise Refusal(error.status, text) from error

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from ringfence.access.authorise import principal_of
 from ringfence.access.routes import on_connector, requires
 from ringfence.access.verbs import Verb
-from ringfence.api import writing
+from ringfence.api import connector_writes
 from ringfence.dispatch import Refusal
 from ringfence.history.models import ConfigVersion
 from ringfence.http.errors import ConnectError
@@ -23,11 +23,11 @@ from ringfence.projection.models import Connector
 from ringfence.web.connector.config import effect
 from ringfence.web.connector.config_diff import changes
 from ringfence.web.connector.config_merge import fill_masks, mask_again, merge, three_way
-from ringfence.web.connector.frame import find_connector, record_failure
+from ringfence.web.connector.tab_page import find_connector, record_failure
 from ringfence.web.new import form as filling
-from ringfence.web.new.beside import sample_record
 from ringfence.web.new.field import pretty
 from ringfence.web.new.form_state import FormState, draft_of
+from ringfence.web.new.live_results import sample_record
 from ringfence.web.views import find, is_fragment, render_gone
 
 
@@ -53,7 +53,9 @@ def edit(request: HttpRequest, name: str) -> HttpResponse:
         config = _parse_sent(request, row, base or {})
         if base != row.settings:
             return _stale(request, row, base, config, mode)
-        writing.configure(name, unmask(config, row.settings), principal_of(request), expected=row.config_offset)
+        connector_writes.configure(
+            name, unmask(config, row.settings), principal_of(request), expected=row.config_offset
+        )
     except (ConnectError, Refusal) as error:
         status = record_failure(request, error)
         newer = find(name)
@@ -106,7 +108,7 @@ def _parse_sent(request: HttpRequest, row: Connector, values: Mapping[str, str])
     """
     draft = draft_of(request.POST, values)
     if draft.name and draft.mode == "json":
-        writing.with_name(row.name, {"name": draft.name})
+        connector_writes.with_name(row.name, {"name": draft.name})
     config = {"name": values["name"]} if "name" in values else {}
     return {**config, **draft.config}
 

@@ -4,8 +4,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from ringfence.web.handbook import references
-from ringfence.web.handbook.references import Reference
+from ringfence.web.handbook import section_links
+from ringfence.web.handbook.section_links import Reference
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,20 +19,22 @@ class Hint:
 HINTS: Final = (
     (
         r"^ConfigException$",
-        Hint("Correct the setting that it names on the Config tab: a restart alone does not help.", references.COMMON),
+        Hint(
+            "Correct the setting that it names on the Config tab: a restart alone does not help.", section_links.COMMON
+        ),
     ),
     (
         r"^(FileNotFoundError|NotADirectoryError|IsADirectoryError)$",
         Hint(
             "The path is looked up on the machine of the task's worker: put the file there, or correct the path.",
-            references.CONFIG_FILES,
+            section_links.CONFIG_FILES,
         ),
     ),
     (
         r"^PermissionError$",
         Hint(
             "The worker's account lacks the permission: grant it, or use another path.",
-            references.CONFIG_FILES,
+            section_links.CONFIG_FILES,
         ),
     ),
     (
@@ -40,33 +42,33 @@ HINTS: Final = (
         Hint(
             "The source does not answer from that worker: check address, port, network and that it is up. "
             "Tasks start again by themselves.",
-            references.RESTARTS,
+            section_links.RESTARTS,
         ),
     ),
     (
         r"^(ModuleNotFoundError|ImportError)$",
         Hint(
             "The plugin, or a package that it needs, is not installed on that worker: install it there, then restart.",
-            references.CODE,
+            section_links.CODE,
         ),
     ),
     (
         r"^MemoryError$",
-        Hint("The process ran out of memory: lower the batch size, or give the worker more.", references.SIZES),
+        Hint("The process ran out of memory: lower the batch size, or give the worker more.", section_links.SIZES),
     ),
     (
         r"(Unicode\w*Error|JSONDecodeError|DataException|ConversionError|SchemaException)$",
         Hint(
             "One record cannot be converted: correct its source or the converter, or set "
             "errors.tolerance=all to leave such records out.",
-            references.BAD_RECORDS,
+            section_links.BAD_RECORDS,
         ),
     ),
     (
         r"^(RetriableError|Retriable|Abortable)$",
         Hint(
             "It may pass by itself: nothing is lost, and the task starts again from the last committed offset.",
-            references.RESTARTS,
+            section_links.RESTARTS,
         ),
     ),
     (
@@ -74,7 +76,7 @@ HINTS: Final = (
         r"ZeroDivisionError|ValueError)$",
         Hint(
             "The plugin's code has failed. The trace shows where: report it to the plugin's maintainers.",
-            references.RAISED,
+            section_links.RAISED,
         ),
     ),
 )
@@ -86,19 +88,19 @@ TEXT_HINTS: Final = (
         Hint(
             "Kafka or the source refuses this account: preflight on the edit form names the permissions "
             "that are missing.",
-            references.PERMISSIONS,
+            section_links.PERMISSIONS,
         ),
     ),
     (
         r"(?i)authenticat|SASL|bad credentials|password",
-        Hint("The credentials are refused: set them again on the Config tab.", references.CLIENTS),
+        Hint("The credentials are refused: set them again on the Config tab.", section_links.CLIENTS),
     ),
     (
         r"(?i)MSG_SIZE_TOO_LARGE|RecordTooLarge|message size too large",
         Hint(
             "A record is larger than Kafka accepts: raise max.message.bytes of the topic, and "
             "producer.override.max.request.size.",
-            references.CLIENTS,
+            section_links.CLIENTS,
         ),
     ),
     (
@@ -106,12 +108,12 @@ TEXT_HINTS: Final = (
         Hint(
             "The topic does not exist, and is not created automatically: create it, or set topic.creation.* for the "
             "connector.",
-            references.MISSING_TOPICS,
+            section_links.MISSING_TOPICS,
         ),
     ),
     (
         r"(?i)no space left",
-        Hint("A disk is full on that worker: make room, then restart the task.", references.TROUBLES),
+        Hint("A disk is full on that worker: make room, then restart the task.", section_links.TROUBLES),
     ),
 )
 """Hints by the error's message, which is more specific than its class."""

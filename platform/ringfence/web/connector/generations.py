@@ -17,7 +17,7 @@ from ringfence.history.models import ConfigVersion
 from ringfence.http.masking import Masker
 from ringfence.projection.models import Connector, Event, GenerationRow
 from ringfence.web.connector.config_diff import Change, changes
-from ringfence.web.connector.frame import tab
+from ringfence.web.connector.tab_page import tab
 from ringfence.web.state_badges import Badge, stage_look
 
 PAGE_SIZE = 20

@@ -10,7 +10,7 @@ from ringfence.access.verbs import Verb
 from ringfence.dispatch import Refusal
 from ringfence.http.masking import Masker
 from ringfence.requests.questions import DescribeGuarantee
-from ringfence.web.connector.frame import find_connector
+from ringfence.web.connector.tab_page import find_connector
 from ringfence.web.views import render_gone
 
 

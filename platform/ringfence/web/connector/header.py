@@ -14,9 +14,9 @@ from ringfence.projection.models import ClusterInfo, Connector, Event, SourceOff
 from ringfence.projection.record_totals import find_reported
 from ringfence.projection.slots import REMEDY, waits_for_slot
 from ringfence.web.connector.notes import read_notes
-from ringfence.web.connector.traces import Failure, cause_of, group_traces
+from ringfence.web.connector.root_causes import Failure, cause_of, group_traces
 from ringfence.web.connector.transaction_lanes import open_now
-from ringfence.web.lists.query import rate_of
+from ringfence.web.lists.connector_query import rate_of
 from ringfence.web.state_badges import look_of
 
 _EVENT_ICONS = {

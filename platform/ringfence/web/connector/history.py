@@ -14,7 +14,7 @@ from ringfence.access.verbs import Verb
 from ringfence.api import history_series
 from ringfence.http.errors import ConnectError
 from ringfence.projection.models import Connector, Event
-from ringfence.web.connector.frame import tab
+from ringfence.web.connector.tab_page import tab
 from ringfence.web.views import find
 
 _MINUTE_MS: Final = 60_000

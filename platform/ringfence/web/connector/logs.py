@@ -18,7 +18,7 @@ from ringfence.http.errors import ConnectError, bad_request
 from ringfence.http.masking import Masker
 from ringfence.projection.log_rows import KEPT
 from ringfence.projection.models import Connector, LogLine
-from ringfence.web.connector.frame import render_done, render_refused, tab
+from ringfence.web.connector.tab_page import render_done, render_refused, tab
 from ringfence.web.views import find
 
 PAGE_SIZE = 100

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_POST, require_safe
 from ringfence.access.authorise import principal_of
 from ringfence.access.routes import on_connector, requires
 from ringfence.access.verbs import Verb
-from ringfence.api import jsonbody, offset_moves, offset_snapshots, reading, writing
+from ringfence.api import connector_reads, connector_writes, jsonbody, offset_changes, offset_snapshots
 from ringfence.audit.trail import note
 from ringfence.connectors.plural_forms import write_count
 from ringfence.dispatch import Refusal
@@ -22,8 +22,8 @@ from ringfence.history.models import OffsetSnapshot
 from ringfence.http.errors import ConnectError, bad_request
 from ringfence.projection.models import Connector, SourceOffset, pack
 from ringfence.requests.commands import OffsetEntry
-from ringfence.web.connector.frame import ask, find_connector, record_failure, render_done, render_refused, tab
 from ringfence.web.connector.header import pretty
+from ringfence.web.connector.tab_page import ask, find_connector, record_failure, render_done, render_refused, tab
 from ringfence.web.views import find, render_gone
 
 PAGE_SIZE = 100
@@ -49,7 +49,7 @@ def offsets(request: HttpRequest, row: Connector) -> dict[str, Any]:
         "page": page,
         "rows": [(pretty(each.partition), pretty(each.offset), each.updated_ms) for each in page],
         "own_offsets": may_keep_own_offsets(row.settings),
-        "movable": offset_moves.movable(row),
+        "movable": offset_changes.movable(row),
         "snapshots": [(each, len(each.entries)) for each in snapshots[:SNAPSHOTS]],
         "snapshot_count": snapshots.count(),
     }
@@ -63,11 +63,11 @@ def editor(request: HttpRequest, name: str) -> HttpResponse:
     if row is None:
         return render_gone(request, name)
     try:
-        current = reading.offsets(name)["offsets"]
+        current = connector_reads.offsets(name)["offsets"]
     except Refusal as error:
         return ask(request, row, "offsets_editor", {"problem": error.message}, error.status)
     text = json.dumps({"offsets": current}, indent=2, ensure_ascii=False)
-    return ask(request, row, "offsets_editor", {"text": text, "movable": offset_moves.movable(row)})
+    return ask(request, row, "offsets_editor", {"text": text, "movable": offset_changes.movable(row)})
 
 
 @requires(POST=on_connector(Verb.OFFSETS))
@@ -76,8 +76,8 @@ def preview(request: HttpRequest, name: str) -> HttpResponse:
     """Show what the edited JSON would change, and ask for confirmation. Nothing is changed."""
     row = find(name)
     try:
-        current = reading.offsets(name)["offsets"]
-        changes = _real(writing.offsets_of(_json(request, "json")), current)
+        current = connector_reads.offsets(name)["offsets"]
+        changes = _real(connector_writes.offsets_of(_json(request, "json")), current)
         if not changes:
             raise bad_request("Nothing differs from the committed offsets.")
     except (ConnectError, Refusal) as error:
@@ -126,7 +126,7 @@ def move(request: HttpRequest, name: str) -> HttpResponse:
     changes: list[OffsetEntry] = []
     current: list[dict[str, Any]] = []
     try:
-        current = reading.offsets(name)["offsets"]
+        current = connector_reads.offsets(name)["offsets"]
         changes = _changes(request, kind, target, current)
         if request.POST.get("confirm") != name:
             raise bad_request("The name does not match: nothing was changed.")
@@ -137,7 +137,7 @@ def move(request: HttpRequest, name: str) -> HttpResponse:
                 409,
                 "The offsets have moved: nothing was changed. Below is what the change would do now.",
             )
-        if not offset_moves.movable(row):
+        if not offset_changes.movable(row):
             raise Refusal(409, "The connector must be stopped, and its old tasks fenced, before its offsets change.")
         note(request, reason)
         result, text, hint = _carry_out(request, row, kind, target, changes)
@@ -153,16 +153,16 @@ def move(request: HttpRequest, name: str) -> HttpResponse:
 
 def _carry_out(
     request: HttpRequest, row: Connector, kind: str, target: OffsetSnapshot | None, changes: Sequence[OffsetEntry]
-) -> tuple[offset_moves.OffsetMove, str, str]:
+) -> tuple[offset_changes.OffsetMove, str, str]:
     """Carry out the change. Returns the result, a message, and the next step."""
     user = principal_of(request).name
     if kind == "reset":
-        return offset_moves.reset(row.name, user), "Offsets reset.", "Resume to start from the beginning."
+        return offset_changes.reset(row.name, user), "Offsets reset.", "Resume to start from the beginning."
     if target is not None:
-        result, _ = offset_moves.restore(row.name, target, user)
+        result, _ = offset_changes.restore(row.name, target, user)
         text = f"The offsets are those of snapshot {target.number} again."
     else:
-        result = offset_moves.alter(row.name, changes, user)
+        result = offset_changes.alter(row.name, changes, user)
         text = f"{write_count(len(changes), 'offset')} changed."
     return result, text, "Resume to continue from there."
 
@@ -172,7 +172,7 @@ def _question(request: HttpRequest, name: str, kind: str, target: OffsetSnapshot
     if row is None or (kind == "snapshot" and target is None):
         return render_gone(request, name)
     try:
-        current = reading.offsets(name)["offsets"]
+        current = connector_reads.offsets(name)["offsets"]
     except Refusal as error:
         return ask(request, row, "offsets_nothing", {"problem": error.message}, error.status)
     changes = offset_snapshots.changes_to(target.entries if target else [], current)
@@ -203,7 +203,7 @@ def _ask(
         "count": len(changes),
         "gone": sum(each["offset"] is None for each in changes),
         "total": len(current),
-        "movable": offset_moves.movable(row),
+        "movable": offset_changes.movable(row),
         "slot": slot if slot in _SLOTS else "ask",
         **more,
     }
@@ -221,7 +221,7 @@ def _changes(
     """Return the requested changes against the currently committed offsets. Raises `ConnectError`."""
     match kind:
         case "offsets":
-            return _real(writing.offsets_of({"offsets": _json(request, "changes")}), current)
+            return _real(connector_writes.offsets_of({"offsets": _json(request, "changes")}), current)
         case "reset":
             return offset_snapshots.changes_to([], current)
         case "snapshot" if target is not None:

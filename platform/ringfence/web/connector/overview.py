@@ -12,15 +12,15 @@ from django.urls import path
 from ringfence.fencing.leader.fence_targets import may_keep_own_offsets
 from ringfence.http.masking import Masker
 from ringfence.projection.minute_strips import join_strips, strips
-from ringfence.projection.minutes import ITSELF
 from ringfence.projection.models import ActiveTopic, Connector, Event, GenerationRow, SourceOffset, Task
-from ringfence.projection.source_metrics import metrics_of
+from ringfence.projection.plugin_metrics import metrics_of
+from ringfence.projection.task_minutes import ITSELF
 from ringfence.web.connector import task_heatmap
 from ringfence.web.connector.event_folding import fold, headline
-from ringfence.web.connector.frame import tab
 from ringfence.web.connector.header import event_view, facts, now_ms, pretty, tasks_of
+from ringfence.web.connector.tab_page import tab
 from ringfence.web.hooks.links import is_hook_class
-from ringfence.web.lists.query import rate_of
+from ringfence.web.lists.connector_query import rate_of
 from ringfence.web.sparklines import line, rates
 from ringfence.web.state_badges import Badge, stage_look, task_look
 

@@ -18,7 +18,7 @@ from ringfence.dispatch import Refusal
 from ringfence.history.models import ProofRun
 from ringfence.http.errors import ConnectError
 from ringfence.projection.models import Connector
-from ringfence.web.connector.frame import record_failure, tab
+from ringfence.web.connector.tab_page import record_failure, tab
 from ringfence.web.state_badges import Badge, Severity
 from ringfence.web.views import find, is_fragment
 

@@ -19,9 +19,9 @@ from ringfence.connectors.builtin.postgres.incremental.requests import EXECUTE, 
 from ringfence.dispatch import Refusal
 from ringfence.http.errors import ConnectError
 from ringfence.projection.models import Connector
-from ringfence.projection.source_metrics import format_value
-from ringfence.web.connector.frame import ask, find_connector, record_failure, render_done, render_refused, tab
+from ringfence.projection.plugin_metrics import format_value
 from ringfence.web.connector.header import tasks_of
+from ringfence.web.connector.tab_page import ask, find_connector, record_failure, render_done, render_refused, tab
 from ringfence.web.state_badges import Badge, Severity
 from ringfence.web.views import find, render_gone
 

@@ -14,10 +14,10 @@ from ringfence.projection import record_totals
 from ringfence.projection.health import is_past
 from ringfence.projection.models import Connector, Event, GenerationRow, RecordTotals, Task
 from ringfence.web.connector.event_folding import Attempts, fold_attempts
-from ringfence.web.connector.frame import tab
 from ringfence.web.connector.header import now_ms
-from ringfence.web.connector.traces import Cause, cause_of
-from ringfence.web.lists.query import rate_of
+from ringfence.web.connector.root_causes import Cause, cause_of
+from ringfence.web.connector.tab_page import tab
+from ringfence.web.lists.connector_query import rate_of
 from ringfence.web.state_badges import Badge, task_look
 
 PAGE_SIZE = 100

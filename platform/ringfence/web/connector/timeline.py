@@ -17,8 +17,8 @@ from ringfence.audit.models import AuditEntry, Outcome
 from ringfence.http.masking import Masker
 from ringfence.projection.models import Connector, Event
 from ringfence.web.connector.event_folding import fold, headline
-from ringfence.web.connector.frame import tab
 from ringfence.web.connector.header import event_view
+from ringfence.web.connector.tab_page import tab
 
 PAGE_SIZE = 50
 _FOLDED_PAGE_SIZE = 200

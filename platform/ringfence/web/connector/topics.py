@@ -16,16 +16,16 @@ from ringfence import dispatch
 from ringfence.access.authorise import principal_of
 from ringfence.access.routes import on_connector, requires
 from ringfence.access.verbs import Verb
-from ringfence.api.topic_grants import may_look_at
+from ringfence.api.topic_grant_check import may_look_at
 from ringfence.audit.trail import note
 from ringfence.dispatch import Refusal
 from ringfence.http.errors import ConnectError, bad_request
 from ringfence.http.masking import Masker
 from ringfence.projection.models import ActiveTopic, ClusterInfo, Connector
 from ringfence.requests.questions import ReadLastRecords
-from ringfence.web.connector.frame import ask, record_failure, tab
 from ringfence.web.connector.record_text import RecordText, decode
-from ringfence.web.consumption import consumption
+from ringfence.web.connector.tab_page import ask, record_failure, tab
+from ringfence.web.consumer_access import consumption
 from ringfence.web.state_badges import Badge, Severity
 from ringfence.web.views import find
 

@@ -9,8 +9,8 @@ from django.urls import path
 from ringfence.access.authorise import principal_of
 from ringfence.access.verbs import Verb
 from ringfence.projection.models import Connector
-from ringfence.web.connector.frame import tab
 from ringfence.web.connector.header import now_ms
+from ringfence.web.connector.tab_page import tab
 from ringfence.web.connector.transaction_lanes import list_workers, show_lanes
 
 

@@ -7,8 +7,8 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from ringfence.access.routes import ANYONE, PUBLIC, requires
+from ringfence.web.handbook.document_order import group
 from ringfence.web.handbook.documents import ADDRESS, documents, search_headings
-from ringfence.web.handbook.groups import group
 from ringfence.web.views import is_fragment, with_token
 
 

@@ -14,8 +14,8 @@ from ringfence.audit.trail import note
 from ringfence.bulk import MOST, command, each
 from ringfence.connectors.plural_forms import write_count
 from ringfence.requests.commands import Delete
-from ringfence.web.actions import ACTIONS, Action
-from ringfence.web.lists.query import choose
+from ringfence.web.action_buttons import ACTIONS, Action
+from ringfence.web.lists.connector_query import choose
 from ringfence.web.views import is_fragment
 
 DELETE = Action("delete", Delete, Verb.DELETE, "Deleted. Source offsets are kept.")

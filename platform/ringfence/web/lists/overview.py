@@ -10,22 +10,22 @@ from django.db.models import Count, Min, Q, Sum
 
 from ringfence.access.principal import EVERYBODY_HERE, Principal
 from ringfence.access.verbs import Verb
-from ringfence.clocks import apart, clocks
+from ringfence.clock_differences import apart, clocks
 from ringfence.fencing.modes import lagging
 from ringfence.http.masking import Masker
 from ringfence.projection.health import Health
 from ringfence.projection.health_reasons import bad_records, reason
 from ringfence.projection.known_health import KnownHealth, known_health, leader_of
-from ringfence.projection.minutes import EVERYTHING, SHOWN, minute_of
 from ringfence.projection.models import ClusterInfo, Connector, Event, HangingTransaction, Minute, Task, Worker
 from ringfence.projection.slots import MAY_WAIT, find_waiting
+from ringfence.projection.task_minutes import EVERYTHING, SHOWN, minute_of
 from ringfence.web.connector.event_folding import fold, headline
 from ringfence.web.connector.header import EventView, event_view
-from ringfence.web.connector.traces import Cause, cause_of
-from ringfence.web.consumption import consumption
-from ringfence.web.lists.rows import LIVE_MS
-from ringfence.web.lists.starts import STARTS
-from ringfence.web.lists.verdict import judge
+from ringfence.web.connector.root_causes import Cause, cause_of
+from ringfence.web.consumer_access import consumption
+from ringfence.web.lists.connector_rows import LIVE_MS
+from ringfence.web.lists.overall_state import judge
+from ringfence.web.lists.suggestions import STARTS
 from ringfence.web.sparklines import Line, line
 from ringfence.web.state_badges import GROUPS, HEALTH, Badge, look_of
 

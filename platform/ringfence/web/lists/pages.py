@@ -21,9 +21,9 @@ from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.projection.known_health import known_health
 from ringfence.projection.models import Connector
+from ringfence.web.lists.connector_query import PAGE_SIZE, choose, listing
+from ringfence.web.lists.connector_rows import rows_of
 from ringfence.web.lists.overview import overview
-from ringfence.web.lists.query import PAGE_SIZE, choose, listing
-from ringfence.web.lists.rows import rows_of
 from ringfence.web.live.fragment_cache import Fragment, FragmentResponse, parts, since_of
 from ringfence.web.views import is_fragment, with_token
 

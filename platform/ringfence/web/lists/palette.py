@@ -20,8 +20,8 @@ from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.projection.models import ActiveTopic, Connector
 from ringfence.web.handbook.documents import search_headings
-from ringfence.web.lists.palette_acts import ACTS
-from ringfence.web.lists.query import choose
+from ringfence.web.lists.connector_query import choose
+from ringfence.web.lists.palette_actions import ACTS
 
 MOST_MATCHES: Final = 12
 _TOPICS: Final = 6

@@ -14,7 +14,7 @@ from ringfence.projection.known_health import known_health
 from ringfence.projection.models import Connector, RecordTotals, Task
 from ringfence.web.connector.header import now_ms
 from ringfence.web.connector.transaction_lanes import open_now
-from ringfence.web.lists.rows import rate_of
+from ringfence.web.lists.connector_rows import rate_of
 from ringfence.web.templatetags.ringfence import ago, num, open_transactions, rate
 
 Numbers = dict[str, str]

@@ -29,7 +29,7 @@ from redis.exceptions import RedisError
 
 from ringfence.access.principal import EVERYBODY_HERE, Principal
 from ringfence.projection.change_notifications import ANYTHING, CHANNEL, Notice, decode
-from ringfence.web.live import stamps
+from ringfence.web.live import change_stamps
 from ringfence.web.live.listener import Listener
 from ringfence.web.live.numbers import read_numbers
 from ringfence.web.live.rate_control import RateControl
@@ -120,7 +120,7 @@ class Hub:
         before = projection = None
         times = 0
         while True:
-            now = await stamps.read_vital()
+            now = await change_stamps.read_vital()
             if before is not None and now != before:
                 times = 2  # the page may be answered by another process, whose signs are up to a second old
             if times:
@@ -130,7 +130,7 @@ class Hub:
                 times -= 1
             before = now
             if "no-redis" in now:  # a frozen Redis does not break the connection, and sends nothing
-                projection, last = await stamps.read_projected(), projection
+                projection, last = await change_stamps.read_projected(), projection
                 if projection != last:
                     self.tell(ANYTHING)
             await asyncio.sleep(_VITAL_SECONDS)
@@ -139,7 +139,7 @@ class Hub:
         before: object = None
         while True:
             if following := [each for each in self._listeners if each.audit]:
-                now = await stamps.read_audit()
+                now = await change_stamps.read_audit()
                 if now is not None and now != before:
                     at_ms = int(time.time() * 1000)
                     for listener in following:
@@ -172,7 +172,7 @@ class Hub:
         until = loop.time() + seconds
         before = None
         while loop.time() < until:
-            now = await stamps.read_projected()
+            now = await change_stamps.read_projected()
             if now != before:
                 self.tell(ANYTHING)
                 before = now

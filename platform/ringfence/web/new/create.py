@@ -15,7 +15,7 @@ from ringfence import dispatch
 from ringfence.access.authorise import authorise, principal_of
 from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
-from ringfence.api import initial_offsets, writing
+from ringfence.api import connector_writes, initial_offsets
 from ringfence.audit.trail import note
 from ringfence.connectors.api.config_types import HIDDEN
 from ringfence.dispatch import Refusal
@@ -25,10 +25,10 @@ from ringfence.http.masking import Masker
 from ringfence.projection.models import Connector
 from ringfence.requests.questions import ConfigKeys, ListPlugins
 from ringfence.web.new import form as filling
-from ringfence.web.new.beside import sample_record
 from ringfence.web.new.catalog import group, matches
 from ringfence.web.new.field import SETTING
 from ringfence.web.new.form_state import FormState, complete, read_posted
+from ringfence.web.new.live_results import sample_record
 from ringfence.web.views import find, is_fragment
 
 
@@ -144,7 +144,7 @@ def _create(request: HttpRequest) -> HttpResponse:
             authorise(request, Verb.OFFSETS, draft.name)
             initial_offsets.create_fresh(draft.name, config, draft.state, by)
         else:
-            writing.create(draft.name, config, draft.state, by)
+            connector_writes.create(draft.name, config, draft.state, by)
     except (ConnectError, Refusal) as error:
         return _render_refused(request, draft, error)
     address = f"/ui/connectors/{quote(draft.name, safe='')}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ringfence.connectors.api.config_types import HIDDEN
-from ringfence.web.handbook.references import Reference, explain_setting
+from ringfence.web.handbook.section_links import Reference, explain_setting
 
 SETTING = "setting:"
 """The prefix of the form's field names, so that a setting may be called `csrfmiddlewaretoken`."""

@@ -11,7 +11,7 @@ from ringfence import dispatch
 from ringfence.access.authorise import principal_of
 from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
-from ringfence.api import topic_grants, writing
+from ringfence.api import connector_writes, topic_grant_check
 from ringfence.connectors.api.config_types import GUARANTEE
 from ringfence.connectors.common_settings import TASKS_MAX
 from ringfence.connectors.snapshot_settings import SNAPSHOT_TRANSACTION
@@ -24,9 +24,9 @@ from ringfence.requests.questions import Validate
 from ringfence.web.new.field import SETTING
 from ringfence.web.new.form_state import FormState, read_posted, visible_settings
 from ringfence.web.new.layout import layout
-from ringfence.web.new.predicates import KINDS
-from ringfence.web.new.steps import change_steps
 from ringfence.web.new.transform_menu import menu_items
+from ringfence.web.new.transform_predicates import KINDS
+from ringfence.web.new.transform_steps import change_steps
 
 _SHOWN_OFFSETS = 5
 
@@ -45,10 +45,10 @@ def form_context(
         if draft.class_name:
             java = principal_of(request).may(Verb.JAVA_PLUGINS, settings.get("name", ""))
             validation = dispatch.ask(Validate(draft.class_name, settings, java, ask_brokers))
-            writing.remember_secrets(draft.class_name, validation)
+            connector_writes.remember_secrets(draft.class_name, validation)
             masker = Masker([draft.class_name])
-            validation = topic_grants.add_to(validation, settings, principal_of(request))
-            validation = writing.mask_validation(validation, draft.class_name, settings)
+            validation = topic_grant_check.add_to(validation, settings, principal_of(request))
+            validation = connector_writes.mask_validation(validation, draft.class_name, settings)
     except Refusal as error:
         problem = error.message
 

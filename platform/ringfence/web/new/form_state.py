@@ -12,7 +12,7 @@ from django.http import HttpRequest, QueryDict
 
 from ringfence.access.authorise import authorise, principal_of
 from ringfence.access.verbs import Verb
-from ringfence.api import writing
+from ringfence.api import connector_writes
 from ringfence.connectors.api.config_types import HIDDEN
 from ringfence.http.errors import ConnectError, bad_request
 from ringfence.http.masking import has_mask, unmask
@@ -63,7 +63,7 @@ def draft_of(data: QueryDict, values: Mapping[str, str] | None = None) -> FormSt
     draft = FormState(
         name=str(data.get("name", "")).strip(),
         of=str(data.get("of", "")),
-        state=state if state in writing.INITIAL_STATES else "RUNNING",
+        state=state if state in connector_writes.INITIAL_STATES else "RUNNING",
         fresh=data.get("begin") == "fresh",
         editing=data.get("editing") == "1",
         mode="json" if data.get("mode") == "json" or ("json" in data and "class" not in data) else "form",
@@ -73,7 +73,7 @@ def draft_of(data: QueryDict, values: Mapping[str, str] | None = None) -> FormSt
         return draft
     content = read_pasted(str(data.get("json", "")))
     if draft.editing and content.name:
-        writing.with_name(draft.name, {"name": content.name})  # an edit cannot rename
+        connector_writes.with_name(draft.name, {"name": content.name})  # an edit cannot rename
     draft.name, draft.text_format = content.name or draft.name, content.text_format
     draft.config = {
         key: (str(data.get(SETTING + key, "")) or value) if value == HIDDEN else value
@@ -85,7 +85,7 @@ def draft_of(data: QueryDict, values: Mapping[str, str] | None = None) -> FormSt
 def read_posted(request: HttpRequest) -> FormState:
     """Parse the draft that a form sends. Untouched fields of an existing connector keep their values exactly."""
     of, who = str(request.POST.get("of", "")), principal_of(request)
-    settings = writing.read_stored_settings(of) if of and who.may(Verb.VIEW_CONFIG, of) else {}
+    settings = connector_writes.read_stored_settings(of) if of and who.may(Verb.VIEW_CONFIG, of) else {}
     return draft_of(request.POST, settings)
 
 
@@ -97,7 +97,7 @@ def complete(request: HttpRequest, draft: FormState) -> dict[str, str]:
     """
     if not draft.name:
         raise bad_request("The connector has no name yet. Fill in Name.")
-    config = writing.with_name(draft.name, draft.config)
+    config = connector_writes.with_name(draft.name, draft.config)
     authorise(request, Verb.EDIT, draft.name)
     if not has_mask(config):
         return config
@@ -106,7 +106,7 @@ def complete(request: HttpRequest, draft: FormState) -> dict[str, str]:
     authorise(request, Verb.EDIT, of)
     authorise(request, Verb.VIEW_CONFIG, of)
     authorise(request, Verb.EDIT, draft.name)  # the audit entry is about this connector
-    return unmask(config, writing.read_stored_settings(of))
+    return unmask(config, connector_writes.read_stored_settings(of))
 
 
 def visible_settings(request: HttpRequest, draft: FormState) -> dict[str, str]:
@@ -114,7 +114,7 @@ def visible_settings(request: HttpRequest, draft: FormState) -> dict[str, str]:
     settings, of = draft.settings, draft.of or draft.name
     who = principal_of(request)
     if has_mask(settings) and who.may(Verb.EDIT, of) and who.may(Verb.VIEW_CONFIG, of):
-        stored_settings = writing.read_stored_settings(of)
+        stored_settings = connector_writes.read_stored_settings(of)
         return {key: stored_settings.get(key, value) if value == HIDDEN else value for key, value in settings.items()}
     return settings
 

@@ -13,8 +13,8 @@ from ringfence.connectors.source_config import source_config_def
 from ringfence.connectors.transforms.keys import aliases
 from ringfence.web.new.cards import CONVERTER, SOURCE, TITLES, TOPIC, TRANSFORMS, Card, Layout, Section, Step
 from ringfence.web.new.field import Field, make_field, other_field
-from ringfence.web.new.predicates import LIST, describe, predicate_of
 from ringfence.web.new.transform_menu import describe_type
+from ringfence.web.new.transform_predicates import LIST, describe, predicate_of
 
 _ELSEWHERE: Final = ("name", "connector.class")
 _IN_TOPIC: Final = ("topic", "topic.prefix", "topic.pattern")

@@ -20,7 +20,7 @@ from ringfence.api.jsonbody import object_of, plain, read
 from ringfence.api.preflight import checks_of
 from ringfence.dispatch import Refusal
 from ringfence.http.errors import ConnectError, bad_request
-from ringfence.web.handbook.references import explain_check
+from ringfence.web.handbook.section_links import explain_check
 from ringfence.web.new.form_state import complete, read_posted
 from ringfence.web.state_badges import Badge, Severity
 

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_POST
 from ringfence.access.authorise import principal_of
 from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
-from ringfence.api import writing
+from ringfence.api import connector_writes
 from ringfence.api.v1.transfer import write
 from ringfence.connectors.api.config_types import HIDDEN
 from ringfence.dispatch import Refusal
@@ -79,7 +79,7 @@ def _describe(
 
 def _against_model(request: HttpRequest, draft: FormState, config: Mapping[str, str], masker: Masker) -> dict[str, Any]:
     """For a copy or an edit, return the differences from the original connector."""
-    stored_settings = writing.read_stored_settings(draft.of) if draft.of else {}
+    stored_settings = connector_writes.read_stored_settings(draft.of) if draft.of else {}
     if not stored_settings or not principal_of(request).may(Verb.VIEW_CONFIG, draft.of):
         return {}
     return {"model_changes": changes({**stored_settings, "name": draft.of}, config, masker)}

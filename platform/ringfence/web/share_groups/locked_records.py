@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ringfence.fencing.share.ranges import Ranges
+from ringfence.fencing.share.offset_ranges import Ranges
 from ringfence.projection.models import Task
 
 

@@ -14,7 +14,7 @@ from ringfence.api.share_groups import last_seen
 from ringfence.api.share_groups.readers import Readers, find_readers
 from ringfence.dispatch import Refusal
 from ringfence.requests.questions import ShareTimeline
-from ringfence.web.share_groups.strips import draw, name_offsets, read_pieces
+from ringfence.web.share_groups.offset_strips import draw, name_offsets, read_pieces
 from ringfence.web.share_groups.views import PAGE, list_rows, one, path_of
 from ringfence.web.views import is_fragment, with_token
 

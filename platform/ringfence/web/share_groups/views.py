@@ -16,7 +16,7 @@ from ringfence.api.share_groups.readers import Readers
 from ringfence.fencing.offsets.ledger_keys import InputPartition
 from ringfence.fencing.share.ledger_records import State
 from ringfence.web.share_groups.locked_records import HeldByTasks, find_held
-from ringfence.web.share_groups.strips import Piece, Strip, draw, lay_over, name_offsets, of_ledger, read_pieces
+from ringfence.web.share_groups.offset_strips import Piece, Strip, draw, lay_over, name_offsets, of_ledger, read_pieces
 from ringfence.web.state_badges import Badge, Severity, group_look
 
 _MOST_RANGES = 150

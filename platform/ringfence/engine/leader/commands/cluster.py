@@ -1,8 +1,8 @@
 """Commands that concern no single connector, and log levels."""
 
-from ringfence.engine.leader import plans
+from ringfence.engine.leader import command_plans
+from ringfence.engine.leader.command_plans import Plan
 from ringfence.engine.leader.commands.command import ActingCommand, WritingCommand, carries_out
-from ringfence.engine.leader.plans import Plan
 from ringfence.fencing.ids import WorkerId
 from ringfence.requests import commands
 from ringfence.requests.command_answers import Connectors, NewLeader
@@ -34,7 +34,7 @@ class DrainWorker(WritingCommand[commands.DrainWorker]):
         incarnations = [member.incarnation for member in self.leader.members if member.worker == worker]
         if not incarnations and drained:
             raise Refusal(404, f"No live worker has the id {worker}: look at the list of workers")
-        return plans.drain(worker, incarnations[0] if drained else None, self.leader.now_ms())
+        return command_plans.drain(worker, incarnations[0] if drained else None, self.leader.now_ms())
 
     def note(self) -> str:
         return f"{self.request.worker}. {self.request.reason}"
@@ -43,10 +43,10 @@ class DrainWorker(WritingCommand[commands.DrainWorker]):
 @carries_out(commands.SetLogLevel)
 class SetLogLevel(WritingCommand[commands.SetLogLevel]):
     def plan(self) -> Plan:
-        return plans.set_log_level(self.request.logger, self.request.level)
+        return command_plans.set_log_level(self.request.logger, self.request.level)
 
 
 @carries_out(commands.SetConnectorLogLevel)
 class SetConnectorLogLevel(WritingCommand[commands.SetConnectorLogLevel]):
     def plan(self) -> Plan:
-        return plans.set_connector_log_level(self.name, self.request.level, self.request.until_ms)
+        return command_plans.set_connector_log_level(self.name, self.request.level, self.request.until_ms)

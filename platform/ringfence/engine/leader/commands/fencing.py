@@ -1,9 +1,9 @@
 """Commands to fence a connector's ids, and to end hanging transactions."""
 
-from ringfence.engine.leader import plans
+from ringfence.engine.leader import command_plans
+from ringfence.engine.leader.command_plans import Plan
 from ringfence.engine.leader.commands.command import ActingCommand, WritingCommand, carries_out
 from ringfence.engine.leader.internal_requests import check_signature, fence
-from ringfence.engine.leader.plans import Plan
 from ringfence.engine.leader.write_result import WriteResult
 from ringfence.engine.queries import hanging_transactions
 from ringfence.engine.queries.transactional_ids import fence_id
@@ -22,7 +22,7 @@ class Fence(ActingCommand[commands.Fence]):
 @carries_out(commands.FenceNow)
 class FenceNow(WritingCommand[commands.FenceNow]):
     def plan(self) -> Plan:
-        return plans.fence_now(self.name)
+        return command_plans.fence_now(self.name)
 
     def value(self, result: WriteResult) -> NewGeneration:
         return {"generation": result.state.connector(self.name).generation}

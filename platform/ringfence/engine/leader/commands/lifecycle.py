@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from ringfence.engine.leader import plans, request_plans
+from ringfence.engine.leader import command_plans, request_plans
+from ringfence.engine.leader.command_plans import Plan
 from ringfence.engine.leader.commands.command import WritingCommand, carries_out
-from ringfence.engine.leader.plans import Plan
 from ringfence.engine.leader.write_result import WriteResult
 from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
@@ -36,7 +36,7 @@ class _Saving(WritingCommand[commands.Create | commands.Configure]):
         self.leader.look_up_version(config)
         grant = self.grant()
         tasks = None if initial is TargetState.STOPPED else self.leader.make_tasks(self.name, config, grant)
-        return plans.create(self.name, config, initial, tasks, grant)
+        return command_plans.create(self.name, config, initial, tasks, grant)
 
 
 @carries_out(commands.Create)
@@ -63,13 +63,13 @@ class Configure(_Saving):
         makes = not same and connector.target is not TargetState.STOPPED
         grant = self.grant()
         tasks = self.leader.make_tasks(self.name, config, grant) if makes else None
-        return plans.configure(self.name, config, tasks, expected, grant)
+        return command_plans.configure(self.name, config, tasks, expected, grant)
 
 
 @carries_out(commands.Pause)
 class Pause(WritingCommand[commands.Pause]):
     def plan(self) -> Plan:
-        return plans.pause(self.name)
+        return command_plans.pause(self.name)
 
 
 @carries_out(commands.SendSignal)
@@ -90,13 +90,13 @@ class Resume(WritingCommand[commands.Resume]):
         now = self.connector
         makes = now.config is not None and now.target is TargetState.STOPPED
         tasks = self.leader.make_tasks(self.name, now.config or {}, now.topic_grant) if makes else None
-        return plans.resume(self.name, tasks)
+        return command_plans.resume(self.name, tasks)
 
 
 @carries_out(commands.Stop)
 class Stop(WritingCommand[commands.Stop]):
     def plan(self) -> Plan:
-        return plans.stop(self.name)
+        return command_plans.stop(self.name)
 
     def awaits_round(self) -> bool:
         return True
@@ -105,7 +105,7 @@ class Stop(WritingCommand[commands.Stop]):
 @carries_out(commands.Delete)
 class Delete(WritingCommand[commands.Delete]):
     def plan(self) -> Plan:
-        return plans.delete(self.name)
+        return command_plans.delete(self.name)
 
     def awaits_round(self) -> bool:
         return True

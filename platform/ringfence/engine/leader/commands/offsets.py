@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from ringfence.engine.leader import plans
+from ringfence.engine.leader import command_plans
+from ringfence.engine.leader.command_plans import Plan
 from ringfence.engine.leader.commands.command import Offsets, WritingCommand, carries_out
-from ringfence.engine.leader.plans import Plan
 from ringfence.engine.leader.write_result import WriteResult
 from ringfence.requests import commands
 from ringfence.requests.command_answers import OffsetCheck
@@ -53,7 +53,7 @@ class ResetTopics(WritingCommand[commands.ResetTopics]):
             raise Refusal(403, "Topic tracking is disabled.")
         if not self.leader.config.flag("topic.tracking.allow.reset"):
             raise Refusal(403, "Topic tracking reset is disabled.")
-        return plans.reset_topics(self.name, self.leader.now_ms())
+        return command_plans.reset_topics(self.name, self.leader.now_ms())
 
     def after(self) -> Mapping[str, Offsets]:
         return {"status": self.leader.forget_topics(self.name)}

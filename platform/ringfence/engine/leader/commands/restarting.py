@@ -1,8 +1,8 @@
 """Commands to restart a connector, all of its tasks, or one of them (KIP-745)."""
 
 from ringfence.engine.leader import restart_plans
+from ringfence.engine.leader.command_plans import Plan
 from ringfence.engine.leader.commands.command import WritingCommand, carries_out
-from ringfence.engine.leader.plans import Plan
 from ringfence.requests import commands
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from ringfence.engine.leader import request_plans
+from ringfence.engine.leader.command_plans import Plan
 from ringfence.engine.leader.commands.command import LeaderCommand, Offsets, Outcome, WritingCommand, carries_out
-from ringfence.engine.leader.plans import Plan
 from ringfence.engine.leader.share_group_acts import Changes, ShareGroupAct
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.offsets.source_offsets import SourceOffset

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from ringfence.engine.preflight import findings
-from ringfence.engine.preflight.asker import Asker
 from ringfence.engine.preflight.check import Check, Result
-from ringfence.fencing.kafka.probes import Prober
+from ringfence.engine.preflight.subject import Asker
+from ringfence.fencing.kafka.permission_probes import Prober
 from ringfence.fencing.offsets.stores import OffsetStores
 
 

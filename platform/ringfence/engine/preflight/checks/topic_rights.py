@@ -5,10 +5,10 @@ from typing import Final
 
 from ringfence.connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
 from ringfence.engine.preflight import findings
-from ringfence.engine.preflight.asker import Asker
 from ringfence.engine.preflight.check import Check, Result
+from ringfence.engine.preflight.subject import Asker
 from ringfence.fencing.kafka.client_settings import elsewhere
-from ringfence.fencing.kafka.probes import Prober
+from ringfence.fencing.kafka.permission_probes import Prober
 from ringfence.fencing.offsets.stores import OffsetStores
 
 _AUTHORIZER: Final = "authorizer.class.name"

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 from ringfence.connectors.kafka_settings.java_names import servers
 from ringfence.engine.preflight import findings, hanging_rights
-from ringfence.engine.preflight.asker import Asker
 from ringfence.engine.preflight.check import Check, Result
-from ringfence.engine.preflight.probers import PROBERS
+from ringfence.engine.preflight.probe_clients import PROBERS
+from ringfence.engine.preflight.subject import Asker
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import leader_transactional_id
-from ringfence.fencing.kafka.probes import Prober
+from ringfence.fencing.kafka.permission_probes import Prober
 from ringfence.fencing.offsets.stores import OffsetStores
 
 _ID = "TransactionalId"

@@ -1,0 +1,64 @@
+"""Reads the members of a consumer group.
+
+It uses kafka-python: librdkafka's DescribeConsumerGroups aborts the process if a connection breaks at the wrong moment
+("Assertion `eonce->refcnt > 0' failed", librdkafka issue 4605; measured with confluent-kafka 2.16: both workers died
+after each restart of the broker).
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from kafka.errors import GroupAuthorizationFailedError, GroupIdNotFoundError, KafkaError
+
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import Fatal, Retriable
+from ringfence.fencing.kafka.client_pool import ClientPool
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.kafka_python_client import PythonClient
+
+_REQUEST_MS = 5_000
+_LEAST_MS = 500
+
+
+def _client(connection: Connection, patience_ms: int = _REQUEST_MS) -> PythonClient:
+    return PythonClient(**connection.kafka_python(), request_timeout_ms=_REQUEST_MS, bootstrap_timeout_ms=patience_ms)
+
+
+_clients = ClientPool(_client)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    """A live member of a consumer group. topics: those of its assignment."""
+
+    client_id: str
+    member_id: str
+    topics: frozenset[str]
+
+
+def group_members(connection: Connection, group: str, deadline: Deadline) -> list[GroupMember]:
+    """Return the group's members as its coordinator knows them; a dead one is listed until its session expires.
+
+    Raises `Retriable` if no broker responds in time, and `Fatal` without the permission.
+    """
+    doing = f"describing group {group}"
+    patience = max(_LEAST_MS, min(_REQUEST_MS, int(deadline.remaining * 1000)))
+    try:
+        with _clients.lease(connection, lambda connection: _client(connection, patience)) as client:
+            description: dict[str, Any] = client.describe_groups([group])[group]
+    except GroupAuthorizationFailedError as error:
+        raise Fatal(f"{doing}: {error}. Grant DESCRIBE on the group, then restart", type(error).__name__) from error
+    except KafkaError as error:
+        raise Retriable(f"{doing}: {error}", type(error).__name__) from error
+    trouble = description["error"]
+    if trouble is not None and GroupIdNotFoundError.__name__ not in trouble:
+        if GroupAuthorizationFailedError.__name__ in trouble:
+            raise Fatal(f"{doing}: {trouble}. Grant DESCRIBE on the group, then restart")
+        raise Retriable(f"{doing}: {trouble}")
+    return [_member(entry) for entry in description["members"]]
+
+
+def _member(entry: dict[str, Any]) -> GroupMember:
+    assignment = entry["member_assignment"]
+    partitions = assignment["assigned_partitions"] if isinstance(assignment, dict) else []  # bytes: none yet
+    return GroupMember(entry["client_id"], entry["member_id"], frozenset(one["topic"] for one in partitions))

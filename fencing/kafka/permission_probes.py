@@ -1,0 +1,268 @@
+"""Finds a principal's permissions, and the holders of transactional ids, without changing the cluster.
+
+`init_transactions` would show the permissions, but it fences the running task. So each write request has a producer id
+that brokers never assign: the broker checks the permission first, and then refuses the producer.
+
+Any broker can answer: if it does not coordinate the id, it also checks the permission before it says so.
+"""
+
+import time
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any, Final, Self, TypeVar
+
+from kafka.errors import (
+    ClusterAuthorizationFailedError,
+    IncompatibleBrokerVersion,
+    KafkaError,
+    KafkaTimeoutError,
+    SaslAuthenticationFailedError,
+    TopicAlreadyExistsError,
+    TopicAuthorizationFailedError,
+    for_code,
+)
+from kafka.protocol.admin import CreateTopicsRequest, DescribeConfigsRequest, DescribeTransactionsRequest
+from kafka.protocol.metadata import MetadataRequest
+from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
+
+from ringfence.fencing.errors import Fatal, FencingError, Retriable
+from ringfence.fencing.kafka.admin_clients import login_refused
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.coordinator_retries import MOVING
+from ringfence.fencing.kafka.kafka_python_client import PythonClient
+from ringfence.fencing.kafka.permissions import IdHolder, Permission, TopicRights
+from ringfence.fencing.kafka.transaction_requests import coordinator_request
+from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
+
+NOBODYS_PRODUCER: Final = 2**63 - 1
+"""A producer id that is never assigned: brokers count from 0."""
+
+_TOPIC_DENIED, _CLUSTER_DENIED, _ID_DENIED, _UNKNOWN_TOPIC, _NOT_ATTEMPTED, _UNKNOWN_ID = 29, 31, 53, 3, 55, 105
+# The coordinator is loading, unavailable or another broker; the producer id does not belong to the transactional id.
+_CHECKED_AND_REFUSED: Final = frozenset({*MOVING, 49})
+_LOOKUP_GRANTS: Final = frozenset({0, *MOVING})
+_PAUSES: Final = (0.1, 0.2, 0.4, 0.8, 0.0)
+_IN_FLIGHT: Final = 1000
+_ASKED_MS: Final = 5000
+_BOOTSTRAP_MS: Final = 3000
+_EXACTLY_ONCE_INIT: Final = 3  # the version of InitProducerId in Kafka 2.5 (KIP-360)
+_READ, _WRITE, _DESCRIBE = 3, 4, 8
+_BROKER, _TOPIC = 4, 2
+
+_T = TypeVar("_T")
+
+
+def _may(code: int, denial: int, grants: frozenset[int] = _CHECKED_AND_REFUSED) -> Permission:
+    if code == denial:
+        return Permission.NO
+    return Permission.YES if code in grants else Permission.UNKNOWN
+
+
+class Prober:
+    """Probes with one principal, as a context manager. Raises `Retriable` (no answer) and `Fatal` (login refused)."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._where = connection.bootstrap
+        try:
+            self._admin = PythonClient(
+                **connection.kafka_python(),
+                max_in_flight_requests_per_connection=_IN_FLIGHT,
+                bootstrap_timeout_ms=_BOOTSTRAP_MS,
+                request_timeout_ms=_ASKED_MS,
+            )
+        except KafkaError as error:
+            # kafka-python repeats a refused login until its time is over, and then only reports the timeout.
+            refused = isinstance(error, KafkaTimeoutError) and login_refused(connection)
+            raise self._trouble(SaslAuthenticationFailedError() if refused else error) from error
+        except (OSError, ValueError) as error:  # for example, an unreadable key or certificate
+            raise Fatal(f"The credentials for {self._where} cannot be used: {type(error).__name__}") from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._admin.close()
+
+    def _trouble(self, error: KafkaError) -> Fatal | Retriable:
+        if isinstance(error, SaslAuthenticationFailedError):
+            return Fatal(f"The login at {self._where} was refused", "SASL_AUTHENTICATION_FAILED")
+        return Retriable(f"No broker of {self._where} answers: {type(error).__name__}")
+
+    def _run(self, work: Awaitable[_T]) -> _T:
+        async def call() -> _T:
+            return await work
+
+        try:
+            answer: _T = self._admin.run(call)
+        except KafkaError as error:
+            raise self._trouble(error) from error
+        return answer
+
+    async def _all(self, requests: Mapping[str, Any], nodes: Mapping[str, int] | None = None) -> dict[str, Any]:
+        """Send all requests in parallel. Return the response to each, None if there is none."""
+        futures = {
+            name: self._admin.send(request, node_id=(nodes or {}).get(name)) for name, request in requests.items()
+        }
+        answers: dict[str, Any] = {}
+        for name, future in futures.items():
+            try:
+                answers[name] = await future
+            except IncompatibleBrokerVersion:
+                answers[name] = None
+        return answers
+
+    def write_ids(self, ids: Sequence[str]) -> dict[str, Permission]:
+        """Return the Write permission on each transactional id, from an EndTxn request that ends nothing."""
+        requests = {
+            each: EndTxnRequest(
+                transactional_id=each,
+                producer_id=NOBODYS_PRODUCER,
+                producer_epoch=0,
+                committed=False,
+                max_version=3,
+            )
+            for each in ids
+        }
+        answers = self._run(self._all(requests))
+        return {each: _may(answer.error_code, _ID_DENIED) for each, answer in answers.items() if answer is not None}
+
+    def describe_ids(self, ids: Sequence[str]) -> tuple[dict[str, Permission], dict[str, IdHolder]]:
+        """Return the Describe permission on each transactional id, and its holder if it is visible."""
+        may: dict[str, Permission] = {}
+        holders: dict[str, IdHolder] = {}
+        left = list(ids)
+        for pause in _PAUSES:  # a new cluster is still creating the coordinators' topic
+            coordinators = self._run(self._all({each: coordinator_request(each) for each in left}))
+            may |= {
+                each: _may(answer.error_code, _ID_DENIED, _LOOKUP_GRANTS)
+                for each, answer in coordinators.items()
+                if answer
+            }
+            nodes = {each: answer.node_id for each, answer in coordinators.items() if answer and answer.error_code == 0}
+            requests = {each: DescribeTransactionsRequest(transactional_ids=[each]) for each in nodes}
+            codes = {each: answer.error_code for each, answer in coordinators.items() if answer}
+            for each, answer in self._run(self._all(requests, nodes)).items():
+                for description in answer.transaction_states if answer else ():
+                    codes[each] = description.error_code
+                    if description.error_code == 0:
+                        holders[each] = IdHolder(
+                            description.transaction_state, description.producer_id, description.producer_epoch
+                        )
+                    elif description.error_code == _UNKNOWN_ID:
+                        holders[each] = IdHolder()
+            left = [each for each, code in codes.items() if code in MOVING]
+            if not left:
+                break
+            time.sleep(pause)
+        return may, holders
+
+    def write_topics(self, transactional_id: str, topics: Sequence[str]) -> dict[str, Permission]:
+        """Return the Write permission on each topic, also a missing one, from a request for an unused producer id."""
+        topic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
+        requests = {
+            name: AddPartitionsToTxnRequest(
+                v3_and_below_transactional_id=transactional_id,
+                v3_and_below_producer_id=NOBODYS_PRODUCER,
+                v3_and_below_producer_epoch=0,
+                v3_and_below_topics=[topic(name=name, partitions=[0])],
+                max_version=3,
+            )
+            for name in topics
+        }
+        result = {}
+        for name, answer in self._run(self._all(requests)).items():
+            codes = [
+                partition.partition_error_code
+                for each in (answer.results_by_topic_v3_and_below if answer else ())
+                for partition in each.results_by_partition
+            ]
+            grants = frozenset({*_CHECKED_AND_REFUSED, _UNKNOWN_TOPIC, _NOT_ATTEMPTED})
+            result[name] = _may(codes[0], _TOPIC_DENIED, grants) if codes else Permission.UNKNOWN
+        return result
+
+    def topic(self, name: str) -> TopicRights:
+        """Return whether the topic exists, and this principal's permissions on it."""
+        request = MetadataRequest(
+            topics=[MetadataRequest.MetadataRequestTopic(name=name)],
+            allow_auto_topic_creation=False,
+            include_topic_authorized_operations=True,
+        )
+        answer = self._run(self._all({name: request}))[name]
+        for topic in answer.topics if answer else ():
+            if topic.error_code == _TOPIC_DENIED:  # Read and Write imply Describe
+                return TopicRights(None, Permission.NO, Permission.NO, Permission.NO)
+            if topic.error_code == _UNKNOWN_TOPIC:
+                return TopicRights(False, describe=Permission.YES)
+            operations = getattr(topic, "authorized_operations", None)  # codes; old brokers do not send them
+            replicas = max((len(each.replica_nodes) for each in topic.partitions), default=0)
+            if topic.error_code == 0 and operations:
+                read, write, describe = (
+                    Permission.YES if code in operations else Permission.NO for code in (_READ, _WRITE, _DESCRIBE)
+                )
+                return TopicRights(True, read, write, describe, replicas)
+            if topic.error_code == 0:
+                return TopicRights(True, replicas=replicas)
+        return TopicRights(None)
+
+    def create_topic(self, name: str) -> Permission:
+        """Return the permission to create a missing topic, from a request that is only validated."""
+        topic = CreateTopicsRequest.CreatableTopic(
+            name=name, num_partitions=-1, replication_factor=-1, assignments=[], configs=[]
+        )
+        request = CreateTopicsRequest(topics=[topic], timeout_ms=_ASKED_MS, validate_only=True, min_version=1)
+        answer = self._run(self._all({name: request}))[name]
+        for result in answer.topics if answer else ():
+            error = for_code(result.error_code)
+            if error in (TopicAuthorizationFailedError, ClusterAuthorizationFailedError):
+                return Permission.NO
+            if result.error_code == 0 or error is TopicAlreadyExistsError:
+                return Permission.YES
+        return Permission.UNKNOWN
+
+    def topic_setting(self, topic: str, name: str) -> str | None:
+        """Return a topic's setting; None without DescribeConfigs on the topic, or if there is no such topic."""
+        return self._setting(_TOPIC, topic, name, None)
+
+    def broker_setting(self, name: str) -> str | None:
+        """Return a setting of one broker; None without DescribeConfigs on the cluster."""
+        brokers = self._admin.broker_ids
+        return self._setting(_BROKER, str(brokers[0]), name, brokers[0]) if brokers else None
+
+    def _setting(self, kind: int, resource: str, name: str, node: int | None) -> str | None:
+        target = DescribeConfigsRequest.DescribeConfigsResource(
+            resource_type=kind, resource_name=resource, configuration_keys=[name]
+        )
+        request = DescribeConfigsRequest(resources=[target])
+        answer = self._run(self._all({name: request}, {} if node is None else {name: node}))[name]
+        for result in answer.results if answer else ():
+            if result.error_code == 0:
+                for config in result.configs:
+                    if config.name == name and config.value is not None:
+                        return str(config.value)
+        return None
+
+    @property
+    def version(self) -> tuple[int, ...]:
+        """The broker's version, estimated: the newest one with the same protocol versions."""
+        return self._admin.broker_version
+
+    def exactly_once(self) -> bool:
+        """Whether the broker supports exactly-once (Kafka 2.5)."""
+        try:
+            version = self._admin.newest_version_of(InitProducerIdRequest)
+        except IncompatibleBrokerVersion:
+            return False
+        return version >= _EXACTLY_ONCE_INIT
+
+
+def unusable(connection: Connection, overrides: Mapping[str, object], timeout_ms: int) -> str | None:
+    """Return why no producer can have this combination of settings, else None. It never initialises a producer."""
+    try:
+        TransactionalProducer(
+            connection, "preflight", transaction_timeout_ms=timeout_ms, overrides=dict(overrides)
+        ).close()
+    except FencingError as error:
+        return str(error)
+    return None

@@ -1,0 +1,287 @@
+"""What an attempt reports about itself: its status, its stage, and its numbers once a second."""
+
+import logging
+from collections.abc import Callable
+
+from ringfence.connectors.api import Endpoint
+from ringfence.fencing.clock import Clock
+from ringfence.fencing.kafka.hanging_transactions import Hanging
+from ringfence.fencing.kafka.producer_interface import TransactionalClient
+from ringfence.fencing.metrics import StateTimes
+from ringfence.fencing.share.locked_ranges import LockedRanges
+from ringfence.fencing.task.counters import Counters
+from ringfence.fencing.task.plugin_metrics import Gauges
+from ringfence.fencing.task.task_spec import TaskSpec
+from ringfence.fencing.topics.active_topics import TopicStatus
+from ringfence.fencing.topics.error_traces import error_of
+from ringfence.fencing.topics.reporter import Reporter
+from ringfence.fencing.topics.status import FAILED, SUPERSEDED, State, TaskStatus
+from ringfence.fencing.topics.status.failed_record import RecordFailure
+
+log = logging.getLogger(__name__)
+
+_EVERY_S = 1.0
+_STARTING_EVERY_S = 5.0
+_GAUGES_EVERY_S = 5.0
+_GAUGES_AGAIN_S = 30.0
+_NO_START = frozenset({"", "running", "paused", "copying offsets"})
+
+
+class TaskReport:
+    """The reports of one attempt. `tick` is called on another thread than the rest; each report is one call."""
+
+    def __init__(
+        self,
+        spec: TaskSpec,
+        reporter: Reporter,
+        counters: Counters,
+        clock: Clock,
+        version: str | None = None,
+        redact: Callable[[str], str] = str,
+    ) -> None:
+        """version: the plugin's. redact: takes secrets out of messages and stack traces."""
+        self._spec = spec
+        self._reporter = reporter
+        self._counters = counters
+        self._clock = clock
+        self._last = clock.monotonic()
+        self._last_numbers: tuple[object, ...] = ()
+        self.locked_ranges: Callable[[], LockedRanges] = tuple
+        """The records of a share group that the task holds."""
+        self._producer_id = -1
+        self._epoch = -1
+        self._stage = ""
+        self._stage_since = self._stage_reported_at = self._last
+        self._has_waiting_status = self._over = False
+        self._version = version
+        self._redact = redact
+        self._tracks = spec.worker_settings.get("topic.tracking.enable", "true").strip().lower() != "false"
+        self._topics: set[str] = set()
+        self._topics_reset = -1
+        self._times = StateTimes(self._last)
+        self.endpoint: Endpoint | None = None
+        """Where the plugin listens; reported while it runs."""
+        self._reconfigure_ms = 0
+        self.gauges = Gauges()
+        """The metrics that the plugin reports itself."""
+        self._gauges_at = -_GAUGES_EVERY_S
+        self._last_gauges: list[dict[str, object]] = []
+
+    def _fields(self) -> dict[str, object]:
+        placement = self._spec.placement
+        return {
+            "task": self._spec.task.task,
+            "generation": placement.generation,
+            "attempt": placement.attempt,
+            "worker": placement.worker,
+        }
+
+    def stage(self, stage: str, message: str = "") -> None:
+        """Report a stage, for people who wait."""
+        if (stage, message) != (self._stage, ""):
+            self._stage_reported_at = self._clock.monotonic()
+            if stage != self._stage:
+                self._stage_since = self._stage_reported_at
+            self._stage = stage
+            connector = self._spec.task.connector
+            self._reporter.event("task", connector, **self._fields(), stage=stage, message=self._redact(message))
+
+    @property
+    def start_stage(self) -> tuple[str, float] | None:
+        """Return the start's stage of this attempt, and for how many seconds; None if it is not starting.
+        Thread-safe.
+        """
+        if self._stage in _NO_START or self._over:
+            return None
+        return self._stage, self._clock.monotonic() - self._stage_since
+
+    def waiting(self, text: str) -> None:
+        """Report what the attempt waits for: in its status, on its page, in the log and as an event. Thread-safe."""
+        self._has_waiting_status = True
+        log.warning("Task %s, attempt %d waits: %s", self._spec.task, self._spec.placement.attempt, self._redact(text))
+        connector = self._spec.task.connector
+        self._reporter.event("task", connector, **self._fields(), stage="waiting", message=self._redact(text))
+        self._status(State.UNASSIGNED, self._redact(text))
+
+    def going_on(self) -> None:
+        """Report that the attempt continues after an interruption, in which `waiting` may have been called."""
+        if self._has_waiting_status:
+            self.running(State.RUNNING)
+        else:
+            self.stage("running")
+
+    def hanging_ended(self, one: Hanging) -> None:
+        """Report that a hanging transaction of an older epoch of the task's producer was ended (invariant 13).
+        Thread-safe.
+        """
+        self._reporter.event(
+            "hanging",
+            self._spec.task.connector,
+            **self._fields(),
+            stage="ended",
+            by="task",
+            transactional_id=self._spec.transactional_id,
+            topic=one.topic,
+            partition=one.partition,
+            producer_id=one.producer_id,
+            epoch=one.epoch,
+            start_offset=one.start_offset,
+            message=one.message,
+        )
+
+    def starting(self, stage: str, message: str) -> None:
+        """Report a long stage of a start every few seconds, also in the status."""
+        if self._clock.monotonic() - self._stage_reported_at >= _STARTING_EVERY_S:
+            self.stage(stage, message)
+            self._has_waiting_status = True
+            self._status(State.UNASSIGNED, f"{stage}: {message}")
+
+    def producer(self, producer: TransactionalClient) -> None:
+        """Report the producer of the next transactions."""
+        self._producer_id, self._epoch = producer.producer_id, producer.epoch
+
+    def _status(
+        self,
+        state: State,
+        why: str,
+        *,
+        trace: str | None = None,
+        ended: bool = False,
+        left_open: bool = False,
+        failure: RecordFailure | None = None,
+    ) -> None:
+        placement = self._spec.placement
+        self._reporter.status(
+            TaskStatus(
+                self._spec.task,
+                state,
+                placement.worker,
+                placement.generation,
+                placement.attempt,
+                placement.incarnation,
+                None if trace is None else self._redact(trace),
+                ended,
+                why,
+                self._reporter.now_ms(),
+                placement.restarts,
+                version=self._version,
+                left_open=left_open,
+                failure=failure,
+                endpoint=self.endpoint if state is State.RUNNING else None,
+                reconfigure_ms=self._reconfigure_ms,
+            )
+        )
+
+    def running(self, state: State) -> None:
+        """Report RUNNING or PAUSED."""
+        self._has_waiting_status = False
+        self.stage(state.lower())
+        self._status(state, "")
+        self._times.enter(state, self._clock.monotonic())
+        self.progress()
+
+    def request_task_reconfiguration(self) -> None:
+        """Ask the leader to have the connector make its task configurations again."""
+        self._reconfigure_ms = self._reporter.now_ms()
+        self._status(State.RUNNING, "")
+
+    def report_failed(
+        self, trace: str, why: str = FAILED, *, left_open: bool = False, failure: RecordFailure | None = None
+    ) -> None:
+        """Report FAILED, with the stack trace. why: tells whether a restart may help (`fencing.leader.restarts`);
+        left_open, failure: see `TaskStatus`.
+        """
+        self._over = True
+        self.progress()
+        self._status(State.FAILED, why, trace=trace, ended=True, left_open=left_open, failure=failure)
+        self.stage("failed", error_of(trace))
+
+    def report_ended(self, reason: str) -> None:
+        """Report a normal end. The status tells a fencing round not to wait; it never replaces that of a
+        newer attempt.
+        """
+        self._over = True
+        self.progress()
+        self._status(State.UNASSIGNED, SUPERSEDED, ended=True)
+        self.stage(reason)
+
+    def topics(self, topics: frozenset[str], reset: int) -> None:
+        """Report the topics of a committed transaction: each once, and once more after a reset (KIP-558).
+
+        reset: the config-topic offset of the newest reset.
+        """
+        if reset != self._topics_reset:
+            self._topics_reset = reset
+            self._topics.clear()
+        if not self._tracks or topics <= self._topics:
+            return
+        for topic in sorted(topics - self._topics):
+            task = self._spec.task
+            self._reporter.status(TopicStatus(task.connector, topic, task.task, self._reporter.now_ms()))
+        self._topics |= topics
+
+    def tick(self) -> None:
+        """Report progress, at most once a second, and only if there is some. Call it often."""
+        now = self._clock.monotonic()
+        if now - self._last >= _EVERY_S:
+            self._last = now
+            counters = self._counters
+            numbers = (counters.records, counters.transactions, counters.open_records, self.locked_ranges())
+            if numbers != self._last_numbers or self._gauges_due(now):
+                self._last_numbers = numbers
+                self.progress()
+
+    def _gauges_due(self, now: float) -> bool:
+        """Return whether to report the gauges. Unchanged ones are repeated from time to time, since old values count as
+        unknown.
+        """
+        gauges, since = self.gauges.report(), now - self._gauges_at
+        return since >= (_GAUGES_EVERY_S if gauges != self._last_gauges else _GAUGES_AGAIN_S) and bool(
+            gauges or self._last_gauges
+        )
+
+    def _report_gauges(self, now: float) -> dict[str, object]:
+        """Report the gauges with the numbers, every few seconds."""
+        if now - self._gauges_at < _GAUGES_EVERY_S and not self._over:
+            return {}
+        gauges = self.gauges.report()
+        if not gauges and not self._last_gauges:
+            return {}
+        self._gauges_at, self._last_gauges = now, gauges
+        return {"gauges": [self._redact_gauge(each) for each in gauges]}
+
+    def _redact_gauge(self, gauge: dict[str, object]) -> dict[str, object]:
+        return {key: self._redact(each) if isinstance(each, str) else each for key, each in gauge.items()}
+
+    def progress(self) -> None:
+        """Report the attempt's numbers."""
+        counters = self._counters
+        now = self._clock.monotonic()
+        self._reporter.event(
+            "progress",
+            self._spec.task.connector,
+            **self._fields(),
+            records=counters.records,
+            bytes=counters.bytes,
+            transactions=counters.transactions,
+            aborted=counters.aborted,
+            aborted_records=counters.aborted_records,
+            committed=list(counters.committed),
+            errors=counters.measures.record_errors,
+            open_records=counters.open_records,
+            open_since_ms=int(counters.open_since * 1000),
+            last_poll_ms=int(counters.last_poll * 1000),
+            last_commit_ms=int(counters.last_commit * 1000),
+            commit_ms=round(counters.commit_s * 1000, 2),
+            **counters.measures.report(now),
+            **self._times.report(now),
+            **self._report_gauges(now),
+            **({"held": ranges} if (ranges := self.locked_ranges()) else {}),
+            transactional_id=self._spec.transactional_id,
+            producer_id=self._producer_id,
+            epoch=self._epoch,
+        )
+
+    def flush(self) -> None:
+        """Wait a moment for the last reports."""
+        self._reporter.flush(5)

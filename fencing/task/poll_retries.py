@@ -1,0 +1,50 @@
+"""Calls a plugin's `poll`. After a retriable error, it is called again after a growing pause."""
+
+from collections.abc import Callable, Sequence
+
+from ringfence.connectors.api import RecordBatch, RetriableError, SourceRecord, SourceTask
+from ringfence.fencing.backoff import Backoff
+from ringfence.fencing.task.config_view import DesiredState
+from ringfence.fencing.task.runtime import TaskRuntime
+from ringfence.fencing.topics.status import State
+
+_BACKOFF = Backoff(0.1, 60)
+
+
+class Polling:
+    """The polls of one plugin instance."""
+
+    def __init__(self, runtime: TaskRuntime, plugin: SourceTask) -> None:
+        self._plugin = plugin
+        self._view = runtime.view
+        self._report = runtime.report
+        self._counters = runtime.counters
+        self._clock = runtime.clock
+        self._failures = 0
+
+    def poll(self, due_in: Callable[[], float] | None = None) -> Sequence[SourceRecord] | RecordBatch | None:
+        """Return the next batch; None, after a growing pause, if the plugin asks to be called again.
+
+        due_in: returns the seconds until the caller has something else to do; called before a pause, which it limits.
+        """
+        try:
+            batch = self._counters.measures.poll(self._plugin.poll, self._clock)
+        except RetriableError as error:
+            self._report.stage("the source asks to be called again", str(error))
+            self._failures += 1
+            pause = _BACKOFF.pause(self._failures)
+            if due_in is not None:
+                pause = max(0.0, min(pause, due_in()))
+            self._view.wait_while(frozenset({DesiredState.RUN}), pause)
+            return None
+        self._failures = 0
+        if batch:
+            self._counters.last_poll = self._clock.wall()
+        return batch
+
+    def sit_out(self, verdict: DesiredState) -> None:
+        """Report a pause, and wait until it is over."""
+        self._report.running(State.PAUSED)
+        self._view.wait_while(frozenset({verdict}), 3600)
+        if self._view.verdict is DesiredState.RUN:
+            self._report.running(State.RUNNING)

@@ -1,0 +1,74 @@
+"""A task's source offsets: where they are stored, prepared (start step 5), read (step 6), and copied."""
+
+from collections.abc import Callable
+
+from ringfence.connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
+from ringfence.fencing.clock import Clock, Deadline
+from ringfence.fencing.errors import Invalid
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.plain_producer import PlainProducer
+from ringfence.fencing.offsets.ledger_keys import log_partition_of
+from ringfence.fencing.offsets.source_offsets import SourceOffsets
+from ringfence.fencing.offsets.stores import OffsetStores, prepare, read_merged, stores_of
+from ringfence.fencing.offsets.worker_copy import OffsetsCopy
+from ringfence.fencing.records.topic_access import TopicAccess
+from ringfence.fencing.task.task_spec import TaskSpec
+
+_READY_SECONDS = 60.0
+_READ_SECONDS = 600.0
+
+
+class TaskOffsets:
+    """The source offsets of one attempt. `topic` is the effective one, which the transactions write. Call `prepare`
+    first.
+    """
+
+    def __init__(self, spec: TaskSpec, clock: Clock, *, transactional: bool = True) -> None:
+        """Raises `Invalid` for client settings that cannot be used."""
+        own = spec.connector_config.get(OFFSETS_STORAGE_TOPIC, "").strip()
+        if own != spec.topics.offsets and (what := TopicAccess(spec.topics).internal(own)):
+            raise Invalid(f"{OFFSETS_STORAGE_TOPIC}: {own} is {what}. Name another topic")
+        self._spec = spec
+        self._clock = clock
+        self._snapshots = [] if spec.offsets is None else [spec.offsets]
+        self._stores: OffsetStores = stores_of(
+            spec.connection,
+            spec.topics.offsets,
+            spec.worker_settings,
+            spec.connector_config,
+            transactional=transactional,
+        )
+
+    @property
+    def topic(self) -> str:
+        return self._stores.effective.name
+
+    @property
+    def reading(self) -> Connection:
+        """The connection with which the effective topic is read."""
+        return self._stores.effective.reading
+
+    def prepare(self) -> None:
+        """Step 5: make sure that the connector's own topic exists and is compacted. Raises `Retriable` or `Fatal`."""
+        self._stores = prepare(self._stores, self._spec.worker_settings, Deadline.after(_READY_SECONDS, self._clock))
+
+    def read(self, give_up: Callable[[], bool], report: Callable[[str], None] = lambda _text: None) -> SourceOffsets:
+        """Step 6: read both topics to the end, the connector's own first. report: called with messages about the
+        progress.
+        """
+        limit = Deadline.after(_READ_SECONDS, self._clock)
+        offsets = read_merged(
+            self._stores, self._spec.task.connector, limit, give_up, snapshots=self._snapshots, report=report
+        )
+        # A task may read again days later, after other tasks have written millions of records.
+        self._snapshots = [each.snapshot() for each in (offsets, offsets.gaps) if each is not None]
+        return offsets
+
+    def copy(self, offsets: SourceOffsets, report: Callable[[str], None]) -> OffsetsCopy | None:
+        """Return a copy to the worker's topic, with the worker's credentials; None if that is the effective topic."""
+        if offsets.gaps is None:
+            return None
+        worker = self._stores.worker
+        return OffsetsCopy(
+            lambda: PlainProducer(worker.reading, log_partition_of), worker.name, offsets.gaps, report, self._clock
+        )

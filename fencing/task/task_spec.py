@@ -1,0 +1,82 @@
+"""All that a source task needs to run on any machine that reaches Kafka, as JSON."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass, field
+
+from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId, task_transactional_id
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.modes import MODE_KEY, Mode
+from ringfence.fencing.offsets.offsets_topic_snapshot import OffsetsSnapshot
+from ringfence.fencing.topics.connector_state import Placement
+from ringfence.fencing.topics.names import Topics
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSpec:
+    """One attempt of one task.
+
+    connector_config and task_config are as the config topic holds them: placeholders are resolved where the task runs.
+    worker_settings: the worker's converter and timing settings. offsets: the source offsets of the connector that the
+    worker knows.
+    """
+
+    connection: Connection
+    group_id: str
+    topics: Topics
+    task: TaskId
+    placement: Placement
+    task_class: str
+    connector_config: Mapping[str, str] = field(repr=False)
+    task_config: Mapping[str, str] = field(repr=False)
+    worker_settings: Mapping[str, str] = field(repr=False)
+    offsets: OffsetsSnapshot | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def transactional_id(self) -> str:
+        return task_transactional_id(self.group_id, self.task)
+
+    @property
+    def mode(self) -> Mode:
+        """The worker's mode, in which the task runs. A launcher always sets it; the default is the strictest."""
+        return Mode(self.worker_settings.get(MODE_KEY, Mode.ENABLED).lower())
+
+    def dumps(self) -> str:
+        """Return the inverse of `loads`. It contains credentials: do not log it."""
+        return json.dumps(
+            {
+                "connection": self.connection.as_json(),
+                "group_id": self.group_id,
+                "topics": [*astuple(self.topics)],
+                "task": [self.task.connector, self.task.task],
+                "placement": [
+                    self.placement.worker,
+                    self.placement.incarnation,
+                    self.placement.attempt,
+                    self.placement.generation,
+                    self.placement.restarts,
+                ],
+                "task_class": self.task_class,
+                "connector_config": dict(self.connector_config),
+                "task_config": dict(self.task_config),
+                "worker_settings": dict(self.worker_settings),
+                "offsets": self.offsets.as_json() if self.offsets is not None else None,
+            }
+        )
+
+    @classmethod
+    def loads(cls, text: str) -> "TaskSpec":
+        value = json.loads(text)
+        worker, incarnation, attempt, generation, restarts = value["placement"]
+        return cls(
+            Connection.from_json(value["connection"]),
+            value["group_id"],
+            Topics(*value["topics"]),
+            TaskId(ConnectorName(value["task"][0]), value["task"][1]),
+            Placement(WorkerId(worker), Incarnation(incarnation), attempt, Generation(generation), restarts),
+            value["task_class"],
+            value["connector_config"],
+            value["task_config"],
+            value["worker_settings"],
+            OffsetsSnapshot.from_json(value["offsets"]) if value.get("offsets") else None,
+        )

@@ -1,0 +1,184 @@
+"""Creating and changing rules and destinations, for pages and API. Raises ValueError with a message for the user."""
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
+from django.db import transaction
+
+from ringfence.alerts import deliveries, ssrf_guard
+from ringfence.alerts.conditions import Kind, What
+from ringfence.alerts.models import Delivery, Destination, Rule
+from ringfence.alerts.senders import KINDS, MAIL, WEBHOOK, allowed_addresses
+from ringfence.connectors.api.config_types import HIDDEN
+
+LONGEST_SECONDS = 7 * 24 * 3600
+_MOST_RECIPIENTS = 20
+_SHORTEST_SECRET = 16
+
+
+@dataclass(frozen=True, slots=True)
+class NewDestination:
+    """A destination with its generated secret, which is shown only now; "" if none was generated."""
+
+    row: Destination
+    secret: str = ""
+
+
+def describe_rule(row: Rule) -> dict[str, Any]:
+    """Return the format of API and audit trail."""
+    names = sorted(one.name for one in row.destinations.all())
+    fields = ("name", "kind", "pattern", "seconds", "enabled")
+    return {"id": row.pk, **{name: getattr(row, name) for name in fields}, "destinations": names}
+
+
+def describe_destination(row: Destination) -> dict[str, Any]:
+    """Return the format of API and audit trail, without the path of the address and the secret."""
+    recipients = _recipients(row.recipients)
+    secret = HIDDEN if row.secret else ""
+    return {
+        "id": row.pk, "name": row.name, "kind": row.kind, "url": row.shown_url, "secret": secret,
+        "recipients": recipients, "enabled": row.enabled,
+    }  # fmt: skip
+
+
+def save_rule(values: Mapping[str, Any], row: Rule | None = None) -> Rule:
+    """Save a new rule, or replace all fields of an existing one."""
+    row = row or Rule()
+    row.name = _name(values, Rule, row.pk)
+    row.kind = _one_of(values.get("kind"), [kind.value for kind in Kind], "kind")
+    row.pattern = _text(values.get("pattern", "*"), "pattern", 300)
+    row.seconds = _seconds(values.get("seconds", 60))
+    row.enabled = _flag(values.get("enabled", True))
+    names = values.get("destinations", [])
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ValueError("destinations must be a list of their names")
+    destinations = list(Destination.objects.filter(name__in=names))
+    if missing := sorted(set(names) - {one.name for one in destinations}):
+        raise ValueError(f"There is no destination {', '.join(missing)}: create it first")
+    with transaction.atomic():
+        row.save()
+        row.destinations.set(destinations)
+    return row
+
+
+def save_destination(values: Mapping[str, Any], row: Destination | None = None) -> NewDestination:
+    """Save a new destination, or replace all fields of an existing one. A masked address or secret keeps
+    the stored value.
+    """
+    row, new_secret = row or Destination(), ""
+    row.name = _name(values, Destination, row.pk)
+    row.kind = _one_of(values.get("kind"), KINDS, "kind")
+    row.enabled = _flag(values.get("enabled", True))
+    if row.kind == MAIL:
+        row.url = row.secret = ""
+        row.recipients = ", ".join(_check_recipients(values.get("recipients")))
+    else:
+        row.recipients = ""
+        row.url = _url(values.get("url"), row.url, row.shown_url)
+        row.secret, new_secret = _secret(values.get("secret"), row.secret) if row.kind == WEBHOOK else ("", "")
+    row.save()
+    return NewDestination(row, new_secret)
+
+
+def delete(row: Rule | Destination) -> None:
+    """Delete a rule or destination. Open incidents of a deleted rule are resolved at the next evaluation; deliveries
+    are kept.
+    """
+    row.delete()
+
+
+def begin_test(row: Destination) -> Delivery:
+    """Create a test message, which is tried once, even if the destination is disabled."""
+    now = deliveries.now_ms()
+    body = {
+        "what": What.TEST.value, "rule": "test", "kind": "test", "incident": None, "subject": "test", "connector": "",
+        "summary": "This is a test: alerts of Ringfence arrive here.", "opened_ms": now, "resolved_ms": 0,
+    }  # fmt: skip
+    return deliveries.begin(row, body, None, now)
+
+
+def _text(value: object, what: str, longest: int) -> str:
+    if not isinstance(value, str) or not value.strip() or len(value) > longest or "\x00" in value:
+        raise ValueError(f"{what} must be a string of 1 to {longest} characters")
+    return value.strip()
+
+
+def _name(values: Mapping[str, Any], model: type[Rule] | type[Destination], own: int | None) -> str:
+    name = _text(values.get("name"), "name", 100)
+    rows: Any = model._default_manager.filter(name=name)
+    if rows.exclude(pk=own).exists():
+        raise ValueError(f"The name {name} is taken: choose another")
+    return name
+
+
+def _one_of(value: object, choices: "list[str] | tuple[str, ...]", what: str) -> str:
+    if value not in choices:
+        raise ValueError(f"{what} must be one of {', '.join(choices)}")
+    return str(value)
+
+
+def _seconds(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LONGEST_SECONDS:
+        raise ValueError(f"seconds must be an integer from 0 to {LONGEST_SECONDS}")
+    return value
+
+
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("enabled must be true or false")  # noqa: TRY004 - all invalid values raise the same kind of error
+    return value
+
+
+def _url(value: object, stored: str, mask: str) -> str:
+    if isinstance(value, str) and stored and value in (mask, HIDDEN, ""):
+        return stored
+    url = _text(value, "url", 2000)
+    if url.endswith(f"/{HIDDEN}"):
+        raise ValueError("The address is hidden: enter it again")
+    try:
+        ssrf_guard.check_form(url)
+        ssrf_guard.target(url, allowed_addresses(), _literal_only)
+    except ssrf_guard.Refusal as refused:
+        raise ValueError(str(refused)) from None
+    return url
+
+
+def _literal_only(host: str, _port: int) -> list[str]:
+    """Host names are resolved when a message is sent; here, only literal IP addresses can be refused."""
+    try:
+        return [str(ip_address(host))]
+    except ValueError:
+        return ["127.0.0.1" if host.lower() == "localhost" else "1.1.1.1"]
+
+
+def _secret(value: object, stored: str) -> tuple[str, str]:
+    """Return the secret to store, and the generated one, if any."""
+    if value in (None, "", HIDDEN):
+        if stored:
+            return stored, ""
+        new_secret = secrets.token_urlsafe(32)
+        return new_secret, new_secret
+    if not isinstance(value, str) or not _SHORTEST_SECRET <= len(value) <= 500:
+        raise ValueError(f"secret must have {_SHORTEST_SECRET} to 500 characters, or be empty to generate one")
+    return value, ""
+
+
+def _recipients(text: str) -> list[str]:
+    return [each.strip() for each in text.split(",") if each.strip()]
+
+
+def _check_recipients(value: object) -> list[str]:
+    addresses = _recipients(value) if isinstance(value, str) else value
+    if not isinstance(addresses, list) or not 0 < len(addresses) <= _MOST_RECIPIENTS:
+        raise ValueError(f"recipients must be 1 to {_MOST_RECIPIENTS} mail addresses")
+    for each in addresses:
+        try:
+            validate_email(each)
+        except ValidationError:
+            raise ValueError(f"{each!r} is not a mail address") from None
+    return [str(each) for each in addresses]

@@ -1,0 +1,204 @@
+"""Changes by API and pages: validated here as in Kafka Connect, and carried out by the leader."""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from ringfence import dispatch
+from ringfence.access.principal import Principal
+from ringfence.access.verbs import Verb
+from ringfence.api import connector_reads, topic_grant_check
+from ringfence.api.jsonbody import check_size, object_of, plain, text_of
+from ringfence.connectors.api import ConfigException
+from ringfence.connectors.common_settings import is_connector_name
+from ringfence.dispatch import Refusal
+from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.offsets.source_offsets import canonical
+from ringfence.fencing.topics.topic_grants import TopicGrantRecord, limits
+from ringfence.history import versions
+from ringfence.http.errors import ConnectError, bad_request, invalid_config
+from ringfence.http.masking import Masker, remember, unmask
+from ringfence.projection.models import Connector
+from ringfence.requests.command_answers import CreationResult
+from ringfence.requests.commands import Configure, Create, OffsetEntry
+from ringfence.requests.questions import Validate
+
+INITIAL_STATES = ("RUNNING", "PAUSED", "STOPPED")
+_PATCH_ATTEMPTS = 3
+_LONG = 1 << 63
+_SHOWN_DIGITS = 40
+
+
+def with_name(name: str, config: Mapping[str, str]) -> dict[str, str]:
+    """Return the configuration including the connector's name. Raises a 400 if it contains another name or the name is
+    invalid.
+    """
+    config_name = config.get("name", name)
+    if name not in (config_name, config_name.strip()):
+        raise bad_request(
+            f"Connector name configuration ({config_name}) doesn't match connector name in the URL ({name})"
+        )
+    try:
+        is_connector_name("name", name.strip())
+    except ConfigException as error:
+        raise invalid_config([str(error)]) from error
+    return {**config, "name": name}
+
+
+def validate(config: dict[str, str], by: Principal) -> None:
+    """Validate the configuration by its plugin. Raises a 400 in Kafka Connect's words if it is invalid, and a 403 if it
+    names topics that `by` may not have the connector write to.
+    """
+    check_size(config)
+    for text in topic_grant_check.errors_of(config, by).values():
+        raise ConnectError(403, text)
+    class_name = config.get("connector.class", "").strip()
+    if not class_name:
+        config_text = ", ".join(f"{key}={value}" for key, value in Masker().mask(config, "").items())
+        raise bad_request(f"Connector config {{{config_text}}} contains no connector type")
+    try:
+        validation = dispatch.ask(Validate(class_name, config, java=by.may(Verb.JAVA_PLUGINS, config["name"])))
+    except Refusal as refused:
+        if refused.status == 404:
+            raise bad_request(refused.message) from refused  # the class is unknown, not the path
+        raise
+    remember_secrets(class_name, validation)
+    count = int(validation.get("error_count") or 0)
+    if count:
+        errors = [error for entry in validation["configs"] for error in entry["value"].get("errors", [])]
+        raise invalid_config([Masker([class_name]).scrub(str(error), config) for error in errors], count)
+
+
+def remember_secrets(class_name: str, validation: Mapping[str, Any]) -> None:
+    """Remember which settings the plugin declares as secret, by the class name that configurations use."""
+    definitions = [entry["definition"] for entry in validation.get("configs", [])]
+    remember(class_name, (entry["name"] for entry in definitions if entry.get("type") == "PASSWORD"))
+
+
+def read_stored_settings(name: str) -> dict[str, str]:
+    """Return the unmasked configuration, {} if there is none, to replace masks."""
+    row = Connector.objects.filter(name=name, known=True).first()
+    return row.settings if row else {}
+
+
+def _write(command: Create | Configure, by: Principal) -> CreationResult:
+    """Have a configuration written, with the topics that `by` may have it write to, and record the
+    author of the version.
+    """
+    name = command.connector
+    before = versions.newest_offset(name)
+    token = limits([by.ceiling.topics])
+    grant = TopicGrantRecord(ConnectorName(name), by.topics(Verb.EDIT, name), by.account, token)
+    limited = replace(command, topic_grant=grant.to_value() if by.account else None)
+    result = dispatch.command(limited, user=by.name)
+    versions.record_author(name, by.name, before, result.offset)
+    return result.value
+
+
+def create(name: str, config: Mapping[str, str], initial_state: str, by: Principal) -> None:
+    """Create a connector. initial_state: one of INITIAL_STATES."""
+    complete = with_name(name, unmask(config, {}))
+    validate(complete, by)
+    _write(Create(name, complete, initial_state), by)
+
+
+def configure(name: str, config: Mapping[str, str], by: Principal, expected: int | None = None) -> bool:
+    """Set a configuration, creating the connector if it is missing. Returns whether it was created.
+
+    expected: the config offset to replace. If there is a newer one, raises a 409, and creates nothing.
+    """
+    complete = with_name(name, unmask(config, read_stored_settings(name)))
+    validate(complete, by)
+    return _write(Configure(name, complete, create=expected is None, expected=expected), by)["created"]
+
+
+def patch_config(name: str, patch: Mapping[str, object], by: Principal) -> None:
+    """Merge into the configuration; null removes a key. Retried if another change intervenes (KIP-477)."""
+    for attempt in range(1, _PATCH_ATTEMPTS + 1):
+        row = connector_reads.connector(name)
+        merged = dict(row.settings)
+        for key, value in patch.items():
+            if value is None:
+                merged.pop(key, None)
+            else:
+                merged[key] = text_of(value, key)
+        complete = with_name(name, unmask(merged, row.settings))
+        validate(complete, by)
+        try:
+            _write(Configure(name, complete, create=False, expected=row.config_offset), by)
+        except Refusal as refused:
+            if refused.status != 409 or attempt == _PATCH_ATTEMPTS:
+                raise
+        else:
+            return
+
+
+def restart_plan(name: str, *, include_tasks: bool, only_failed: bool) -> dict[str, Any]:
+    """Return the status, with everything that a restart will affect shown as RESTARTING (KIP-745)."""
+    body = connector_reads.status_of(name)
+    if not only_failed or body["connector"]["state"] == "FAILED":
+        body["connector"] = {**body["connector"], "state": "RESTARTING"}
+    if include_tasks:
+        body["tasks"] = [
+            {**task, "state": "RESTARTING"} if not only_failed or task["state"] == "FAILED" else task
+            for task in body["tasks"]
+        ]
+    return body
+
+
+def offsets_of(body: object) -> list[OffsetEntry]:
+    """Parse a PATCH of offsets: {"partition": {…}, "offset": {…} or null}; a missing offset deletes."""
+    entries = object_of(body, "The request body").get("offsets")
+    if not isinstance(entries, list) or not entries:
+        raise bad_request("Partitions / offsets need to be provided for an alter offsets request")
+    result: list[OffsetEntry] = []
+    for entry in entries:
+        item = object_of(entry, "Each entry of offsets")
+        partition = object_of(item.get("partition"), "The partition of each entry")
+        offset = item.get("offset")
+        if offset is not None:
+            offset = object_of(offset, "The offset of each entry")
+        for numbers in (partition, offset or {}):
+            _check_numbers(numbers)
+        result.append({"partition": _plain(partition), "offset": None if offset is None else _plain(offset)})
+    return result
+
+
+def _plain(fields: Mapping[str, object]) -> dict[str, object]:
+    return {name: plain(value) for name, value in fields.items()}
+
+
+def last_of_each(entries: Iterable[OffsetEntry]) -> list[OffsetEntry]:
+    """Return the last of several entries for one source partition, as Kafka Connect does."""
+    return list({canonical(entry["partition"]): entry for entry in entries}.values())
+
+
+def _check_numbers(fields: Mapping[str, object]) -> None:
+    """Refuse numbers that no reader of the offsets topic could read as a long or a double."""
+    for name, value in fields.items():
+        number = plain(value)
+        if isinstance(number, int) and not -_LONG <= number < _LONG:
+            reason = f"{_shorten(value)}, which is beyond a long (64 bits)"
+        elif isinstance(number, float) and not math.isfinite(number):
+            reason = f"{_shorten(value)}, which is beyond a double"
+        else:
+            continue
+        raise bad_request(f"Offsets may only contain primitive types as values, but field {name} contains {reason}.")
+
+
+def _shorten(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= _SHOWN_DIGITS else f"{text[:_SHOWN_DIGITS]}…"
+
+
+def mask_validation(validation: dict[str, Any], class_name: str, config: Mapping[str, str]) -> dict[str, Any]:
+    """Mask secret values, and errors that quote them, in a validation's answer."""
+    masker = Masker([class_name])
+    for entry in validation.get("configs", []):
+        value = entry["value"]
+        if value.get("value") is not None:
+            key = str(value.get("name", ""))
+            value["value"] = masker.mask({key: str(value["value"])}, class_name)[key]
+        value["errors"] = [masker.scrub(str(error), config) for error in value.get("errors", [])]
+    return validation

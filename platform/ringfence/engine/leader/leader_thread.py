@@ -1,0 +1,300 @@
+"""The leader's thread: the membership in the group, the term while this worker leads, commands and the reconcile loop.
+
+One thread does all of it: so the worker only stays the leader while the loop makes progress, and there is one writer.
+"""
+
+import logging
+import queue
+import threading
+import time
+from concurrent.futures import Future
+from functools import partial
+
+from ringfence.engine.leader.abandoned_transactions import AbandonedTransactions
+from ringfence.engine.leader.command_plans import Plan
+from ringfence.engine.leader.config_reloads import ConfigReloads
+from ringfence.engine.leader.connector_instances import Instances
+from ringfence.engine.leader.fencing_round_runner import RoundRunner
+from ringfence.engine.leader.foreign_records import ForeignRecords
+from ringfence.engine.leader.hanging_watch import HangingWatch, report_found
+from ringfence.engine.leader.internal_requests import rotate_key
+from ringfence.engine.leader.job_writing import NOT_LEADING, carry_out_all
+from ringfence.engine.leader.leader_jobs import Job, Jobs
+from ringfence.engine.leader.member_watch import MemberWatch, find_members
+from ringfence.engine.leader.offset_migration import OffsetMigration
+from ringfence.engine.leader.reconcile_loop import Reconciler
+from ringfence.engine.leader.resignation import Resignation
+from ringfence.engine.leader.restart_plans import restart
+from ringfence.engine.leader.topic_id_storage import remember_topics
+from ringfence.engine.leader.write_result import WriteResult
+from ringfence.engine.plugins import PluginHost
+from ringfence.engine.queries.connector_offsets import ConnectorOffsets
+from ringfence.engine.queries.hanging_transactions import topics_of
+from ringfence.engine.queries.transactional_ids import ways_of
+from ringfence.engine.status_log import StatusLog
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import FencingError, NotLeader, Retriable
+from ringfence.fencing.ids import ConnectorName, TaskId, member_client_id
+from ringfence.fencing.kafka.membership import GroupMembership, GroupMetadata
+from ringfence.fencing.leader.assignment import Member
+from ringfence.fencing.leader.fence_targets import AdminAccess, ways
+from ringfence.fencing.leader.fencing_round import Round
+from ringfence.fencing.leader.term import Term
+from ringfence.fencing.offsets.view import OffsetsView
+from ringfence.fencing.topics.cluster_state import ClusterState
+from ringfence.fencing.topics.reporter import Reporter
+from ringfence.fencing.topics.status import LeaderRecord, StatusState, WorkerRecord
+from ringfence.fencing.topics.topic_ids import TopicIds
+from ringfence.requests.refusal import Refusal
+from ringfence.worker_config import WorkerConfig
+
+log = logging.getLogger(__name__)
+
+_TICK_SECONDS = 0.05
+_AGAIN_SECONDS = 5.0
+_RELOAD_SECONDS = 60.0
+_CLAIM_SECONDS = 10.0
+_TURNING_SECONDS = 30.0
+_RELOADED = "A file that its configuration refers to was changed (config.action.reload)"
+
+
+class Leader:
+    """A candidate for the leadership, for the worker's lifetime. `run` is its thread; any thread may call the rest."""
+
+    def __init__(
+        self,
+        config: WorkerConfig,
+        worker: WorkerRecord,
+        plugins: PluginHost,
+        reporter: Reporter,
+        view: OffsetsView | None = None,
+        ids: TopicIds | None = None,
+    ) -> None:
+        """ids: the ids of the cluster's topics, which the leader stores in these topics."""
+        self.worker_config = config
+        self._ids = ids
+        self._worker = worker
+        self._reporter = reporter
+        self._connection = config.connection(f"ringfence-{worker.worker}-leader")
+        self._jobs = Jobs()
+        self._reconfigure: queue.SimpleQueue[ConnectorName] = queue.SimpleQueue()
+        self._reloads = ConfigReloads(config.settings)
+        self._status = StatusLog(config.connection(f"ringfence-{worker.worker}-status"), config.status_topic)
+        self.offsets = ConnectorOffsets(config, f"ringfence-{worker.worker}-offsets", view)
+        self.instances = Instances(plugins, self.offsets, self.wake, self._tell_upgrade)
+        graceful = config.number("task.shutdown.graceful.timeout.ms") / 1000
+        self._rounds = RoundRunner(self._ways, self._topics, graceful, self.wake, OffsetMigration(self.offsets))
+        self._abandoned_transactions = AbandonedTransactions(config.group_id, self._ways_now, self.wake)
+        self._hanging = HangingWatch(config, partial(report_found, reporter))
+        self._metadata: GroupMetadata | None = None
+        self._term: Term | None = None
+        self._reconciler: Reconciler | None = None
+        self.members: list[Member] = []
+        """The live workers when the leader last checked."""
+        self._member_watch = MemberWatch(partial(find_members, self._connection, config.group_id))
+        self._membership: GroupMembership | None = None
+        self.hand_over = Resignation(worker, reporter, self.statuses)
+        self.ready = threading.Event()
+        """Set while this worker leads and takes commands."""
+        self.failure: str | None = None
+        self._foreign = ForeignRecords(config.config_topic, reporter)
+        self._turned_at = 0.0
+
+    def leads_now(self) -> bool:
+        """Return whether it leads and its loop makes progress."""
+        return self.ready.is_set() and time.monotonic() - self._turned_at < _TURNING_SECONDS
+
+    def wake(self) -> None:
+        """Start the next pass at once, because something has finished."""
+        self._jobs.wake()
+
+    def state(self) -> ClusterState:
+        """Return the state of the config topic in this term. Raises `Refusal` if this worker does not lead."""
+        term = self._term
+        if term is None or not self.ready.is_set():
+            raise Refusal(409, NOT_LEADING, passing=True)
+        return term.state
+
+    def _ways(self, due: Round) -> list[AdminAccess]:
+        """Return the connections for a round, those with the old generation's admin credentials first."""
+        term = self._term
+        config = term.state.connector(due.connector).config if term else None
+        return ways(due.target, config, self._connection, self.worker_config.settings)
+
+    def _topics(self, due: Round) -> set[str]:
+        """Return the topics that the old generation's tasks wrote to, as far as is known, with the offsets topics."""
+        return topics_of(self._status.state.topics.get(due.connector, ()), due.target or {}, self.worker_config)
+
+    def _ways_now(self, name: ConnectorName) -> list[AdminAccess]:
+        """Return the connections to the cluster that the connector's tasks write to now."""
+        term = self._term
+        if term is None:
+            raise NotLeader("This worker no longer leads: the next leader does it")
+        return ways_of(term.state.connector(name), self.worker_config)
+
+    def statuses(self) -> StatusState:
+        """Return the state of the status topic."""
+        return self._status.state
+
+    def mark_restarting(self, name: ConnectorName, tasks: list[int]) -> None:
+        """Note that the next attempts of these tasks are a restart that a user requested."""
+        if self._reconciler is not None:
+            self._reconciler.statuses.restarting.update(TaskId(name, task) for task in tasks)
+
+    def retry_round(self, name: ConnectorName) -> None:
+        """Try a failed round again now."""
+        self._rounds.retry_now(name)
+
+    def reconfigure(self, name: str) -> None:
+        """Handle a connector instance's request for new task configurations."""
+        self._reconfigure.put(ConnectorName(name))
+        self.wake()
+
+    def note_error(self, name: str, trace: str) -> None:
+        """Note that a connector instance raised an error, or could not be started again."""
+        self.instances.note_error(ConnectorName(name), trace)
+        self.wake()
+
+    def submit(self, plan: Plan, deadline: Deadline) -> "Future[WriteResult]":
+        """Have the plan's records written. The deadline is checked right before the write."""
+        job = Job(plan, deadline)
+        self._jobs.put(job)
+        return job.result
+
+    def run(self, stop: threading.Event) -> None:
+        """Run until `stop`. Then leave the group, so that the next leader need not wait for the session to expire."""
+        try:
+            while not stop.is_set():
+                try:
+                    self._run_membership(stop)
+                    self.hand_over.await_successor(self._status.poll, stop)
+                except Exception as error:
+                    # The root of the thread. Another worker may be able to read or write what this one cannot: it
+                    # leaves the group (KIP-618, "Leader access to config topic"), and joins again after a pause.
+                    log.exception("This worker cannot lead; it has left the group for %g s", _AGAIN_SECONDS)
+                    self.failure = str(error)
+                    self._reporter.event("leader", worker=self._worker.worker, stage="failed", message=self.failure)
+                    stop.wait(_AGAIN_SECONDS)
+        finally:
+            self.instances.close()
+            self._rounds.close()
+            self._abandoned_transactions.close()
+            self._hanging.close()
+            self._status.close()
+            self._member_watch.close()
+
+    def _run_membership(self, stop: threading.Event) -> None:
+        client_id = member_client_id(self._worker.worker, self._worker.incarnation)
+        self._membership = GroupMembership(
+            self._connection, self.worker_config.group_id, self.worker_config.config_topic, client_id,
+            self._gain, self._lose,
+            session_timeout_ms=self.worker_config.number("session.timeout.ms"),
+            max_poll_interval_ms=self.worker_config.number("max.poll.interval.ms"),
+        )  # fmt: skip
+        try:
+            while not stop.is_set() and not self.hand_over.due():
+                self._turn()
+        finally:
+            self._metadata = None
+            self._stand_down("it leaves the group")
+            self._membership.close()
+
+    def _gain(self, metadata: GroupMetadata) -> None:
+        self._metadata = metadata
+
+    def _lose(self) -> None:
+        self._metadata = None
+        self._stand_down("the partition moved to another worker")
+
+    def _turn(self) -> None:
+        assert self._membership is not None
+        self._turned_at = time.monotonic()
+        try:
+            self._membership.poll(0)
+            self._status.poll()
+            self._lead()
+            self._work()
+        except NotLeader as error:
+            self._stand_down(str(error))
+        except Retriable as error:
+            log.warning("The leader waits: %s", error)
+
+    def _lead(self) -> None:
+        """If the group gave this worker the partition, begin a term, or continue it with a new group generation."""
+        metadata = self._metadata
+        if metadata is None:
+            return
+        if self._term is not None:
+            if self._term.generation != metadata.generation:
+                self._term.recapture(metadata)
+            return
+        membership = self._membership
+        assert membership is not None
+        writer = f"{self._worker.worker}/{self._worker.incarnation}/{metadata.generation}"
+        stamper, on_records = self._foreign.watch_term(writer)
+        term = Term(
+            self._connection, self.worker_config.group_id, self.worker_config.config_topic, metadata,
+            lambda: membership.owns, stamper=stamper, on_records=on_records, vault=self.worker_config.vault,
+        )  # fmt: skip
+        try:
+            term.claim(Deadline.after(_CLAIM_SECONDS))
+            self._status.refresh(Deadline.after(20))
+            if self._ids is not None:
+                remember_topics(self._ids, self.worker_config, term, self._status.state, self._reporter)
+        except FencingError:
+            term.close()
+            raise
+        self._term = term
+        self._member_watch.begin()
+        self._reconciler = Reconciler(
+            term, self.worker_config.group_id, self._worker.worker, self._reporter, self._rounds,
+            self._abandoned_transactions, self.instances, self.statuses, self.worker_config.settings,
+        )  # fmt: skip
+        me, now, tracking = self._worker, self._reporter.now_ms(), self.worker_config.flag("topic.tracking.enable")
+        self._reporter.status(LeaderRecord(me.worker, me.incarnation, metadata.generation, now, tracking))
+        self._reporter.event("leader", worker=self._worker.worker, stage="elected", message="")
+        log.info("Worker %s leads, group generation %d", self._worker.worker, metadata.generation)
+        self.failure = None
+        self.ready.set()
+
+    def _stand_down(self, reason: str) -> None:
+        self.ready.clear()
+        term, self._term, self._reconciler = self._term, None, None
+        if term is not None:
+            log.info("Worker %s leads no more: %s", self._worker.worker, reason)
+            self._reporter.event("leader", worker=self._worker.worker, stage="stood down", message=reason)
+            term.close()
+        self._jobs.refuse(lambda: Refusal(409, NOT_LEADING, passing=True))
+
+    def _work(self) -> None:
+        """Wait a tick for commands, carry them out, and reconcile."""
+        job = self._jobs.next(_TICK_SECONDS)
+        if self._term is None or self._reconciler is None:
+            if job is not None:
+                job.result.set_exception(Refusal(409, NOT_LEADING, passing=True))
+            return
+        if job is not None:
+            carry_out_all(job, self._jobs, self._term, self._reconciler.statuses.announce)
+        while not self._reconfigure.empty():
+            self._reconciler.reconfigure(self._reconfigure.get_nowait())
+        members = self._member_watch.find(self._status.state)
+        if members is None:
+            return
+        self.members = members
+        rotate_key(self._term, self.worker_config.session_keys, self._reporter.now_ms())
+        self._reconciler.step(self.members, self._jobs.waiting)
+        self._hanging.step(self._term.state, self._status.state.topics)
+        self.instances.look_for_upgrades(time.monotonic())
+        for name in self._reloads.due(self._term.state.existing(), time.monotonic()):
+            self._reload(name, self._reconciler)
+
+    def _tell_upgrade(self, name: ConnectorName, text: str) -> None:
+        self._reporter.event("command", name, kind="start", outcome="done", user="", offset=-1, message=text)
+
+    def _reload(self, name: ConnectorName, reconciler: Reconciler) -> None:
+        """Restart connector and tasks, because values of a config provider have changed."""
+        log.info("Connector %s restarts: a file that its configuration refers to was changed", name)
+        self._reporter.event("command", name, kind="restart", outcome="done", user="", offset=-1, message=_RELOADED)
+        reconciler.statuses.restarting.update(TaskId(name, task) for task in self.state().connector(name).placements)
+        self.instances.restart(name)
+        self.submit(restart(name, True, False, self.statuses()), Deadline.after(_RELOAD_SECONDS))

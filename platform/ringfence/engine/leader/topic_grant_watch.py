@@ -1,0 +1,89 @@
+"""Updates the topics that connectors may write to when the grants of the accounts that saved them change.
+
+Grants are in the database; the topics of a connector are in the config topic, where its tasks see them. The leader
+compares the two and writes the differences. If an account is deleted or inactive, its connectors keep their topics,
+since others may depend on them. If the database does not answer, nothing changes.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from typing import Final
+
+from django.contrib.auth.models import User
+from django.db import Error as DatabaseError
+from django.db import close_old_connections
+
+from ringfence.access.identify import rights_of
+from ringfence.access.principal import Right
+from ringfence.access.verbs import Verb
+from ringfence.engine.leader.command_plans import Plan, regrant
+from ringfence.engine.leader.write_result import WriteResult
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.topics.cluster_state import ClusterState
+from ringfence.fencing.topics.topic_grants import TopicGrantRecord
+from ringfence.requests.refusal import Refusal
+
+log = logging.getLogger(__name__)
+
+_SECONDS: Final = 1.0
+_WRITE_SECONDS: Final = 10.0
+
+Rights = Mapping[str, tuple[Right, ...]]
+"""The rights by name of the account."""
+
+
+def changes(grants: Iterable[TopicGrantRecord], rights: Rights) -> list[tuple[TopicGrantRecord, TopicGrantRecord]]:
+    """Return the outdated records, each with its new version. Pure."""
+    pairs = []
+    for grant in grants:
+        if grant.user not in rights:
+            continue
+        edit_rights = [right for right in rights[grant.user] if right.allows(Verb.EDIT, grant.connector)]
+        now = grant.follow(topic for right in edit_rights for topic in right.topics)
+        if now != grant:
+            pairs.append((grant, now))
+    return pairs
+
+
+def read_rights(names: Iterable[str]) -> Rights:
+    """Return the rights of those accounts that are active."""
+    return {user.get_username(): rights_of(user) for user in User.objects.filter(username__in=names, is_active=True)}
+
+
+class GrantWatch:
+    """Runs on a thread in each worker. It is active while that worker leads."""
+
+    def __init__(
+        self,
+        leads: Callable[[], bool],
+        state: Callable[[], ClusterState],
+        submit: "Callable[[Plan, Deadline], Future[WriteResult]]",
+    ) -> None:
+        self._leads = leads
+        self._state = state
+        self._submit = submit
+
+    def run(self, stop: threading.Event) -> None:
+        """Run until `stop`."""
+        while not stop.wait(_SECONDS):
+            if not self._leads():
+                continue
+            try:
+                self.look()
+            except (Refusal, DatabaseError, TimeoutError) as error:
+                log.info("The topics of grants are compared again: %s", error)
+            finally:
+                close_old_connections()
+
+    def look(self) -> None:
+        """Compare and write once. Raises `Refusal` if this worker no longer leads, or if the write fails."""
+        grants = [one.topic_grant for one in self._state().existing() if one.topic_grant and one.topic_grant.user]
+        if not grants:
+            return
+        for before, after in changes(grants, read_rights({grant.user for grant in grants})):
+            log.info(
+                "Connector %s may write to %s now, as %s may", after.connector, str(after) or "all topics", after.user
+            )
+            self._submit(regrant(before, after), Deadline.after(_WRITE_SECONDS)).result(_WRITE_SECONDS)

@@ -1,0 +1,116 @@
+"""Shows a record's way through transforms and converters, step by step.
+
+Config providers are not used: references stay unresolved, since a transform could cut a secret into pieces and show
+them.
+"""
+
+from collections.abc import Mapping
+from typing import cast
+
+from ringfence.connectors.api import ConfigException, ConnectorError, SourceRecord
+from ringfence.connectors.converters import ByteArrayConverter, header_converter, key_converter, value_converter
+from ringfence.connectors.transforms import Transform, build_transforms
+from ringfence.connectors.transforms.keys import aliases
+from ringfence.engine.plugins.errors import BadRequest
+from ringfence.engine.plugins.record_display import describe_output, describe_record, readable
+from ringfence.engine.plugins.secret_removal import Scrubber
+
+_ERROR_LIMIT = 1000
+
+
+class TransformationChain:
+    """The transforms and converters of one configuration. `close` frees their resources."""
+
+    def __init__(self, config: Mapping[str, str], worker: Mapping[str, str], scrubber: Scrubber) -> None:
+        """config: with unresolved references. worker: its converter settings. Raises `BadRequest`."""
+        self._scrubber = scrubber
+        self._steps: list[tuple[str, str, Transform]] = []
+        try:
+            names = aliases(config, "transforms")
+            types = [config[f"transforms.{name}.type"].strip() for name in names if f"transforms.{name}.type" in config]
+            self._steps = list(zip(names, types, build_transforms(config), strict=True))
+            self._key, self._value = key_converter(config, worker), value_converter(config, worker)
+            self._header = header_converter(config, worker)
+            self._key.trial()
+            self._value.trial()
+        except ConfigException as error:
+            raise BadRequest(scrubber.text(str(error))) from error
+
+    @property
+    def raw(self) -> bool:
+        """Whether the task may return a `RecordBatch`.
+
+        Only if the converter accepts nothing else: single records each show their offset.
+        """
+        both = (self._key, self._value)
+        legal = not self._steps and all(converter.to_bytes_is_identity for converter in both)
+        return legal and any(isinstance(converter, ByteArrayConverter) for converter in both)
+
+    def walk(self, record: SourceRecord) -> dict[str, object]:
+        """Return `{"before", "steps", "outcome", "written", "error"}`; outcome: written, dropped or failed.
+
+        Each step is `{"name", "type", "outcome", "record", "error"}`; outcome: changed, unchanged, dropped or failed.
+        """
+        current = self._scrubber.record(record)
+        result: dict[str, object] = {
+            "before": describe_record(current, self._scrubber.text),
+            "written": None,
+            "error": "",
+        }
+        steps: list[dict[str, object]] = []
+        result["steps"] = steps
+        for name, type_, transform in self._steps:
+            step: dict[str, object] = {"name": name, "type": type_, "record": None, "error": ""}
+            steps.append(step)
+            try:
+                out = transform.apply(current)
+            except Exception as error:  # noqa: BLE001 - foreign code: its error is the answer
+                step["outcome"], step["error"] = "failed", self._describe(error)
+                return {**result, "outcome": "failed", "error": step["error"]}
+            if out is None:
+                step["outcome"] = "dropped"
+                return {**result, "outcome": "dropped"}
+            step["outcome"] = "unchanged" if out is current else "changed"
+            step["record"] = describe_record(out, self._scrubber.text)
+            current = out
+        try:
+            output = self._convert(current)
+        except Exception as error:  # noqa: BLE001 - foreign code: its error is the answer
+            return {**result, "outcome": "failed", "error": self._describe(error)}
+        return {**result, "outcome": "written", "written": output}
+
+    def close(self) -> None:
+        for _, _, transform in self._steps:
+            transform.close()
+
+    def _convert(self, record: SourceRecord) -> dict[str, object]:
+        topic = record.topic
+        headers = self._header.from_headers(topic, record.headers or ())
+        key = self._key.from_record(topic, record.key, record.key_schema)
+        value = self._value.from_record(topic, record.value, record.value_schema)
+        return describe_output(record, key, value, headers, self._scrubber.text)
+
+    def _describe(self, error: Exception) -> str:
+        text = str(error) if isinstance(error, ConnectorError) else f"{type(error).__name__}: {error}"
+        return readable(self._scrubber.text(text))[:_ERROR_LIMIT]
+
+
+def sample(fields: Mapping[str, object]) -> SourceRecord:
+    """Return the record of a trial: topic, key, value, headers ([name, value] pairs), timestamp, partition.
+
+    Raises `BadRequest`.
+    """
+    topic, headers = fields.get("topic"), fields.get("headers") or []
+    if not isinstance(topic, str) or not topic.strip():
+        raise BadRequest("The sample record needs a topic: a string.")
+    if not isinstance(headers, list) or not all(
+        isinstance(each, list) and len(each) == 2 and isinstance(each[0], str) for each in headers
+    ):
+        raise BadRequest('The headers of the sample record must be a list of pairs: [["name", value], …].')
+    for name in ("timestamp", "partition"):
+        number = fields.get(name)
+        if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < 0):
+            raise BadRequest(f"The {name} of the sample record must be a non-negative integer, or be omitted.")
+    pairs = [(str(name), value) for name, value in cast("list[list[object]]", headers)]
+    timestamp, partition = cast("int | None", fields.get("timestamp")), cast("int | None", fields.get("partition"))
+    return SourceRecord({}, None, topic.strip(), fields.get("value"), fields.get("key"), pairs, timestamp, partition)

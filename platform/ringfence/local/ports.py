@@ -1,0 +1,31 @@
+"""The ports of this machine: which are free, and which accept connections."""
+
+import socket
+
+
+def free_port(host: str = "127.0.0.1") -> int:
+    """Return a port that nothing listens on at this moment."""
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def port_is_free(host: str, port: int) -> bool:
+    """Return whether a server could bind this port now (a connection in TIME_WAIT does not count)."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError:
+            return False
+        return True
+
+
+def accepts(host: str, port: int) -> bool:
+    """Return whether something accepts connections there."""
+    try:
+        with socket.create_connection((host, port), timeout=1):
+            return True
+    except OSError:
+        return False

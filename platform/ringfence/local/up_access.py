@@ -1,0 +1,67 @@
+"""Access to `ringfence up`: its own user needs no login, others need a token or a single-use link."""
+
+import os
+import pwd
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ringfence.access import login_link
+from ringfence.environment import NoLogin, is_loopback, proxy_setting
+from ringfence.local.data_directory import Instance
+from ringfence.local.errors import LocalError
+
+_LINK_FILE = "login-link"
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """no_login: the user without login, "" for none. token: created for this start, "" if RINGFENCE_TOKEN is set."""
+
+    no_login: str
+    token: str
+    code: str
+    instance: Instance
+
+    @classmethod
+    def of(
+        cls, variables: Mapping[str, str], address: str, instance: Instance, *, no_login: bool, login: bool
+    ) -> "Door":
+        """variables: the environment. address: of web. Raises LocalError if --no-login would admit others."""
+        reason = proxy_setting(variables)
+        reason = f"{reason} is set" if reason else ""
+        if not is_loopback(address):
+            reason = f"other machines can reach {address}"
+        if reason and no_login:
+            raise LocalError(f"--no-login is only for this machine, and {reason}: remove one of them")
+        who = NoLogin.MACHINE if no_login else "" if reason or login else NoLogin.SAME_USER
+        token = "" if variables.get("RINGFENCE_TOKEN") else instance.server_token()
+        return cls(who, token, login_link.create(instance.root / _LINK_FILE), instance)
+
+    def arguments(self) -> list[str]:
+        """Return arguments for `ringfence web`, without secrets: other users see a process's arguments."""
+        says = ["--no-login", self.no_login] if self.no_login else []
+        return [*says, "--login-link", str(self.instance.root / _LINK_FILE)]
+
+    def environment(self, env: Mapping[str, str]) -> dict[str, str]:
+        """Return the environment of the web process only."""
+        return {**env, "RINGFENCE_TOKEN": self.token} if self.token else dict(env)
+
+    def lines(self, url: str) -> list[str]:
+        """Return what the user at the terminal needs to know."""
+        token = f"the token in {self.instance.root / 'token'}" if self.token else "RINGFENCE_TOKEN"
+        link = f"A link that logs a browser in, once: {url}/ui/login?link={self.code}"
+        match self.no_login:
+            case NoLogin.MACHINE:
+                return ["No login is needed on this machine."]
+            case NoLogin.SAME_USER:
+                others = f"All others need an account or {token}."
+                return [f"No login is needed by {_user()} on this machine. {others}", link]
+            case _:
+                return [f"A login is required: with an account or {token}.", link]
+
+
+def _user() -> str:
+    try:
+        return f"the user {pwd.getpwuid(os.getuid()).pw_name}"
+    except KeyError:  # for example in a container
+        return f"the user with the id {os.getuid()}"

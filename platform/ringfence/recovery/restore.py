@@ -1,0 +1,300 @@
+"""A restore: the lost topics are created again and filled from a copy, after every old task was fenced.
+
+1: the worker's group is empty: no worker works, and no leader is cut off. 2: missing topics are created. 3: this
+process joins the group as its only member and claims the config topic like a leader (invariant 3), which fences the
+last one. 4: every transactional id of the group is fenced, wherever the copy says that tasks wrote; no count record
+says how many there are, so the coordinators are asked. 5: one transaction writes configurations, target states, count
+records, source offsets, and the ids of the topics, which all workers use from then on.
+
+Step 4 fences an old task that still lives; one that starts late notices that its topics are others, and ends (steps 4
+and 6 of its start). Once a worker leads again, a fencing round of each connector repeats step 4.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+
+from ringfence.engine.platform_topics import present, recall, specs
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import Conflict, FencingError, Invalid, Retriable
+from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.kafka.admin import create_topics
+from ringfence.fencing.kafka.fencer import Fencer
+from ringfence.fencing.kafka.group_members import group_members
+from ringfence.fencing.kafka.membership import GroupMembership, GroupMetadata
+from ringfence.fencing.leader.fence_targets import place_of, target_of, ways
+from ringfence.fencing.leader.term import Term, TopicRecord
+from ringfence.fencing.offsets.source_offsets import encode_key, encode_value
+from ringfence.fencing.topics.cluster_state import ClusterState
+from ringfence.fencing.topics.config_records import (
+    CommitRecord,
+    ConfigRecord,
+    ConnectorRecord,
+    TargetStateRecord,
+)
+from ringfence.fencing.topics.connector_state import TargetState
+from ringfence.fencing.topics.reporter import Reporter
+from ringfence.fencing.topics.topic_ids import CONFIG, OFFSETS, PRECIOUS, TopicIds, dumps, losses, offsets_key
+from ringfence.recovery.backup import refuse_unreadable
+from ringfence.recovery.backup_format import ConnectorCopy, Copy
+from ringfence.recovery.empty_topic_check import has_no_connector, has_no_offset
+from ringfence.recovery.restored_records import connector_records, count_ids, count_records
+from ringfence.worker_config import WorkerConfig
+
+log = logging.getLogger(__name__)
+
+Say = Callable[[str], None]
+
+_SEAT_SECONDS = 60.0
+_MOST_RECORDS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is lost, and therefore what to write."""
+
+    connectors: Mapping[str, ConnectorCopy] = field(default_factory=dict)
+    offsets: Sequence[TopicRecord] = field(default_factory=tuple)
+    lost: Sequence[str] = field(default_factory=tuple)
+
+    @property
+    def offsets_lost(self) -> bool:
+        return OFFSETS in self.lost
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The result of a restore. stopped: connectors whose offsets a user must check first."""
+
+    connectors: int
+    offsets: int
+    fenced: Sequence[str]
+    stopped: bool
+
+
+class Restore:
+    """One restore or acceptance. Every step can be repeated: after an error, run it again."""
+
+    def __init__(self, config: WorkerConfig, remembered: TopicIds | None, say: Say) -> None:
+        """remembered: the topic ids in the database."""
+        self._config = config
+        self._connection = config.connection("ringfence-restore")
+        self._remembered = remembered
+        self._say = say
+
+    def run(self, copy: Copy, *, resume: bool) -> Done:
+        """Restore what was lost. resume: whether connectors run at once if their offsets came from the copy.
+
+        Raises `Invalid` if there is nothing to restore, or if the copy belongs to another group.
+        """
+        if copy.group_id != self._config.group_id:
+            raise Invalid(
+                f"This is a copy of group.id {copy.group_id}, but the worker's settings have {self._config.group_id}: "
+                "its transactional ids begin with another prefix. Set group.id to that value, or name another copy"
+            )
+        deadline = Deadline.after(600)
+        self.await_empty_group()  # 1
+        self._fence([], deadline)  # so that no frozen task's transaction hides records from the reads below
+        plan = self.plan(copy, deadline)
+        if not plan.lost:
+            raise Invalid(
+                "Nothing is lost: the config topic has connectors, the offsets topic has offsets, and both have the "
+                "stored ids. If another topic with their name is correct, run `ringfence topics accept`"
+            )
+        self._create(deadline)  # 2
+        stop = plan.offsets_lost and not resume
+        with self._term(deadline) as term:  # 3
+            fenced = self._fence([one.target for one in copy.connectors.values()], deadline)  # 4
+            counts = count_ids(self._config.group_id, copy.connectors, fenced)
+            ids = self._ids_of_now(deadline)
+
+            def records(state: ClusterState) -> list[ConfigRecord | TopicRecord]:  # 5
+                if plan.connectors and any(state.existing()):
+                    raise Conflict("Connectors were created in the meantime: nothing was written. Run it again")
+                there = [] if plan.connectors else list(state.existing())
+                out: list[ConfigRecord | TopicRecord] = [ids, self._copy_of(ids)]
+                for name, one in plan.connectors.items():
+                    out += connector_records(ConnectorName(name), one, max(counts.get(name, 0), one.tasks), stop=stop)
+                for existing in there:  # the config topic exists, and offsets are restored: a new generation for all
+                    out.append(ConnectorRecord(existing.name, existing.config))
+                    if stop:
+                        out += [
+                            TargetStateRecord(existing.name, TargetState.STOPPED),
+                            CommitRecord(existing.name, 0),
+                        ]
+                return [*out, *plan.offsets]
+
+            term.write(records, deadline)
+        self._tell_status(ids)
+        return Done(len(plan.connectors), len(plan.offsets), fenced, stop)
+
+    def accept(self) -> list[str]:
+        """Accept the current topics. Every old task is fenced first; returns the fenced ids."""
+        deadline = Deadline.after(600)
+        self.await_empty_group()
+        self._fence([], deadline)
+        self._create(deadline)
+        with self._term(deadline) as term:
+            state = term.state
+            refuse_unreadable(state)
+            fenced = self._fence([target_of(one.config or {}) for one in state.existing()], deadline)
+            counts = count_ids(self._config.group_id, state.connectors, fenced)
+            ids = self._ids_of_now(deadline)
+
+            def records(state: ClusterState) -> list[ConfigRecord | TopicRecord]:
+                out: list[ConfigRecord | TopicRecord] = [ids, self._copy_of(ids)]
+                for one in state.existing():  # a new generation of each: its round fences the known ids of the old one
+                    count = one.count.tasks if one.count else 0
+                    tasks = max(counts.get(one.name, 0), count, one.commit.tasks if one.commit else 0)
+                    out += [*count_records(one.name, tasks, target_of(one.config or {}))]
+                    out.append(ConnectorRecord(one.name, one.config))
+                return out
+
+            term.write(records, deadline)
+        self._tell_status(ids)
+        return fenced
+
+    def await_empty_group(self) -> None:
+        """Wait until the group has no member, for as long as the broker lists a dead worker. Raises `Invalid`."""
+        deadline = Deadline.after(2 * self._config.number("session.timeout.ms") / 1000)
+        while True:
+            try:
+                members = group_members(self._connection, self._config.group_id, Deadline.after(10))
+            except Retriable:  # its coordinator is still loading, on a broker that has just started
+                if deadline.expired:
+                    raise
+                time.sleep(deadline.slice(0.5))
+                continue
+            if not members:
+                return
+            if deadline.expired:
+                names = ", ".join(sorted(member.client_id for member in members))
+                raise Invalid(
+                    f"Group {self._config.group_id} has members ({names}): a worker is running. Stop all workers, "
+                    "then run this again. (Workers that wait for a lost topic may continue to run.)"
+                )
+            time.sleep(deadline.slice(0.5))
+
+    def plan(self, copy: Copy, deadline: Deadline) -> Plan:
+        """Return what is lost: a topic with another id than the stored one, or an empty one."""
+        topics = present(self._connection, self._config, deadline)
+        ids_before = recall(self._connection, self._config, deadline, self._remembered)
+        lost = (
+            {one.role for one in losses(ids_before, topics) if one.role in PRECIOUS}
+            if ids_before is not None
+            else set()
+        )
+        place = (self._connection, self._config)
+        empty = {CONFIG: partial(has_no_connector, *place), OFFSETS: partial(has_no_offset, *place)}
+        lost |= {role for role in PRECIOUS if topics[role] is None}
+        for role in lost:
+            if topics[role] is not None and not empty[role](deadline):
+                raise Invalid(
+                    f"Another {role} topic has replaced the lost one, and it is not empty: it is left unchanged. "
+                    "Delete it, then run this again; or keep it with `ringfence topics accept`"
+                )
+        # An offsets topic that is certainly the old one may be empty because a user deleted the offsets.
+        unknown = {CONFIG} if ids_before is not None else set(PRECIOUS)
+        lost |= {role for role in unknown if role not in lost and empty[role](deadline)}
+        connectors = copy.connectors if CONFIG in lost else {}
+        topic = self._config.offsets_topic
+        offsets = [
+            TopicRecord(topic, encode_key(ConnectorName(one.connector), one.partition), encode_value(one.offset))
+            for one in (copy.offsets if OFFSETS in lost else ())
+        ]
+        if len(offsets) > _MOST_RECORDS:
+            raise Invalid(f"The copy has {len(offsets)} source offsets; at most {_MOST_RECORDS} fit in one transaction")
+        return Plan(connectors, offsets, sorted(lost))
+
+    def _create(self, deadline: Deadline) -> None:
+        topics_now = present(self._connection, self._config, deadline)
+        missing = [spec for role, spec in specs(self._config).items() if topics_now[role] is None]
+        if missing:
+            for name in create_topics(self._connection, missing, deadline):
+                self._say(f"created topic {name}")
+
+    @contextmanager
+    def _term(self, deadline: Deadline) -> Iterator[Term]:
+        """Claim the config topic as a leader does; yield the term."""
+        config = self._config
+        gained: list[GroupMetadata] = []
+        membership = GroupMembership(
+            self._connection,
+            config.group_id,
+            config.config_topic,
+            "ringfence-restore@restore",
+            gained.append,
+            gained.clear,
+            max_poll_interval_ms=900_000,
+        )
+        term: Term | None = None
+        try:
+            patience = Deadline.after(_SEAT_SECONDS)
+            while not gained:
+                if patience.expired:
+                    raise Retriable(
+                        f"Group {config.group_id} does not assign the config topic's partition: run it again"
+                    )
+                membership.poll(0.1)
+            term = Term(
+                self._connection,
+                config.group_id,
+                config.config_topic,
+                gained[-1],
+                lambda: membership.owns,
+                vault=config.vault,
+            )
+            term.claim(deadline)
+            yield term
+        finally:
+            if term is not None:
+                term.close()
+            membership.close()
+
+    def _fence(self, targets: Sequence[Mapping[str, str]], deadline: Deadline) -> list[str]:
+        """Fence every id of the group on its own cluster, and on others that answer: later rounds fence there, too."""
+        prefix = f"{self._config.group_id}-"
+        with Fencer(self._connection) as fencer:
+            ids = fencer.ids(prefix)
+            fencer.fence(ids, deadline)
+        fenced = list(ids)
+        places = {tuple(sorted(place_of(target).items())): target for target in targets if place_of(target)}
+        for target in places.values():
+            for way in ways(target, None, self._connection, self._config.settings):
+                if way.connection.bootstrap == self._connection.bootstrap:
+                    continue
+                try:
+                    with Fencer(way.connection) as fencer:
+                        there = fencer.ids(prefix)
+                        fencer.fence(there, Deadline.after(30))
+                    fenced += there
+                    break
+                except FencingError as error:
+                    self._say(
+                        f"{way.connection.bootstrap} with {way.whose}: {error}. The connectors that write there start "
+                        "only after a fencing round has reached it"
+                    )
+        self._say(f"fenced {len(fenced)} transactional ids that begin with {prefix}")
+        return fenced
+
+    def _ids_of_now(self, deadline: Deadline) -> TopicIds:
+        topics_now = present(self._connection, self._config, deadline)
+        before = recall(self._connection, self._config, deadline, self._remembered) or TopicIds()
+        there = {role: one for role, one in topics_now.items() if one is not None}
+        if missing := topics_now.keys() - there.keys():
+            raise Retriable(f"Topics were deleted in the meantime ({', '.join(sorted(missing))}): run it again")
+        return TopicIds(before.version + 1, there)
+
+    def _copy_of(self, ids: TopicIds) -> TopicRecord:
+        return TopicRecord(self._config.offsets_topic, offsets_key(self._config.group_id), dumps(ids))
+
+    def _tell_status(self, ids: TopicIds) -> None:
+        reporter = Reporter(self._connection, self._config.status_topic, self._config.events_topic)
+        try:
+            reporter.status(ids)
+            reporter.flush(10)
+        finally:
+            reporter.close()

@@ -1,0 +1,142 @@
+"""The views behind the action buttons. Always a POST; the answer is one line beside the button, and the displayed state
+changes only when the topics do.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import render
+from django.views.decorators.csrf import ensure_csrf_cookie
+from django.views.decorators.http import require_http_methods, require_POST
+
+from ringfence import dispatch
+from ringfence.access.authorise import principal_of
+from ringfence.access.routes import on_connector, requires
+from ringfence.access.verbs import Verb
+from ringfence.audit.trail import note
+from ringfence.dispatch import Refusal
+from ringfence.requests import commands
+from ringfence.requests.commands import Command
+from ringfence.web.connector.tab_page import ask, find_connector
+from ringfence.web.views import is_fragment, render_gone
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """An action. name: its path segment; command: makes the leader's command; verb: the permission it needs;
+    effect_text: the message after it is written.
+    """
+
+    name: str
+    command: Callable[[str], Command[None]]
+    verb: Verb
+    effect_text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Button(Action):
+    """An action on one connector. word, effect: its description on the confirmation page; icon: its icon in the
+    palette.
+    """
+
+    word: str
+    effect: str
+    icon: str
+
+    @property
+    def question(self) -> str:
+        return f"{self.word}?"
+
+
+ACTIONS = (
+    Button(
+        "pause",
+        commands.Pause,
+        Verb.OPERATE,
+        "Pause requested. Tasks commit what they have, then pause.",
+        "Pause",
+        "Its tasks commit what they have and pause. They keep their slots.",
+        "pause",
+    ),
+    Button(
+        "resume",
+        commands.Resume,
+        Verb.OPERATE,
+        "Resume requested.",
+        "Resume",
+        "Its tasks continue from their committed offsets.",
+        "play",
+    ),
+    Button(
+        "stop",
+        commands.Stop,
+        Verb.OPERATE,
+        "Stop requested. Tasks commit what they have, then end.",
+        "Stop",
+        "Its tasks commit what they have and end. Their slots become free.",
+        "circle-stop",
+    ),
+    Button(
+        "restart",
+        lambda name: commands.Restart(name, include_tasks=True, only_failed=False),
+        Verb.OPERATE,
+        "Restart of all tasks requested.",
+        "Restart",
+        "It and its tasks commit or abort what is open, end, and restart from their committed offsets.",
+        "rotate-cw",
+    ),
+    Button(
+        "restart-failed",
+        lambda name: commands.Restart(name, include_tasks=True, only_failed=True),
+        Verb.OPERATE,
+        "Restart of the failed tasks requested.",
+        "Restart what has failed",
+        "Its failed tasks restart from their committed offsets. The others keep running.",
+        "rotate-cw",
+    ),
+)
+
+
+def view_of(button: Button) -> Callable[[HttpRequest, str], HttpResponse]:
+    """Return the view of one action. Each action has its own route, because each needs its own permission."""
+
+    @requires(GET=on_connector(button.verb), POST=on_connector(button.verb).writing())
+    @require_http_methods(["GET", "HEAD", "POST"])
+    @ensure_csrf_cookie
+    def act(request: HttpRequest, name: str) -> HttpResponse:
+        """Carry out the action on POST. GET, which the palette uses, shows the confirmation."""
+        if request.method != "POST":
+            row = find_connector(name)
+            return render_gone(request, name) if row is None else ask(request, row, "act", {"action": button})
+        return _carry_out(request, name, button.command(name), button.effect_text)
+
+    return act
+
+
+@requires(POST=on_connector(Verb.OPERATE).writing())
+@require_POST
+def restart_task(request: HttpRequest, name: str, task: int) -> HttpResponse:
+    """Restart one task."""
+    return _carry_out(request, name, commands.RestartTask(name, task), f"Restart of task {task} requested.")
+
+
+def _carry_out(request: HttpRequest, name: str, command: Command[None], message: str) -> HttpResponse:
+    try:
+        dispatch.command(command, user=principal_of(request).name)
+    except Refusal as error:
+        return _answer(request, name, "bad", error.message, error.status)
+    return _answer(request, name, "motion", message, 200)
+
+
+def _answer(request: HttpRequest, name: str, tone: str, text: str, status: int) -> HttpResponse:
+    if not is_fragment(request) and status < 400:
+        return HttpResponseRedirect(f"/ui/connectors/{quote(name, safe='')}")
+    if status >= 400:
+        note(request, text)
+    template = "ringfence/parts/notice.html" if is_fragment(request) else "ringfence/error.html"
+    context = {"tone": tone, "text": text, "title": "The action failed", "code": status}
+    response = render(request, template, context, status=status)
+    response["HX-Trigger"] = "ringfence-refresh"
+    return response

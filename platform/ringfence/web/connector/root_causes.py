@@ -1,0 +1,79 @@
+"""Finds the root causes of traces: the message and class of the original error first, and a hint."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ringfence.error_class import split_class
+from ringfence.fencing.topics.error_traces import NOTE
+from ringfence.fencing.topics.status.failed_record import RecordFailure
+from ringfence.web.connector.error_hints import Hint, find_hint
+from ringfence.web.handbook.section_links import Reference
+
+_DIRECT = "\nThe above exception was the direct cause of the following exception:\n"
+_DURING = "\nDuring handling of the above exception, another exception occurred:\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """The root cause of a trace. text: the message of the original error; name: its class, "" if the trace names none;
+    said_as: the error that was raised in the end, "" if it is the same."""
+
+    text: str
+    name: str
+    said_as: str
+    advice: Hint | None
+
+    @property
+    def hint(self) -> str:
+        """The remedy, "" if none is known."""
+        return self.advice.text if self.advice else ""
+
+    @property
+    def more(self) -> Reference | None:
+        """The section of the documentation about it."""
+        return self.advice.more if self.advice else None
+
+
+def cause_of(trace: str) -> Cause:
+    """Return the root cause of a trace of Python or Java, or of any other text."""
+    blocks = [_last_error(block) for block in trace.strip().split(_DURING)[-1].split(_DIRECT)]
+    causes = [line.removeprefix("Caused by: ") for line in trace.splitlines() if line.startswith("Caused by: ")]
+    root, final = (causes[-1] if causes else blocks[0]), blocks[-1]
+    if causes:
+        final = next((line for line in trace.strip().splitlines() if line.strip()), "")
+    name, text = split_class(root)
+    return Cause(text, name, final if final != root else "", find_hint(name, root))
+
+
+def _last_error(block: str) -> str:
+    """Return `Class: message` of one traceback, where the message may have several lines; without a traceback the last
+    line.
+    """
+    lines = [line for line in block.strip().splitlines() if not line.startswith(NOTE)]
+    if not lines:
+        return ""
+    for index in range(len(lines) - 1, -1, -1):
+        if lines[index].startswith((" ", "\t")) and index + 1 < len(lines):
+            return "\n".join(lines[index + 1 :]).strip()
+    return lines[-1].strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Failed tasks with the same trace. record: the one on which the first of them failed, if any; next_ms: wall clock
+    of their next automatic restart, 0 for none."""
+
+    tasks: tuple[int, ...]
+    trace: str
+    cause: Cause
+    record: RecordFailure | None = None
+    next_ms: int = 0
+
+
+def group_traces(traces: Iterable[tuple[int, str]]) -> list[Failure]:
+    """Group (task, trace) by trace, the most frequent first. The traces must be redacted already."""
+    groups: dict[str, list[int]] = {}
+    for task, trace in traces:
+        groups.setdefault(trace, []).append(task)
+    sorted_groups = sorted(groups.items(), key=lambda group: -len(group[1]))
+    return [Failure(tuple(tasks), trace, cause_of(trace)) for trace, tasks in sorted_groups]

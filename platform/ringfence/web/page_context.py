@@ -1,0 +1,39 @@
+"""The context that every page needs."""
+
+from django.conf import settings
+from django.http import HttpRequest
+from django.utils.functional import SimpleLazyObject
+
+from ringfence import __version__
+from ringfence.access.authorise import principal_of
+from ringfence.access.principal import EVERYBODY_HERE, NOBODY
+from ringfence.access.verbs import Verb
+from ringfence.alerts import silences
+from ringfence.alerts.deliveries import now_ms
+from ringfence.alerts.visible_incidents import incidents
+from ringfence.heartbeats.cluster_health import Vitals
+from ringfence.heartbeats.cluster_view import look
+from ringfence.web.navigation import navigation
+
+THEME_COOKIE = "ringfence_theme"
+SCRIPTS = tuple(f"ringfence/{name}.js" for name in ("morph", "ringfence", "live", "vital_signs", "keys"))
+"""The scripts of every page, loaded in this order after htmx and its event streams."""
+
+
+def page(request: HttpRequest) -> dict[str, object]:
+    theme = request.COOKIES.get(THEME_COOKIE, "")
+    who = principal_of(request)
+    sees = who.may_somewhere(Verb.VIEW)
+    return {
+        "navigation": SimpleLazyObject(lambda: navigation(who, request.path)),
+        "loud_incidents": SimpleLazyObject(lambda: silences.loud(incidents(who), now_ms()).count() if sees else 0),
+        "now_ms": now_ms(),
+        "vitals": look.vitals() if sees else Vitals(),
+        "theme": theme if theme in ("light", "dark") else "",
+        "scripts": SCRIPTS,
+        "no_login": settings.NO_LOGIN if who is EVERYBODY_HERE else "",
+        "version": __version__,
+        "user_name": who.name,
+        "logged_in": who is not NOBODY and who.via.startswith("session"),
+        "may_create": who.may_somewhere(Verb.EDIT),
+    }
