@@ -24,7 +24,7 @@ from benchmarks.rest import BenchmarkError, Rest
 from benchmarks.stand import OURS, Stand
 from benchmarks.watch import observe
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics, delete_topics
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, delete_topics
 from ringfence.local.errors import LocalError
 
 PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "benchmarks-files.md"

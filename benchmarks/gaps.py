@@ -21,8 +21,8 @@ from benchmarks.rest import BenchmarkError, Rest
 from benchmarks.sides import Side
 from benchmarks.stand import CONNECT, OURS, Stand
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.local.errors import LocalError
 from ringfence.local.guarded_process import wait_until

@@ -16,7 +16,7 @@ from benchmarks.machine import describe, foot, load
 from benchmarks.rest import BenchmarkError, Rest
 from benchmarks.stand import OURS, Stand
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.local.errors import LocalError
 from ringfence.local.guarded_process import wait_until

@@ -31,7 +31,7 @@ from benchmarks.stand import CONNECT, OURS, Stand
 from benchmarks.starts_of_java import debezium, file_stream, measure, measure_many
 from benchmarks.watch import Observation, observe
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics, delete_topics
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, delete_topics
 from ringfence.local.errors import LocalError
 from ringfence.local.guarded_process import wait_until
 from tests.support.postgres import Postgres

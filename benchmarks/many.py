@@ -19,7 +19,7 @@ from benchmarks.rest import BenchmarkError, Rest
 from benchmarks.sides import Side
 from benchmarks.stand import CONNECT, OURS, Stand
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.local.errors import LocalError
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks-many.md"

@@ -26,8 +26,8 @@ from benchmarks.machine import describe, foot, load
 from benchmarks.ours import RingfenceWorker
 from benchmarks.rest import BenchmarkError, Rest
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.local.errors import LocalError
 from ringfence.local.guarded_process import wait_until
 from ringfence.local.kafka import EmbeddedKafka

@@ -39,7 +39,7 @@ from benchmarks.rest import BenchmarkError, Rest
 from benchmarks.stand import CONNECT, OURS, Stand
 from benchmarks.watch import observe
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.local.errors import LocalError
 from ringfence.local.guarded_process import wait_until
 from tests.support.postgres import Postgres

@@ -14,7 +14,7 @@ from benchmarks.rest import Rest
 from benchmarks.sides import Side
 from benchmarks.watch import Observation, observe
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics, delete_topics
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, delete_topics
 from ringfence.local.guarded_process import GuardedProcess
 
 # Enough to compile the hot code in Java, and to run a Python task once.

@@ -16,7 +16,7 @@ from benchmarks.rest import BenchmarkError, Rest
 from benchmarks.stand import OURS, Stand
 from benchmarks.watch import observe
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics, delete_topics
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, delete_topics
 from ringfence.local.errors import LocalError
 from tests.support.postgres import Postgres, new_postgres
 

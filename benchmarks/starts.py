@@ -27,8 +27,8 @@ from benchmarks.processes import Tree
 from benchmarks.rest import BenchmarkError, Rest
 from benchmarks.start_stages import Start
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.offsets.stores import offsets_topic_spec
 from ringfence.local.errors import LocalError
 from ringfence.local.kafka import EmbeddedKafka

@@ -23,7 +23,7 @@ from benchmarks.rest import BenchmarkError, Rest
 from benchmarks.stand import CONNECT, OURS, Stand
 from benchmarks.watch import Observation, observe
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics, delete_topics
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, delete_topics
 from ringfence.local.errors import LocalError
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks-streams.md"

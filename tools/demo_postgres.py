@@ -20,8 +20,8 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from ringfence.commands import up
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.local.data_directory import default_root
 from ringfence.local.errors import LocalError
 from ringfence.local.running_platform import Running

@@ -15,9 +15,9 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, Fenced, Retriable
-from ringfence.fencing.kafka.admin import topic_identity
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.error_translation import kafka_errors, translate
+from ringfence.fencing.kafka.topic_admin import topic_identity
 from ringfence.fencing.kafka.topic_offsets import Place, offsets_at
 
 MOST_PARTITIONS = 100

@@ -14,9 +14,9 @@ from ringfence.connectors.kafka_settings.java_names import Role, servers
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, FencingError, Retriable
 from ringfence.fencing.ids import ConnectorName
-from ringfence.fencing.kafka.admin import TopicSpec, cluster_id, create_topics, topic_exists, topic_setting
 from ringfence.fencing.kafka.client_settings import connection_of
 from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.topic_admin import TopicSpec, cluster_id, create_topics, topic_exists, topic_setting
 from ringfence.fencing.offsets.offsets_topic_snapshot import OffsetsSnapshot
 from ringfence.fencing.offsets.source_offsets import SourceOffsets, read_offsets
 

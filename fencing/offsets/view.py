@@ -17,9 +17,9 @@ from typing import Final
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, Retriable
 from ringfence.fencing.ids import ConnectorName
-from ringfence.fencing.kafka.admin import topic_identity
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer import PartitionReader
+from ringfence.fencing.kafka.topic_admin import topic_identity
 from ringfence.fencing.kafka.topic_offsets import Place, offsets_at
 from ringfence.fencing.offsets.newest_offsets import OffsetIndex
 from ringfence.fencing.offsets.offsets_topic_snapshot import OffsetsSnapshot

@@ -15,11 +15,11 @@ from ringfence.connectors.api import PositionPaths
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, Retriable
 from ringfence.fencing.ids import ConnectorName
-from ringfence.fencing.kafka.admin import topic_exists, topic_identity, topic_setting
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer import Isolation, LogRecord, PartitionReader, record_of
 from ringfence.fencing.kafka.raw_fetch import RawFetcher
 from ringfence.fencing.kafka.record_batches import Batch
+from ringfence.fencing.kafka.topic_admin import topic_exists, topic_identity, topic_setting
 from ringfence.fencing.kafka.topic_offsets import Place, end_offsets, offsets_at
 from ringfence.fencing.kafka.transaction_descriptions import TransactionProber
 from ringfence.fencing.offsets.record_counts import decode

@@ -10,7 +10,7 @@ from ringfence.fencing.proof.checks.older_generations import check_order
 from ringfence.fencing.proof.checks.other_producers import check_others
 from ringfence.fencing.proof.checks.records_without_offsets import check_offsets_with_records
 from ringfence.fencing.proof.checks.source_count import check_source
-from ringfence.fencing.proof.checks.transactions import check_transactions
+from ringfence.fencing.proof.checks.visible_records import check_transactions
 from ringfence.fencing.proof.count import ProofCounts
 
 EXACT: Final = "exact"

@@ -10,9 +10,9 @@ from typing import Final
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, Invalid, Retriable
-from ringfence.fencing.kafka.admin import topic_identity
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.record_batches import Batch, Marker
+from ringfence.fencing.kafka.topic_admin import topic_identity
 from ringfence.fencing.kafka.topic_offsets import Place, offsets_at
 from ringfence.fencing.kafka.topic_tail import Limits, Reading, TailRecord
 from ringfence.fencing.offsets import record_counts

@@ -5,10 +5,10 @@ from typing import Final
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Retriable
-from ringfence.fencing.kafka.admin import topic_identity
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.raw_fetch import RawFetcher
 from ringfence.fencing.kafka.record_batches import Batch
+from ringfence.fencing.kafka.topic_admin import topic_identity
 from ringfence.fencing.kafka.topic_offsets import Place, offsets_at, offsets_since
 from ringfence.fencing.provenance.segments import Segment, Segments
 

@@ -20,8 +20,8 @@ from ringfence.fencing.records.error_handling import RecordErrors
 from ringfence.fencing.records.prepared_batch import GatheredOffsets, PreparedBatch
 from ringfence.fencing.records.produce_calls import make_call, send_calls, send_raw
 from ringfence.fencing.records.send_window import SendWindow
-from ringfence.fencing.records.topic_access import TopicAccess
-from ringfence.fencing.records.topic_check import TopicCheck
+from ringfence.fencing.records.topic_name_check import TopicCheck
+from ringfence.fencing.records.writable_topics import TopicAccess
 
 _OPEN: Final = TopicAccess()
 _NOT_SERIALIZED: Final = (

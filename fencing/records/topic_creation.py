@@ -9,8 +9,8 @@ from typing import Final
 from ringfence.connectors.topic_creation_settings import DEFAULT, ENABLE, PREFIX, REPLICATION_FACTOR, group_names
 from ringfence.fencing.clock import Clock, Deadline
 from ringfence.fencing.errors import FencingError
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics, topic_exists
 from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, topic_exists
 
 log = logging.getLogger(__name__)
 

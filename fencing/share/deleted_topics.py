@@ -12,8 +12,8 @@ from typing import Final
 
 from ringfence.fencing.clock import Clock, Deadline
 from ringfence.fencing.errors import FencingError
-from ringfence.fencing.kafka.admin import cluster_id, topic_ids
 from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.topic_admin import cluster_id, topic_ids
 from ringfence.fencing.offsets.ledger_keys import InputPartition
 
 log = logging.getLogger(__name__)

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, Retriable
-from ringfence.fencing.kafka.admin import cluster_id, topic_identity, topic_ids
 from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.topic_admin import cluster_id, topic_identity, topic_ids
 from ringfence.fencing.offsets.ledger_keys import InputPartition
 
 log = logging.getLogger(__name__)

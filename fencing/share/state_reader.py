@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.admin import topic_exists, topic_identity
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer import Isolation, PartitionReader
+from ringfence.fencing.kafka.topic_admin import topic_exists, topic_identity
 from ringfence.fencing.kafka.topic_offsets import Place, offsets_at
 from ringfence.fencing.share.share_partition.history import Entry, read
 from ringfence.fencing.share.share_partition.state_topic import STATE_TOPIC, ShareSnapshot, StateKey

@@ -16,10 +16,10 @@ from ringfence.connectors import worker_limits
 from ringfence.connectors.api import Signal
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Retriable, TopicLost, Unreadable
-from ringfence.fencing.kafka.admin import topic_ids
 from ringfence.fencing.kafka.consumer import LogRecord
+from ringfence.fencing.kafka.topic_admin import topic_ids
 from ringfence.fencing.kafka.topic_id_watch import TopicWatch
-from ringfence.fencing.records.topic_access import OffsetsTopics, TopicAccess
+from ringfence.fencing.records.writable_topics import OffsetsTopics, TopicAccess
 from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics import log_levels
 from ringfence.fencing.topics.cluster_state import apply_connector

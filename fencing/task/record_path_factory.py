@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from ringfence.fencing.clock import Clock, Deadline
-from ringfence.fencing.kafka.admin import TopicSpec, topic_exists
+from ringfence.fencing.kafka.topic_admin import TopicSpec, topic_exists
 from ringfence.fencing.metrics import Measures
 from ringfence.fencing.records.error_handling import RecordErrors
 from ringfence.fencing.records.error_policy import ErrorPolicy

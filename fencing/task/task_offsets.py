@@ -11,7 +11,7 @@ from ringfence.fencing.offsets.ledger_keys import log_partition_of
 from ringfence.fencing.offsets.source_offsets import SourceOffsets
 from ringfence.fencing.offsets.stores import OffsetStores, prepare, read_merged, stores_of
 from ringfence.fencing.offsets.worker_copy import OffsetsCopy
-from ringfence.fencing.records.topic_access import TopicAccess
+from ringfence.fencing.records.writable_topics import TopicAccess
 from ringfence.fencing.task.task_spec import TaskSpec
 
 _READY_SECONDS = 60.0

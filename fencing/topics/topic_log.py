@@ -29,9 +29,9 @@ from collections.abc import Callable, Iterator
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, TopicLost
-from ringfence.fencing.kafka.admin import topic_identity
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer import Isolation, LogRecord, PartitionReader, record_of
+from ringfence.fencing.kafka.topic_admin import topic_identity
 from ringfence.fencing.kafka.topic_offsets import Place, end_offsets, offsets_at
 from ringfence.fencing.topics.open_tail import FETCH_WAIT_MS, MARKER_SECONDS, KeyFilter, OpenTail, Positions, late
 

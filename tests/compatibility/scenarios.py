@@ -26,9 +26,9 @@ from ringfence.connectors.builtin.spark_table.connector import SparkTableSourceC
 from ringfence.connectors.builtin.sql.connector import SqlSourceConnector
 from ringfence.connectors.builtin.webhook.connector import WebhookSourceConnector
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer import LogRecord
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.testing import Scenario
 from tests.compatibility.senders import Senders, status_topic
 from tests.postgres.local import config_of, drop_slots

@@ -9,8 +9,8 @@ from typing import Final
 
 from ringfence.connectors.api import Endpoint
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.admin import topic_names
 from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.topic_admin import topic_names
 from ringfence.fencing.topics.status import StatusState, apply, decode
 from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.web.hooks.link import Link, Unreachable

@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping
 
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from tests.e2e import processes
 from tests.e2e.checker import Reader, problems, source_offsets
 from tests.e2e.rest import Json

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from tests.e2e.flow import Flow
 from tests.e2e.rest import Json
 from tests.e2e.topics import CONFIGS, write

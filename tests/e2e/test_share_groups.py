@@ -10,8 +10,8 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.share_member import Answer, ShareMember, alter_share_group
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from tests.e2e.up import Up
 from tests.support.names import unique
 from tests.support.waiting import eventually

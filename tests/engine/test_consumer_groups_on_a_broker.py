@@ -10,10 +10,10 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from ringfence.engine.preflight.topic_rules import TopicRules
 from ringfence.engine.queries.consumer_groups import describe, lag_of, list_all
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics, delete_topics
 from ringfence.fencing.kafka.client_pool import close_idle_clients
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.end_offsets import Ends
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, delete_topics
 from ringfence.requests.group_questions import DescribeConsumerGroup, ListConsumerGroups
 from ringfence.requests.refusal import Refusal
 from ringfence.worker_config import WorkerConfig

@@ -8,11 +8,11 @@ import pytest
 from ringfence.connectors.topic_durability import MIN_ISR, UNCLEAN_ELECTION, add_min_isr
 from ringfence.engine.platform_topics import ensure_topics, topics_of
 from ringfence.engine.preflight.check import Check, Result
-from ringfence.engine.preflight.findings import durability
+from ringfence.engine.preflight.checks.durability import check_durability
 from ringfence.engine.preflight.report import Question, checks
 from ringfence.fencing.clock import Deadline, SystemClock
 from ringfence.fencing.errors import FencingError
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics, topic_setting
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, topic_setting
 from ringfence.fencing.records.topic_creation import TopicMaker, TopicRules
 from ringfence.worker_config import WorkerConfig
 from tests.support.cluster import three_brokers
@@ -52,7 +52,7 @@ def test_three_replicas_mean_that_two_have_it(
 def test_a_topic_that_may_forget_is_refused_where_exactly_once_is_required(
     replicas: int, min_isr: str | None, unclean: str | None, result: Result, required: bool
 ) -> None:
-    check = durability("t", replicas, min_isr, unclean, required=required)
+    check = check_durability("t", replicas, min_isr, unclean, required=required)
     assert check.result is result
     assert check.refuses is (required and result is Result.FAILED)
     assert bool(check.remedy) is (result is not Result.OK)

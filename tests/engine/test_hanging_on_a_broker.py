@@ -15,10 +15,10 @@ from ringfence.engine.queries.transactional_ids import fence_id
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, Retriable
 from ringfence.fencing.ids import ConnectorName, Generation
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.fencer import Fencer
 from ringfence.fencing.kafka.hanging_transactions import Hanging, HangingProber
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.leader.fence_targets import AdminAccess
 from ringfence.fencing.leader.fencing_round import Round

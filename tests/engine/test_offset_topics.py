@@ -3,7 +3,7 @@
 import pytest
 
 from ringfence.engine.preflight.check import Result
-from ringfence.engine.preflight.findings import segments
+from ringfence.engine.preflight.checks.offsets_topic import check_segments
 from ringfence.fencing.offsets.stores import COMPACTED_SOON, offsets_topic_spec
 
 
@@ -15,7 +15,7 @@ def test_an_offsets_topic_is_compacted_soon_unless_the_worker_says_otherwise() -
 
 @pytest.mark.parametrize("segment_ms,warned", [(None, False), ("3600000", False), ("604800000", True)])
 def test_kafkas_own_segments_of_a_week_are_warned_of_and_refuse_nothing(segment_ms: str | None, warned: bool) -> None:
-    found = segments("connect-offsets", segment_ms)
+    found = check_segments("connect-offsets", segment_ms)
     assert (found is not None) is warned
     if found is not None:
         assert found.result is Result.FAILED

@@ -24,10 +24,10 @@ from ringfence.engine.preflight.report import Question, checks, examine
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, FencingError
 from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.client_settings import connection_of
 from ringfence.fencing.kafka.fencer import Fencer
 from ringfence.fencing.kafka.permission_probes import Prober
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.offsets.source_offsets import read_offsets
 from ringfence.fencing.offsets.stores import COMPACTED_SOON

@@ -10,7 +10,7 @@ import pytest
 from ringfence.engine.plugins.errors import PluginStarting
 from ringfence.engine.queries.previews import Previews
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.admin import topic_exists
+from ringfence.fencing.kafka.topic_admin import topic_exists
 from ringfence.requests.refusal import Refusal
 from tests.engine.test_offsets_on_a_broker import at, cluster, move  # noqa: F401 - a fixture
 from tests.engine.test_restarts_on_a_broker import C, Cluster

@@ -11,13 +11,14 @@ from ringfence.engine.leader.members import worker_modes
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.preflight import client_overrides
 from ringfence.engine.preflight.check import Check, Result
-from ringfence.engine.preflight.findings import idempotence, lagging
+from ringfence.engine.preflight.checks.brokers import check_idempotence
 from ringfence.engine.preflight.report import Question, checks
 from ringfence.engine.preflight.validation_errors import Modes, ValidationErrors, ValidationRun, add_to
+from ringfence.engine.preflight.worker_modes import check_modes
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import Incarnation, WorkerId
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.membership import GroupMembership
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.offsets.stores import COMPACTED_SOON
 from ringfence.fencing.topics.status import StatusState, WorkerRecord
 from ringfence.local.kafka import EmbeddedKafka
@@ -184,9 +185,9 @@ def test_warnings_refuse_nothing_and_what_belongs_to_no_setting_is_the_names() -
 
 
 def test_workers_that_lag_behind_are_named() -> None:
-    assert lagging(BOTH, required=True) is None
-    assert lagging(None, required=True) is None
-    many = lagging({f"w{number}": "disabled" for number in range(9)}, required=False)
+    assert check_modes(BOTH, required=True) is None
+    assert check_modes(None, required=True) is None
+    many = check_modes({f"w{number}": "disabled" for number in range(9)}, required=False)
     assert many is not None
     assert not many.refuses
     assert many.result is Result.UNKNOWN
@@ -218,7 +219,7 @@ def test_a_connector_that_cannot_define_transactions_is_refused_where_it_is_to(h
 
 
 def test_old_brokers_ask_for_one_more_permission() -> None:
-    assert idempotence((2, 8)) is None
-    old = idempotence((2, 7))
+    assert check_idempotence((2, 8)) is None
+    old = check_idempotence((2, 7))
     assert old is not None
     assert "IdempotentWrite on the Cluster" in old.remedy

@@ -10,8 +10,8 @@ from ringfence.engine.spark.task_process import run_spec
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fenced, FencingError
 from ringfence.fencing.ids import TaskId, task_transactional_id
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.leader.fence_generation import fence
 from ringfence.fencing.leader.fence_targets import AdminAccess, ways

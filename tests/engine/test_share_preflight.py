@@ -19,10 +19,10 @@ from ringfence.engine.preflight import share_checks
 from ringfence.engine.preflight.check import Check, Result
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics, topic_ids
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.share_groups import ShareGroupMember
 from ringfence.fencing.kafka.share_member import ShareMember, alter_share_group
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, topic_ids
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.worker_config import WorkerConfig
 from tests.support.broker import new_kafka

@@ -2,19 +2,19 @@
 
 from ringfence.engine.preflight import client_overrides
 from ringfence.engine.preflight.check import Result
-from ringfence.engine.preflight.findings import timeout
-from ringfence.engine.preflight.slot_findings import check_slot
+from ringfence.engine.preflight.checks.brokers import check_timeout
+from ringfence.engine.preflight.replication_slot import check_slot
 from ringfence.worker_config import WorkerConfig
 
 ON = {"snapshot.transaction": "true"}
 
 
 def test_a_broker_that_allows_too_little_refuses_it_up_front() -> None:
-    found = timeout("600000", 900_000, 900_000)
+    found = check_timeout("600000", 900_000, 900_000)
     assert found.refuses
     assert found.key == "snapshot.transaction.timeout.ms"
     assert "raise the broker's transaction.max.timeout.ms" in found.remedy
-    assert timeout("900000", 900_000, 900_000).result is Result.OK
+    assert check_timeout("900000", 900_000, 900_000).result is Result.OK
 
 
 def test_the_workers_own_limit_does_so_too() -> None:

@@ -13,8 +13,7 @@ import pytest
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, FencingError, Retriable
-from ringfence.fencing.kafka import admin, permission_probes
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics, topic_identity
+from ringfence.fencing.kafka import permission_probes, topic_admin
 from ringfence.fencing.kafka.admin_clients import forget_admin_clients, login_refused
 from ringfence.fencing.kafka.client_pool import ClientPool, close_idle_clients
 from ringfence.fencing.kafka.connection import Connection
@@ -27,6 +26,7 @@ from ringfence.fencing.kafka.membership import GroupMembership
 from ringfence.fencing.kafka.permission_probes import Prober
 from ringfence.fencing.kafka.plain_producer import PlainProducer
 from ringfence.fencing.kafka.report_producer import ReportProducer
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, topic_identity
 from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.local.ports import free_port
 from tests.support.broker import Broker
@@ -61,7 +61,7 @@ def ask_for_members(connection: Connection) -> None:
 
 def ask_as_administrator(connection: Connection) -> None:
     try:
-        admin.cluster_id(connection, Deadline.after(PATIENCE_S))
+        topic_admin.cluster_id(connection, Deadline.after(PATIENCE_S))
     finally:
         forget_admin_clients()
 

@@ -5,9 +5,9 @@ import logging
 import pytest
 
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.membership import GroupMembership, GroupMetadata
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.local.ports import free_port
 from tests.support.broker import Broker
 from tests.support.names import unique

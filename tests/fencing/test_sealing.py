@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ringfence.fencing.ids import ConnectorName, Generation, TaskId
 from ringfence.fencing.kafka.consumer import LogRecord
 from ringfence.fencing.leader.fencing_round import plan
-from ringfence.fencing.records.topic_access import OffsetsTopics
+from ringfence.fencing.records.writable_topics import OffsetsTopics
 from ringfence.fencing.topics.cluster_state import ClusterState, Fold
 from ringfence.fencing.topics.config_encryption import NO_KEYS, SealWatch, Vault, seal
 from ringfence.fencing.topics.config_log import fold

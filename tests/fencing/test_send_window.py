@@ -8,9 +8,9 @@ import pytest
 from ringfence.connectors.api import RecordBatch, SourceRecord
 from ringfence.connectors.api.records import MixedBatch
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.producer_interface import Produce, TransactionalClient
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.records.produce_calls import make_call, send_calls, send_raw
 from ringfence.fencing.records.send_window import RECORD_OVERHEAD, SendWindow

@@ -7,7 +7,7 @@ from ringfence.connectors.api.errors import ConnectorError
 from ringfence.fencing.ids import ConnectorName, Generation
 from ringfence.fencing.kafka.consumer import LogRecord
 from ringfence.fencing.records.record_path import RecordPath
-from ringfence.fencing.records.topic_access import OffsetsTopics, TopicAccess, offsets_topics
+from ringfence.fencing.records.writable_topics import OffsetsTopics, TopicAccess, offsets_topics
 from ringfence.fencing.topics.cluster_state import ClusterState, apply
 from ringfence.fencing.topics.config_records import (
     ConfigRecord,

@@ -8,8 +8,8 @@ from typing import Any
 from confluent_kafka import Consumer, TopicPartition
 
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.topics.topic_log import TopicLog
 
 

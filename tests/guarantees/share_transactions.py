@@ -15,9 +15,9 @@ from dataclasses import replace
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.share_member import alter_share_group
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.share.share_partition import history
 from ringfence.fencing.share.share_partition.history import Entry, PersistedState, StateTable
 from ringfence.fencing.share.share_partition.state_machine import Acknowledgement, Answer, Change, SharePartition

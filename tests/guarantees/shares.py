@@ -15,8 +15,8 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import TaskId
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.offsets.ledger_keys import LEDGER_PARTITION
 from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.status import StatusState, TaskStatus, apply, decode

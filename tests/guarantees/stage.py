@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from ringfence.connectors.api import RecordBatch, SourceRecord, SourceTask
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import TaskId
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.producer_interface import TransactionalClient
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.offsets.record_counts import RecordCounts
 from ringfence.fencing.offsets.source_offsets import read_offsets
 from ringfence.fencing.records.conversion import Convert

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 import pytest
 
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.admin import topic_identity, topic_setting
 from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.topic_admin import topic_identity, topic_setting
 from ringfence.fencing.topics.topic_log import TopicLog
 from tests.guarantees.stage import Counting, Plain, Script, Stage
 from tests.support.broker import Broker

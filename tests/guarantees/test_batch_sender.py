@@ -10,9 +10,9 @@ from kafka.partitioner.default import murmur2
 from ringfence.connectors.api.records import EncodedBatch
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Abortable, Fatal, Fenced
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.fencer import Fencer
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.transaction_descriptions import Transaction, TransactionProber
 from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from tests.support.broker import Broker

@@ -8,8 +8,8 @@ import pytest
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.local.kafka import EmbeddedKafka
 from tests.support.cluster import three_brokers

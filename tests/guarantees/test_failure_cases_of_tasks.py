@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics, delete_topics
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.permission_probes import Prober
 from ringfence.fencing.kafka.producer_interface import TransactionalClient
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, delete_topics
 from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.task.clients import transactional_producer
 from ringfence.fencing.task.task_spec import TaskSpec

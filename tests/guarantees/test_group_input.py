@@ -11,10 +11,10 @@ from confluent_kafka import Consumer, Producer
 from ringfence.fencing.clock import SYSTEM_CLOCK, Deadline
 from ringfence.fencing.errors import Fenced
 from ringfence.fencing.kafka import input_group_member
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.group_members import GroupMember, group_members
 from ringfence.fencing.kafka.input_group_member import InputGroup, InputRecord
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.topics.topic_log import TopicLog
 from tests.support.broker import Broker

@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.admin import topic_setting
 from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.topic_admin import topic_setting
 from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.local.jars import Coordinate
 from tests.guarantees.change_topic import ChangeTopic, is_exact

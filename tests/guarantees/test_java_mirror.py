@@ -12,8 +12,8 @@ from ringfence.connectors.java import connector_process, runtime
 from ringfence.connectors.java.connector import java_connector_class
 from ringfence.connectors.java.discovery import find_plugins
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.topics.topic_log import LogRecord, TopicLog
 from tests.connectors.fakes import FakeOffsets
 from tests.guarantees.stage import Stage

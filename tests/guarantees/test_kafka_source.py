@@ -8,8 +8,8 @@ from confluent_kafka.admin import AdminClient
 
 from ringfence.connectors.builtin.kafka_source.connector import KafkaSourceConnector
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from tests.guarantees.copies import Context, Copy, await_topic, committed, write
 from tests.guarantees.stage import Stage
 from tests.support.broker import Broker

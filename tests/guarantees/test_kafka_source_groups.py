@@ -15,8 +15,8 @@ from ringfence.connectors.builtin.kafka_source.cluster import Cluster
 from ringfence.connectors.builtin.kafka_source.connector import KafkaSourceConnector
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import task_transactional_id
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.transaction_descriptions import TransactionProber
 from tests.guarantees.copies import Context, Copy, await_topic, committed, write
 from tests.guarantees.stage import Stage

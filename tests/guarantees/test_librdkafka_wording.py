@@ -7,9 +7,9 @@ transaction costs a new producer. This test fails then, and `ringfence_task_prod
 from collections.abc import Callable
 
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.fencer import Fencer
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from tests.support.broker import Broker
 

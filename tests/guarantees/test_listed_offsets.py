@@ -11,9 +11,9 @@ from confluent_kafka import IsolationLevel, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics, delete_topics
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.list_offsets import list_offsets
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, delete_topics
 from tests.support.broker import Broker
 from tests.support.waiting import eventually
 

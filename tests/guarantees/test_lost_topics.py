@@ -13,8 +13,8 @@ from ringfence.engine.platform_topics import ensure_topics
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Invalid
 from ringfence.fencing.ids import Generation
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics, delete_topics, topic_ids
 from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, delete_topics, topic_ids
 from ringfence.fencing.task.plugin import Plugin
 from ringfence.fencing.task.source_task import SourceTaskRun
 from ringfence.fencing.task.task_spec import TaskSpec

@@ -7,10 +7,10 @@ import pytest
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Invalid
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer import LogRecord
 from ringfence.fencing.kafka.record_batches import Marker
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.provenance.origin import Transaction, find_producer, find_transaction
 from ringfence.fencing.provenance.records_of import find_records
 from ringfence.fencing.topics.topic_log import TopicLog

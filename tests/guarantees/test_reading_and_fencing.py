@@ -6,9 +6,9 @@ import pytest
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fenced, Retriable
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.fencer import Fencer
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.topics.topic_log import TopicLog
 from tests.support.broker import Broker

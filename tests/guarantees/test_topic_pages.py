@@ -9,9 +9,9 @@ from ringfence.engine.browsing.records import read_records
 from ringfence.engine.preflight.topic_rules import TopicRules
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Invalid
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.record_pages import From, Page, Place, read_page
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.topic_tail import Limits, Visibility
 from ringfence.requests.refusal import Refusal
 from ringfence.requests.topic_questions import ReadRecords

@@ -9,8 +9,8 @@ from confluent_kafka import Producer
 from ringfence import cli
 from ringfence.commands import topic_tail
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from tests.support.broker import Broker
 
 

@@ -8,10 +8,10 @@ import pytest
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fenced, NotLeader, Retriable
 from ringfence.fencing.ids import ConnectorName, leader_transactional_id
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.hanging_transactions import HangingProber
 from ringfence.fencing.kafka.membership import GroupMembership, GroupMetadata
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.leader.term import Term
 from ringfence.fencing.topics.config_records import TargetStateRecord, decode, encode

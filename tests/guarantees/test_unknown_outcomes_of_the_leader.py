@@ -10,8 +10,8 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Abortable, Conflict, Retriable
 from ringfence.fencing.ids import ConnectorName, leader_transactional_id
 from ringfence.fencing.kafka import transactional_producer
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.membership import GroupMembership, GroupMetadata
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.leader import term as leadership
 from ringfence.fencing.leader.term import Term

@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.local.data_directory import Instance
 from ringfence.local.environment import complete
 from ringfence.local.kafka import EmbeddedKafka

@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from ringfence.engine.platform_topics import present
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics, delete_topics
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, delete_topics
 from ringfence.fencing.topics import config_records as codec
 from ringfence.fencing.topics import events
 from ringfence.fencing.topics.config_records import ConnectorRecord

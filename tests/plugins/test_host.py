@@ -35,7 +35,7 @@ def plugin_processes() -> list[psutil.Process]:
     found = []
     for child in psutil.Process().children():
         with contextlib.suppress(psutil.NoSuchProcess):
-            if "ringfence.engine.plugins.child" in child.cmdline():
+            if "ringfence.engine.plugins.process_main" in child.cmdline():
                 found.append(child)
     return found
 

@@ -14,8 +14,8 @@ from ringfence.connectors import worker_limits
 from ringfence.connectors.java import runtime
 from ringfence.engine.plugins import BadRequest, PluginError, PluginHost
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.admin import topic_exists
 from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.topic_admin import topic_exists
 from ringfence.local.jars import Coordinate
 from ringfence.web.new.layout import layout
 from tests.guarantees.test_java_debezium import postgres

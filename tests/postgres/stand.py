@@ -14,8 +14,8 @@ from confluent_kafka import Consumer, TopicPartition
 from ringfence.connectors.builtin.postgres.connector import PostgresSourceConnector
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName, TaskId
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.offsets.source_offsets import read_offsets
 from ringfence.fencing.task.task_spec import TaskSpec
 from tests.guarantees.stage import Stage

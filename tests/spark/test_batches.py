@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.fencer import Fencer
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.transaction_ender import TransactionEnder
 from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.spark import batches

@@ -18,8 +18,8 @@ import pyspark
 import pytest
 
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.topic_offsets import end_offsets
 from ringfence.fencing.topics.topic_log import Isolation, TopicLog
 from ringfence.local.jars import Coordinate, resolve

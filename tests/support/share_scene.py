@@ -3,9 +3,9 @@
 from confluent_kafka import Producer
 
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.share_member import Answer, Message, ShareMember, alter_share_group
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from tests.support.waiting import eventually
 
 _SETTINGS = {"auto.offset.reset": "earliest", "heartbeat.interval.ms": "1000", "delivery.count.limit": "2"}

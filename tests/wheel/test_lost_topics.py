@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.admin import delete_topics
+from ringfence.fencing.kafka.topic_admin import delete_topics
 from tests.e2e.flow import Flow
 from tests.e2e.topics import CONFIGS
 from tests.e2e.up import Up, environment

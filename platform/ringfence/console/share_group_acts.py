@@ -11,7 +11,7 @@ from django.views.decorators.http import require_http_methods
 
 from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
-from ringfence.api.share_groups import acts, archived_records, last_seen
+from ringfence.api.share_groups import acts, archived_records, cached_reports
 from ringfence.api.share_groups.acts import Foreseen
 from ringfence.api.share_groups.readers import Readers
 from ringfence.console.confirm_page import ActionResult, ConfirmPage, Impact, ReasonForm, run
@@ -66,7 +66,7 @@ def _effects(foreseen: Foreseen) -> list[Impact]:
 
 def _readers(request: HttpRequest, name: str, *, offsets: bool) -> Readers:
     try:
-        readers = last_seen.readers_now()
+        readers = cached_reports.readers_now()
     except Refusal as error:
         raise Http404(error.message) from error
     readers.authorise_act(request, name, offsets=offsets)

@@ -13,9 +13,9 @@ from ringfence.demo.flights import FLIGHTS, flights_file
 from ringfence.demo.tally import Tally, TallyResult
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer import PartitionReader
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.local.errors import LocalError
 from ringfence.local.running_platform import Running
 

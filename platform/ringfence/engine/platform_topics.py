@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import TopicLost
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics, topic_identity, topic_ids
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.partitioner import partition_of
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, topic_identity, topic_ids
 from ringfence.fencing.kafka.topic_offsets import end_offsets
 from ringfence.fencing.offsets.stores import offsets_topic_spec
 from ringfence.fencing.topics.names import Topics

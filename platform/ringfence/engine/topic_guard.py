@@ -18,8 +18,8 @@ from ringfence.alerts.tasks import watch_alone
 from ringfence.engine.platform_topics import ensure_topics, specs
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, Retriable, TopicLost
-from ringfence.fencing.kafka.admin import create_topics
 from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.topic_admin import create_topics
 from ringfence.fencing.kafka.topic_id_watch import TopicWatch
 from ringfence.fencing.topics.topic_ids import EVENTS, PRECIOUS, Loss, TopicIds, explanation
 from ringfence.worker_config import WorkerConfig

@@ -8,8 +8,8 @@ from ringfence.engine.leader.leader_thread import Leader
 from ringfence.engine.redis_watch import RedisWatch
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
-from ringfence.fencing.kafka.admin import cluster_id
 from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.topic_admin import cluster_id
 from ringfence.fencing.topics.status import WorkerRecord
 
 _KAFKA_SECONDS = 2.0

@@ -48,8 +48,8 @@ from ringfence.engine.vital_signs import run_heartbeat, watch_redis
 from ringfence.engine.worker_id import await_free_id
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, Invalid
-from ringfence.fencing.kafka.admin import cluster_id
 from ringfence.fencing.kafka.group_members import group_members
+from ringfence.fencing.kafka.topic_admin import cluster_id
 from ringfence.fencing.offsets.view import OffsetsView
 from ringfence.fencing.topics.connector_logs import LogPublisher, about
 from ringfence.fencing.topics.reporter import Reporter

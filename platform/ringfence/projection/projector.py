@@ -22,8 +22,8 @@ from django.db import close_old_connections, connection
 from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, Retriable, TopicLost
-from ringfence.fencing.kafka.admin import cluster_id
 from ringfence.fencing.kafka.last_stable_offsets import StableEnds
+from ringfence.fencing.kafka.topic_admin import cluster_id
 from ringfence.fencing.kafka.topic_id_watch import TopicWatch
 from ringfence.fencing.kafka.topic_offsets import end_offsets
 from ringfence.fencing.topics.topic_ids import PRECIOUS, Loss, TopicIds, explanation

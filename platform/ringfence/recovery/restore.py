@@ -21,10 +21,10 @@ from ringfence.engine.platform_topics import present, recall, specs
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Conflict, FencingError, Invalid, Retriable
 from ringfence.fencing.ids import ConnectorName
-from ringfence.fencing.kafka.admin import create_topics
 from ringfence.fencing.kafka.fencer import Fencer
 from ringfence.fencing.kafka.group_members import group_members
 from ringfence.fencing.kafka.membership import GroupMembership, GroupMetadata
+from ringfence.fencing.kafka.topic_admin import create_topics
 from ringfence.fencing.leader.fence_targets import place_of, target_of, ways
 from ringfence.fencing.leader.term import Term, TopicRecord
 from ringfence.fencing.offsets.source_offsets import encode_key, encode_value

@@ -7,7 +7,7 @@ import orjson
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Abortable, Fenced
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.spark.errors import SinkError, Superseded

@@ -8,9 +8,9 @@ from ringfence.connectors.plugins import class_path
 from ringfence.engine.plugins.instances import TASK_CLASS
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import TaskId
-from ringfence.fencing.kafka.admin import topic_identity, topic_names
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer import LogRecord
+from ringfence.fencing.kafka.topic_admin import topic_identity, topic_names
 from ringfence.fencing.kafka.topic_offsets import Place, offsets_at
 from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.offsets.alteration import guard_id, write

@@ -5,9 +5,9 @@ from typing import Any
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId, task_transactional_id
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.fencer import Fencer
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.topics.config_records import (
     CommitRecord,

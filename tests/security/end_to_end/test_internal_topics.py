@@ -10,8 +10,8 @@ from ringfence.engine.preflight.topic_rules import TopicRules
 from ringfence.engine.queries.dead_letters import DeadLetters
 from ringfence.engine.queries.topic_tail import last_records
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.admin import topic_identity
 from ringfence.fencing.kafka.plain_producer import PlainProducer
+from ringfence.fencing.kafka.topic_admin import topic_identity
 from ringfence.fencing.kafka.topic_offsets import end_offsets
 from ringfence.requests.refusal import Refusal
 from ringfence.worker_config import WorkerConfig

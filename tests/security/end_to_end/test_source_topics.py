@@ -14,10 +14,10 @@ from ringfence.connectors.worker_limits import WorkerLimits
 from ringfence.engine.leader.topic_grant_watch import changes
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics, topic_exists
 from ringfence.fencing.kafka.plain_producer import PlainProducer
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, topic_exists
 from ringfence.fencing.records.record_path import RecordPath
-from ringfence.fencing.records.topic_access import TopicAccess
+from ringfence.fencing.records.writable_topics import TopicAccess
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord, limits
 from ringfence.fencing.topics.topic_log import TopicLog
 from tests.e2e.rest import Rest

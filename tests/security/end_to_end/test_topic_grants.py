@@ -11,7 +11,7 @@ from ringfence.engine.leader.command_plans import Plan, configure, create, delet
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.leader.term import TopicRecord
-from ringfence.fencing.records.topic_access import TopicAccess
+from ringfence.fencing.records.writable_topics import TopicAccess
 from ringfence.fencing.topics.cluster_state import ClusterState, apply
 from ringfence.fencing.topics.config_records import ConnectorRecord, decode, encode
 from ringfence.fencing.topics.connector_state import TargetState

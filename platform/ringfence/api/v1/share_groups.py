@@ -12,7 +12,7 @@ from rest_framework.response import Response
 
 from ringfence.access.routes import somewhere
 from ringfence.access.verbs import Verb
-from ringfence.api.share_groups import acts, archived_records, last_seen
+from ringfence.api.share_groups import acts, archived_records, cached_reports
 from ringfence.api.share_groups.acts import Foreseen, MoveCounts
 from ringfence.api.share_groups.archived_records import ArchivedRecords
 from ringfence.api.share_groups.readers import Readers, find_readers
@@ -38,13 +38,13 @@ class ShareGroupView(V1View):
 
     def find_readers(self, name: str, verb: Verb = Verb.VIEW) -> Readers:
         """Return the readers. Raises `Forbidden` if the permission is not granted on the group."""
-        readers = last_seen.readers_now()
+        readers = cached_reports.readers_now()
         readers.authorise(self.http_request, verb, name)
         return readers
 
     def find_readers_to_act(self, name: str, *, offsets: bool = True) -> Readers:
         """Return the readers for an action, which is written to the audit trail."""
-        readers = last_seen.readers_now()
+        readers = cached_reports.readers_now()
         readers.authorise_act(self.http_request, name, offsets=offsets)
         return readers
 
@@ -68,7 +68,7 @@ class ShareGroups(V1View):
 
     def get(self, request: Request) -> Response:
         self.parse_parameters()
-        answer = last_seen.ask_for_list()
+        answer = cached_reports.ask_for_list()
         readers = find_readers(answer["worker_group"])
         who = self.principal
         rows = [
@@ -92,7 +92,7 @@ class ShareGroup(ShareGroupView):
     def get(self, request: Request, name: str) -> Response:
         self.parse_parameters()
         readers = self.find_readers(name)
-        group = last_seen.ask_for_one(name)
+        group = cached_reports.ask_for_one(name)
         return Response(ShareGroupShape({**group, "connectors": self.principal.filter_names(readers.of(name))}).data)
 
     def delete(self, request: Request, name: str) -> Response:
@@ -117,7 +117,7 @@ class ShareGroupOffsets(ShareGroupView):
     def get(self, request: Request, name: str) -> Response:
         self.parse_parameters()
         readers = self.find_readers(name)
-        group = last_seen.ask_for_one(name)
+        group = cached_reports.ask_for_one(name)
         ledger = [
             {**place._asdict(), "topic": state.topic, "low": state.low, "done": state.done.pairs()}
             for place, state in acts.ledger_of(self.principal.filter_names(readers.of(name))).items()
@@ -185,7 +185,9 @@ class ShareGroupSettings(ShareGroupView):
     def get(self, request: Request, name: str) -> Response:
         self.parse_parameters()
         self.find_readers(name)
-        return Response(ShareSettingsShape({"group": name, "settings": last_seen.ask_for_one(name)["settings"]}).data)
+        return Response(
+            ShareSettingsShape({"group": name, "settings": cached_reports.ask_for_one(name)["settings"]}).data
+        )
 
     def patch(self, request: Request, name: str) -> Response:
         self.parse_parameters()

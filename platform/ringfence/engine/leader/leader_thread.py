@@ -12,7 +12,6 @@ from functools import partial
 
 from ringfence.engine.leader.abandoned_transactions import AbandonedTransactions
 from ringfence.engine.leader.command_plans import Plan
-from ringfence.engine.leader.config_reloads import ConfigReloads
 from ringfence.engine.leader.connector_instances import Instances
 from ringfence.engine.leader.fencing_round_runner import RoundRunner
 from ringfence.engine.leader.foreign_records import ForeignRecords
@@ -22,6 +21,7 @@ from ringfence.engine.leader.job_writing import NOT_LEADING, carry_out_all
 from ringfence.engine.leader.leader_jobs import Job, Jobs
 from ringfence.engine.leader.member_watch import MemberWatch, find_members
 from ringfence.engine.leader.offset_migration import OffsetMigration
+from ringfence.engine.leader.provider_file_watch import ConfigReloads
 from ringfence.engine.leader.reconcile_loop import Reconciler
 from ringfence.engine.leader.resignation import Resignation
 from ringfence.engine.leader.restart_plans import restart

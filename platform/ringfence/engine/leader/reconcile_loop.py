@@ -15,7 +15,7 @@ from ringfence.engine.leader.fencing_round_runner import RoundRunner, RunningRou
 from ringfence.engine.leader.hanging_watch import report_ended
 from ringfence.engine.leader.leader_statuses import LeaderStatuses
 from ringfence.engine.leader.lost_attempts import LostAttempts
-from ringfence.engine.leader.mode_check import ModeWatch
+from ringfence.engine.leader.mode_watch import ModeWatch
 from ringfence.engine.leader.reconfiguration_requests import TaskRequests
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Conflict, FencingError

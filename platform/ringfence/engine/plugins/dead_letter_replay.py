@@ -16,7 +16,7 @@ from ringfence.fencing.metrics import Measures
 from ringfence.fencing.records.dead_letter import DeadLetter, NotExact
 from ringfence.fencing.records.error_handling import Call, RecordErrors
 from ringfence.fencing.records.error_policy import ErrorPolicy
-from ringfence.fencing.records.topic_check import check_name
+from ringfence.fencing.records.topic_name_check import check_name
 
 _ERROR_LIMIT: Final = 1000
 _LONGEST_RETRY_S: Final = 3.0

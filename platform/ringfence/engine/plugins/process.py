@@ -21,7 +21,7 @@ from ringfence.requests.request import Answer
 
 logger = logging.getLogger(__name__)
 
-CHILD = "ringfence.engine.plugins.child"
+CHILD = "ringfence.engine.plugins.process_main"
 _SECONDS_TO_START = 60.0
 """On a busy machine it may take long until a process reads its first request. Killing it would not make the next one
 faster.

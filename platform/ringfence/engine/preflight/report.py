@@ -9,10 +9,11 @@ from ringfence.engine.config_topic import open_config_log
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.errors import BadRequest, PluginError, UnknownPlugin
 from ringfence.engine.plugins.host import version_key
-from ringfence.engine.preflight import cluster_checks, findings, slot_findings
+from ringfence.engine.preflight import cluster_checks, replication_slot
 from ringfence.engine.preflight.check import Check, Result
 from ringfence.engine.preflight.client_overrides import warnings_of
 from ringfence.engine.preflight.subject import Asker
+from ringfence.engine.preflight.worker_modes import check_modes, requires_exactly_once
 from ringfence.engine.preflight.worker_versions import Versions, check_versions, unknown_versions
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
@@ -93,10 +94,10 @@ def _slot(
     try:
         slot = plugins.find_slot(config, max(0.1, limit.slice(plugins.call_seconds)))
     except PluginError as error:
-        yield slot_findings.unknown_slot(error.message)
+        yield replication_slot.unknown_slot(error.message)
         return
     if slot is not None:
-        yield slot_findings.check_slot(slot, offsets(Deadline.after(limit.slice(10))) if slot else None, config)
+        yield replication_slot.check_slot(slot, offsets(Deadline.after(limit.slice(10))) if slot else None, config)
 
 
 def count_known_tasks(name: ConnectorName, worker: WorkerConfig, limit: Deadline) -> int | None:
@@ -122,14 +123,14 @@ def checks(question: Question, worker: WorkerConfig) -> list[Check]:
 
 def _support(question: Question, worker: WorkerConfig) -> Iterator[Check]:
     """KIP-618, "When exactly-once support is required": supported, unsupported, or null, which is unknown."""
-    key, required = EXACTLY_ONCE_SUPPORT, findings.insists(question.config)
+    key, required = EXACTLY_ONCE_SUPPORT, requires_exactly_once(question.config)
     result = Result.FAILED if required else Result.UNKNOWN
     if worker.mode != "enabled":
         text = "This worker does not have exactly-once source support enabled."
         remedy = "Set exactly.once.source.support=enabled on every worker."
         yield Check(key, result, text, remedy, key, decides=required)
         return
-    if (behind := findings.lagging(question.modes, required=required)) is not None:
+    if (behind := check_modes(question.modes, required=required)) is not None:
         yield behind
     match question.support:
         case "supported":

@@ -12,9 +12,9 @@ from ringfence.connectors.builtin.kafka_source import settings as names
 from ringfence.connectors.builtin.kafka_source.cluster import source_settings
 from ringfence.connectors.kafka_settings import share_group
 from ringfence.connectors.topic_durability import UNCLEAN_ELECTION
-from ringfence.engine.preflight import findings
 from ringfence.engine.preflight.check import Check, Result
 from ringfence.engine.preflight.client_overrides import has_placeholder
+from ringfence.engine.preflight.permission_check import check_granted
 from ringfence.fencing.clock import SYSTEM_CLOCK
 from ringfence.fencing.errors import FencingError, Invalid
 from ringfence.fencing.kafka.client_pool import ClientPool
@@ -79,10 +79,10 @@ def checks(config: Mapping[str, str], worker: WorkerConfig) -> Iterator[Check]:
 def _check_group(prober: ShareProber, group: str, client_ids: str, settings: ShareSettings) -> Iterator[Check]:
     key = share_group.GROUP
     describe = prober.describe_group(group)
-    yield findings.check_granted(_WHO, "Describe", "Group", {group: describe}, key)
-    yield findings.check_granted(_WHO, "Read", "Group", {group: prober.read_group(group)}, key)
+    yield check_granted(_WHO, "Describe", "Group", {group: describe}, key)
+    yield check_granted(_WHO, "Read", "Group", {group: prober.read_group(group)}, key)
     may, problem = prober.alter_group(group, settings.of_group)
-    yield findings.check_granted(_WHO, "AlterConfigs", "Group", {group: may}, key)
+    yield check_granted(_WHO, "AlterConfigs", "Group", {group: may}, key)
     if problem:
         text = f"The brokers do not accept the settings of share group {group}: {problem}"
         remedy = "Correct the share.* settings, or the brokers' limits (group.share.min.*, group.share.max.*)."
@@ -102,7 +102,7 @@ def _check_topic(prober: ShareProber, topic: str, settings: ShareSettings) -> It
         text = f"{topic} does not exist yet. It is read from its beginning as soon as it exists."
         yield Check(f"input topic {topic}", Result.OK, text, key=names.TOPICS)
         return
-    yield findings.check_granted(_WHO, "Read", "Topic", {topic: rights.read}, names.TOPICS)
+    yield check_granted(_WHO, "Read", "Topic", {topic: rights.read}, names.TOPICS)
     unclean, retention = (prober.topic_setting(topic, name) for name in (UNCLEAN_ELECTION, _RETENTION))
     yield judge_election(topic, unclean, rights.replicas)
     yield judge_retention(topic, retention, settings.sweep_after_s)

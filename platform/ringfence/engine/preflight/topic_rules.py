@@ -1,7 +1,7 @@
 """Validates the topics that a configuration names: no connector may write to an internal topic.
 
 Here, only the names in the configuration are known. Transforms and plugins generate others, so the task checks each
-topic that a record goes to (`fencing.records.topic_access`).
+topic that a record goes to (`fencing.records.writable_topics`).
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -11,7 +11,7 @@ from ringfence.connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
 from ringfence.connectors.error_settings import DEAD_LETTERS
 from ringfence.engine.platform_topics import topics_of
 from ringfence.fencing.ids import ConnectorName
-from ringfence.fencing.records.topic_access import TopicAccess, offsets_topics
+from ringfence.fencing.records.writable_topics import TopicAccess, offsets_topics
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.worker_config import WorkerConfig
 

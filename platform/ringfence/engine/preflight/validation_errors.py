@@ -11,11 +11,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any, Final
 
-from ringfence.engine.preflight import cluster_checks, findings
+from ringfence.engine.preflight import cluster_checks
 from ringfence.engine.preflight.check import Check
 from ringfence.engine.preflight.client_overrides import entry_of
 from ringfence.engine.preflight.report import count_known_tasks
 from ringfence.engine.preflight.subject import Asker
+from ringfence.engine.preflight.worker_modes import check_modes, requires_exactly_once
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName
 from ringfence.worker_config import WorkerConfig
@@ -72,8 +73,8 @@ class ValidationErrors:
             log.exception("The preflight checks of connector %s were not finished", config["name"])
 
     def _check(self, config: Mapping[str, str], limit: Deadline, report: Callable[[Check], None]) -> None:
-        if self._worker.mode == "enabled" and findings.insists(config):
-            behind = findings.lagging(self._modes(Deadline.after(limit.slice(5))), required=True)
+        if self._worker.mode == "enabled" and requires_exactly_once(config):
+            behind = check_modes(self._modes(Deadline.after(limit.slice(5))), required=True)
             if behind is not None:
                 report(behind)
         name = ConnectorName(config["name"])

@@ -25,9 +25,9 @@ from ringfence.fencing.kafka.topic_tail import Limits, TailRecord
 from ringfence.fencing.leader.fence_targets import ways
 from ringfence.fencing.records.dead_letter import PREFIX, DeadLetter, Place
 from ringfence.fencing.records.error_handling import Call
-from ringfence.fencing.records.topic_access import TopicAccess
 from ringfence.fencing.records.topic_creation import TopicMaker
 from ringfence.fencing.records.topic_creation import TopicRules as CreationRules
+from ringfence.fencing.records.writable_topics import TopicAccess
 from ringfence.fencing.task.clients import connector_producer
 from ringfence.requests.refusal import Refusal
 from ringfence.worker_config import WorkerConfig

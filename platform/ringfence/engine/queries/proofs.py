@@ -25,7 +25,7 @@ from ringfence.engine.queries.transactional_ids import ids_of
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import ConnectorName
-from ringfence.fencing.kafka.admin import cluster_id
+from ringfence.fencing.kafka.topic_admin import cluster_id
 from ringfence.fencing.leader.fence_targets import AdminAccess, ways
 from ringfence.fencing.proof.check_result import Check, Result
 from ringfence.fencing.proof.count import Counting, ProofCounts, ProofScope

@@ -5,7 +5,6 @@ from typing import Any, Final
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Conflict, Fatal, FencingError
-from ringfence.fencing.kafka.admin import topic_exists, topic_identity
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.group_requests import NotThere
 from ringfence.fencing.kafka.share_groups import (
@@ -14,6 +13,7 @@ from ringfence.fencing.kafka.share_groups import (
     ShareStart,
     share_group_admin,
 )
+from ringfence.fencing.kafka.topic_admin import topic_exists, topic_identity
 from ringfence.fencing.kafka.topic_offsets import Place, offsets_at, offsets_since
 from ringfence.fencing.share.group_moves import UNKNOWN, PartitionMove, Wish
 from ringfence.requests.refusal import Refusal

@@ -7,7 +7,7 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.kafka.topic_tail import Limits, Tail, tail
 from ringfence.fencing.leader.fence_targets import ways
-from ringfence.fencing.records.topic_access import TopicAccess
+from ringfence.fencing.records.writable_topics import TopicAccess
 from ringfence.requests.refusal import Refusal
 from ringfence.worker_config import WorkerConfig
 

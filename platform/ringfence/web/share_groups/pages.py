@@ -10,7 +10,7 @@ from ringfence import dispatch
 from ringfence.access.authorise import principal_of
 from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
-from ringfence.api.share_groups import last_seen
+from ringfence.api.share_groups import cached_reports
 from ringfence.api.share_groups.readers import Readers, find_readers
 from ringfence.dispatch import Refusal
 from ringfence.requests.questions import ShareTimeline
@@ -28,7 +28,7 @@ _LARGEST = 2**31 - 1
 @with_token
 def share_groups(request: HttpRequest) -> HttpResponse:
     """All visible share groups of the cluster, connectors' first."""
-    last, who = last_seen.look_at_list(_SECONDS), principal_of(request)
+    last, who = cached_reports.look_at_list(_SECONDS), principal_of(request)
     rows = []
     if last.answer is not None:
         rows = list_rows(find_readers(last.answer["worker_group"]), who, last.answer)
@@ -43,7 +43,7 @@ def share_group(request: HttpRequest, name: str) -> HttpResponse:
     """One group. `?page=`: of its partitions."""
     readers = _readers(request, name)
     number = _page_of(request.GET.get("page", ""))
-    last = last_seen.look_at_one(name, _SECONDS, (number - 1) * PAGE)
+    last = cached_reports.look_at_one(name, _SECONDS, (number - 1) * PAGE)
     if last.status == 404 and not readers.of(name):
         raise Http404(last.problem)
     context = {**one(readers, principal_of(request), name, last, number), "section": "share-groups"}
@@ -79,7 +79,7 @@ def _page_of(text: str) -> int:
 def _readers(request: HttpRequest, name: str) -> Readers:
     """Raises `Forbidden` if the group may not be seen, or Http404 if it is unknown."""
     try:
-        readers = last_seen.readers_now()
+        readers = cached_reports.readers_now()
     except Refusal as error:
         raise Http404(f"Share group {name} is not known here yet. {error.message}") from error
     readers.authorise(request, Verb.VIEW, name)

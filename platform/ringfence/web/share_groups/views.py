@@ -11,7 +11,7 @@ from ringfence.access.principal import Principal
 from ringfence.access.verbs import Verb
 from ringfence.api.share_groups import acts
 from ringfence.api.share_groups.archived_records import find_waiting
-from ringfence.api.share_groups.last_seen import LastAnswer
+from ringfence.api.share_groups.cached_reports import LastAnswer
 from ringfence.api.share_groups.readers import Readers
 from ringfence.fencing.offsets.ledger_keys import InputPartition
 from ringfence.fencing.share.ledger_records import State

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from ringfence.engine.preflight import findings
+from ringfence.connectors.snapshot_settings import SNAPSHOT_TRANSACTION_TIMEOUT_MS
 from ringfence.engine.preflight.check import Check, Result
 from ringfence.engine.preflight.subject import Asker
 from ringfence.fencing.kafka.permission_probes import Prober
@@ -16,11 +16,43 @@ def check_version(prober: Prober, asker: Asker, _stores: OffsetStores) -> Iterat
     else:
         text = f"The broker is Kafka {version}; exactly-once needs 2.5."
         yield Check("broker version", Result.FAILED, text, "Upgrade the brokers.", decides=asker.transactional)
-    if (old := findings.idempotence(prober.version)) is not None:
+    if (old := check_idempotence(prober.version)) is not None:
         yield old
 
 
 def check_transaction_timeout(prober: Prober, asker: Asker, _stores: OffsetStores) -> Iterator[Check]:
     if asker.transactional:
         limit = prober.broker_setting("transaction.max.timeout.ms")
-        yield findings.timeout(limit, asker.timeout_ms, asker.boundaries.snapshot_ms)
+        yield check_timeout(limit, asker.timeout_ms, asker.boundaries.snapshot_ms)
+
+
+def check_timeout(limit: str | None, timeout_ms: int, snapshot_ms: int = 0) -> Check:
+    """Check the transaction timeout. limit: the broker's; snapshot_ms: how long an initial snapshot's transaction may
+    take, 0 if it has none.
+    """
+    name, key = "transaction timeout", "producer.override.transaction.timeout.ms"
+    of_a_snapshot = snapshot_ms == timeout_ms
+    key = SNAPSHOT_TRANSACTION_TIMEOUT_MS if of_a_snapshot else key
+    if limit is None:
+        text = "The worker's principal may not ask for the broker's transaction.max.timeout.ms."
+        return Check(name, Result.UNKNOWN, text, "Grant it DescribeConfigs on the cluster.", key)
+    if timeout_ms <= int(limit):
+        return Check(name, Result.OK, f"{timeout_ms} ms; the broker allows up to {limit} ms.", key=key)
+    if of_a_snapshot:
+        text = f"The snapshot's transaction may take {timeout_ms} ms; the broker allows {limit} ms."
+        remedy = f"Lower {key} to what the snapshot takes, or raise the broker's transaction.max.timeout.ms."
+        return Check(name, Result.FAILED, text, remedy, key, decides=True)
+    text = f"The task needs {timeout_ms} ms (at least three commit intervals); the broker allows {limit} ms."
+    remedy = f"Shorten the interval, lower {key}, or raise the broker's transaction.max.timeout.ms."
+    return Check(name, Result.FAILED, text, remedy, key, decides=True)
+
+
+def check_idempotence(version: tuple[int, ...]) -> Check | None:
+    """Return the finding for IdempotentWrite, which brokers from 2.8 on do not require (KIP-679). It cannot be probed
+    without side effects.
+    """
+    if version >= (2, 8):
+        return None
+    text = "Brokers before Kafka 2.8 require IdempotentWrite on the cluster from every producer."
+    remedy = "Grant IdempotentWrite on the Cluster to the worker's principal and to the producer's."
+    return Check("IdempotentWrite Cluster", Result.UNKNOWN, text, remedy)

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from ringfence.connectors.delivery_settings import EXACTLY_ONCE_SUPPORT
 from ringfence.connectors.topic_durability import MIN_ISR, UNCLEAN_ELECTION
-from ringfence.engine.preflight import findings
 from ringfence.engine.preflight.check import Check, Result
 from ringfence.engine.preflight.subject import Asker
+from ringfence.engine.preflight.worker_modes import requires_exactly_once
 from ringfence.fencing.kafka.permission_probes import Prober
 from ringfence.fencing.offsets.stores import OffsetStores
 
@@ -33,4 +33,29 @@ def _check(prober: Prober, asker: Asker, topic: str) -> Check:
         text = f"{topic} does not exist yet. If it is created here with three replicas, it gets {MIN_ISR}=2."
         return Check(f"durability of topic {topic}", Result.OK, text, key=EXACTLY_ONCE_SUPPORT)
     min_isr, unclean = (prober.topic_setting(topic, name) for name in (MIN_ISR, UNCLEAN_ELECTION))
-    return findings.durability(topic, rights.replicas, min_isr, unclean, required=findings.insists(asker.config))
+    return check_durability(topic, rights.replicas, min_isr, unclean, required=requires_exactly_once(asker.config))
+
+
+def check_durability(topic: str, replicas: int, min_isr: str | None, unclean: str | None, *, required: bool) -> Check:
+    """Check whether an acknowledged commit in this topic survives the loss of one broker.
+
+    min_isr, unclean: the topic's effective settings, None if they could not be read; replicas: 0 if unknown.
+    """
+    name, key = f"durability of topic {topic}", EXACTLY_ONCE_SUPPORT
+    if replicas == 1:
+        return Check(name, Result.OK, f"{topic} has one replica: it is only as durable as its one broker.", key=key)
+    if unclean == "true":
+        text = (
+            f"{topic} has {UNCLEAN_ELECTION}=true: a replica that lags may lead, and committed records are then lost."
+        )
+        remedy = f"Set {UNCLEAN_ELECTION}=false on topic {topic}, or on the brokers."
+        return Check(name, Result.FAILED, text, remedy, key, decides=required)
+    if not replicas or min_isr is None or unclean is None:
+        text = f"It is unknown whether {topic} keeps committed records when a broker is lost."
+        return Check(name, Result.UNKNOWN, text, f"Grant DescribeConfigs and Describe on topic {topic}.", key)
+    if int(min_isr) < 2:
+        text = f"{topic} has {replicas} replicas and {MIN_ISR}={min_isr}: "
+        text += "a commit may be acknowledged while only one broker has it, and is lost with that broker."
+        more = "" if replicas > 2 else " (with a third replica, so that one broker may be down)"
+        return Check(name, Result.FAILED, text, f"Set {MIN_ISR}=2 on topic {topic}{more}.", key, decides=required)
+    return Check(name, Result.OK, f"{topic} has {replicas} replicas, {MIN_ISR}={min_isr}.", key=key)

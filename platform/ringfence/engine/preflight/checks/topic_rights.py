@@ -4,11 +4,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from ringfence.connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
-from ringfence.engine.preflight import findings
 from ringfence.engine.preflight.check import Check, Result
+from ringfence.engine.preflight.permission_check import check_granted
 from ringfence.engine.preflight.subject import Asker
 from ringfence.fencing.kafka.client_settings import elsewhere
 from ringfence.fencing.kafka.permission_probes import Prober
+from ringfence.fencing.kafka.permissions import Permission
 from ringfence.fencing.offsets.stores import OffsetStores
 
 _AUTHORIZER: Final = "authorizer.class.name"
@@ -22,15 +23,15 @@ def check_writing(prober: Prober, asker: Asker, stores: OffsetStores) -> Iterato
         permissions = prober.write_topics(asker.ids[0], topics)
     else:
         permissions = {name: prober.topic(name).write for name in topics}
-    yield findings.check_granted("producer", "Write", "Topic", {offsets: permissions[offsets]}, OFFSETS_STORAGE_TOPIC)
+    yield check_granted("producer", "Write", "Topic", {offsets: permissions[offsets]}, OFFSETS_STORAGE_TOPIC)
     if not topic:
         text = "The configuration has no setting `topic`, so it is unknown where the connector writes."
         yield Check("producer Write Topic", Result.UNKNOWN, text, "Grant it Write on the topics that it writes to.")
         return
-    yield findings.check_granted("producer", "Write", "Topic", {topic: permissions[topic]}, "topic")
+    yield check_granted("producer", "Write", "Topic", {topic: permissions[topic]}, "topic")
     if prober.topic(topic).exists is False:  # another client may still create it
         answer = {topic: prober.create_topic(topic)}
-        yield findings.check_granted("producer", "Create", "Topic", answer, "topic", decides=False)
+        yield check_granted("producer", "Create", "Topic", answer, "topic", decides=False)
 
 
 def check_config_topic(prober: Prober, asker: Asker, _stores: OffsetStores) -> Iterator[Check]:
@@ -41,21 +42,21 @@ def check_config_topic(prober: Prober, asker: Asker, _stores: OffsetStores) -> I
     authorizer = prober.broker_setting(_AUTHORIZER)
     if authorizer == "":
         return  # every client may do anything there
-    yield findings.check_config_topic_closed(worker.config_topic, prober.topic(worker.config_topic).write)
+    yield check_config_topic_closed(worker.config_topic, prober.topic(worker.config_topic).write)
 
 
 def check_reading(prober: Prober, _asker: Asker, stores: OffsetStores) -> Iterator[Check]:
     """Check the consumer's permissions: offsets."""
     offsets = stores.effective.name
     answer = {offsets: prober.topic(offsets).read}
-    yield findings.check_granted("consumer", "Read", "Topic", answer, OFFSETS_STORAGE_TOPIC)
+    yield check_granted("consumer", "Read", "Topic", answer, OFFSETS_STORAGE_TOPIC)
 
 
 def check_describing(prober: Prober, _asker: Asker, stores: OffsetStores) -> Iterator[Check]:
     """Check the admin's permissions: the offsets topic."""
     offsets = stores.effective.name
     answer = {offsets: prober.topic(offsets).describe}
-    yield findings.check_granted("admin", "Describe", "Topic", answer, OFFSETS_STORAGE_TOPIC)
+    yield check_granted("admin", "Describe", "Topic", answer, OFFSETS_STORAGE_TOPIC)
 
 
 def check_creating(prober: Prober, _asker: Asker, stores: OffsetStores) -> Iterator[Check]:
@@ -64,4 +65,25 @@ def check_creating(prober: Prober, _asker: Asker, stores: OffsetStores) -> Itera
     """
     if stores.own is not None and prober.topic(stores.own.name).exists is False:
         answer = {stores.own.name: prober.create_topic(stores.own.name)}
-        yield findings.check_granted("admin", "Create", "Topic", answer, OFFSETS_STORAGE_TOPIC)
+        yield check_granted("admin", "Create", "Topic", answer, OFFSETS_STORAGE_TOPIC)
+
+
+def check_config_topic_closed(topic: str, may: Permission) -> Check:
+    """Check that the broker does not let the tasks' login write the config topic.
+
+    This is a second line of defence: a task refuses records to that topic, too.
+    """
+    name = "producer kept out of the config topic"
+    match may:
+        case Permission.NO:
+            return Check(name, Result.OK, f"The tasks' producer may not write {topic}.")
+        case Permission.YES:
+            text = f"The tasks' producer may write {topic}: only the task itself keeps records out of it."
+            remedy = (
+                "Give tasks a separate login with the worker setting producer.sasl.jaas.config, without Write on "
+                "that topic, or connectors by producer.override.sasl.jaas.config."
+            )
+            return Check(name, Result.FAILED, text, remedy)
+        case _:
+            text = f"It is unknown whether the tasks' producer may write {topic}."
+            return Check(name, Result.UNKNOWN, text, f"Grant it no Write on topic {topic}.")

@@ -1,35 +1,41 @@
 """Checks who may use the transactional ids of the leader and of the tasks, and who holds them now."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 from ringfence.connectors.kafka_settings.java_names import servers
-from ringfence.engine.preflight import findings, hanging_rights
+from ringfence.engine.preflight import hanging_rights
 from ringfence.engine.preflight.check import Check, Result
+from ringfence.engine.preflight.permission_check import check_granted
 from ringfence.engine.preflight.probe_clients import PROBERS
 from ringfence.engine.preflight.subject import Asker
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import leader_transactional_id
 from ringfence.fencing.kafka.permission_probes import Prober
+from ringfence.fencing.kafka.permissions import IdHolder
 from ringfence.fencing.offsets.stores import OffsetStores
+
+_SHOWN: Final = 5
+
 
 _ID = "TransactionalId"
 
 
 def check_leader(prober: Prober, asker: Asker, _stores: OffsetStores) -> Iterator[Check]:
     leader = [leader_transactional_id(asker.worker.group_id)]
-    yield findings.check_granted("worker", "Write", _ID, prober.write_ids(leader), decides=False)
-    yield findings.check_granted("worker", "Describe", _ID, prober.describe_ids(leader)[0], decides=False)
+    yield check_granted("worker", "Write", _ID, prober.write_ids(leader), decides=False)
+    yield check_granted("worker", "Describe", _ID, prober.describe_ids(leader)[0], decides=False)
 
 
 def check_tasks(prober: Prober, asker: Asker, _stores: OffsetStores) -> Iterator[Check]:
     """Check whether the tasks' producers may use their ids, and whether tasks of another cluster do."""
     if not asker.transactional:
         return
-    yield findings.check_granted("producer", "Write", _ID, prober.write_ids(asker.ids), "name")
+    yield check_granted("producer", "Write", _ID, prober.write_ids(asker.ids), "name")
     may, holders = prober.describe_ids(asker.ids)
-    yield findings.check_granted("producer", "Describe", _ID, may, "name")
+    yield check_granted("producer", "Describe", _ID, may, "name")
     count = asker.known_tasks() if any(holder.state for holder in holders.values()) else 0
-    yield findings.check_holders(asker.ids, holders, count)
+    yield check_holders(asker.ids, holders, count)
 
 
 def check_fencing(prober: Prober, asker: Asker, stores: OffsetStores) -> Iterator[Check]:
@@ -39,9 +45,9 @@ def check_fencing(prober: Prober, asker: Asker, stores: OffsetStores) -> Iterato
     # On the worker's own cluster, a round continues with the worker's login if this one is denied.
     alone = servers(stores.admin.bootstrap) != servers(asker.worker.bootstrap)
     may = prober.write_ids(asker.ids)
-    yield findings.check_granted("admin", "Write", _ID, may, "name", decides=alone)
+    yield check_granted("admin", "Write", _ID, may, "name", decides=alone)
     may = prober.describe_ids(asker.ids)[0]
-    yield findings.check_granted("admin", "Describe", _ID, may, "name", decides=alone)
+    yield check_granted("admin", "Describe", _ID, may, "name", decides=alone)
     yield _check_hanging(prober, asker, stores.effective.name, alone=alone)
 
 
@@ -57,3 +63,24 @@ def _check_hanging(prober: Prober, asker: Asker, offsets: str, *, alone: bool) -
     except FencingError:
         return check  # the worker's own checks report why its principal could not be checked
     return hanging_rights.judge(principals)
+
+
+def check_holders(ids: Sequence[str], holders: Mapping[str, IdHolder], known_tasks: int | None) -> Check:
+    """Check that no other client uses these ids. They are unique within a group.id, but another group may result in the
+    same id (`a` + `b-c`, `a-b` + `c`).
+    """
+    name, own = "transactional ids", known_tasks or 0
+    strangers = [each for number, each in enumerate(ids) if number >= own and holders.get(each, IdHolder()).state]
+    live = [each for each in strangers if holders[each].open]
+    remedy = "Make sure that no other program uses these ids; else choose another connector name or group.id."
+    if live:
+        text = f"Another client has an open transaction under {', '.join(live[:_SHOWN])}, an id of this connector."
+        # Only if it is certainly open: a transaction that is ending no longer has a holder in a moment.
+        ongoing = any(holders[each].state == "Ongoing" for each in live)
+        return Check(name, Result.FAILED, text, remedy, "name", decides=known_tasks is not None and ongoing)
+    if strangers and not own:
+        text = f"{', '.join(strangers[:_SHOWN])} was in use within the last days, and its holder may still run."
+        return Check(name, Result.UNKNOWN, text, remedy)
+    if known_tasks is None or not set(ids) <= holders.keys():
+        return Check(name, Result.UNKNOWN, "It is unknown who holds the connector's transactional ids.", remedy)
+    return Check(name, Result.OK, "No other client holds the connector's transactional ids.")

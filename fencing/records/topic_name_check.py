@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from ringfence.connectors.api.errors import ConnectorError
-from ringfence.fencing.records.topic_access import TopicAccess
+from ringfence.fencing.records.writable_topics import TopicAccess
 
 _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 

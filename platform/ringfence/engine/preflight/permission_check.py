@@ -1,0 +1,36 @@
+"""Whether a principal has a permission: one row of the KIP's tables, as a check. Pure."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from ringfence.engine.preflight.check import Check, Result
+from ringfence.fencing.kafka.permissions import Permission
+
+_SHOWN: Final = 5
+
+
+def check_granted(
+    principal: str,
+    operation: str,
+    resource: str,
+    answers: Mapping[str, Permission],
+    key: str = "",
+    *,
+    decides: bool = True,
+) -> Check:
+    """Check one row of the KIP's tables. The message names the denied resources."""
+    name = f"{principal} {operation} {resource}"
+    if resource == "Topic":
+        name += f" {' '.join(answers)}"
+    denials = [each for each, may in answers.items() if may is Permission.NO]
+    if denials:
+        more = f" and {len(denials) - _SHOWN} more" if len(denials) > _SHOWN else ""
+        text = f"The {principal}'s principal has no {operation} on {resource} {', '.join(denials[:_SHOWN])}{more}."
+        remedy = f"Grant {operation} on {resource} {denials[0]}, or on its prefix."
+        return Check(name, Result.FAILED, text, remedy, key, decides=decides)
+    first = next(iter(answers), "")
+    if not answers or Permission.UNKNOWN in answers.values():
+        text = f"It is unknown whether the {principal}'s principal has {operation} on {resource} {first}."
+        return Check(name, Result.UNKNOWN, text, "Compare with the table in the documentation.", key)
+    others = f" and {len(answers) - 1} more" if len(answers) > 1 else ""
+    return Check(name, Result.OK, f"{operation} on {resource} {first}{others}.", key=key)
