@@ -9,6 +9,7 @@ from ringfence.fencing.ids import ConnectorName, Incarnation, WorkerId
 from ringfence.fencing.topics.config_records import CommitRecord, ConnectorRecord, TargetStateRecord
 from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.status import SUPERSEDED, LeaderRecord, State, StatusTombstone, WorkerRecord
+from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 from ringfence.fencing.topics.topic_ids import Topic as Topic_
 from ringfence.fencing.topics.topic_ids import TopicIds
 from ringfence.projection.models import (
@@ -24,6 +25,8 @@ from ringfence.projection.models import (
 )
 from ringfence.projection.positions import Superseded, shown_offset
 from ringfence.projection.topic_projection import Projection
+from ringfence.recovery.backup import from_database
+from ringfence.recovery.restored_records import connector_records
 from tests.support.topics import Topic, connector, connector_status, generation, task_status
 
 C = ConnectorName("c")
@@ -360,3 +363,23 @@ def test_texts_that_no_database_takes_are_made_fit() -> None:
     assert (row.class_name, row.settings["x"], row.trace, row.worker) == ("a\ufffdb?", "?", "?\ufffd", "w?")
     assert SourceOffset.objects.get().connector == "c?"
     assert Event.objects.get().summary.endswith("?\ufffd")
+
+
+def test_a_copy_from_the_database_limits_a_connector_to_the_topics_of_its_editor() -> None:
+    config = Topic()
+    limited = TopicGrantRecord(C, (("team-*",),), "alice")
+    everywhere = TopicGrantRecord(ConnectorName("d"), (), "boss")
+    config.config(limited, connector("c"), everywhere, connector("d"), connector("e"))
+    project("config", config)
+    Connector.objects.update(topic_grant="")  # as the version before has left them
+    project("config", config)
+    copies = from_database("group").connectors
+    grants = {name: (copy.topics, copy.saved_by) for name, copy in copies.items()}
+    assert grants == {"c": ((("team-*",),), "alice"), "d": ((), "boss"), "e": ((), "")}
+    records = [
+        record
+        for name, copy in sorted(copies.items())
+        for record in connector_records(ConnectorName(name), copy, 1, stop=True)
+    ]
+    restored = [record for record in records if isinstance(record, TopicGrantRecord)]
+    assert restored == [limited, everywhere], "a later limit on the account of d must reach d, too"

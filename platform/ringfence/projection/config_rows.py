@@ -39,7 +39,7 @@ from ringfence.projection.signals import WrittenConfig, configurations_read
 
 _CONNECTOR_FIELDS = (
     "known", "config", "config_offset", "class_name", "type", "target", "generation", "task_count", "stale",
-    "fencing", "unreadable", "log_level", "log_level_until_ms",
+    "fencing", "unreadable", "log_level", "log_level_until_ms", "topic_grant",
 )  # fmt: skip
 _GENERATION_FIELDS = ("tasks", "config_offset", "committed_ms", "stage")
 _TOMBSTONES_KEPT_MS = 24 * 3600 * 1000
@@ -215,7 +215,13 @@ def _connector_row(state: ConnectorState) -> Connector:
         unreadable=clean(state.unreadable or ""),
         log_level=clean(state.log_level.level or "")[:8] if state.log_level else "",
         log_level_until_ms=min(state.log_level.until_ms, 2**62) if state.log_level else 0,
+        topic_grant=_pack_grant(state),
     )
+
+
+def _pack_grant(state: ConnectorState) -> str:
+    value = state.topic_grant.to_value() if state.topic_grant is not None else None
+    return "" if value is None else pack(dict(value))
 
 
 def _task_rows(state: ConnectorState) -> Iterable[Task]:
@@ -237,6 +243,10 @@ def remove_others(state: ClusterState) -> set[str]:
     names = set(Connector.objects.filter(known=True).values_list("name", flat=True)) - there
     if names:
         write(ConfigChange(state, frozenset(names)))
+    for name, grant in Connector.objects.filter(known=True).values_list("name", "topic_grant"):
+        # Rows of earlier versions are without it.
+        if grant != (now := _pack_grant(state.connector(ConnectorName(name)))):
+            Connector.objects.filter(name=name).update(topic_grant=now)
     LogLevel.objects.exclude(logger__in=[clean(logger) for logger in state.loggers]).delete()
     DrainedWorker.objects.exclude(worker__in=list(state.drains)).delete()
     return names

@@ -12,6 +12,7 @@ from ringfence.fencing.leader.fence_targets import target_of
 from ringfence.fencing.offsets.source_offsets import canonical, decode_key, decode_value
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
+from ringfence.fencing.topics.topic_grants import Groups, TopicGrantRecord
 from ringfence.fencing.topics.topic_ids import dumps
 from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.recovery.backup_format import ConnectorCopy, Copy, OffsetCopy
@@ -65,9 +66,12 @@ def copy_of(state: ConnectorState) -> ConnectorCopy:
     counts = (state.commit.tasks if state.commit else 0, state.count.tasks if state.count else 0)
     pending = state.round_pending and state.count is not None
     target = state.count.target if pending and state.count is not None else target_of(config)
-    grant = state.topic_grant
-    topics, by = ((grant.patterns or ()), grant.user) if grant is not None else ((), "")
+    topics, by = _topics_of(state.topic_grant)
     return ConnectorCopy(dict(config), state.target, max(counts), dict(target), topics, by)
+
+
+def _topics_of(grant: TopicGrantRecord | None) -> tuple[Groups, str]:
+    return ((grant.patterns or ()), grant.user) if grant is not None else ((), "")
 
 
 def _copy_connectors(state: ClusterState) -> dict[ConnectorName, ConnectorCopy]:
@@ -105,7 +109,9 @@ def from_database(group_id: str) -> Copy:
     for row in Connector.objects.filter(known=True):
         state = TargetState.RUNNING if row.target == "RUNNING" else TargetState(row.target)
         tasks = max(row.task_count, most.get(row.name, 0))
-        connectors[row.name] = ConnectorCopy(row.settings, state, tasks, target_of(row.settings))
+        grant = json.loads(row.topic_grant) if row.topic_grant else None
+        topics, by = _topics_of(TopicGrantRecord.parse("topic-grant-", row.name, grant))
+        connectors[row.name] = ConnectorCopy(row.settings, state, tasks, target_of(row.settings), topics, by)
     offsets = [
         OffsetCopy(one.connector, partition, offset)
         for one in SourceOffset.objects.order_by("connector", "partition").iterator()

@@ -20,7 +20,8 @@ def count_records(name: ConnectorName, tasks: int, target: Mapping[str, str]) ->
 def connector_records(name: ConnectorName, one: ConnectorCopy, tasks: int, *, stop: bool) -> list[ConfigRecord]:
     """Return its configuration without tasks, which the next leader makes. A round is pending before they start."""
     state = TargetState.STOPPED if stop else one.state
-    grant = [TopicGrantRecord(name, one.topics, one.saved_by)] if one.topics else []
+    # Also if the account may write to all topics now: a later limit on the account must reach the connector.
+    grant = [TopicGrantRecord(name, one.topics, one.saved_by)] if one.topics or one.saved_by else []
     return [
         *count_records(name, tasks, one.target),
         *grant,

@@ -19,6 +19,7 @@ class Connector(models.Model):
     `health`, `severity` and the counts are derived from this row and its tasks at each change of either.
     `stalled`: it runs, but has moved nothing for longer than usual; `usual_pause`: in minutes (`projection.stalls`).
     `log_level`: what its tasks publish of their logs until then, "" for the default.
+    `topic_grant`: the value of its `TopicGrantRecord`, packed JSON, "" for none: a restore from the database needs it.
     `generation_number`: its generations counted from 1, for users.
     `rounds_total`: finished fencing rounds; `fenced_total`: transactional ids that they fenced.
     `hanging_ended_total`: hanging transactions that were ended.
@@ -41,6 +42,7 @@ class Connector(models.Model):
     unreadable = models.TextField(default="")
     log_level = models.CharField(max_length=8, default="")
     log_level_until_ms = models.BigIntegerField(default=0)
+    topic_grant = models.TextField(default="")
 
     state = models.CharField(max_length=16, default="")
     worker = models.TextField(default="")
