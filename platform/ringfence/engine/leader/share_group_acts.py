@@ -16,7 +16,7 @@ so the leaders would use their old state for it (measured with Kafka 4.3), and n
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ringfence.connectors.builtin.kafka_source.settings import SOURCE_SERVERS
 from ringfence.connectors.kafka_settings import share_group
@@ -27,7 +27,13 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Conflict, FencingError
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka.group_requests import NotThere
-from ringfence.fencing.kafka.share_groups import PREFIX, ShareGroupAdmin, ShareGroupMember, share_group_admin
+from ringfence.fencing.kafka.share_groups import (
+    PREFIX,
+    GroupSetting,
+    ShareGroupAdmin,
+    ShareGroupMember,
+    share_group_admin,
+)
 from ringfence.fencing.kafka.share_member import alter_share_group
 from ringfence.fencing.offsets.ledger_keys import InputPartition, parse_partition, partition_key
 from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOffset
@@ -52,6 +58,7 @@ _NAMED = 10
 _FLUSH_S = 30.0
 _LEAVE_S = 10.0
 _PAUSE_S = 0.2
+_FOLLOW_S = 5.0
 
 
 def owners(state: ClusterState, group: str, worker: WorkerConfig) -> list[ConnectorState]:
@@ -117,8 +124,18 @@ class ShareGroupAct:
                     "changed. Change its share.* settings",
                 )
         alter_share_group(self._connection, self._group, short, self._limit)
-        after = admin.settings(self._group)
+        after = self._read_changed(admin, short)
         return {"settings": [Setting(name=each.name, value=each.value, own=each.own) for each in after]}
+
+    def _read_changed(self, admin: ShareGroupAdmin, changes: Mapping[str, str | None]) -> Sequence[GroupSetting]:
+        """Return the settings, as soon as the broker that answers has the changes: it follows the controller."""
+        limit = Deadline.after(self._limit.slice(_FOLLOW_S))
+        while True:
+            settings = admin.settings(self._group)
+            values = {each.name.removeprefix(PREFIX): each.value if each.own else None for each in settings}
+            if limit.expired or all(values.get(name) == value for name, value in changes.items()):
+                return settings
+            time.sleep(_PAUSE_S)
 
     def _move(self, admin: ShareGroupAdmin, act: Move, write_ledger: WriteLedger) -> Done:
         for owner in self._owners:
