@@ -156,7 +156,10 @@ class Up:
         file = self.data / "run" / f"{role}.pid"
 
         def living() -> int:
-            pid = int(file.read_text() or 0) if file.exists() else 0
+            try:
+                pid = int(file.read_text() or 0)
+            except FileNotFoundError:  # it was not started yet, or the supervisor notices its end at this moment
+                pid = 0
             return pid if process_exists(pid) else 0
 
         return eventually(living, 30, f"a living {role}", pause=0.1)
