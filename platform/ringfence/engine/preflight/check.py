@@ -2,6 +2,7 @@
 
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from typing import Final
 
 
 class Result(StrEnum):
@@ -10,6 +11,10 @@ class Result(StrEnum):
     OK = "ok"
     FAILED = "failed"
     UNKNOWN = "unknown"
+
+
+MOST_NAMED: Final = 5
+"""How many topics, ids or workers a message names."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,9 @@
 """Whether a principal has a permission: one row of the KIP's tables, as a check. Pure."""
 
 from collections.abc import Mapping
-from typing import Final
 
-from ringfence.engine.preflight.check import Check, Result
+from ringfence.engine.preflight.check import MOST_NAMED, Check, Result
 from ringfence.fencing.kafka.permissions import Permission
-
-_SHOWN: Final = 5
 
 
 def check_granted(
@@ -24,8 +21,8 @@ def check_granted(
         name += f" {' '.join(answers)}"
     denials = [each for each, may in answers.items() if may is Permission.NO]
     if denials:
-        more = f" and {len(denials) - _SHOWN} more" if len(denials) > _SHOWN else ""
-        text = f"The {principal}'s principal has no {operation} on {resource} {', '.join(denials[:_SHOWN])}{more}."
+        more = f" and {len(denials) - MOST_NAMED} more" if len(denials) > MOST_NAMED else ""
+        text = f"The {principal}'s principal has no {operation} on {resource} {', '.join(denials[:MOST_NAMED])}{more}."
         remedy = f"Grant {operation} on {resource} {denials[0]}, or on its prefix."
         return Check(name, Result.FAILED, text, remedy, key, decides=decides)
     first = next(iter(answers), "")

@@ -1,12 +1,9 @@
 """Whether every live worker has exactly-once source support enabled, and whether a connector requires it. Pure."""
 
 from collections.abc import Mapping
-from typing import Final
 
 from ringfence.connectors.delivery_settings import EXACTLY_ONCE_SUPPORT
-from ringfence.engine.preflight.check import Check, Result
-
-_SHOWN: Final = 5
+from ringfence.engine.preflight.check import MOST_NAMED, Check, Result
 
 
 def check_modes(modes: Mapping[str, str] | None, *, required: bool) -> Check | None:
@@ -17,8 +14,8 @@ def check_modes(modes: Mapping[str, str] | None, *, required: bool) -> Check | N
     behind = {worker: mode for worker, mode in sorted((modes or {}).items()) if mode != "enabled"}
     if not behind:
         return None
-    workers = ", ".join(f"{worker} ({mode})" for worker, mode in list(behind.items())[:_SHOWN])
-    more = f" and {len(behind) - _SHOWN} more" if len(behind) > _SHOWN else ""
+    workers = ", ".join(f"{worker} ({mode})" for worker, mode in list(behind.items())[:MOST_NAMED])
+    more = f" and {len(behind) - MOST_NAMED} more" if len(behind) > MOST_NAMED else ""
     key = EXACTLY_ONCE_SUPPORT
     text = f"Not every worker has exactly-once source support enabled: {workers}{more}."
     remedy = "Set exactly.once.source.support=enabled on these workers, and restart them."

@@ -1,11 +1,10 @@
 """Checks who may use the transactional ids of the leader and of the tasks, and who holds them now."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
 
 from ringfence.connectors.kafka_settings.java_names import servers
 from ringfence.engine.preflight import hanging_rights
-from ringfence.engine.preflight.check import Check, Result
+from ringfence.engine.preflight.check import MOST_NAMED, Check, Result
 from ringfence.engine.preflight.permission_check import check_granted
 from ringfence.engine.preflight.probe_clients import PROBERS
 from ringfence.engine.preflight.subject import Asker
@@ -14,9 +13,6 @@ from ringfence.fencing.ids import leader_transactional_id
 from ringfence.fencing.kafka.permission_probes import Prober
 from ringfence.fencing.kafka.permissions import IdHolder
 from ringfence.fencing.offsets.stores import OffsetStores
-
-_SHOWN: Final = 5
-
 
 _ID = "TransactionalId"
 
@@ -74,12 +70,12 @@ def check_holders(ids: Sequence[str], holders: Mapping[str, IdHolder], known_tas
     live = [each for each in strangers if holders[each].open]
     remedy = "Make sure that no other program uses these ids; else choose another connector name or group.id."
     if live:
-        text = f"Another client has an open transaction under {', '.join(live[:_SHOWN])}, an id of this connector."
+        text = f"Another client has an open transaction under {', '.join(live[:MOST_NAMED])}, an id of this connector."
         # Only if it is certainly open: a transaction that is ending no longer has a holder in a moment.
         ongoing = any(holders[each].state == "Ongoing" for each in live)
         return Check(name, Result.FAILED, text, remedy, "name", decides=known_tasks is not None and ongoing)
     if strangers and not own:
-        text = f"{', '.join(strangers[:_SHOWN])} was in use within the last days, and its holder may still run."
+        text = f"{', '.join(strangers[:MOST_NAMED])} was in use within the last days, and its holder may still run."
         return Check(name, Result.UNKNOWN, text, remedy)
     if known_tasks is None or not set(ids) <= holders.keys():
         return Check(name, Result.UNKNOWN, "It is unknown who holds the connector's transactional ids.", remedy)
