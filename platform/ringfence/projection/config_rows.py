@@ -236,20 +236,23 @@ def _task_rows(state: ConnectorState) -> Iterable[Task]:
 def remove_others(state: ClusterState) -> set[str]:
     """Remove the rows that the topic, read to its end, does not have. Return the removed connectors.
 
-    Another topic may have replaced this one, and a tombstone may be compacted away before it is read. Inside the
-    transaction.
+    Another topic may have replaced this one, and a tombstone may be compacted away before it is read. Rows that an
+    earlier version has written get the columns that it did not know. Inside the transaction.
     """
     there = {one.name for one in state.connectors.values() if one.config is not None or one.unreadable is not None}
     names = set(Connector.objects.filter(known=True).values_list("name", flat=True)) - there
     if names:
         write(ConfigChange(state, frozenset(names)))
-    for name, grant in Connector.objects.filter(known=True).values_list("name", "topic_grant"):
-        # Rows of earlier versions are without it.
-        if grant != (now := _pack_grant(state.connector(ConnectorName(name)))):
-            Connector.objects.filter(name=name).update(topic_grant=now)
+    _fill_topic_grants(state)
     LogLevel.objects.exclude(logger__in=[clean(logger) for logger in state.loggers]).delete()
     DrainedWorker.objects.exclude(worker__in=list(state.drains)).delete()
     return names
+
+
+def _fill_topic_grants(state: ClusterState) -> None:
+    for name, grant in Connector.objects.filter(known=True).values_list("name", "topic_grant"):
+        if grant != (now := _pack_grant(state.connector(ConnectorName(name)))):
+            Connector.objects.filter(name=name).update(topic_grant=now)
 
 
 def begin() -> None:

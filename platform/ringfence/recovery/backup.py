@@ -110,7 +110,7 @@ def from_database(group_id: str) -> Copy:
         state = TargetState.RUNNING if row.target == "RUNNING" else TargetState(row.target)
         tasks = max(row.task_count, most.get(row.name, 0))
         grant = json.loads(row.topic_grant) if row.topic_grant else None
-        topics, by = _topics_of(TopicGrantRecord.parse("topic-grant-", row.name, grant))
+        topics, by = _topics_of(TopicGrantRecord.parse(TopicGrantRecord.PREFIXES[0], row.name, grant))
         connectors[row.name] = ConnectorCopy(row.settings, state, tasks, target_of(row.settings), topics, by)
     offsets = [
         OffsetCopy(one.connector, partition, offset)
