@@ -1,6 +1,5 @@
 """A Java source connector behind our interface: each call goes to a Java process that all connectors here share."""
 
-import logging
 import threading
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -26,8 +25,6 @@ from ringfence.connectors.java.discovery import JavaPlugin
 from ringfence.connectors.java.files import require_allowed_files
 from ringfence.connectors.java.previews import changes_nothing, preview_settings
 from ringfence.connectors.java.task import java_task_class
-
-log = logging.getLogger(__name__)
 
 
 class JavaSourceConnector(SourceConnector):

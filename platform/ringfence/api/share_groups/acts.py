@@ -14,12 +14,13 @@ from ringfence.audit.trail import note, tell
 from ringfence.fencing.offsets.ledger_keys import InputPartition, parse_partition
 from ringfence.fencing.share.group_moves import PartitionMove
 from ringfence.fencing.share.ledger_records import State, decode_state
+from ringfence.name_lists import list_first
 from ringfence.projection.models import Connector
 from ringfence.requests.commands import ActOnShareGroup
 from ringfence.requests.questions import DescribeShareGroup
 from ringfence.requests.share_group_act import Act, Done, Move, Setting
 
-_NAMED = 10
+_MOST_NAMED = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +89,11 @@ def _refusal(group: str, connectors: Sequence[str], members: Sequence[Mapping[st
         if not offset_changes.movable(row):
             return f"Connector {row.name} must be STOPPED, and its last tasks fenced. Stop it first."
     if members:
-        clients = ", ".join(f"{each['client']} ({each['host']})" for each in members[:_NAMED])
-        more = f" and {len(members) - _NAMED} more" if len(members) > _NAMED else ""
+        clients = list_first([f"{each['client']} ({each['host']})" for each in members], _MOST_NAMED)
         stop = "Stop the connector" if connectors else "Stop them"
         count = len(members)
         are = f"1 member is in share group {group}" if count == 1 else f"{count} members are in share group {group}"
-        return f"{are}: {clients}{more}. {stop} first; a member that died counts until its session expires."
+        return f"{are}: {clients}. {stop} first; a member that died counts until its session expires."
     return ""
 
 

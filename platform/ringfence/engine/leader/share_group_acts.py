@@ -43,6 +43,7 @@ from ringfence.fencing.share.settings import ShareSettings
 from ringfence.fencing.share.stale_positions import PartitionBounds, flush
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.connector_state import ConnectorState
+from ringfence.name_lists import list_first
 from ringfence.requests.commands import ActOnShareGroup
 from ringfence.requests.refusal import Refusal
 from ringfence.requests.share_group_act import Configure, DeleteOffsets, Done, Move, Setting
@@ -54,7 +55,7 @@ Changes = Sequence[tuple[Partition, Offset | None]]
 WriteLedger = Callable[[ConnectorName, ConnectorState, Callable[[list[SourceOffset]], Changes]], object]
 """Calls the function with the current source offsets, and carries out the changes that it returns."""
 
-_NAMED = 10
+_MOST_NAMED = 10
 _FLUSH_S = 30.0
 _LEAVE_S = 10.0
 _PAUSE_S = 0.2
@@ -73,9 +74,7 @@ def owners(state: ClusterState, group: str, worker: WorkerConfig) -> list[Connec
 
 def describe_members(members: Sequence[ShareGroupMember]) -> str:
     """Describe the members in a refusal."""
-    texts = [f"{each.client_id} ({each.host})" for each in members[:_NAMED]]
-    more = [f"{len(members) - _NAMED} more"] if len(members) > _NAMED else []
-    return ", ".join([*texts, *more])
+    return list_first([f"{each.client_id} ({each.host})" for each in members], _MOST_NAMED)
 
 
 class ShareGroupAct:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from ringfence.engine.preflight.check import MOST_NAMED, Check, Result
 from ringfence.fencing.kafka.permissions import Permission
+from ringfence.name_lists import list_first
 
 
 def check_granted(
@@ -21,13 +22,11 @@ def check_granted(
         name += f" {' '.join(answers)}"
     denials = [each for each, may in answers.items() if may is Permission.NO]
     if denials:
-        more = f" and {len(denials) - MOST_NAMED} more" if len(denials) > MOST_NAMED else ""
-        text = f"The {principal}'s principal has no {operation} on {resource} {', '.join(denials[:MOST_NAMED])}{more}."
+        text = f"The {principal}'s principal has no {operation} on {resource} {list_first(denials, MOST_NAMED)}."
         remedy = f"Grant {operation} on {resource} {denials[0]}, or on its prefix."
         return Check(name, Result.FAILED, text, remedy, key, decides=decides)
     first = next(iter(answers), "")
     if not answers or Permission.UNKNOWN in answers.values():
         text = f"It is unknown whether the {principal}'s principal has {operation} on {resource} {first}."
         return Check(name, Result.UNKNOWN, text, "Compare with the table in the documentation.", key)
-    others = f" and {len(answers) - 1} more" if len(answers) > 1 else ""
-    return Check(name, Result.OK, f"{operation} on {resource} {first}{others}.", key=key)
+    return Check(name, Result.OK, f"{operation} on {resource} {list_first(list(answers), 1)}.", key=key)

@@ -12,7 +12,7 @@ from ringfence.connectors.builtin.kafka_source import settings as names
 from ringfence.connectors.builtin.kafka_source.cluster import source_settings
 from ringfence.connectors.kafka_settings import share_group
 from ringfence.connectors.topic_durability import UNCLEAN_ELECTION
-from ringfence.engine.preflight.check import Check, Result
+from ringfence.engine.preflight.check import MOST_NAMED, Check, Result
 from ringfence.engine.preflight.client_overrides import has_placeholder
 from ringfence.engine.preflight.permission_check import check_granted
 from ringfence.fencing.clock import SYSTEM_CLOCK
@@ -23,11 +23,11 @@ from ringfence.fencing.kafka.permissions import Permission
 from ringfence.fencing.kafka.share_groups import ShareGroupMember
 from ringfence.fencing.kafka.share_probes import FEATURE, ShareProber, find_overdue
 from ringfence.fencing.share.settings import ShareSettings
+from ringfence.name_lists import list_first
 from ringfence.worker_config import WorkerConfig
 
 _CLASSES: Final = frozenset({"ShareGroupSource", "ShareGroupSourceConnector"})
 _WHO: Final = "source"
-_SHOWN: Final = 5
 _MOST_TOPICS: Final = 20
 _RETENTION: Final = "retention.ms"
 _SHARE_OF_RETENTION: Final = 0.5
@@ -144,10 +144,9 @@ def judge_members(group: str, members: Sequence[ShareGroupMember], client_ids: s
     foreign = [one for one in members if not ours.fullmatch(one.client_id)]
     if not foreign:
         return Check(name, Result.OK, f"Share group {group} has no members besides this connector's tasks.", key=key)
-    clients = ", ".join(f"{one.client_id} at {one.host}" for one in foreign[:_SHOWN])
-    more = f" and {len(foreign) - _SHOWN} more" if len(foreign) > _SHOWN else ""
+    clients = list_first([f"{one.client_id} at {one.host}" for one in foreign], MOST_NAMED)
     text = (
-        f"Share group {group} has other members: {clients}{more}. Both would process its records, as this connector "
+        f"Share group {group} has other members: {clients}. Both would process its records, as this connector "
         "reads from the topics what others accept."
     )
     remedy = f"Set {key} to a group without other members, or stop these clients."
@@ -186,7 +185,7 @@ def judge_retention(topic: str, retention_ms: str | None, sweep_after_s: float) 
 
 def judge_overdue(topic: str, partitions: Sequence[int], retention_ms: int) -> Check:
     """Return the finding for partitions in which a record waits for longer than half of the retention."""
-    numbers = ", ".join(map(str, sorted(partitions)[:_SHOWN]))
+    numbers = list_first([str(each) for each in sorted(partitions)], MOST_NAMED)
     text = (
         f"{topic} keeps records for {retention_ms / 1000:g} s, and the oldest waiting records in partition {numbers} "
         "have waited for more than half of that: they may expire before they are processed."

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from ringfence.connectors.delivery_settings import EXACTLY_ONCE_SUPPORT
 from ringfence.engine.preflight.check import MOST_NAMED, Check, Result
+from ringfence.name_lists import list_first
 
 
 def check_modes(modes: Mapping[str, str] | None, *, required: bool) -> Check | None:
@@ -14,10 +15,9 @@ def check_modes(modes: Mapping[str, str] | None, *, required: bool) -> Check | N
     behind = {worker: mode for worker, mode in sorted((modes or {}).items()) if mode != "enabled"}
     if not behind:
         return None
-    workers = ", ".join(f"{worker} ({mode})" for worker, mode in list(behind.items())[:MOST_NAMED])
-    more = f" and {len(behind) - MOST_NAMED} more" if len(behind) > MOST_NAMED else ""
+    workers = list_first([f"{worker} ({mode})" for worker, mode in behind.items()], MOST_NAMED)
     key = EXACTLY_ONCE_SUPPORT
-    text = f"Not every worker has exactly-once source support enabled: {workers}{more}."
+    text = f"Not every worker has exactly-once source support enabled: {workers}."
     remedy = "Set exactly.once.source.support=enabled on these workers, and restart them."
     return Check(key, Result.FAILED if required else Result.UNKNOWN, text, remedy, key, decides=required)
 

@@ -5,10 +5,10 @@ from typing import Final
 
 from ringfence.connectors.common_settings import CONNECTOR_CLASS, PLUGIN_VERSION
 from ringfence.connectors.java import versions
-from ringfence.engine.preflight.check import Check, Result
+from ringfence.engine.preflight.check import MOST_NAMED, Check, Result
+from ringfence.name_lists import list_first
 
 _NAME: Final = "plugin versions"
-_SHOWN: Final = 5
 
 Versions = Mapping[str, Mapping[str, Sequence[str]]]
 """The versions by worker and class, the newest first."""
@@ -31,12 +31,13 @@ def check_versions(class_name: str, requirement: str, workers: Versions) -> Chec
     if missing:
         plugin = f"{class_name} {requirement}".strip()
         text = (
-            f"{_join(missing)} {'have' if len(missing) > 1 else 'has'} no {plugin}: a task that is placed there fails."
+            f"{list_first(missing, MOST_NAMED)} {'have' if len(missing) > 1 else 'has'} no {plugin}: a task that is "
+            "placed there fails."
         )
         remedy = "Install it there, too: from the page Install a plugin, or with ringfence plugins install."
         return Check(_NAME, Result.FAILED, text, remedy, PLUGIN_VERSION if requirement else CONNECTOR_CLASS)
     if len(set(choices.values())) > 1:
-        differences = _join([f"{worker} runs {version}" for worker, version in choices.items()])
+        differences = list_first([f"{worker} runs {version}" for worker, version in choices.items()], MOST_NAMED)
         text = f"The workers differ: {differences}. The version that a task runs depends on its worker."
         remedy = f"Install the same version on every worker, or name one that all have in {PLUGIN_VERSION}."
         return Check(_NAME, Result.FAILED, text, remedy, PLUGIN_VERSION)
@@ -48,8 +49,3 @@ def unknown_versions(class_name: str) -> Check:
     """Return the finding if the workers' plugin lists cannot be read."""
     text = f"Which workers have {class_name} cannot be read from the database now."
     return Check(_NAME, Result.UNKNOWN, text, "Try again when the database answers.")
-
-
-def _join(texts: Sequence[str]) -> str:
-    text = ", ".join(texts[:_SHOWN])
-    return f"{text} and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else text

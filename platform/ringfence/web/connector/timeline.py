@@ -74,7 +74,7 @@ def timeline(request: HttpRequest, row: Connector) -> dict[str, Any]:
 
 def _list_lines(connector: Connector, who: Principal, kind: str, page: str) -> dict[str, Any]:
     events = Event.objects.filter(connector=connector.name)
-    audit = entries(who, {"connector": connector.name})
+    audit = entries(who).filter(connector=connector.name)
     type_counts = events.order_by().values_list("type").annotate(Count("id"))
     counts = {**dict(type_counts), AUDIT: audit.count()}
     chosen_kind = kind if kind in KINDS or kind in counts else ""
