@@ -13,7 +13,7 @@ The steps of the start, which the code refers to by number:
 8. Poll (`fencing.task.poll_loop`).
 
 After any abort that the plugin did not request, steps 2 to 8 are repeated with a new plugin instance, because a plugin
-cannot be rewound (invariant 12).
+cannot be rewound (invariant 12). `fencing.task.start_retries` says when, and when the attempt fails instead.
 """
 
 import logging
@@ -21,9 +21,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
-from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.clock import SYSTEM_CLOCK, Clock
-from ringfence.fencing.errors import Abortable, Fatal, Fenced, FencingError, Retriable
+from ringfence.fencing.errors import Abortable, Fenced, FencingError, Retriable
 from ringfence.fencing.leader.restarts import why_of
 from ringfence.fencing.modes import Mode
 from ringfence.fencing.records.failed_record_lookup import find_failed_record
@@ -36,8 +35,8 @@ from ringfence.fencing.task.counters import Counters
 from ringfence.fencing.task.plugin import Outcome, Plugin, readable
 from ringfence.fencing.task.runtime import Superseded, TaskRuntime
 from ringfence.fencing.task.start_progress import StartWatch, holding_up
+from ringfence.fencing.task.start_retries import StartRetries
 from ringfence.fencing.task.task_spec import TaskSpec
-from ringfence.fencing.task.transaction_timeouts import TRANSACTION_TIMED_OUT
 from ringfence.fencing.task.transactional_run import NewProducer, TransactionalRun
 from ringfence.fencing.topics.connector_logs import ConnectorLevelRecord
 from ringfence.fencing.topics.reporter import Reporter
@@ -45,12 +44,6 @@ from ringfence.fencing.topics.status import State
 
 log = logging.getLogger(__name__)
 
-_ATTEMPTS_WITHOUT_PROGRESS: Final = 5
-_BACKOFF: Final = Backoff(0.05, 10)
-_NEVER_BETTER: Final = {
-    "MSG_SIZE_TOO_LARGE", "INVALID_RECORD", "INVALID_MSG", "UNKNOWN_TOPIC_OR_PART", "TOPIC_EXCEPTION", "_FATAL",
-    TRANSACTION_TIMED_OUT,
-}  # fmt: skip
 _SUPERSEDED: Final = Outcome("superseded")
 
 
@@ -124,7 +117,7 @@ class SourceTaskRun:
 
     def _run_lives(self) -> Outcome:
         run = self._lives.run if self._spec.mode is Mode.ENABLED else AtLeastOnceRun(self._runtime).run
-        without_progress = hopeless = 0
+        retries = StartRetries()
         while True:
             if self._await_start() is DesiredState.END:
                 return _SUPERSEDED
@@ -142,17 +135,10 @@ class SourceTaskRun:
                 trouble: FencingError = error
             except (Abortable, Retriable) as error:
                 trouble = error
-            without_progress = 0 if self._counters.last_commit > last_commit else without_progress + 1
-            hopeless = hopeless + 1 if without_progress and trouble.code in _NEVER_BETTER else 0
-            if hopeless >= _ATTEMPTS_WITHOUT_PROGRESS:
-                raise Fatal(
-                    f"{trouble}. Nothing of it is visible to a read_committed reader, and the source offsets stand "
-                    f"where they were. It happened {hopeless} times in a row: mend the cause, then restart the task",
-                    trouble.code,
-                )
+            pause = retries.pause_after(trouble, progress=self._counters.last_commit > last_commit)
             log.warning("Task %s starts again from its committed offsets: %s", self._spec.task, trouble)
             self._report.stage("starting again", str(trouble))
-            self._view.wait_while(frozenset({DesiredState.RUN}), _BACKOFF.pause(without_progress + 1))
+            self._view.wait_while(frozenset({DesiredState.RUN}), pause)
 
     def _await_start(self) -> DesiredState:
         """Do steps 1 and 2, and wait if the task is paused."""

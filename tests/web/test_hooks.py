@@ -12,7 +12,7 @@ from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId
 from ringfence.fencing.topics.status import State, TaskStatus, decode
 from ringfence.projection.endpoints import find_endpoint, pack_endpoint
 from ringfence.projection.models import Task
-from ringfence.web.hooks import receiver as limits
+from ringfence.web.hooks import limits
 from ringfence.web.hooks.link import Unreachable
 from ringfence.web.hooks.links import Links, look_up
 from ringfence.web.hooks.receiver import Receiver, hook_name

@@ -1,0 +1,37 @@
+"""How often an attempt starts again after an abort, and when it fails instead."""
+
+from typing import Final
+
+from ringfence.fencing.backoff import Backoff
+from ringfence.fencing.errors import Fatal, FencingError
+from ringfence.fencing.task.transaction_timeouts import TRANSACTION_TIMED_OUT
+
+_MOST_HOPELESS: Final = 5
+_BACKOFF: Final = Backoff(0.05, 10)
+_NEVER_BETTER: Final = {
+    "MSG_SIZE_TOO_LARGE", "INVALID_RECORD", "INVALID_MSG", "UNKNOWN_TOPIC_OR_PART", "TOPIC_EXCEPTION", "_FATAL",
+    TRANSACTION_TIMED_OUT,
+}  # fmt: skip
+
+
+class StartRetries:
+    """Counts the starts in a row that committed nothing."""
+
+    def __init__(self) -> None:
+        self._without_progress = self._hopeless = 0
+
+    def pause_after(self, error: FencingError, *, progress: bool) -> float:
+        """Return the seconds to wait before the next start.
+
+        progress: something was committed since the last start. Raises Fatal where the next start would fail for the
+        same reason as all those before.
+        """
+        self._without_progress = 0 if progress else self._without_progress + 1
+        self._hopeless = self._hopeless + 1 if self._without_progress and error.code in _NEVER_BETTER else 0
+        if self._hopeless >= _MOST_HOPELESS:
+            raise Fatal(
+                f"{error}. Nothing of it is visible to a read_committed reader, and the source offsets stand "
+                f"where they were. It happened {self._hopeless} times in a row: mend the cause, then restart the task",
+                error.code,
+            )
+        return _BACKOFF.pause(self._without_progress + 1)
