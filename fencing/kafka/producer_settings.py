@@ -17,11 +17,6 @@ BATCH_BYTES: Final = 512 * 1024
 """4,000 records of 100 bytes in one batch: two batches of half the size cost librdkafka half as much CPU again. Not
 more, since it splits no batch that a topic's `max.message.bytes` (1 MiB by default) refuses.
 """
-LINGER_MS: Final = 100
-"""How long a record of a transaction waits for others. Nobody sees it before the commit, which sends what waits at once.
-With 5 ms, a slow connector sends each record in a request of its own, and the broker works three times as much.
-"""
-_AT_LEAST_ONCE_LINGER_MS: Final = 5
 
 
 def transactional_settings(
@@ -30,7 +25,7 @@ def transactional_settings(
     *,
     timeout_ms: int,
     queue_bytes: int = QUEUE_BYTES,
-    linger_ms: int = LINGER_MS,
+    linger_ms: int = 5,
 ) -> dict[str, object]:
     """Return the settings of `TransactionalProducer`. timeout_ms: the transaction's."""
     settings = connection.librdkafka(
@@ -48,7 +43,7 @@ def transactional_settings(
 
 def idempotent_settings(connection: Connection) -> dict[str, object]:
     """Return the settings of `IdempotentProducer`, which retries without a limit."""
-    return connection.librdkafka(enable_idempotence=True, message_timeout_ms=0, **_common(QUEUE_BYTES, _AT_LEAST_ONCE_LINGER_MS))
+    return connection.librdkafka(enable_idempotence=True, message_timeout_ms=0, **_common(QUEUE_BYTES, 5))
 
 
 def _common(queue_bytes: int, linger_ms: int) -> dict[str, object]:
