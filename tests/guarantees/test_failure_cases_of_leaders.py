@@ -51,10 +51,12 @@ def due(stage: Stage) -> Round:
     """The round that a leader finds, who has just read the config topic."""
     log = ConfigLog(stage.connection, stage.topics.config)
     try:
-        found = plan(log.refresh(Deadline.after(30)).connector(stage.connector), stage.group)
+        # A commit becomes visible a moment after its answer.
+        found = eventually(
+            lambda: plan(log.refresh(Deadline.after(30)).connector(stage.connector), stage.group), 10, "a round is due"
+        )
     finally:
         log.close()
-    assert found is not None
     return found
 
 
