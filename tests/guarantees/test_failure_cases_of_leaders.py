@@ -50,14 +50,17 @@ def stage(broker: Broker, unique: Callable[[str], str]) -> Iterator[Stage]:
 def due(stage: Stage) -> Round:
     """The round that a leader finds, who has just read the config topic."""
     log = ConfigLog(stage.connection, stage.topics.config)
+
+    def find() -> Round:
+        round_ = plan(log.refresh(Deadline.after(30)).connector(stage.connector), stage.group)
+        assert round_ is not None
+        return round_
+
     try:
         # A commit becomes visible a moment after its answer.
-        found = eventually(
-            lambda: plan(log.refresh(Deadline.after(30)).connector(stage.connector), stage.group), 10, "a round is due"
-        )
+        return eventually(find, 10, "a round is due")
     finally:
         log.close()
-    return found
 
 
 def end_round(stage: Stage, round_: Round) -> None:
