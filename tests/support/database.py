@@ -27,7 +27,7 @@ settings.NO_LOGIN = "machine"
 # What makes a password hard to guess takes a third of a second each time, and no test here is about that.
 settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 # Else each test's client reads the times and sizes of all static files, a tenth of what these tests compute.
-settings.WHITENOISE_AUTOREFRESH = False
+settings.WHITENOISE_AUTOREFRESH = True
 
 
 @cache
