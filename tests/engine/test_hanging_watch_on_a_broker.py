@@ -17,7 +17,7 @@ from ringfence.fencing.topics.cluster_state import ClusterState, apply
 from ringfence.fencing.topics.config_records import ConnectorRecord
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.worker_config import WorkerConfig
-from tests.support.hanging import append
+from tests.support.hanging import append, group_offset_key
 from tests.support.waiting import eventually
 
 NOBODYS = 887_654_321
@@ -88,8 +88,10 @@ def test_the_leaders_own_is_ended_at_once_also_on_the_topic_of_the_groups(
         (ours, theirs) = fencer.fence([leader_transactional_id(group), unique("theirs")], Deadline.after(30))
     now_ms = int(time.time() * 1000)
     append(where.bootstrap, configs, ours.producer_id, ours.epoch, now_ms, ours.transactional_id)
+    key = group_offset_key(group, configs)
     for each in (ours, theirs):
-        append(where.bootstrap, GROUP_OFFSETS, each.producer_id, each.epoch, now_ms, each.transactional_id, key=b"\0\1")
+        who = (each.producer_id, each.epoch, now_ms, each.transactional_id)
+        append(where.bootstrap, GROUP_OFFSETS, *who, key=key, value=None)
     (place,) = places_of(ClusterState(), {}, WorkerConfig.from_environment(given))
     found = look(place, group, lambda _cluster, _one: 0.0)
     mine = [one for one in found if one.one.producer_id == ours.producer_id]

@@ -1,5 +1,6 @@
 """Hanging transactions (KIP-664), made on purpose: batches straight to a partition, without a word to a coordinator."""
 
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,12 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 from ringfence.local.kafka import EmbeddedKafka
 from tests.support.broker import new_kafka
 from tests.support.waiting import eventually
+
+
+def group_offset_key(group: str, topic: str) -> bytes:
+    """The key of an offset of a group. A coordinator that cannot read one serves no group of its partition."""
+    names = b"".join(struct.pack(">h", len(name)) + name.encode() for name in (group, topic))
+    return struct.pack(">h", 1) + names + struct.pack(">i", 0)
 
 
 @contextmanager
@@ -36,7 +43,7 @@ def append(
     transactional_id: str = "x",
     *,
     key: bytes | None = None,
-    value: bytes = b"hangs",
+    value: bytes | None = b"hangs",
     partition: int = 0,
 ) -> None:
     """One transactional record."""
