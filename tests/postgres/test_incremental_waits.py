@@ -46,18 +46,29 @@ def test_a_change_that_was_told_before_snapshots_see_it_is_not_taken_back(
     database.execute("SET synchronous_commit = local", "ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
     database.execute("SELECT pg_reload_conf()")
     waiting = psycopg.connect(database.connection.info.dsn, autocommit=True)
-    writer = threading.Thread(target=waiting.execute, args=["UPDATE t SET v = 7 WHERE id = 5"])
+    pid, writers = waiting.info.backend_pid, list[threading.Thread]()
+
+    def is_held() -> bool:
+        """Not before the last of the server's processes has read the setting: until then, commits do not wait."""
+        update = f"UPDATE t SET v = {len(writers) + 1} WHERE id = 5"
+        writers.append(threading.Thread(target=waiting.execute, args=[update]))
+        writers[-1].start()
+        event = f"SELECT wait_event FROM pg_stat_activity WHERE pid = {pid}"
+        eventually(lambda: not writers[-1].is_alive() or database.value(event) == "SyncRep", 30)
+        return writers[-1].is_alive()
+
     try:
-        eventually(lambda: waiting.execute("SHOW synchronous_standby_names").fetchone() == ("nobody",), 30, pause=0.1)
-        writer.start()
-        run.poll_until(lambda: [one.value["op"] for one in run.records[first:]] == ["u"], 30)  # type: ignore[index]
+        eventually(is_held, 30, "a commit that waits", pause=0.1)
+        run.poll_until(lambda: len(run.records[first:]) == len(writers), 30)
+        assert {one.value["op"] for one in run.records[first:]} == {"u"}  # type: ignore[index]
         send(run, RESUME)
         run.poll_until(lambda: "not visible to snapshots yet" in caplog.text, 10)
         assert rows_read(run.records[first:]) == []
     finally:
         database.execute("ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")
-        writer.join(30)
+        for writer in writers:
+            writer.join(30)
         waiting.close()
     read_all(run)
     versions = {one.key["id"]: one.value["after"]["v"] for one in run.records}  # type: ignore[index]
-    assert versions == {1: 0, 2: 0, 3: 0, 4: 0, 5: 7}
+    assert versions == {1: 0, 2: 0, 3: 0, 4: 0, 5: len(writers)}
