@@ -37,22 +37,27 @@ STANDARD = {"_actions", "_SubParsersAction"}
 """Of argparse, which comes with Python: the tests run on each version of it."""
 
 
-def modules() -> Iterator[tuple[str, ast.Module]]:
+def nodes_of(text: str) -> list[ast.AST]:
+    return list(ast.walk(ast.parse(text)))
+
+
+def modules() -> Iterator[tuple[str, list[ast.AST]]]:
+    """Each module's nodes. To walk through its tree takes longer than all that is looked for in it."""
     for root in ROOTS:
         for path in (ROOT / root).rglob("*.py"):
             linked = any(parent.is_symlink() for parent in path.parents if parent != ROOT)
             if not linked and "migrations" not in path.parts:
-                yield path.relative_to(ROOT).as_posix(), ast.parse(path.read_text())
+                yield path.relative_to(ROOT).as_posix(), nodes_of(path.read_text())
 
 
 def is_private(name: str) -> bool:
     return name.startswith("_") and not name.startswith("__")
 
 
-def names_defined(tree: ast.Module) -> set[str]:
+def names_defined(nodes: list[ast.AST]) -> set[str]:
     """The private names that a module's own classes, functions and assignments make."""
     found: set[str] = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                 found.add(name)
@@ -65,10 +70,10 @@ def names_defined(tree: ast.Module) -> set[str]:
     return {name for name in found if is_private(name)}
 
 
-def imported(tree: ast.Module) -> set[str]:
+def imported(nodes: list[ast.AST]) -> set[str]:
     """The modules that a module imports, as dotted names; of `from a import b` both a and a.b."""
     found: set[str] = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             found.update(each.name for each in node.names)
         if isinstance(node, ast.ImportFrom) and node.module:
@@ -102,13 +107,16 @@ def names_used(node: ast.AST) -> list[str]:
 
 
 def is_inherited(node: ast.AST) -> bool:
-    return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Call) and ast.unparse(node.value) == "super()"
+    match node:
+        case ast.Attribute(value=ast.Call(func=ast.Name(id="super"), args=[], keywords=[])):
+            return True
+    return False
 
 
-def foreign_private_parts(tree: ast.Module, bases: set[str]) -> Iterator[tuple[int, str]]:
+def foreign_private_parts(nodes: list[ast.AST], bases: set[str]) -> Iterator[tuple[int, str]]:
     """What a module uses that has a private name, which neither it defines, nor a module of ours that it imports."""
-    defined = names_defined(tree)
-    for node in ast.walk(tree):
+    defined = names_defined(nodes)
+    for node in nodes:
         ours = bases if is_inherited(node) else bases | defined
         for name in names_used(node):
             constant = name[1:].isupper()  # as KafkaError._TIMED_OUT, which is documented
@@ -125,13 +133,13 @@ def closure(name: str, imports: Mapping[str, set[str]]) -> set[str]:
 
 
 def test_only_adapters_use_private_parts_of_other_packages() -> None:
-    trees = dict(modules())
-    defined = {dotted(name): names_defined(tree) for name, tree in trees.items()}
-    imports = {dotted(name): imported(tree) for name, tree in trees.items()}
+    sources = dict(modules())
+    defined = {dotted(name): names_defined(nodes) for name, nodes in sources.items()}
+    imports = {dotted(name): imported(nodes) for name, nodes in sources.items()}
     found: dict[str, list[tuple[int, str]]] = {}
-    for name, tree in trees.items():
+    for name, nodes in sources.items():
         bases = set[str]().union(*(defined[each] for each in closure(dotted(name), imports)))
-        used = list(foreign_private_parts(tree, bases))
+        used = list(foreign_private_parts(nodes, bases))
         if used:
             found[name] = used
     others = {name: used for name, used in found.items() if name not in ADAPTERS}
@@ -151,7 +159,7 @@ def test_only_adapters_use_private_parts_of_other_packages() -> None:
     ],
 )
 def test_each_way_to_a_private_part_is_found(text: str) -> None:
-    assert len(list(foreign_private_parts(ast.parse(text), set()))) == 1
+    assert len(list(foreign_private_parts(nodes_of(text), set()))) == 1
 
 
 def test_each_adapter_has_a_canary_and_a_pinned_minor_version() -> None:

@@ -4,7 +4,9 @@ import ast
 import io
 import re
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -103,12 +105,21 @@ BANNED_NAMES = {
 """Of functions, parameters and variables."""
 
 
+@dataclass
+class Names:
+    """Where a name stands that breaks a rule."""
+
+    participles: list[str] = field(default_factory=list)
+    vague: list[str] = field(default_factory=list)
+    banned: list[str] = field(default_factory=list)
+
+
 def python_files() -> list[Path]:
     return sorted(file for root in SOURCES for file in (ROOT / root).rglob("*.py") if "migrations" not in file.parts)
 
 
-def participle_functions(file: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(file.read_text())):
+def participle_functions(file: Path, nodes: Sequence[ast.AST]) -> Iterator[str]:
+    for node in nodes:
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         decorators = [ast.unparse(decorator) for decorator in node.decorator_list]
@@ -132,14 +143,15 @@ def prose_of(file: Path) -> Iterator[tuple[int, str]]:
 
 
 def test_functions_are_verbs() -> None:
-    assert [where for file in python_files() for where in participle_functions(file)] == []
+    assert names().participles == []
 
 
-def vague_values(file: Path) -> Iterator[str]:
-    tree = ast.parse(file.read_text())
-    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name.endswith(PUBLISHED)]
+def vague_values(file: Path, nodes: Sequence[ast.AST]) -> Iterator[str]:
+    if "models" in file.parts or file.name == "models.py":
+        return  # they keep the names of their columns
+    classes = [node for node in nodes if isinstance(node, ast.ClassDef) and node.name.endswith(PUBLISHED)]
     published = {name for each in classes for statement in each.body for name in ast.walk(statement)}
-    for node in ast.walk(tree):
+    for node in nodes:
         match node:
             case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
                 pass
@@ -152,14 +164,11 @@ def vague_values(file: Path) -> Iterator[str]:
 
 
 def test_values_are_nouns() -> None:
-    """Models keep the names of their columns."""
-    files = [*python_files(), *(ROOT / "benchmarks").glob("*.py"), *(ROOT / "tools").glob("*.py")]
-    others = [file for file in files if "models" not in file.parts and file.name != "models.py"]
-    assert [where for file in others for where in vague_values(file)] == []
+    assert names().vague == []
 
 
-def banned_names(file: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(file.read_text())):
+def banned_names(file: Path, nodes: Sequence[ast.AST]) -> Iterator[str]:
+    for node in nodes:
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                 pass
@@ -171,8 +180,22 @@ def banned_names(file: Path) -> Iterator[str]:
             yield f"{file.relative_to(ROOT)}:{node.lineno}: {name}, better {better}"
 
 
+@cache
+def names() -> Names:
+    """To read all files and to walk through their trees takes longer than all that is looked for in them."""
+    found = Names()
+    ours = set(python_files())
+    for file in (*sorted(ours), *(ROOT / "benchmarks").glob("*.py"), *(ROOT / "tools").glob("*.py")):
+        nodes = list(ast.walk(ast.parse(file.read_text())))
+        found.vague += vague_values(file, nodes)
+        if file in ours:
+            found.participles += participle_functions(file, nodes)
+            found.banned += banned_names(file, nodes)
+    return found
+
+
 def test_names_are_the_fields_own() -> None:
-    assert [where for file in python_files() for where in banned_names(file)] == []
+    assert names().banned == []
 
 
 @pytest.mark.parametrize(("word", "better"), BANNED.items())
