@@ -62,7 +62,7 @@ def platform(shared_up: Up) -> Up:
 
 @pytest.fixture
 def flow(platform: Up) -> Iterator[Callable[..., Flow]]:
-    """`flow(tasks=1, throughput=500)` creates a connector that writes; it is deleted after the test."""
+    """`flow(tasks=1, throughput=100)` creates a connector that writes; it is deleted after the test."""
     yield from flows(platform)
 
 

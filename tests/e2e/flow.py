@@ -19,7 +19,7 @@ _SETTLE_SECONDS = 60.0
 class Flow:
     """One connector and its topic. `settle` is the check that every test ends with."""
 
-    def __init__(self, up: Up, name: str, *, tasks: int = 1, throughput: int = 500, interval_ms: int = 0) -> None:
+    def __init__(self, up: Up, name: str, *, tasks: int = 1, throughput: int = 100, interval_ms: int = 0) -> None:
         """`interval_ms`: commit as often, instead of after each batch; a transaction is open nearly all the time."""
         self.up = up
         self.name = name

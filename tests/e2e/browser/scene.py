@@ -15,6 +15,8 @@ from tests.support.share_scene import make_share_group
 from tests.support.waiting import eventually
 
 _SECONDS = 60.0
+_PER_SECOND = 10
+"""Records of each task: they flow as long as a page is looked at, and each of them is work for a broker."""
 
 
 class Scene:
@@ -43,7 +45,8 @@ class Scene:
         _commit(self.up, self.names["readers"], running.name)
         self._fail(running.name)
         rest = self.up.rest
-        rest.settled(200, "PUT", f"/connectors/{running.name}/config", running.config(throughput="60", **self._more))
+        changed = running.config(throughput=str(_PER_SECOND + 1), **self._more)
+        rest.settled(200, "PUT", f"/connectors/{running.name}/config", changed)
         rest.settled(204, "PUT", f"/connectors/{stopped.name}/stop")
         stopped.tasks = 0
         stopped.await_states("STOPPED")
@@ -51,13 +54,14 @@ class Scene:
         kept = rest.expect(201, "POST", path, {"why": "before the weekend"})
         self.names["snapshot"] = str(kept["number"])
         running.await_states("RUNNING")
-        running.await_progress()
+        running.await_progress(_PER_SECOND)
         return self
 
     def _flow(self, kind: str, tasks: int = 1) -> Flow:
-        self._flows.append(Flow(self.up, self._naming(kind), tasks=tasks, throughput=50, interval_ms=2000).create())
-        self.names[kind] = self._flows[-1].name
-        return self._flows[-1]
+        flow = Flow(self.up, self._naming(kind), tasks=tasks, throughput=_PER_SECOND, interval_ms=2000).create()
+        self._flows.append(flow)
+        self.names[kind] = flow.name
+        return flow
 
     def _fail(self, topic: str) -> None:
         """A connector whose source goes away: its task fails, with a trace."""
