@@ -16,7 +16,7 @@ JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
 IMAGE_PYTHON = $(shell sed -n 's/^FROM python:\([0-9.]*\)-.*/\1/p' Dockerfile)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-debezium demo-postgres up test test-all chaos bench reports golden font screenshots lint format audit sbom lock clean
+.PHONY: help setup demo demo-debezium demo-postgres up test test-thorough test-all chaos bench reports golden font screenshots lint format audit sbom lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -59,8 +59,13 @@ up: setup ## Run everything on this machine, in the foreground
 	$(BIN)/ringfence up $(ARGS)
 
 # Without ARGS, the tests run in four processes, which halves the time: they wait for a broker more than they compute.
-test: setup ## Run all tests except the slow ones (ARGS="-k fence" for some of them)
-	$(BIN)/pytest -m "not slow" $(if $(ARGS),$(ARGS),--numprocesses 4 --no-loadscope-reorder)
+PROCESSES = --numprocesses 4 --no-loadscope-reorder
+
+test: setup ## Run all tests except the long ones (ARGS="-k fence" for some of them)
+	$(BIN)/pytest -m "not slow and not thorough" $(if $(ARGS),$(ARGS),$(PROCESSES))
+
+test-thorough: setup ## Run more cases of what `make test` shows, as continuous integration does
+	$(BIN)/pytest -m "thorough and not slow" $(if $(ARGS),$(ARGS),$(PROCESSES))
 
 test-all: setup ## Run all tests
 	$(BIN)/pytest $(ARGS)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.slow import mark_slow
+from tests.support.cases import mark_cases
 
 ROOT = Path(__file__).parents[1]
 LIMIT, SPARE = 2.0, 1.0
@@ -65,7 +65,7 @@ def run(folder: Path, body: str, *arguments: str) -> tuple[subprocess.CompletedP
     return done, time.monotonic() - started
 
 
-@pytest.mark.parametrize("how", mark_slow(CRASHES, CRASHES.keys() - set(FIRST)))
+@pytest.mark.parametrize("how", mark_cases(CRASHES, slow=CRASHES.keys() - set(FIRST)))
 def test_the_run_ends_and_names_the_test(tmp_path: Path, how: str) -> None:
     done, seconds = run(tmp_path, CRASHES[how], "-n", "2", "--no-loadscope-reorder")
     told = done.stdout + done.stderr

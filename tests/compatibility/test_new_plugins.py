@@ -29,6 +29,7 @@ def ringfence(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=_SECONDS, check=False)
 
 
+@pytest.mark.thorough
 def test_its_own_tests_pass_with_a_kill(folder: Path, broker: Broker) -> None:
     answer = run_tests(folder, broker)
     assert answer.returncode == 0, answer.stdout + answer.stderr

@@ -154,6 +154,7 @@ def test_a_form_offers_tables_and_columns(shop: Sqlite) -> None:
     assert [one.value for one in query["timestamp.column.name"]] == ["at"]
 
 
+@pytest.mark.thorough
 def test_every_row_of_a_query_once_under_kills(
     shop: Sqlite, broker: Broker, unique: Callable[[str], str], tmp_path: Path
 ) -> None:

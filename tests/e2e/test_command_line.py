@@ -68,6 +68,7 @@ def definition(name: str, throughput: int) -> str:
     return json.dumps({"name": name, "config": config})
 
 
+@pytest.mark.thorough
 def test_a_connectors_life_from_the_command_line(shell: Shell, name: str, platform: Up) -> None:
     shell.run("connectors", "apply", "-f", "-", "--wait", text=definition(name, 20))
     told = shell.side_by_side(

@@ -39,6 +39,7 @@ def test_the_whole_worker(platform: Up, flow: Make, stopwatch: Note, interval_ms
     one.settle()
 
 
+@pytest.mark.thorough
 def test_only_the_celery_process(platform: Up, flow: Make, stopwatch: Note) -> None:
     one = flow(throughput=1000)
     victim = one.worker_of()
@@ -78,6 +79,7 @@ def test_only_the_task(platform: Up, flow: Make, interval_ms: int) -> None:
     one.settle()
 
 
+@pytest.mark.thorough
 def test_only_the_jvm(platform: Up, flow: Make) -> None:
     one, alone = beside_others(flow, throughput=1000)
     victim = one.worker_of()

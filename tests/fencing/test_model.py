@@ -18,7 +18,14 @@ ZOMBIES = frozenset({"command", "commands", "settle", "freeze", "freeze_the_next
 LEADERS = frozenset({"command", "commands", "take_over", "leader"})
 
 
-@pytest.mark.parametrize("moves", [MOVES, ZOMBIES, LEADERS], ids=["all moves", "zombies", "leaders"])
+@pytest.mark.parametrize(
+    "moves",
+    [
+        pytest.param(MOVES, id="all moves"),
+        pytest.param(ZOMBIES, id="zombies", marks=pytest.mark.thorough),
+        pytest.param(LEADERS, id="leaders", marks=pytest.mark.thorough),
+    ],
+)
 def test_with_all_rules_every_record_is_visible_exactly_once(moves: frozenset[str]) -> None:
     examples = os.environ.get("RINGFENCE_MODEL_EXAMPLES")
     search(Rules(), int(examples or 100), moves, derandomize=examples is None)
@@ -30,8 +37,13 @@ def test_with_all_rules_every_record_is_visible_exactly_once(moves: frozenset[st
         # After how many examples each is found now stands behind it.
         ("uncommitted_end", {"freeze", "lose", "settle"}, 40),  # 6
         ("end_after_init", ZOMBIES, 40),  # 11
-        ("always_fence", ZOMBIES, 40),  # 54
-        ("count_names_generation", {"command", "commands", "freeze_the_next", "settle", "zombie"}, 20),  # 212
+        pytest.param("always_fence", ZOMBIES, 40, marks=pytest.mark.thorough),  # 54
+        pytest.param(
+            "count_names_generation",
+            {"command", "commands", "freeze_the_next", "settle", "zombie"},
+            20,
+            marks=pytest.mark.thorough,
+        ),  # 212
         ("delete_keeps_count", ZOMBIES, 40),  # 146
         ("placement_attempts", ZOMBIES, 40),  # 4
         # 328; it takes a minute, and its story is told anyway

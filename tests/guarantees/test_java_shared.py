@@ -34,6 +34,7 @@ def jobs(broker: Broker, folder: Path, tmp_path: Path) -> Iterator[list[LinesJob
         stage.close()
 
 
+@pytest.mark.thorough
 def test_each_line_once_while_tasks_and_their_jvm_are_killed(jobs: list[LinesJob], folder: Path) -> None:
     one, other = jobs
     victim, neighbour = one.start(), other.start()

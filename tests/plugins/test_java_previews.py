@@ -101,6 +101,7 @@ def count_processes() -> int:
     return sum(one.name() == "java" for one in psutil.Process().children(recursive=True))
 
 
+@pytest.mark.thorough
 def test_file_stream_through_java_transforms_and_converters(tmp_path: Path) -> None:
     lines = tmp_path / "lines"
     lines.write_text("".join(f"{number}\n" for number in range(20)))

@@ -9,8 +9,8 @@ from ringfence.connectors.builtin.spark_table.connector import SparkTableSourceC
 from ringfence.connectors.builtin.spark_table.task import SparkTableSourceTask
 from tests.connectors.fakes import FakeContext, FakeOffsets
 from tests.postgres.local import loopback
+from tests.support.cases import mark_cases
 from tests.support.postgres import Postgres
-from tests.support.slow import mark_slow
 
 ROWS = 500
 
@@ -79,7 +79,9 @@ KEYS = {
 }
 
 
-@pytest.mark.parametrize("key", mark_slow(KEYS, {"large numbers", "dates", "times"}))
+@pytest.mark.parametrize(
+    "key", mark_cases(KEYS, slow={"large numbers", "dates", "times"}, thorough={"numbers", "times with zones"})
+)
 def test_parts_of_a_key_hold_each_row_once(server: Postgres, name: str, key: str) -> None:
     column, value = KEYS[key]
     server.query(f"CREATE TABLE {name} ({column} PRIMARY KEY, n int)")
@@ -97,7 +99,7 @@ REST = {
 }
 
 
-@pytest.mark.parametrize("key", mark_slow(REST, {"uuid", "numeric"}))
+@pytest.mark.parametrize("key", mark_cases(REST, slow={"uuid", "numeric"}, thorough={"text"}))
 def test_rows_with_one_value_are_told_apart_by_the_key(server: Postgres, name: str, key: str) -> None:
     columns, values = REST[key]
     names = ", ".join(each.split()[0] for each in columns.split(", ") if each[0] in "xy" and " " in each)

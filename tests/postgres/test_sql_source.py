@@ -119,6 +119,7 @@ def test_without_transactions_rows_come_twice(numbers: Numbers, broker: Broker, 
     assert {*seen} <= {*range(1, wanted + 1)}, "one more row than there are: the control saw none twice"
 
 
+@pytest.mark.thorough
 def test_every_row_of_a_query_once_under_kills_and_concurrent_writers(
     numbers: Numbers, broker: Broker, unique: Callable[[str], str]
 ) -> None:

@@ -85,6 +85,7 @@ def test_a_transaction_of_five_million_rows(stand: Callable[..., Stand]) -> None
         assert found == expected
 
 
+@pytest.mark.thorough
 def test_subtransactions_of_a_split_transaction_under_sigkill(stand: Callable[..., Stand]) -> None:
     """Rows of savepoints that were rolled back never come, and the others once: in parts, and larger than memory."""
     made = stand(source_transaction_max_rows="2000", max_batch_size="500")

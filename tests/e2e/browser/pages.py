@@ -78,7 +78,25 @@ PAGES = {
 """A name and an address each; `{running}` and the like are the scene's connectors."""
 
 OFTEN = frozenset({"console", "console, fence"})
-"""Of the console's pages those that `make test` looks at: the others are made by the same templates."""
+"""Of the console's pages those that are looked at for every change: the others are made by the same templates."""
+
+FIRST = OFTEN | {
+    "overview",
+    "list",
+    "connector",
+    "connector, failed",
+    "tasks",
+    "transactions",
+    "offsets",
+    "history",
+    "edit",
+    "form",
+    "topics",
+    "share group",
+    "workers",
+    "login",
+}
+"""What people look at most, which `make test` looks at, too."""
 
 SELDOM = frozenset(
     {
@@ -103,7 +121,7 @@ SELDOM = frozenset(
         "documentation, the longest document",
     }
 )
-"""Pages by the templates of others, which `make test` does not look at, and a text that takes as long as ten pages."""
+"""Pages by the templates of others, which only `make test-all` looks at, and a text that takes as long as ten pages."""
 
 STATUS = {"connector, none": 404, "snapshots, none": 404, "nothing there": 404}
 """Of those that are not a 200."""

@@ -9,12 +9,12 @@ from playwright.sync_api import Browser, Page
 
 from tests.e2e.browser import axe
 from tests.e2e.browser.conftest import has_failed
-from tests.e2e.browser.pages import OFTEN, PAGES, SELDOM, STATUS
+from tests.e2e.browser.pages import FIRST, OFTEN, PAGES, SELDOM, STATUS
 from tests.e2e.browser.scene import Scene
 from tests.e2e.browser.visitor import NARROW, Visitor
 from tests.e2e.conftest import await_calm
 from tests.e2e.up import Up
-from tests.support.slow import mark_slow
+from tests.support.cases import mark_cases
 
 LIMIT_BYTES = 150_000
 
@@ -53,7 +53,7 @@ def visitor(_anybody: Visitor, request: pytest.FixtureRequest, tmp_path: Path) -
 _SLOW = SELDOM | ({name for name in PAGES if name.startswith("console")} - OFTEN)
 
 
-@pytest.mark.parametrize("name", mark_slow(PAGES, _SLOW))
+@pytest.mark.parametrize("name", mark_cases(PAGES, slow=_SLOW, thorough=PAGES.keys() - FIRST))
 def test_a_page_is_for_everybody(visitor: Visitor, scene: Scene, name: str) -> None:
     scales = Scales(visitor.page)
     if name in STATUS:
