@@ -112,12 +112,19 @@ def grant(worker: WorkerConfig, user: str, *acls: Acl) -> None:
         future.result(10)
 
 
+class Found(dict[str, Check]):
+    """The checks by their names. In place of a missing one, another may tell why: a broker that was too slow, say."""
+
+    def __missing__(self, name: str) -> Check:
+        raise AssertionError(f"there is no {name!r}: {[(check.name, check.message) for check in self.values()]}")
+
+
 def ask(worker: WorkerConfig, *, known: int | None = 1, user: str = "", **config: str) -> dict[str, Check]:
     settings = {"name": "c", "topic": DATA, **{key.replace("_", "."): value for key, value in config.items()}}
     if user:
         settings |= {f"{role}.override.sasl.jaas.config": login(user) for role in Role}
     found = checks(Question(settings, "supported", False, lambda: known, {}), worker)
-    return {check.name: check for check in found}
+    return Found((check.name, check) for check in found)
 
 
 ID = "g-c-0"
