@@ -14,8 +14,7 @@ class Rest:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        # The server closes a connection after five idle seconds: a request must not be sent on it at that moment.
-        self._client = httpx.Client(base_url=url, timeout=100, limits=httpx.Limits(keepalive_expiry=2))
+        self._client = httpx.Client(base_url=url, timeout=100)
 
     def call(self, method: str, path: str, body: object = None, **options: Any) -> httpx.Response:
         """Whatever the answer is."""

@@ -46,6 +46,21 @@ def silence(web: Web) -> Iterator["list[Future[tuple[float, bytes]]]"]:
         yield [threads.submit(await_word, text) for text in (b"", b"GET / HTTP/1.1\r\nHost: localho")]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def idle_connection(web: Web) -> Iterator[Future[bytes]]:
+    """What the server says on a connection after an answer, in more seconds than common clients keep idle ones."""
+
+    def await_end() -> bytes:
+        with socket.create_connection(("127.0.0.1", web.port), timeout=30) as connection:
+            connection.sendall(b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert connection.recv(4096).startswith(b"HTTP/1.1 200 ")
+            connection.settimeout(8)
+            return connection.recv(1)
+
+    with ThreadPoolExecutor(1) as thread:
+        yield thread.submit(await_end)
+
+
 def send(web: Web, head: str, chunks: Iterator[bytes] | None = None, most_seconds: float = 20) -> tuple[bytes, int]:
     """The answer, and how many bytes the server took before it closed the connection or the chunks were over."""
     sent = 0
@@ -175,3 +190,8 @@ def test_headers_that_never_come_hold_nothing_for_long(silence: "list[Future[tup
     assert silent[1] == b""
     assert half[1].startswith(b"HTTP/1.1 408 ")
     assert max(silent[0], half[0]) < protocol.HEADER_SECONDS + 20
+
+
+def test_an_idle_connection_stays_for_the_next_request(idle_connection: Future[bytes]) -> None:
+    with pytest.raises(TimeoutError):
+        idle_connection.result(60)

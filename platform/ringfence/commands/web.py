@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT."""
     import uvicorn
 
-    from ringfence.web.http_protocol import CONNECTIONS, BoundedProtocol
+    from ringfence.web.http_protocol import CONNECTIONS, IDLE_SECONDS, BoundedProtocol
 
     host, port = args.http
     if not port_is_free(host, port):
@@ -48,6 +48,7 @@ def run(args: argparse.Namespace) -> int:
             lifespan="off",
             http=BoundedProtocol,
             limit_concurrency=CONNECTIONS,
+            timeout_keep_alive=IDLE_SECONDS,
             access_log=False,
             log_level="info",
             # Our code reads X-Forwarded-… if RINGFENCE_BEHIND_PROXY is set; uvicorn would trust any local process.

@@ -9,6 +9,9 @@ HEADER_SECONDS = 10.0
 """Seconds, from the connection or from the first byte of a later request on it, to the end of the headers."""
 HEADER_BYTES = 64 * 1024
 """Bytes of a request's address and all its headers."""
+IDLE_SECONDS = 75
+"""Seconds that a connection is kept after an answer: longer than clients and load balancers keep theirs. If the server
+closes first, the next request may already be on its way."""
 LAST_SECONDS = 1.0
 LAST_BYTES = 1024 * 1024
 """After a refusal, at most this much input is discarded, for a limited time: closing at once would destroy the answer.
