@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from ringfence.audit.models import AuditEntry, Outcome
+from ringfence.audit.models import AuditEntry
+from ringfence.audit.outcome import Outcome
 from ringfence.dispatch import Refusal
 from tests.api.test_rights import JSON, MASTER, _outside, account, bearer, two  # noqa: F401 - fixtures
 from tests.support.leader import FakeLeader

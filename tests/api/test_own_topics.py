@@ -9,7 +9,8 @@ import pytest
 from django.test import Client
 
 from ringfence.access.models import Grant
-from ringfence.audit.models import AuditEntry, Outcome
+from ringfence.audit.models import AuditEntry
+from ringfence.audit.outcome import Outcome
 from ringfence.projection.models import ActiveTopic
 from tests.api.test_rights import MASTER, _outside, bearer, two  # noqa: F401 - fixtures
 from tests.api.test_rights import account as plain_account

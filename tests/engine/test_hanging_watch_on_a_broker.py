@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from confluent_kafka import Consumer
 
-from ringfence.engine.leader.hanging_search import HangingResult, look, places_of
+from ringfence.engine.leader.hanging_cleanup import HangingResult, look, places_of
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName, leader_transactional_id
 from ringfence.fencing.kafka.connection import Connection

@@ -15,7 +15,7 @@ from ringfence.api import connector_reads, connector_writes, offset_changes
 from ringfence.api.base import ConnectView
 from ringfence.api.expansions import expand
 from ringfence.api.jsonbody import config_of, object_of, text_of
-from ringfence.audit.models import Outcome
+from ringfence.audit.outcome import Outcome
 from ringfence.audit.trail import record
 from ringfence.connectors.plural_forms import write_noun
 from ringfence.http.errors import bad_request

@@ -14,7 +14,7 @@ from ringfence.access import tokens
 from ringfence.access.models import Grant, Token
 from ringfence.access.topic_patterns import topics_of
 from ringfence.access.verbs import verbs_of
-from ringfence.audit.models import Outcome
+from ringfence.audit.outcome import Outcome
 from ringfence.audit.trail import record
 from ringfence.fencing.name_patterns import EVERYTHING
 

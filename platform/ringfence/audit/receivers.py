@@ -1,7 +1,7 @@
 """Audit entries about events that no request caused."""
 
 from ringfence.audit import trail
-from ringfence.audit.models import Outcome
+from ringfence.audit.outcome import Outcome
 
 
 def record_ended_transaction(connector: str, by: str, message: str, **_: object) -> None:

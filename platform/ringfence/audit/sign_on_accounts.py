@@ -12,7 +12,7 @@ from ringfence.access.oidc.claims import Claims, GroupGrant, GroupGrants, Refusa
 from ringfence.access.oidc.settings import OidcSettings
 from ringfence.audit import accounts
 from ringfence.audit.accounts import AuditCallback, by_command_line
-from ringfence.audit.models import Outcome
+from ringfence.audit.outcome import Outcome
 from ringfence.audit.trail import record
 
 VIA = "single sign-on"

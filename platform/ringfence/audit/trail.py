@@ -13,7 +13,8 @@ from ringfence.access.client_address import address_of
 from ringfence.access.principal import Principal
 from ringfence.access.verbs import Verb
 from ringfence.audit.audited_state import AuditContext, facts
-from ringfence.audit.models import AuditEntry, Outcome
+from ringfence.audit.models import AuditEntry
+from ringfence.audit.outcome import Outcome
 
 _LONGEST = 1000
 _NO_FACTS = AuditContext(None)

@@ -13,7 +13,7 @@ from ringfence.access.client_address import address_of
 from ringfence.access.oidc.connection import Unavailable
 from ringfence.access.oidc.provider import NotProven
 from ringfence.access.routes import PUBLIC, requires
-from ringfence.audit.models import Outcome
+from ringfence.audit.outcome import Outcome
 from ringfence.audit.sign_on_accounts import VIA
 from ringfence.audit.trail import record
 from ringfence.web.sign_on import find_provider

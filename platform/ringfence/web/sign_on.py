@@ -22,7 +22,7 @@ from ringfence.access.oidc.connection import Unavailable
 from ringfence.access.oidc.provider import NotProven, Provider, provider
 from ringfence.access.oidc.settings import CALLBACK, OidcSettings
 from ringfence.access.routes import ANYONE, PUBLIC, requires
-from ringfence.audit.models import Outcome
+from ringfence.audit.outcome import Outcome
 from ringfence.audit.sign_on_accounts import VIA, account_for
 from ringfence.audit.trail import record
 from ringfence.connectors.egress import EGRESS_ALLOW

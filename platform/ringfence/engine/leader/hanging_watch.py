@@ -19,7 +19,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
-from ringfence.engine.leader.hanging_search import HangingResult, Topics, look, places_of
+from ringfence.engine.leader.hanging_cleanup import HangingResult, Topics, look, places_of
 from ringfence.fencing.kafka.hanging_transactions import Hanging, Key
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.reporter import Reporter

@@ -118,7 +118,7 @@ class PluginInstallations:
 
     def _audit(self, installation: "PluginInstallation", share: "WorkerInstallation") -> None:
         """Record the result here, with the SHA-256 of each file: unlike the rows, an audit entry is not deleted."""
-        from ringfence.audit.models import Outcome
+        from ringfence.audit.outcome import Outcome
         from ringfence.audit.trail import record
 
         record(

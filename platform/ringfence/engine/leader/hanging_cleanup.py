@@ -1,4 +1,4 @@
-"""One search for hanging transactions: where to look, which of those found may be ended, and ends them."""
+"""Cleans up hanging transactions: where to look, which of those found may be ended, and ends them."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
