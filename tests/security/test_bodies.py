@@ -6,6 +6,7 @@ import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -51,11 +52,13 @@ def idle_connection(web: Web) -> Iterator[Future[bytes]]:
     """What the server says on a connection after an answer, in more seconds than common clients keep idle ones."""
 
     def await_end() -> bytes:
-        with socket.create_connection(("127.0.0.1", web.port), timeout=30) as connection:
-            connection.sendall(b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            assert connection.recv(4096).startswith(b"HTTP/1.1 200 ")
-            connection.settimeout(8)
-            return connection.recv(1)
+        with contextlib.closing(HTTPConnection("127.0.0.1", web.port, timeout=30)) as connection:
+            connection.request("GET", "/health/live")
+            answer = connection.getresponse()
+            answer.read()
+            assert answer.status == 200
+            connection.sock.settimeout(8)
+            return connection.sock.recv(1)
 
     with ThreadPoolExecutor(1) as thread:
         yield thread.submit(await_end)
