@@ -17,6 +17,8 @@ BATCH_BYTES: Final = 512 * 1024
 """4,000 records of 100 bytes in one batch: two batches of half the size cost librdkafka half as much CPU again. Not
 more, since it splits no batch that a topic's `max.message.bytes` (1 MiB by default) refuses.
 """
+LINGER_MS: Final = 5
+"""How long a record waits for others. Longer would spare brokers work, and cost up to 30 % of the rate."""
 
 
 def transactional_settings(
@@ -25,7 +27,7 @@ def transactional_settings(
     *,
     timeout_ms: int,
     queue_bytes: int = QUEUE_BYTES,
-    linger_ms: int = 5,
+    linger_ms: int = LINGER_MS,
 ) -> dict[str, object]:
     """Return the settings of `TransactionalProducer`. timeout_ms: the transaction's."""
     settings = connection.librdkafka(
@@ -43,7 +45,7 @@ def transactional_settings(
 
 def idempotent_settings(connection: Connection) -> dict[str, object]:
     """Return the settings of `IdempotentProducer`, which retries without a limit."""
-    return connection.librdkafka(enable_idempotence=True, message_timeout_ms=0, **_common(QUEUE_BYTES, 5))
+    return connection.librdkafka(enable_idempotence=True, message_timeout_ms=0, **_common(QUEUE_BYTES, LINGER_MS))
 
 
 def _common(queue_bytes: int, linger_ms: int) -> dict[str, object]:

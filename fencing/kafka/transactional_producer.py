@@ -21,7 +21,7 @@ from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.error_translation import kafka_errors, translate, unknown_outcome
 from ringfence.fencing.kafka.librdkafka_log import LogEvidence
 from ringfence.fencing.kafka.open_transaction import OpenTransaction
-from ringfence.fencing.kafka.producer_settings import QUEUE_BYTES, transactional_settings
+from ringfence.fencing.kafka.producer_settings import LINGER_MS, QUEUE_BYTES, transactional_settings
 from ringfence.fencing.kafka.safe_close import drop_transactional
 from ringfence.fencing.kafka.transaction_pause import Pause
 from ringfence.fencing.kafka.transaction_requests import TransactionRequests
@@ -54,7 +54,7 @@ class TransactionalProducer:
         *,
         transaction_timeout_ms: int = 60_000,
         queue_bytes: int = QUEUE_BYTES,
-        linger_ms: int = 5,
+        linger_ms: int = LINGER_MS,
         overrides: dict[str, object] | None = None,
         handed_over: bool = False,
     ) -> None:
