@@ -27,7 +27,6 @@ CHECKS = [
     checks.unsupported_method,
     checks.allow_header_conformance,
 ]
-MANY = 150
 
 
 @pytest.fixture(scope="module")
@@ -81,15 +80,14 @@ def differences(document: Any, examples: int) -> list[str]:
     return found
 
 
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("examples", [2, pytest.param(8, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize(
+    "examples",
+    [
+        pytest.param(2, marks=pytest.mark.timeout(600)),
+        pytest.param(8, marks=[pytest.mark.thorough, pytest.mark.timeout(600)]),
+        pytest.param(150, marks=[pytest.mark.slow, pytest.mark.timeout(3600)]),
+    ],
+)
 def test_every_operation_does_what_the_document_says(document: Any, two: FakeLeader, examples: int) -> None:
     found = differences(document, examples)
-    assert not found, "\n\n".join(found)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-def test_every_operation_does_what_the_document_says_many_times(document: Any, two: FakeLeader) -> None:
-    found = differences(document, MANY)
     assert not found, "\n\n".join(found)
