@@ -12,7 +12,7 @@ from tests.e2e.up import Up
     "interval_ms", [pytest.param(0, id="poll", marks=pytest.mark.slow), pytest.param(300, id="interval")]
 )
 def test_more_tasks_and_fewer_again(platform: Up, flow: Callable[..., Flow], interval_ms: int) -> None:
-    one = flow(throughput=2000, interval_ms=interval_ms)
+    one = flow(throughput=200, interval_ms=interval_ms)
     for tasks in (3, 1, 2):
         one.configure(tasks=tasks)
         one.await_states("RUNNING")

@@ -54,7 +54,7 @@ def test_the_clock_is_really_set(clock: ShiftedClock) -> None:
 
 @pytest.mark.timeout(900)  # here, as that of the folder stands nearer than one of the module
 def test_nothing_is_lost_and_nothing_twice(shifted: Up, clock: ShiftedClock, stream: Make) -> None:
-    flow_by_poll, flow_by_interval = stream("poll"), stream("interval", tasks=2, interval_ms=500)
+    flow_by_poll, flow_by_interval = stream("poll", interval_ms=0), stream("interval", tasks=2, interval_ms=500)
     for name, seconds in JUMPS.items():
         clock.set_off(seconds)
         began = time.monotonic()

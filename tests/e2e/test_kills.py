@@ -18,7 +18,7 @@ PROMISED_SECONDS = 15
 def test_a_killed_task_process_is_placed_again(
     platform: Up, flow: Callable[..., Flow], stopwatch: Callable[[str, float], None]
 ) -> None:
-    one = flow()
+    one = flow(interval_ms=0)
     victim = one.process(one.worker_of())
     killed = time.monotonic()
     os.kill(victim, signal.SIGKILL)
