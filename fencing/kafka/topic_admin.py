@@ -121,7 +121,8 @@ def topic_identity(connection: Connection, topic: str, deadline: Deadline) -> tu
                 description = futures[topic].result()
             return str(description.topic_id), [partition.id for partition in description.partitions]
         except FencingError as error:
-            if error.code != "UNKNOWN_TOPIC_OR_PART" and not isinstance(error, Retriable):
+            missing = error.code == "UNKNOWN_TOPIC_OR_PART"
+            if not missing and (deadline.expired or not isinstance(error, Retriable)):
                 raise
             if deadline.expired:
                 raise Retriable(f"Topic {topic} does not exist: {error}", error.code) from error
