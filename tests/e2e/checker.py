@@ -3,10 +3,12 @@
 `problems` is pure. `Reader` follows a data topic; `source_offsets` reads what is committed beside it.
 """
 
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import Retriable
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.offsets.source_offsets import read_offsets
@@ -61,8 +63,15 @@ class Reader:
         self._take(self._log.poll(seconds))
 
     def read_to_end(self, seconds: float = _READ_SECONDS) -> None:
-        """Take in everything that is in the topic now."""
-        self._take(self._log.read_to_end(Deadline.after(seconds)))
+        """Take in everything that is in the topic now. A broker that is away is waited for."""
+        deadline = Deadline.after(seconds)
+        while True:
+            try:
+                return self._take(self._log.read_to_end(deadline))
+            except Retriable:
+                if deadline.expired:
+                    raise
+                time.sleep(0.1)
 
     def _take(self, records: Iterable[LogRecord]) -> None:
         for record in records:

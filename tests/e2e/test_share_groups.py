@@ -253,7 +253,7 @@ def test_archived_records_are_processed_now_and_offsets_go_back_to_a_snapshot(pl
     assert "/process/" in up.rest.call("GET", f"/ui/share-groups/{group}").text
     assert up.rest.expect(200, "GET", f"{path}/archived")["waiting"] >= taken
     page = submit(up, f"/console/share-groups/{group}/process/", reason="now")
-    assert "Asked for" in page
+    assert "Requested: " in page
     eventually(lambda: len(visible(up, target)) == 200, 60, "archived records", pause=0.5)
     up.rest.settled(204, "PUT", f"/connectors/{name}/stop")
     up.rest.expect(200, "DELETE", f"/connectors/{name}/offsets")
