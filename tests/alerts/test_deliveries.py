@@ -207,6 +207,17 @@ def test_a_test_is_tried_once_and_also_where_the_destination_is_off(receiver: Re
     assert Delivery.objects.get().error.endswith("answered 500")
 
 
+def test_a_test_has_the_fields_of_other_messages(receiver: Receiver) -> None:
+    row = hook(receiver)
+    failing(row)
+    evaluation.step(deliveries.now_ms())
+    rule_editing.begin_test(row)
+    assert deliver_due() == ["sent", "sent"]
+    alert, trial = (json.loads(body) for _, body in receiver.got)
+    assert (alert["what"], trial["what"]) == ("firing", "test")
+    assert trial.keys() == alert.keys()
+
+
 def test_mail_goes_through_django(receiver: Receiver) -> None:
     row = rule_editing.save_destination({"name": "duty", "kind": "mail", "recipients": ["ann@example.org"]}).row
     failing(row)

@@ -10,7 +10,6 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from django.conf import settings
 from django.db import transaction
 
 from ringfence.alerts.conditions import What, pause_ms
@@ -31,24 +30,6 @@ def now_ms() -> int:
     import time
 
     return int(time.time() * 1000)
-
-
-def message_of(incident: Incident, what: What) -> dict[str, Any]:
-    """Return the JSON message."""
-    return {
-        "what": what.value,
-        "rule": incident.rule_name,
-        "kind": incident.kind,
-        "incident": incident.pk,
-        "subject": incident.subject,
-        "connector": incident.connector,
-        "summary": incident.summary,
-        "opened_ms": incident.opened_ms,
-        "resolved_ms": incident.resolved_ms,
-        "began_ms": incident.began_ms,
-        "failures": incident.failures,
-        "url": f"{settings.PUBLIC_URL}/ui/alerts/incidents/{incident.pk}" if settings.PUBLIC_URL else "",
-    }
 
 
 def begin(destination: Destination, body: Mapping[str, Any], incident: Incident | None, now: int) -> Delivery:

@@ -13,6 +13,7 @@ from django.db import transaction
 from ringfence.alerts import deliveries, foreign_records, silences
 from ringfence.alerts.conditions import Changes, Finding, Kind, RuleCondition, What, changes, look
 from ringfence.alerts.failure_episodes import follow
+from ringfence.alerts.messages import incident_message
 from ringfence.alerts.models import Delivery, EpisodeRow, Incident, Rule, Silence, Turn
 from ringfence.alerts.snapshot import ClusterSnapshot, ConnectorSnapshot, Episode, OverLimit, TaskSnapshot
 from ringfence.http.masking import Masker
@@ -166,7 +167,7 @@ def _keep(incident: Incident, finding: Finding, now: int, quiet: bool) -> None:
 
 def _tell_all(rule: Rule, incident: Incident, now: int) -> None:
     for destination in rule.destinations.filter(enabled=True):
-        deliveries.begin(destination, deliveries.message_of(incident, What.FIRING), incident, now)
+        deliveries.begin(destination, incident_message(incident, What.FIRING), incident, now)
 
 
 def _open(rule: Rule, finding: Finding, now: int, quiet: bool) -> None:
@@ -192,7 +193,7 @@ def _resolve(incident: Incident, now: int) -> None:
     firings = Delivery.objects.filter(incident=incident, what=What.FIRING, destination__enabled=True)
     for delivery in firings.select_related("destination"):
         if delivery.destination is not None:
-            deliveries.begin(delivery.destination, deliveries.message_of(incident, What.RESOLVED), incident, now)
+            deliveries.begin(delivery.destination, incident_message(incident, What.RESOLVED), incident, now)
 
 
 def prune(now: int) -> None:

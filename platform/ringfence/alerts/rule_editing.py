@@ -11,7 +11,8 @@ from django.core.validators import validate_email
 from django.db import transaction
 
 from ringfence.alerts import deliveries, ssrf_guard
-from ringfence.alerts.conditions import Kind, What
+from ringfence.alerts.conditions import Kind
+from ringfence.alerts.messages import trial_message
 from ringfence.alerts.models import Delivery, Destination, Rule
 from ringfence.alerts.senders import KINDS, MAIL, WEBHOOK, allowed_addresses
 from ringfence.connectors.api.config_types import HIDDEN
@@ -95,11 +96,7 @@ def delete(row: Rule | Destination) -> None:
 def begin_test(row: Destination) -> Delivery:
     """Create a test message, which is tried once, even if the destination is disabled."""
     now = deliveries.now_ms()
-    body = {
-        "what": What.TEST.value, "rule": "test", "kind": "test", "incident": None, "subject": "test", "connector": "",
-        "summary": "This is a test: alerts of Ringfence arrive here.", "opened_ms": now, "resolved_ms": 0,
-    }  # fmt: skip
-    return deliveries.begin(row, body, None, now)
+    return deliveries.begin(row, trial_message(now), None, now)
 
 
 def _text(value: object, what: str, longest: int) -> str:

@@ -14,6 +14,7 @@ from django.conf import settings
 from django.core.mail import EmailMessage
 
 from ringfence.alerts import ssrf_guard
+from ringfence.alerts.messages import text_of
 from ringfence.alerts.ssrf_guard import AllowedNetworks
 
 WEBHOOK, SLACK, MAIL = "webhook", "slack", "mail"
@@ -69,12 +70,6 @@ def send(to: To, message: Mapping[str, Any], delivery: int) -> int:
             return _mail(to.recipients, message)
         case other:
             raise NotSent(f"Unknown kind of destination {other!r}", final=True)
-
-
-def text_of(message: Mapping[str, Any]) -> str:
-    """Format the message as one line."""
-    word = {"firing": "ALERT", "resolved": "RESOLVED", "test": "TEST"}.get(str(message.get("what")), "")
-    return f"[{word}] {message.get('rule', '')}: {message.get('summary', '')}"
 
 
 def allowed_addresses() -> AllowedNetworks:
