@@ -4,7 +4,7 @@ from django.conf import settings
 from django.urls import URLPattern, include, path
 
 from ringfence.console.views import bare
-from ringfence.demo.kill_worker import kill_worker
+from ringfence.demo.kill_button import kill_worker
 from ringfence.metrics.views import metrics
 from ringfence.web.handbook import pages as handbook
 from ringfence.web.hooks.views import hook

@@ -11,8 +11,8 @@ from ringfence.connectors.api.schemas import DECIMAL_NAME
 from ringfence.connectors.api.structs import fit
 from ringfence.connectors.converters.json_encoding import to_signed_bytes, to_unscaled
 from ringfence.connectors.converters.registry.avro_schemas import LOGICAL, avro_schema, for_writing
-from ringfence.connectors.converters.registry.base import RegistryConverter, Write, pairs
 from ringfence.connectors.converters.registry.confluent_client import load
+from ringfence.connectors.converters.registry.registry_converter import RegistryConverter, Write, pairs
 from ringfence.connectors.converters.registry.struct_schemas import is_same_struct
 from ringfence.connectors.values.moments import encode
 

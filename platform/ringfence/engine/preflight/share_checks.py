@@ -1,7 +1,7 @@
 """Preflight of a connector that reads a share group: what the brokers of its input support and permit.
 
 It uses the connector's login for its input cluster (`source.cluster.`, `source.consumer.`), and changes nothing
-(fencing/kafka/share_probes.py).
+(fencing/kafka/share_permission_probes.py).
 """
 
 import re
@@ -21,7 +21,7 @@ from ringfence.fencing.kafka.client_pool import ClientPool
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.permissions import Permission
 from ringfence.fencing.kafka.share_groups import ShareGroupMember
-from ringfence.fencing.kafka.share_probes import FEATURE, ShareProber, find_overdue
+from ringfence.fencing.kafka.share_permission_probes import FEATURE, ShareProber, find_overdue
 from ringfence.fencing.share.settings import ShareSettings
 from ringfence.name_lists import list_first
 from ringfence.worker_config import WorkerConfig
