@@ -126,7 +126,6 @@ def test_what_goes_wrong_is_told_by_exit_codes(shell: Shell, name: str, platform
     shell.run("connectors", "restart", name, "--tasks", "--wait")
     shell.run("connectors", "pause", name, "--wait")
     shell.run("connectors", "resume", name, "--wait")
-    shell.run("connectors", "restart", name, "--tasks", "--wait", "--wait-seconds", "0", code=Exit.WAITED)
     shell.run("tasks", "restart", name, "1", "--wait")
     shell.run("connectors", "delete", name, "--yes", "--wait")
     shell.run("connectors", "get", name, code=Exit.NOT_FOUND)
