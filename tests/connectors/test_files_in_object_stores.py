@@ -85,6 +85,7 @@ def test_objects_are_read_once_and_moved(store: Store) -> None:
     assert again == [*expected[:5], "changed", *expected[10:]]
 
 
+@pytest.mark.thorough
 def test_no_mixture_of_two_contents(store: Store) -> None:
     """Larger than what is read at a time, and overwritten in the middle: not one line of the new content."""
     store.write("large.txt", b"old\n" * 5_000_000)

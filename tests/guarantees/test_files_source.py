@@ -15,6 +15,7 @@ from tests.guarantees.stage import Stage
 from tests.support.attempts import WITHOUT_TRANSACTIONS, Attempt
 from tests.support.azurite import Azurite
 from tests.support.broker import Broker
+from tests.support.cases import mark_cases
 from tests.support.gcs import GcsServer
 from tests.support.names import unique
 from tests.support.s3 import S3Server
@@ -39,7 +40,7 @@ def sftp(tmp_path: Path) -> Iterator[SftpServer]:
     server.stop()
 
 
-@pytest.mark.parametrize("after", ["keep", "delete"])
+@pytest.mark.parametrize("after", mark_cases(["keep", "delete"], thorough={"keep"}))
 def test_each_line_once_while_tasks_are_killed(stage: Stage, tmp_path: Path, after: str) -> None:
     folder = tmp_path / "in"
     worker = {"file.roots": str(tmp_path), "file.write.roots": str(tmp_path)}

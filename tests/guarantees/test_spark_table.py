@@ -77,6 +77,7 @@ def server() -> Iterator[Postgres]:
         yield made
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(240)
 def test_each_row_of_a_table_in_a_database_once_in_hundreds_of_parts(
     stage: Stage, spark: SparkHost, server: Postgres
@@ -86,6 +87,7 @@ def test_each_row_of_a_table_in_a_database_once_in_hundreds_of_parts(
     assert found == list(range(DB_ROWS)), "a row is missing, or there twice"
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(240)
 def test_without_fencing_rows_of_a_table_come_twice(stage: Stage, spark: SparkHost, server: Postgres) -> None:
     """So the test above can tell. A kill just behind a flush of the offsets costs nothing, so there are several."""

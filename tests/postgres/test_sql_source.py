@@ -110,6 +110,7 @@ def test_every_row_once_under_kills_and_concurrent_writers(
     assert seen == list(range(1, wanted + 1)), "a row is missing, or there twice"
 
 
+@pytest.mark.thorough
 def test_without_transactions_rows_come_twice(numbers: Numbers, broker: Broker, unique: Callable[[str], str]) -> None:
     """So the tests of kills can tell."""
     config, worker = numbers.config("xmin", batch_max_rows="50"), {**_LOOPBACK, **WITHOUT_TRANSACTIONS}

@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Page
 
 from tests.e2e.browser import axe
 from tests.e2e.browser.conftest import has_failed
-from tests.e2e.browser.pages import FIRST, PAGES, SELDOM, STATUS
+from tests.e2e.browser.pages import CONSOLE, FIRST, PAGES, SELDOM, STATUS
 from tests.e2e.browser.scene import Scene
 from tests.e2e.browser.visitor import NARROW, Visitor
 from tests.e2e.conftest import await_calm
@@ -50,7 +50,7 @@ def visitor(_anybody: Visitor, request: pytest.FixtureRequest, tmp_path: Path) -
     assert _anybody.complaints == []
 
 
-_SLOW = SELDOM | ({name for name in PAGES if name.startswith("console")} - FIRST)
+_SLOW = SELDOM | ({name for name in PAGES if name.startswith("console")} - CONSOLE)
 
 
 @pytest.mark.parametrize("name", mark_cases(PAGES, slow=_SLOW, thorough=PAGES.keys() - FIRST))

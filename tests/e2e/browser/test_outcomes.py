@@ -30,7 +30,7 @@ def place_of(page: Page) -> list[float]:
     return found
 
 
-@pytest.mark.parametrize("width", [WIDE, NARROW])
+@pytest.mark.parametrize("width", [WIDE, pytest.param(NARROW, marks=pytest.mark.thorough)])
 def test_an_offset_is_changed_and_the_table_shows_it(visitors: Visitors, platform: Up, flow: Make, width: int) -> None:
     one = flow(throughput=50)
     platform.rest.settled(204, "PUT", f"/connectors/{one.name}/stop")
