@@ -7,7 +7,7 @@ from typing import Any
 
 from ringfence.connectors.builtin.postgres import setting_names as names
 from ringfence.connectors.builtin.postgres.connector import PostgresSourceConnector
-from ringfence.connectors.builtin.postgres.snapshot.progress import SnapshotState, find_state
+from ringfence.connectors.builtin.postgres.snapshot.state import SnapshotState, find_state
 from ringfence.connectors.builtin.postgres.snapshot.task_share import share_config
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName, TaskId

@@ -18,9 +18,9 @@ from ringfence.connectors.builtin.postgres.snapshot.plan import (
     range_partition,
     read_plan,
 )
-from ringfence.connectors.builtin.postgres.snapshot.progress import SnapshotState
 from ringfence.connectors.builtin.postgres.snapshot.range_offsets import RangeProgress, Segment
 from ringfence.connectors.builtin.postgres.snapshot.range_reading import split_row
+from ringfence.connectors.builtin.postgres.snapshot.state import SnapshotState
 from ringfence.engine.plugins.instances import InstanceContext
 from ringfence.fencing.task.plugin_metrics import Gauges
 from tests.connectors.fakes import FakeOffsets

@@ -12,6 +12,7 @@ from ringfence.connectors.builtin.postgres.capture import captured_tables, selec
 from ringfence.connectors.builtin.postgres.session import Server, Session, one_line
 from ringfence.connectors.builtin.postgres.settings import CONFIG_DEF
 from ringfence.connectors.delivery_settings import transaction_boundary
+from ringfence.connectors.name_lists import list_first
 
 Errors = dict[str, list[str]]
 
@@ -163,14 +164,13 @@ class _Checks:
         if not bare:
             return
         quoted = [f"{_quote(schema)}.{_quote(table)}" for schema, table in bare]
-        text = ", ".join(quoted[:_SHOWN]) + (f" and {len(quoted) - _SHOWN} more" if len(quoted) > _SHOWN else "")
         mended = " ".join(f"ALTER TABLE {table} REPLICA IDENTITY FULL;" for table in quoted[:_SHOWN])
         self._say(
             names.TABLES,
-            f"The server would refuse all updates and deletes of {text} once the publication {publication} contains "
-            f"{'it' if len(quoted) == 1 else 'them'}: without a primary key there is no replica identity. Add a "
-            f"primary key, or as the owner: {mended} Or exclude the table with {names.TABLES_EXCLUDE}; or, if its rows "
-            "are only inserted, create the publication yourself.",
+            f"The server would refuse all updates and deletes of {list_first(quoted, _SHOWN)} once the publication "
+            f"{publication} contains {'it' if len(quoted) == 1 else 'them'}: without a primary key there is no replica "
+            f"identity. Add a primary key, or as the owner: {mended} Or exclude the table with {names.TABLES_EXCLUDE}; "
+            "or, if its rows are only inserted, create the publication yourself.",
         )
 
     def _check_snapshot(self, tables: list[tuple[str, str]], boundary: str) -> None:

@@ -5,7 +5,7 @@ from typing import Final
 
 from ringfence.connectors.api import ConnectorError
 from ringfence.connectors.api.schemas import DATE, TIME, TIMESTAMP
-from ringfence.connectors.builtin.postgres import texts
+from ringfence.connectors.builtin.postgres import text_values
 
 __all__ = ["DATE", "EPOCH", "EPOCH_DAY", "MIDNIGHT", "TIME", "TIMESTAMP", "read_date", "read_time", "read_timestamp"]
 
@@ -17,14 +17,14 @@ _REMEDY: Final = "which time.precision.mode=connect cannot represent. Use time.p
 
 def read_date(raw: bytes) -> date:
     try:
-        return EPOCH_DAY + timedelta(days=texts.day_of(raw))
+        return EPOCH_DAY + timedelta(days=text_values.day_of(raw))
     except OverflowError:
         raise ConnectorError(f"A date is before the year 1 or after 9999, {_REMEDY}") from None
 
 
 def read_timestamp(raw: bytes) -> datetime:
     try:
-        return EPOCH + timedelta(milliseconds=texts.millis_of(raw))
+        return EPOCH + timedelta(milliseconds=text_values.millis_of(raw))
     except OverflowError:
         raise ConnectorError(f"A timestamp is before the year 1 or after 9999, {_REMEDY}") from None
 
@@ -33,4 +33,4 @@ def read_time(raw: bytes) -> time:
     text = raw.decode()
     if text.startswith("24:"):
         raise ConnectorError(f"A time is 24:00, {_REMEDY}")
-    return (EPOCH + timedelta(milliseconds=texts.time_millis(raw))).time()
+    return (EPOCH + timedelta(milliseconds=text_values.time_millis(raw))).time()

@@ -90,7 +90,7 @@ class PostgresSourceConnector(SourceConnector):
 
     def _count_tasks(self, max_tasks: int) -> int:
         """Return one task for streaming, or one for each range of a snapshot, up to `max_tasks`."""
-        from ringfence.connectors.builtin.postgres.snapshot.progress import find_state
+        from ringfence.connectors.builtin.postgres.snapshot.state import find_state
 
         settings = CONFIG_DEF.parse(self._config)
         state = find_state(

@@ -17,8 +17,8 @@ from ringfence.connectors.builtin.postgres.setup import Setup
 from ringfence.connectors.builtin.postgres.slot_watch import Progress, SlotWatch
 from ringfence.connectors.builtin.postgres.slots import LostPosition
 from ringfence.connectors.builtin.postgres.snapshot.content import SnapshotContent
-from ringfence.connectors.builtin.postgres.snapshot.progress import SnapshotState, find_state
 from ringfence.connectors.builtin.postgres.snapshot.run import SnapshotRun
+from ringfence.connectors.builtin.postgres.snapshot.state import SnapshotState, find_state
 from ringfence.connectors.builtin.postgres.snapshot.task_share import share_of
 from ringfence.connectors.builtin.postgres.streaming import Streaming
 

@@ -22,7 +22,7 @@ from ringfence.connectors.api.schemas import (
     mapping,
 )
 from ringfence.connectors.api.structs import single
-from ringfence.connectors.builtin.postgres import connect_times, numbers, texts
+from ringfence.connectors.builtin.postgres import connect_times, numbers, text_values
 from ringfence.connectors.builtin.postgres.column_types import ColumnType, PgType, Read, TypeSettings
 
 
@@ -88,8 +88,8 @@ _BY_NAME: Final[Mapping[str, ColumnType]] = {
     "jsonb": ColumnType(JSON, read_text, "{}"),
     "xml": _plain(XML, read_text),
     "uuid": ColumnType(UUID, read_text, "00000000-0000-0000-0000-000000000000"),
-    "date": _plain(DATE, texts.day_of),
-    "timetz": ColumnType(ZONED_TIME, texts.zoned_time, "00:00:00Z", defaults=False),
+    "date": _plain(DATE, text_values.day_of),
+    "timetz": ColumnType(ZONED_TIME, text_values.zoned_time, "00:00:00Z", defaults=False),
     "tsvector": _plain(TSVECTOR, read_text),
     "ltree": _plain(LTREE, read_text),
 }
@@ -190,7 +190,7 @@ class Types:
                 return [convert(each, depth - 1) for each in value]
             return read(str(value).encode())
 
-        return ColumnType(schema, lambda raw: convert(texts.unescape_array(raw.decode()), dimensions), [])
+        return ColumnType(schema, lambda raw: convert(text_values.unescape_array(raw.decode()), dimensions), [])
 
     def _numeric(self, typmod: int) -> ColumnType:
         mode = self._settings.decimals
@@ -236,7 +236,7 @@ class Types:
 
     def _varbit(self, typmod: int) -> ColumnType:
         length = typmod if typmod > 0 else 2_147_483_647
-        return _plain(_logical(SchemaType.BYTES, "io.debezium.data.Bits", length=str(length)), texts.bits_of)
+        return _plain(_logical(SchemaType.BYTES, "io.debezium.data.Bits", length=str(length)), text_values.bits_of)
 
     def _date(self, typmod: int) -> ColumnType:
         return ColumnType(connect_times.DATE, connect_times.read_date, connect_times.EPOCH_DAY)
@@ -245,30 +245,30 @@ class Types:
         if self._settings.times == _CONNECT:
             return ColumnType(connect_times.TIME, connect_times.read_time, connect_times.MIDNIGHT)
         if 0 <= typmod <= 3 and self._settings.times == _ADAPTIVE:
-            return _plain(TIME, texts.time_millis)
-        return _plain(MICRO_TIME, texts.time_micros)
+            return _plain(TIME, text_values.time_millis)
+        return _plain(MICRO_TIME, text_values.time_micros)
 
     def _timestamp(self, typmod: int) -> ColumnType:
         if self._settings.times == _CONNECT:
             return ColumnType(connect_times.TIMESTAMP, connect_times.read_timestamp, connect_times.EPOCH)
         if 0 <= typmod <= 3:
-            return _plain(TIMESTAMP, texts.millis_of)
-        return _plain(MICRO_TIMESTAMP, texts.micros_of)
+            return _plain(TIMESTAMP, text_values.millis_of)
+        return _plain(MICRO_TIMESTAMP, text_values.micros_of)
 
     def _timestamptz(self, typmod: int) -> ColumnType:
-        read = texts.zoned_timestamp(6 if typmod < 0 else typmod)
+        read = text_values.zoned_timestamp(6 if typmod < 0 else typmod)
         return ColumnType(ZONED_TIMESTAMP, read, "1970-01-01T00:00:00.000000Z")
 
     def _interval(self, typmod: int) -> ColumnType:
         if self._settings.intervals == "string":
-            return _plain(INTERVAL, texts.interval_iso)
-        return _plain(MICRO_DURATION, texts.interval_micros)
+            return _plain(INTERVAL, text_values.interval_iso)
+        return _plain(MICRO_DURATION, text_values.interval_micros)
 
     def _hstore(self, typmod: int) -> ColumnType:
         if self._settings.hstore == "map":
             schema = mapping(STRING, STRING.but(optional=True))
-            return ColumnType(schema, lambda raw: texts.hstore_pairs(raw.decode()), {})
-        return ColumnType(JSON, lambda raw: orjson.dumps(texts.hstore_pairs(raw.decode())).decode(), "{}")
+            return ColumnType(schema, lambda raw: text_values.hstore_pairs(raw.decode()), {})
+        return ColumnType(JSON, lambda raw: orjson.dumps(text_values.hstore_pairs(raw.decode())).decode(), "{}")
 
     def _point(self, typmod: int) -> ColumnType:
         return ColumnType(numbers.POINT, numbers.read_point, numbers.read_point(b"(0,0)"))

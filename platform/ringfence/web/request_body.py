@@ -6,7 +6,7 @@ Nothing is written to disk, and only the first bytes are read before the sender 
 import asyncio
 import io
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from django.core.exceptions import RequestAborted
@@ -63,16 +63,12 @@ async def _read(length: int, receive: Receive, is_known: Callable[[], Awaitable[
     if length > limit:
         limit = await _higher(length, is_known, most)
     body = io.BytesIO()
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise RequestAborted
-        body.write(message.get("body", b""))
+    async for part in parts(receive):
+        body.write(part)
         if body.tell() > limit:
             limit = await _higher(body.tell(), is_known, most) if limit < most else _too_large(most)
-        if not message.get("more_body", False):
-            body.seek(0)
-            return body
+    body.seek(0)
+    return body
 
 
 async def _higher(size: int, is_known: Callable[[], Awaitable[bool]], most: int) -> int:
@@ -87,6 +83,17 @@ def _too_large(limit: int) -> int:
     if limit == MOST:
         raise Refusal(413, f"A body of more than {MOST:,} bytes is not read. Send less at once.")
     raise Refusal(413, f"Without a valid token or login a body of more than {MOST_UNKNOWN:,} bytes is not read.")
+
+
+async def parts(receive: Receive) -> AsyncIterator[bytes]:
+    """Yield the body as it arrives. Raises `RequestAborted` if the sender disconnects."""
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise RequestAborted
+        yield message.get("body", b"")
+        if not message.get("more_body", False):
+            return
 
 
 def content_length(headers: list[tuple[bytes, bytes]]) -> int:

@@ -33,6 +33,7 @@ from ringfence.connectors.builtin.postgres.setup import Setup
 from ringfence.connectors.builtin.postgres.snapshot.planner import TableSize, find_keyed, find_tables
 from ringfence.connectors.builtin.postgres.snapshot.visibility import EarlierTransactions
 from ringfence.connectors.builtin.postgres.stream import Stream
+from ringfence.connectors.name_lists import list_first
 
 logger = logging.getLogger(__name__)
 
@@ -125,8 +126,7 @@ class IncrementalSnapshots:
                 "cannot be read in chunks"
             )
         queued = [QueuedTable(one.oid, f"{one.schema}.{one.name}", one.rows) for one in matches]
-        text = ", ".join(one.name for one in queued[:5]) + (f" and {len(queued) - 5} more" if len(queued) > 5 else "")
-        return self.state.execute(queued, f"To be read: {text}.")
+        return self.state.execute(queued, f"To be read: {list_first([one.name for one in queued], 5)}.")
 
     def _begin_recording(self) -> None:
         """Record the transactions that the stream delivers from now on. Wait for those that are running now: they may

@@ -4,8 +4,8 @@ from typing import Final
 
 from ringfence.connectors.api import Gauge, SourceMetrics
 from ringfence.connectors.builtin.postgres.snapshot.plan import PlannedTable
-from ringfence.connectors.builtin.postgres.snapshot.progress import SnapshotState
 from ringfence.connectors.builtin.postgres.snapshot.rate import Rate
+from ringfence.connectors.builtin.postgres.snapshot.state import SnapshotState
 
 _MOST_TABLES: Final = 20
 """The maximum number of tables with a gauge of their own: the first unfinished ones."""

@@ -21,8 +21,8 @@ from ringfence.connectors.builtin.postgres.setup import Setup
 from ringfence.connectors.builtin.postgres.snapshot.gauges import SnapshotGauges
 from ringfence.connectors.builtin.postgres.snapshot.plan import Plan, plan_records
 from ringfence.connectors.builtin.postgres.snapshot.planner import find_tables, make_plan
-from ringfence.connectors.builtin.postgres.snapshot.progress import SnapshotState, find_state
 from ringfence.connectors.builtin.postgres.snapshot.reading_phase import Limits, ReadingPhase, Source
+from ringfence.connectors.builtin.postgres.snapshot.state import SnapshotState, find_state
 from ringfence.connectors.builtin.postgres.snapshot.visibility import EarlierTransactions
 
 logger = logging.getLogger(__name__)

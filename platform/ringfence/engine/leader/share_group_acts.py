@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from ringfence.connectors.builtin.kafka_source.settings import SOURCE_SERVERS
 from ringfence.connectors.kafka_settings import share_group
 from ringfence.connectors.kafka_settings.java_names import servers
+from ringfence.connectors.name_lists import list_first
 from ringfence.engine.leader import command_plans
 from ringfence.engine.queries import share_groups
 from ringfence.fencing.clock import Deadline
@@ -43,7 +44,6 @@ from ringfence.fencing.share.settings import ShareSettings
 from ringfence.fencing.share.stale_positions import PartitionBounds, flush
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.connector_state import ConnectorState
-from ringfence.name_lists import list_first
 from ringfence.requests.commands import ActOnShareGroup
 from ringfence.requests.refusal import Refusal
 from ringfence.requests.share_group_act import Configure, DeleteOffsets, Done, Move, Setting

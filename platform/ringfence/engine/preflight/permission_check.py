@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
+from ringfence.connectors.name_lists import list_first
 from ringfence.engine.preflight.check import MOST_NAMED, Check, Result
 from ringfence.fencing.kafka.permissions import Permission
-from ringfence.name_lists import list_first
 
 
 def check_granted(

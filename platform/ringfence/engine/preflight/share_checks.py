@@ -11,6 +11,7 @@ from typing import Final
 from ringfence.connectors.builtin.kafka_source import settings as names
 from ringfence.connectors.builtin.kafka_source.cluster import source_settings
 from ringfence.connectors.kafka_settings import share_group
+from ringfence.connectors.name_lists import list_first
 from ringfence.connectors.topic_durability import UNCLEAN_ELECTION
 from ringfence.engine.preflight.check import MOST_NAMED, Check, Result
 from ringfence.engine.preflight.client_overrides import has_placeholder
@@ -23,7 +24,6 @@ from ringfence.fencing.kafka.permissions import Permission
 from ringfence.fencing.kafka.share_groups import ShareGroupMember
 from ringfence.fencing.kafka.share_permission_probes import FEATURE, ShareProber, find_overdue
 from ringfence.fencing.share.settings import ShareSettings
-from ringfence.name_lists import list_first
 from ringfence.worker_config import WorkerConfig
 
 _CLASSES: Final = frozenset({"ShareGroupSource", "ShareGroupSourceConnector"})

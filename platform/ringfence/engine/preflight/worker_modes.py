@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from ringfence.connectors.delivery_settings import EXACTLY_ONCE_SUPPORT
+from ringfence.connectors.name_lists import list_first
 from ringfence.engine.preflight.check import MOST_NAMED, Check, Result
-from ringfence.name_lists import list_first
 
 
 def check_modes(modes: Mapping[str, str] | None, *, required: bool) -> Check | None:

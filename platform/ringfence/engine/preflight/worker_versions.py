@@ -5,8 +5,8 @@ from typing import Final
 
 from ringfence.connectors.common_settings import CONNECTOR_CLASS, PLUGIN_VERSION
 from ringfence.connectors.java import versions
+from ringfence.connectors.name_lists import list_first
 from ringfence.engine.preflight.check import MOST_NAMED, Check, Result
-from ringfence.name_lists import list_first
 
 _NAME: Final = "plugin versions"
 

@@ -8,8 +8,6 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
-from django.core.exceptions import RequestAborted
-
 from ringfence.web import request_body
 
 MOST_AT_ONCE: Final = 600
@@ -87,17 +85,11 @@ async def read_parts(receive: Any, headers: Headers, most: int) -> AsyncIterator
     size = 0
     if request_body.content_length(headers) > most:
         raise Refusal(413, f"A body of more than {most:,} bytes is not read.")
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise RequestAborted
-        part = message.get("body", b"")
+    async for part in request_body.parts(receive):
         size += len(part)
         if size > most:
             raise Refusal(413, f"A body of more than {most:,} bytes is not read.")
         yield part
-        if not message.get("more_body", False):
-            return
 
 
 def keeps_connection(refusal: Refusal, headers: Headers) -> bool:
