@@ -154,7 +154,7 @@ class DltScenario(Scenario):
     """A REST API in pages, with a cursor that several rows share."""
 
     connector = DltSourceConnector
-    records = 2000
+    records = 6000
 
     def __init__(self, folder: Path, topic: str) -> None:
         super().__init__(folder, topic)
