@@ -22,7 +22,7 @@ class Flow:
     def __init__(self, up: Up, name: str, *, tasks: int = 1, throughput: int = 100, interval_ms: int = 200) -> None:
         """interval_ms: commit as often, a transaction is open nearly all the time; 0: commit after each batch.
 
-        A broker is half a processor busy with the transactions of a hundred small batches a second.
+        A broker is half a processor busy with fifty transactions a second.
         """
         self.up = up
         self.name = name
