@@ -66,12 +66,12 @@ def flow(platform: Up) -> Iterator[Callable[..., Flow]]:
     yield from flows(platform)
 
 
-def flows(up: Up, **usual: int) -> Iterator[Callable[..., Flow]]:
-    """For fixtures: a factory of connectors on `up`. usual: options that a test may replace."""
+def flows(up: Up) -> Iterator[Callable[..., Flow]]:
+    """For fixtures: a factory of connectors on `up`."""
     made: list[Flow] = []
 
     def make(prefix: str = "flow", **options: int) -> Flow:
-        made.append(Flow(up, unique(prefix), **{**usual, **options}))
+        made.append(Flow(up, unique(prefix), **options))
         return made[-1].create()
 
     yield make

@@ -19,7 +19,7 @@ _SETTLE_SECONDS = 60.0
 class Flow:
     """One connector and its topic. `settle` is the check that every test ends with."""
 
-    def __init__(self, up: Up, name: str, *, tasks: int = 1, throughput: int = 100, interval_ms: int = 200) -> None:
+    def __init__(self, up: Up, name: str, *, tasks: int = 1, throughput: int = 100, interval_ms: int = 300) -> None:
         """interval_ms: commit as often, a transaction is open nearly all the time; 0: commit after each batch.
 
         A broker is half a processor busy with fifty transactions a second.

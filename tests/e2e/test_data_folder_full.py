@@ -47,7 +47,7 @@ def test_with_the_broker_on_it(disk: Path) -> None:
     up.start()
     one = None
     try:
-        one = Flow(up, unique("full"), interval_ms=300).create()
+        one = Flow(up, unique("full")).create()
         holder, broker = up.lock_holder, up.pid("kafka")
         ballast = fill(disk)
         eventually(lambda: not process_exists(broker), 180, "the broker's end", pause=0.3)
@@ -78,7 +78,7 @@ def test_with_the_database_alone_on_it(disk: Path, broker: Broker) -> None:
     up.start()
     one = None
     try:
-        one = Flow(up, unique("full"), interval_ms=300).create()
+        one = Flow(up, unique("full")).create()
         path, roles = f"/connectors/{one.name}", [up.pid(role) for role in ("web", "worker-1")]
         ballast = fill(disk)
         refused = up.rest.call("PUT", f"{path}/pause")

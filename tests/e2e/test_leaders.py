@@ -24,7 +24,7 @@ Note = Callable[[str, float], None]
 
 
 def test_a_killed_leader_is_followed_by_another(platform: Up, flow: Make, stopwatch: Note) -> None:
-    one = flow(interval_ms=300)
+    one = flow()
     old = leader(platform)
     killed = time.monotonic()
     os.kill(platform.pid(old.worker), signal.SIGKILL)
@@ -51,7 +51,7 @@ def test_a_leader_that_slept_spoils_nothing_of_what_came_meanwhile(platform: Up,
 def test_a_frozen_leader_executes_no_command_after_its_deadline(
     platform: Up, flow: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    victim, blocker = flow("victim", throughput=100, interval_ms=300), flow("a-blocker", throughput=2000)
+    victim, blocker = flow("victim", throughput=100), flow("a-blocker", throughput=2000)
     old = leader(platform)
     sender, queue = Celery("e2e", broker=platform.redis_url), redis.Redis.from_url(platform.redis_url)
     messages.use(sender)

@@ -55,7 +55,7 @@ def urgent(up: Up, name: str) -> dict[str, float]:
 def test_pause_fence_and_health_do_not_wait_for_other_peoples_questions(
     platform: Up, flow: Callable[..., Flow], stopwatch: Callable[[str, float], None]
 ) -> None:
-    one = flow(interval_ms=300)  # what is measured is not how many transactions there are
+    one = flow()
     one.await_progress()
     alone = urgent(platform, one.name)
     answers: list[httpx.Response] = []

@@ -46,11 +46,11 @@ def _answers(rest: Rest, path: str, wanted: object) -> bool:
 
 def test_what_the_standby_lacks_is_read_again_from_kafka(on_pair: Up, pair: PostgresPair, stream: Make) -> None:
     rest = on_pair.rest
-    one = stream(interval_ms=300)
+    one = stream()
     roles = [on_pair.pid(role) for role in ("web", "worker-1")]
     pair.await_replication()
     pair.cut_replication()
-    late = stream("late", interval_ms=300)  # only the primary's rows and Kafka know it
+    late = stream("late")  # only the primary's rows and Kafka know it
     late.await_progress(100)
     assert pair.standby.query(f"SELECT count(*) FROM mirror_connector WHERE name = '{late.name}'") == "0"
     pair.fail_over()

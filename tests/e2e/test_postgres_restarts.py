@@ -39,7 +39,7 @@ def stream(on_postgres: Up) -> Iterator[Make]:
 
 
 def test_nothing_is_lost_and_the_projection_catches_up(on_postgres: Up, postgres: Postgres, stream: Make) -> None:
-    one = stream(interval_ms=300)
+    one = stream()
     path, rest = f"/connectors/{one.name}", on_postgres.rest
     roles = [on_postgres.pid(role) for role in ("web", "worker-1")]
     postgres.stop()

@@ -124,7 +124,7 @@ def test_the_database_is_gone_and_comes_back(platform: Up, flow: Make) -> None:
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL], ids=["stopped", "killed"])
 @pytest.mark.slow
 def test_the_broker_goes_and_comes_back(platform: Up, flow: Make, how: signal.Signals) -> None:
-    polls, intervals = flow(throughput=1000, interval_ms=0), flow(throughput=1000, tasks=2, interval_ms=300)
+    polls, intervals = flow(throughput=1000, interval_ms=0), flow(throughput=1000, tasks=2)
     broker = platform.pid("kafka")
     os.kill(broker, how)
     eventually(lambda: not process_exists(broker), 30, "the end of the broker", pause=0.1)

@@ -52,7 +52,7 @@ def test_a_second_up_on_the_same_directory_is_refused(alone: Up) -> None:
 
 
 def test_the_only_worker_is_started_again(alone: Up, stream: Make, stopwatch: Note) -> None:
-    one = stream(interval_ms=300)
+    one = stream()
     limit = promised(PROMISED_SECONDS) * 1.5  # a JVM starts in it, with what the machine has left then
     killed = time.monotonic()
     os.kill(alone.pid("worker-1"), signal.SIGSEGV)
@@ -80,7 +80,7 @@ def test_web_is_started_again_and_its_log_says_where_it_crashed(alone: Up) -> No
 
 
 def test_a_killed_up_leaves_no_orphans_and_the_next_one_goes_on(alone: Up, stream: Make, stopwatch: Note) -> None:
-    one = stream(throughput=1000, interval_ms=300)
+    one = stream(throughput=1000)
     family = processes.tree(alone.lock_holder)[1:]
     assert len(family) > 8
     killed = time.monotonic()

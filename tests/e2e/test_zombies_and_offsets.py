@@ -14,7 +14,7 @@ Make = Callable[..., Flow]
 
 @pytest.mark.slow
 def test_reset_offsets_beside_a_zombie(platform: Up, flow: Make) -> None:
-    one = flow(throughput=1000, interval_ms=300)
+    one = flow(throughput=1000)
     rest, path = platform.rest, f"/connectors/{one.name}"
     victim = one.worker_of()
     with processes.frozen([one.process(victim)]):
@@ -48,7 +48,7 @@ def test_offsets_set_by_hand_beside_a_zombie(platform: Up, flow: Make) -> None:
 
 
 def test_delete_and_create_again_beside_a_zombie(platform: Up, flow: Make) -> None:
-    one = flow(throughput=1000, interval_ms=300)
+    one = flow(throughput=1000)
     victim = one.worker_of()
     with processes.frozen([one.process(victim)]):
         one.delete()

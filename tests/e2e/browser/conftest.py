@@ -9,8 +9,7 @@ from playwright.sync_api import Browser, sync_playwright
 from tests.e2e.browser import chromium as program
 from tests.e2e.browser.scene import Scene
 from tests.e2e.browser.visitor import Visitor
-from tests.e2e.conftest import await_calm, flows
-from tests.e2e.flow import Flow
+from tests.e2e.conftest import await_calm
 from tests.e2e.up import Up
 
 _failed = pytest.StashKey[bool]()
@@ -75,12 +74,6 @@ def visitors(chromium: Browser, platform: Up, request: pytest.FixtureRequest, tm
 @pytest.fixture
 def visitor(visitors: Visitors) -> Visitor:
     return visitors()
-
-
-@pytest.fixture
-def flow(platform: Up) -> Iterator[Callable[..., Flow]]:
-    """With few transactions: one for each of 50 records a second keeps half a processor busy, and no page shows it."""
-    yield from flows(platform, interval_ms=400)
 
 
 @pytest.fixture(scope="package")

@@ -55,7 +55,7 @@ def test_an_offset_is_moved_and_the_move_is_undone(visitor: Visitor, platform: U
 
 
 def test_a_forced_fence_makes_a_new_generation_that_goes_on(visitor: Visitor, platform: Up, flow: Make) -> None:
-    one = flow(throughput=50, interval_ms=400)
+    one = flow(throughput=50)
     page = visitor.go(f"/ui/connectors/{one.name}")
     made = generation(page)
     visitor.go(f"/console/connectors/{one.name}/fence/")
