@@ -49,7 +49,7 @@ def test_it_returns_at_once_and_knows_nobody_before_the_first_answer(brokers: Br
     watch = MemberWatch(brokers.ask)
     began = time.monotonic()
     assert names(watch) is None
-    assert time.monotonic() - began < 0.2
+    assert time.monotonic() - began < 5  # the answer would come after 10 s
     brokers.may_answer.set()
     eventually(lambda: names(watch) == ["w1"], 10, "the answer")
     watch.close()

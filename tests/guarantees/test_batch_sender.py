@@ -283,4 +283,4 @@ def test_an_abort_keeps_its_time_limit_where_no_broker_answers(behind: Scene, pr
     trap.wait()
     began = time.monotonic()
     assert not producer.abort(Deadline.after(1))
-    assert time.monotonic() - began < 8, "a request without an answer would take 20 s"
+    assert time.monotonic() - began < 15, "a request without an answer would take 20 s"

