@@ -135,7 +135,7 @@ def test_protobuf_comes_back_with_its_messages(side: Side) -> None:
     assert (found.inner.y, found.inner.HasField("x")) == ("why", False)
 
 
-@pytest.mark.parametrize(("kind", "level"), zip(KINDS, ("BACKWARD", "FORWARD", "BACKWARD"), strict=True))
+@pytest.mark.parametrize(("kind", "level"), list(zip(KINDS, ("BACKWARD", "FORWARD", "BACKWARD"), strict=True)))
 def test_a_schema_may_grow_as_the_registry_allows(kind: str, level: str, side: Side) -> None:
     # One more field is backward compatible, but not in JSON Schema: an older record may hold anything in its place.
     first = number(side.written(kind, ONE))
