@@ -5,8 +5,9 @@ The adapter's canary is a test against the real package: it fails first when a n
 
 import ast
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple, Self
 
 import pytest
 from packaging.requirements import Requirement
@@ -37,24 +38,54 @@ STANDARD = {"_actions", "_SubParsersAction"}
 """Of argparse, which comes with Python: the tests run on each version of it."""
 
 
-def nodes_of(text: str) -> list[ast.AST]:
-    return list(ast.walk(ast.parse(text)))
+_KINDS = (
+    ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Attribute, ast.Name, ast.Assign, ast.Call, ast.Import,
+    ast.ImportFrom,
+)  # fmt: skip
+"""The nodes that the functions below look at."""
 
 
-def modules() -> Iterator[tuple[str, list[ast.AST]]]:
-    """Each module's nodes. To walk through its tree takes longer than all that is looked for in it."""
+class Use(NamedTuple):
+    """A private name in an expression or an import."""
+
+    line: int
+    name: str
+    inherited: bool
+    """It is asked of `super()`."""
+
+
+class Module(NamedTuple):
+    """What this test needs of a module. The trees of all modules would keep the garbage collector busy for seconds."""
+
+    defined: set[str]
+    imports: set[str]
+    uses: list[Use]
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, _KINDS)]
+        return cls(names_defined(nodes), imported(nodes), list(private_uses(nodes)))
+
+    def foreign_uses(self, bases: set[str]) -> list[Use]:
+        """Those of names that neither this module defines, nor `bases`, the modules of ours that it imports."""
+        inherited = bases | PUBLIC | STANDARD
+        known = inherited | self.defined
+        return [use for use in self.uses if use.name not in (inherited if use.inherited else known)]
+
+
+def modules() -> Iterator[tuple[str, Module]]:
     for root in ROOTS:
         for path in (ROOT / root).rglob("*.py"):
             linked = any(parent.is_symlink() for parent in path.parents if parent != ROOT)
             if not linked and "migrations" not in path.parts:
-                yield path.relative_to(ROOT).as_posix(), nodes_of(path.read_text())
+                yield path.relative_to(ROOT).as_posix(), Module.read(path.read_text())
 
 
 def is_private(name: str) -> bool:
     return name.startswith("_") and not name.startswith("__")
 
 
-def names_defined(nodes: list[ast.AST]) -> set[str]:
+def names_defined(nodes: Sequence[ast.AST]) -> set[str]:
     """The private names that a module's own classes, functions and assignments make."""
     found: set[str] = set()
     for node in nodes:
@@ -70,7 +101,7 @@ def names_defined(nodes: list[ast.AST]) -> set[str]:
     return {name for name in found if is_private(name)}
 
 
-def imported(nodes: list[ast.AST]) -> set[str]:
+def imported(nodes: Sequence[ast.AST]) -> set[str]:
     """The modules that a module imports, as dotted names; of `from a import b` both a and a.b."""
     found: set[str] = set()
     for node in nodes:
@@ -113,15 +144,12 @@ def is_inherited(node: ast.AST) -> bool:
     return False
 
 
-def foreign_private_parts(nodes: list[ast.AST], bases: set[str]) -> Iterator[tuple[int, str]]:
-    """What a module uses that has a private name, which neither it defines, nor a module of ours that it imports."""
-    defined = names_defined(nodes)
+def private_uses(nodes: Sequence[ast.AST]) -> Iterator[Use]:
     for node in nodes:
-        ours = bases if is_inherited(node) else bases | defined
         for name in names_used(node):
             constant = name[1:].isupper()  # as KafkaError._TIMED_OUT, which is documented
-            if is_private(name) and not constant and name not in ours | PUBLIC | STANDARD:
-                yield node.lineno, name  # type: ignore[attr-defined]  # each of these has a place
+            if is_private(name) and not constant:
+                yield Use(node.lineno, name, is_inherited(node))  # type: ignore[attr-defined]  # each has a place
 
 
 def closure(name: str, imports: Mapping[str, set[str]]) -> set[str]:
@@ -134,13 +162,12 @@ def closure(name: str, imports: Mapping[str, set[str]]) -> set[str]:
 
 def test_only_adapters_use_private_parts_of_other_packages() -> None:
     sources = dict(modules())
-    defined = {dotted(name): names_defined(nodes) for name, nodes in sources.items()}
-    imports = {dotted(name): imported(nodes) for name, nodes in sources.items()}
-    found: dict[str, list[tuple[int, str]]] = {}
-    for name, nodes in sources.items():
-        bases = set[str]().union(*(defined[each] for each in closure(dotted(name), imports)))
-        used = list(foreign_private_parts(nodes, bases))
-        if used:
+    dotted_sources = {dotted(name): module for name, module in sources.items()}
+    imports = {name: module.imports for name, module in dotted_sources.items()}
+    found: dict[str, list[Use]] = {}
+    for name, module in sources.items():
+        bases = set[str]().union(*(dotted_sources[each].defined for each in closure(dotted(name), imports)))
+        if used := module.foreign_uses(bases):
             found[name] = used
     others = {name: used for name, used in found.items() if name not in ADAPTERS}
     assert others == {}, "use a public way, or make an adapter with a pin and a canary (CONTRIBUTING.md)"
@@ -159,7 +186,7 @@ def test_only_adapters_use_private_parts_of_other_packages() -> None:
     ],
 )
 def test_each_way_to_a_private_part_is_found(text: str) -> None:
-    assert len(list(foreign_private_parts(nodes_of(text), set()))) == 1
+    assert len(Module.read(text).foreign_uses(set())) == 1
 
 
 def test_each_adapter_has_a_canary_and_a_pinned_minor_version() -> None:

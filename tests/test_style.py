@@ -105,6 +105,10 @@ BANNED_NAMES = {
 """Of functions, parameters and variables."""
 
 
+_KINDS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Name, ast.Attribute, ast.arg)
+"""The nodes that give a name."""
+
+
 @dataclass
 class Names:
     """Where a name stands that breaks a rule."""
@@ -186,7 +190,7 @@ def names() -> Names:
     found = Names()
     ours = set(python_files())
     for file in (*sorted(ours), *(ROOT / "benchmarks").glob("*.py"), *(ROOT / "tools").glob("*.py")):
-        nodes = list(ast.walk(ast.parse(file.read_text())))
+        nodes = [node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, _KINDS)]
         found.vague += vague_values(file, nodes)
         if file in ours:
             found.participles += participle_functions(file, nodes)
