@@ -65,7 +65,7 @@ def run(folder: Path, body: str, *arguments: str) -> tuple[subprocess.CompletedP
     return done, time.monotonic() - started
 
 
-@pytest.mark.parametrize("how", mark_cases(CRASHES, slow=CRASHES.keys() - set(FIRST)))
+@pytest.mark.parametrize("how", mark_cases(CRASHES, slow=CRASHES.keys() - set(FIRST), thorough={"hang_in_c"}))
 def test_the_run_ends_and_names_the_test(tmp_path: Path, how: str) -> None:
     done, seconds = run(tmp_path, CRASHES[how], "-n", "2", "--no-loadscope-reorder")
     told = done.stdout + done.stderr
@@ -102,6 +102,7 @@ def test_a_process_that_crashes_between_tests_ends_the_run(tmp_path: Path) -> No
     assert seconds < QUICK, told
 
 
+@pytest.mark.thorough
 def test_a_process_that_has_finished_waits_for_the_others(tmp_path: Path) -> None:
     body = "import time\nimport pytest\n@pytest.mark.parametrize('n', range(8))\ndef test_long(n):\n    time.sleep(1)\n"
     (tmp_path / "test_long.py").write_text(body)

@@ -36,6 +36,7 @@ def test_its_own_tests_pass_with_a_kill(folder: Path, broker: Broker) -> None:
     assert f"4 passed, {len(CHECKS)} deselected in" in answer.stdout
 
 
+@pytest.mark.thorough
 def test_the_kill_finds_a_task_that_begins_again(folder: Path, broker: Broker) -> None:
     task = folder / "src" / "weather_api" / "task.py"
     asked = "self.context.offset_reader.offset"

@@ -20,6 +20,7 @@ def test_more_tasks_and_fewer_again(platform: Up, flow: Callable[..., Flow], int
     one.settle()
 
 
+@pytest.mark.thorough
 def test_pause_and_resume_restart_and_stop(platform: Up, flow: Callable[..., Flow]) -> None:
     one = flow(tasks=2)
     rest, path = platform.rest, f"/connectors/{one.name}"

@@ -40,6 +40,7 @@ def await_running(state_of: Callable[[], dict[str, Any]], tasks: int = 2) -> Non
     eventually(running, 60, "RUNNING", pause=0.2)
 
 
+@pytest.mark.thorough
 def test_kafka_connect_py(platform: Up, name: str) -> None:
     client = KafkaConnect(platform.rest.url)
     assert int(client.get_cluster_info()["version"].split(".")[0]) >= 4

@@ -48,6 +48,7 @@ def test_a_leader_that_slept_spoils_nothing_of_what_came_meanwhile(platform: Up,
         one.settle()
 
 
+@pytest.mark.thorough
 def test_a_frozen_leader_executes_no_command_after_its_deadline(
     platform: Up, flow: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 
 import httpx
+import pytest
 
 from tests.e2e.flow import Flow
 from tests.e2e.up import Up
@@ -52,6 +53,7 @@ def urgent(up: Up, name: str) -> dict[str, float]:
     return took
 
 
+@pytest.mark.thorough
 def test_pause_fence_and_health_do_not_wait_for_other_peoples_questions(
     platform: Up, flow: Callable[..., Flow], stopwatch: Callable[[str, float], None]
 ) -> None:

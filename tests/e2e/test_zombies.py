@@ -23,6 +23,7 @@ def moved(one: Flow, victim: str, timeout: float) -> bool:
     return eventually(lambda: one.worker_of() != victim, timeout, f"another worker than {victim}", pause=0.1)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "interval_ms", [pytest.param(0, id="poll", marks=pytest.mark.slow), pytest.param(300, id="interval")]
 )

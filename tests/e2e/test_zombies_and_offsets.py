@@ -30,6 +30,7 @@ def test_reset_offsets_beside_a_zombie(platform: Up, flow: Make) -> None:
     one.settle()  # from 0 once more, and nothing of the zombie's
 
 
+@pytest.mark.thorough
 def test_offsets_set_by_hand_beside_a_zombie(platform: Up, flow: Make) -> None:
     one = flow(throughput=1000)
     rest, path = platform.rest, f"/connectors/{one.name}"

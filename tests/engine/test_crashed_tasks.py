@@ -156,6 +156,7 @@ def begun_again(worker: Worker, stage: Stage, trouble: str, marker: Path) -> Non
     assert ends.empty()
 
 
+@pytest.mark.thorough
 def test_a_task_that_eats_memory_fails_with_the_remedy_and_the_one_beside_it_goes_on(
     worker: Worker, unique: Callable[[str], str], tmp_path: Path
 ) -> None:

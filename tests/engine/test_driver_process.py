@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 PROGRAM = """
 import psutil
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +22,7 @@ print("ended")
 """
 
 
+@pytest.mark.thorough
 def test_pyspark_still_has_what_is_used_of_its_private_parts() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=120)
     assert done.stdout.strip() == "ended", done.stderr[-2000:]

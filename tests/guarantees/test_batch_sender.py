@@ -183,6 +183,7 @@ def test_partitions_are_counted_and_a_missing_topic_is_created(scene: Scene) -> 
     assert producer.sender.count_partitions(f"{scene.data}-new", lambda: None) == 1
 
 
+@pytest.mark.thorough
 def test_the_owner_may_leave_while_it_waits(behind: Scene, proxied: Proxied) -> None:
     producer = behind.new_producer()
     proxied.proxy.set_trap(lambda request: request.api == Api.PRODUCE, Fate.SILENCE, times=1000)

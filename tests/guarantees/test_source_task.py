@@ -217,6 +217,7 @@ def test_a_record_that_is_too_large_fails_with_the_remedy(stage: Stage) -> None:
     assert stage.offset() == 0
 
 
+@pytest.mark.thorough
 def test_a_broker_that_stops_and_starts_is_waited_for(own_broker: EmbeddedKafka, unique: Callable[[str], str]) -> None:
     stage = Stage(Connection(own_broker.bootstrap), unique("task"))
     attempt = stage.start(Script(before_poll=lambda _task: time.sleep(0.01)), ready(stage))

@@ -42,7 +42,7 @@ def _table(folder: Path) -> tuple[dict[str, str], dict[str, str]]:
 
 
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("kind", mark_cases(["parquet", "delta", "iceberg"], thorough={"delta", "iceberg"}))
+@pytest.mark.parametrize("kind", mark_cases(["parquet", "delta", "iceberg"], thorough={"parquet", "delta", "iceberg"}))
 def test_each_row_once_while_processes_of_tasks_are_killed(
     stage: Stage, spark: SparkHost, tmp_path: Path, kind: str
 ) -> None:

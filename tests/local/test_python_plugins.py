@@ -73,6 +73,7 @@ def test_what_the_platform_is_made_of_keeps_its_version(index: Path, folder: Pat
     assert not [*folder.iterdir()]
 
 
+@pytest.mark.thorough
 def test_an_extra_of_the_platform_is_installed_with_a_plugin(index: Path, folder: Path) -> None:
     make_plugin(index, "red", "1.2", "1.0", "ringfence[files]")
     with pytest.raises(LocalError, match=r"No matching distribution found for (fastavro|paramiko|pyarrow|s3fs)"):

@@ -87,6 +87,7 @@ def test_it_is_found_and_upgraded_while_the_host_runs(host: PluginHost, folder: 
     assert (red["version"], red["versions"]) == ("1.10", ["1.10", "1.2"])
 
 
+@pytest.mark.thorough
 def test_a_configuration_may_ask_for_a_version(host: PluginHost, folder: Path) -> None:
     for version in ("1.2", "1.10"):
         install_package(f"red-source=={version}", folder)

@@ -71,6 +71,7 @@ def run_with_kills(stand: SnapshotStand, seed: int, kills: int, rows: int) -> li
     return versions.find_wrong(stand.read(versions.TABLE), versions.rows_of(stand), preloaded=False)
 
 
+@pytest.mark.thorough
 def test_no_row_comes_twice_or_goes_back_in_time_under_sigkill(snapshot: Make) -> None:
     made = snapshot(2, snapshot_range_rows="700", max_batch_size="40")
     assert run_with_kills(made, seed=1, kills=1, rows=4000) == []

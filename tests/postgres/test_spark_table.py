@@ -99,7 +99,7 @@ REST = {
 }
 
 
-@pytest.mark.parametrize("key", mark_cases(REST, slow={"uuid", "numeric"}, thorough={"text"}))
+@pytest.mark.parametrize("key", mark_cases(REST, slow={"uuid", "numeric"}, thorough={"text", "two"}))
 def test_rows_with_one_value_are_told_apart_by_the_key(server: Postgres, name: str, key: str) -> None:
     columns, values = REST[key]
     names = ", ".join(each.split()[0] for each in columns.split(", ") if each[0] in "xy" and " " in each)
@@ -109,6 +109,7 @@ def test_rows_with_one_value_are_told_apart_by_the_key(server: Postgres, name: s
     assert reader.read() == list(range(1, ROWS + 1))
 
 
+@pytest.mark.thorough
 def test_bounds_say_how_to_divide_and_not_what_to_read(server: Postgres, name: str) -> None:
     server.query(f"CREATE TABLE {name} (id int PRIMARY KEY, n int)")
     server.query(f"INSERT INTO {name} SELECT g, g FROM generate_series(1, {ROWS}) g")

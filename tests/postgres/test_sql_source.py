@@ -100,6 +100,7 @@ def test_a_window_of_many_rows_is_gone_on_with_after_its_last_key(numbers: Numbe
     )
 
 
+@pytest.mark.thorough
 def test_every_row_once_under_kills_and_concurrent_writers(
     numbers: Numbers, broker: Broker, unique: Callable[[str], str]
 ) -> None:

@@ -48,6 +48,7 @@ def as_the_proxy_sends_it() -> dict[str, str]:
     return given
 
 
+@pytest.mark.thorough
 def test_behind_the_documented_proxy_everybody_logs_in(root: Path) -> None:
     with serving(root, ["ringfence.cli", "web", "--http", "ADDRESS"], {**proxy_variables(), **STRAY}) as web:
         for headers in (as_the_proxy_sends_it(), {"host": "ringfence.example.com"}, {"host": "localhost"}, {}):

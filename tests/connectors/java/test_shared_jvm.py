@@ -137,6 +137,7 @@ def test_a_new_task_replaces_a_frozen_jvm(start: Start, monkeypatch: pytest.Monk
     eventually(lambda: not process_exists(frozen), 10, "the end of the frozen JVM")
 
 
+@pytest.mark.thorough
 def test_other_options_take_another_jvm(start: Start, plugins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     task = start("wait", java_process="shared")
     monkeypatch.setattr(runtime, "_current", [runtime_of(plugins, java_shared_options="-Xmx65m")])

@@ -82,9 +82,7 @@ FIRST = frozenset(
         "overview",
         "list",
         "connector, failed",
-        "transactions",
         "form",
-        "share group",
         "login",
         "console",
     }

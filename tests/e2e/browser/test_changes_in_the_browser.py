@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.e2e.browser.conftest import Visitors
@@ -60,6 +61,7 @@ def test_pause_and_resume_with_numbers_that_move_without_a_reload(visitor: Visit
     assert visitor.stayed
 
 
+@pytest.mark.thorough
 def test_an_edit_with_a_mistake_then_without_makes_a_generation_and_is_rolled_back(
     visitor: Visitor, platform: Up, flow: Make
 ) -> None:
@@ -91,6 +93,7 @@ def test_an_edit_with_a_mistake_then_without_makes_a_generation_and_is_rolled_ba
     one.await_progress()
 
 
+@pytest.mark.thorough
 def test_of_two_editors_the_second_sees_both_changes_and_none_is_lost(
     visitors: Visitors, platform: Up, flow: Make
 ) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.e2e.browser.conftest import Visitors
@@ -12,6 +13,7 @@ from tests.support.names import unique
 Make = Callable[..., Flow]
 
 
+@pytest.mark.thorough
 def test_a_new_account_and_a_paused_connector_show_on_open_pages(visitors: Visitors, platform: Up, flow: Make) -> None:
     one, name = flow(throughput=50), unique("ann")
     accounts, trail, connectors = visitors(), visitors(), visitors()

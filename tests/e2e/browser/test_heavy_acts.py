@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 
+import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.e2e.browser.facts import await_later_generation, generation, state
@@ -23,6 +24,7 @@ def confirm(part: Page | Locator, name: str, button: str) -> None:
     act.click()
 
 
+@pytest.mark.thorough
 def test_an_offset_is_moved_and_the_move_is_undone(visitor: Visitor, platform: Up, flow: Make) -> None:
     one = flow(throughput=50)
     page = visitor.go(f"/ui/connectors/{one.name}")

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from urllib.parse import parse_qs, urlsplit
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.e2e.browser.visitor import Visitor
@@ -48,6 +49,7 @@ def query(page: Page) -> dict[str, int]:
     return {key: int(values[0]) for key, values in parse_qs(urlsplit(page.url).query).items()}
 
 
+@pytest.mark.thorough
 def test_a_moment_is_read_opened_and_zoomed_to_and_the_address_carries_it(
     visitor: Visitor, platform: Up, flow: Make
 ) -> None:

@@ -7,6 +7,7 @@ import statistics
 import time
 from collections.abc import Callable
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.e2e.browser.conftest import Visitors
@@ -94,6 +95,7 @@ def test_a_server_that_does_not_answer_makes_the_page_stale(visitor: Visitor, pl
     assert visitor.stayed
 
 
+@pytest.mark.thorough
 def test_one_refused_fetch_is_made_good_by_the_next(visitor: Visitor, platform: Up, flow: Make) -> None:
     """The stream stays open all the time: no new one can say that all is well again."""
     visitor.tolerate_refusal(503)

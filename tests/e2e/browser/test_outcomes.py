@@ -64,6 +64,7 @@ def test_an_offset_is_changed_and_the_table_shows_it(visitors: Visitors, platfor
     assert visitor.overflow() <= 0, visitor.what_overflows()
 
 
+@pytest.mark.thorough
 def test_a_notice_moves_nothing_and_there_is_one_at_most(visitors: Visitors, flow: Make) -> None:
     one = flow(throughput=50)
     visitor = visitors()

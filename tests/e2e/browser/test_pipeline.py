@@ -28,6 +28,7 @@ def titles(page: Page) -> list[str]:
     return [" ".join(each.inner_text().split()) for each in page.locator(".step-title h3").all()]
 
 
+@pytest.mark.thorough
 def test_a_pipeline_is_made_by_keys_alone_and_shows_a_record_at_each_step(visitor: Visitor, platform: Up) -> None:
     flow = Flow(platform, unique("piped"), throughput=50)
     try:

@@ -38,6 +38,7 @@ def await_calm_head(pages: Sequence[Page]) -> None:
         expect(page.locator("#vital-signs")).to_have_text("", timeout=AGAIN_MS)
 
 
+@pytest.mark.thorough
 def test_workers_that_do_not_report(visitors: Visitors, platform: Up, flow: Make, stopwatch: Note) -> None:
     """Frozen first one, then both: pages with a stream and without one, wide and narrow, light and dark."""
     one = flow(throughput=50)

@@ -53,6 +53,7 @@ def test_a_configuration_that_names_one_is_refused(site: Site, victim: tuple[str
         assert topic in site.refused(**base, topic="team-a-lines", **{"offsets.storage.topic": topic})
 
 
+@pytest.mark.thorough
 def test_a_transform_that_leads_there_fails_the_task(site: Site, victim: tuple[str, str], lines: Path) -> None:
     """The forged configuration of the victim, its forged source offset, and a broken transaction log."""
     name, offsets = victim
