@@ -11,7 +11,7 @@ from typing import Final
 
 from ringfence.connectors.plugin_environments import PluginEnvironment
 from ringfence.engine.plugins.errors import PluginError
-from ringfence.engine.plugins.live_instances import LiveConnectors
+from ringfence.engine.plugins.instance_restarts import LiveConnectors
 from ringfence.engine.plugins.process import ChildProcess
 from ringfence.engine.plugins.process_pool import CallPool
 from ringfence.requests.plugin_calls import PluginCall

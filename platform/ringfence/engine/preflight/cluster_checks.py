@@ -23,7 +23,7 @@ from ringfence.engine.preflight.checks import (
 )
 from ringfence.engine.preflight.client_overrides import has_placeholder
 from ringfence.engine.preflight.probe_clients import PROBERS
-from ringfence.engine.preflight.subject import Ask, Asker
+from ringfence.engine.preflight.subject import Ask, Subject
 from ringfence.fencing.errors import FencingError, Invalid
 from ringfence.fencing.kafka.client_pool import Login, login_of
 from ringfence.fencing.kafka.client_settings import connection_of, producer_overrides
@@ -73,25 +73,25 @@ CHECKS: Final = (
 """In their order in the report. A new check is one function in `checks/` and one line here."""
 
 
-def checks(asker: Asker) -> Iterator[Check]:
+def checks(subject: Subject) -> Iterator[Check]:
     """Yield the results, each as soon as it is known. Takes seconds if brokers do not answer."""
-    worker = asker.worker
-    base = worker.connection(f"ringfence-preflight-{asker.connector}")
-    provider_roles: set[str] = {role for role in Role if has_placeholder(_overrides(role, asker.config))}
-    known_config = {key: value for key, value in asker.config.items() if not has_placeholder(value)}
+    worker = subject.worker
+    base = worker.connection(f"ringfence-preflight-{subject.connector}")
+    provider_roles: set[str] = {role for role in Role if has_placeholder(_overrides(role, subject.config))}
+    known_config = {key: value for key, value in subject.config.items() if not has_placeholder(value)}
     try:
         producer = connection_of(Role.PRODUCER, base, worker.settings, known_config)
-        overrides = producer_overrides(base, worker.settings, known_config, asker.timeout_ms)
+        overrides = producer_overrides(base, worker.settings, known_config, subject.timeout_ms)
         topic, settings = worker.offsets_topic, worker.settings
-        stores = stores_of(base, topic, settings, known_config, transactional=asker.transactional)
+        stores = stores_of(base, topic, settings, known_config, transactional=subject.transactional)
     except Invalid as error:
         remedy = "Correct the settings: nothing else can be checked before."
         closed = isinstance(error.__cause__, Refusal)  # validation reports the other errors
         key = "producer.override.bootstrap.servers" if closed else ""
         yield Check("client settings", Result.FAILED, str(error), remedy, key, decides=closed)
         return
-    if Role.PRODUCER not in provider_roles and asker.transactional:
-        yield _settings(producer, overrides, asker.timeout_ms)
+    if Role.PRODUCER not in provider_roles and subject.transactional:
+        yield _settings(producer, overrides, subject.timeout_ms)
     connections = {
         Principal.WORKER: base,
         Principal.PRODUCER: producer,
@@ -113,12 +113,12 @@ def checks(asker: Asker) -> Iterator[Check]:
             with PROBERS.lease(connection) as prober:
                 for check in CHECKS:
                     if (check.principal or nearest) is principal:
-                        yield from check.ask(prober, asker, stores)
+                        yield from check.ask(prober, subject, stores)
         except FencingError as error:
             silent[login] = error
-            yield _unknown_check(principal, error, asker.config)
-    if share_checks.concerns(asker.config):
-        yield from share_checks.checks(asker.config, worker)
+            yield _unknown_check(principal, error, subject.config)
+    if share_checks.concerns(subject.config):
+        yield from share_checks.checks(subject.config, worker)
 
 
 def _overrides(role: str, config: Mapping[str, str]) -> str:

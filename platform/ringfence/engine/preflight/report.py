@@ -12,7 +12,7 @@ from ringfence.engine.plugins.host import version_key
 from ringfence.engine.preflight import cluster_checks, replication_slot
 from ringfence.engine.preflight.check import Check, Result
 from ringfence.engine.preflight.client_overrides import warnings_of
-from ringfence.engine.preflight.subject import Asker
+from ringfence.engine.preflight.subject import Subject
 from ringfence.engine.preflight.worker_modes import check_modes, requires_exactly_once
 from ringfence.engine.preflight.worker_versions import Versions, check_versions, unknown_versions
 from ringfence.fencing.clock import Deadline
@@ -28,7 +28,7 @@ class Question:
     """A connector's configuration, and what the worker knows about it.
 
     support: what the connector declares (supported, unsupported, unknown); boundaries: whether it can define
-    transactions; known_tasks: see `Asker`; warnings: settings that are ignored; modes: of all live workers, None if
+    transactions; known_tasks: see `Subject`; warnings: settings that are ignored; modes: of all live workers, None if
     unknown.
     """
 
@@ -116,9 +116,9 @@ def count_known_tasks(name: ConnectorName, worker: WorkerConfig, limit: Deadline
 
 def checks(question: Question, worker: WorkerConfig) -> list[Check]:
     """Return all checks, in the order in which people should read them. Takes seconds if brokers do not answer."""
-    asker = Asker(question.config, worker, question.known_tasks)
+    subject = Subject(question.config, worker, question.known_tasks)
     own_checks = [*_support(question, worker), *_boundary(question), *_ignored_settings(question)]
-    return [*own_checks, *cluster_checks.checks(asker)]
+    return [*own_checks, *cluster_checks.checks(subject)]
 
 
 def _support(question: Question, worker: WorkerConfig) -> Iterator[Check]:

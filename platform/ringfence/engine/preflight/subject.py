@@ -20,7 +20,7 @@ _MOST_IDS: Final = 200
 
 
 @dataclass(frozen=True)  # without slots, for what is cached
-class Asker:
+class Subject:
     """A connector's configuration, and the worker that would run it.
 
     known_tasks: returns how many tasks a connector of this name has here, or had last; None if that cannot be read. It
@@ -69,7 +69,7 @@ class Asker:
         return Boundaries.of(self.config, self.worker.number("offset.flush.interval.ms"))
 
 
-Ask = Callable[[Prober, Asker, OffsetStores], Iterator[Check]]
+Ask = Callable[[Prober, Subject, OffsetStores], Iterator[Check]]
 """One of preflight's checks of a cluster, with the prober's login. The result is `unknown` if this principal may not
 ask. Raises `FencingError` if the cluster does not answer.
 """

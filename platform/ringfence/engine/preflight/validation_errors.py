@@ -15,7 +15,7 @@ from ringfence.engine.preflight import cluster_checks
 from ringfence.engine.preflight.check import Check
 from ringfence.engine.preflight.client_overrides import entry_of
 from ringfence.engine.preflight.report import count_known_tasks
-from ringfence.engine.preflight.subject import Asker
+from ringfence.engine.preflight.subject import Subject
 from ringfence.engine.preflight.worker_modes import check_modes, requires_exactly_once
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName
@@ -79,7 +79,7 @@ class ValidationErrors:
                 report(behind)
         name = ConnectorName(config["name"])
         for check in cluster_checks.checks(
-            Asker(config, self._worker, lambda: count_known_tasks(name, self._worker, limit))
+            Subject(config, self._worker, lambda: count_known_tasks(name, self._worker, limit))
         ):
             report(check)
 

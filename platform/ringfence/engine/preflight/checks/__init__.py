@@ -1,1 +1,1 @@
-"""Preflight's checks of the clusters by subject; `cluster_checks.CHECKS` lists all of them."""
+"""Preflight's checks of the clusters, each kind in a module; `cluster_checks.CHECKS` lists all of them."""

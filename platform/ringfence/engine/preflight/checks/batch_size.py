@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ringfence.engine.preflight.check import Check, Result
-from ringfence.engine.preflight.subject import Asker
+from ringfence.engine.preflight.subject import Subject
 from ringfence.fencing.kafka.client_settings import batch_bytes
 from ringfence.fencing.kafka.permission_probes import Prober
 from ringfence.fencing.offsets.stores import OffsetStores
@@ -13,12 +13,12 @@ MOST_BYTES: Final = "max.message.bytes"
 BATCH_SIZE: Final = "producer.override.batch.size"
 
 
-def check_target(prober: Prober, asker: Asker, _stores: OffsetStores) -> Iterator[Check]:
+def check_target(prober: Prober, subject: Subject, _stores: OffsetStores) -> Iterator[Check]:
     """Compare the topic's limit, which counts whole batches, with the producer's `batch.size`."""
-    if not asker.topic or prober.topic(asker.topic).exists is False:
+    if not subject.topic or prober.topic(subject.topic).exists is False:
         return
-    limit = prober.topic_setting(asker.topic, MOST_BYTES)
-    yield check_batch_size(asker.topic, limit, batch_bytes(asker.producer_settings))
+    limit = prober.topic_setting(subject.topic, MOST_BYTES)
+    yield check_batch_size(subject.topic, limit, batch_bytes(subject.producer_settings))
 
 
 def check_batch_size(topic: str, limit: str | None, size: int) -> Check:

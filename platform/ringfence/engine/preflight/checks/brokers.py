@@ -4,26 +4,26 @@ from collections.abc import Iterator
 
 from ringfence.connectors.snapshot_settings import SNAPSHOT_TRANSACTION_TIMEOUT_MS
 from ringfence.engine.preflight.check import Check, Result
-from ringfence.engine.preflight.subject import Asker
+from ringfence.engine.preflight.subject import Subject
 from ringfence.fencing.kafka.permission_probes import Prober
 from ringfence.fencing.offsets.stores import OffsetStores
 
 
-def check_version(prober: Prober, asker: Asker, _stores: OffsetStores) -> Iterator[Check]:
+def check_version(prober: Prober, subject: Subject, _stores: OffsetStores) -> Iterator[Check]:
     version = ".".join(str(part) for part in prober.version)
     if prober.exactly_once():
         yield Check("broker version", Result.OK, f"Kafka {version} or newer.")
     else:
         text = f"The broker is Kafka {version}; exactly-once needs 2.5."
-        yield Check("broker version", Result.FAILED, text, "Upgrade the brokers.", decides=asker.transactional)
+        yield Check("broker version", Result.FAILED, text, "Upgrade the brokers.", decides=subject.transactional)
     if (old := check_idempotence(prober.version)) is not None:
         yield old
 
 
-def check_transaction_timeout(prober: Prober, asker: Asker, _stores: OffsetStores) -> Iterator[Check]:
-    if asker.transactional:
+def check_transaction_timeout(prober: Prober, subject: Subject, _stores: OffsetStores) -> Iterator[Check]:
+    if subject.transactional:
         limit = prober.broker_setting("transaction.max.timeout.ms")
-        yield check_timeout(limit, asker.timeout_ms, asker.boundaries.snapshot_ms)
+        yield check_timeout(limit, subject.timeout_ms, subject.boundaries.snapshot_ms)
 
 
 def check_timeout(limit: str | None, timeout_ms: int, snapshot_ms: int = 0) -> Check:

@@ -5,20 +5,20 @@ from typing import Final
 
 from ringfence.connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
 from ringfence.engine.preflight.check import Check, Result
-from ringfence.engine.preflight.subject import Asker
+from ringfence.engine.preflight.subject import Subject
 from ringfence.fencing.kafka.permission_probes import Prober
 from ringfence.fencing.offsets.stores import COMPACTED_SOON, OffsetStores
 
 _A_DAY_MS: Final = 24 * 3600 * 1000
 
 
-def check_of_worker(prober: Prober, _asker: Asker, stores: OffsetStores) -> Iterator[Check]:
+def check_of_worker(prober: Prober, _subject: Subject, stores: OffsetStores) -> Iterator[Check]:
     if stores.own is None:
         yield _check_compaction("worker", prober, stores.worker.name)
     yield from _check_segments(prober, stores.worker.name)
 
 
-def check_own(prober: Prober, _asker: Asker, stores: OffsetStores) -> Iterator[Check]:
+def check_own(prober: Prober, _subject: Subject, stores: OffsetStores) -> Iterator[Check]:
     if stores.own is not None:
         yield _check_compaction("admin", prober, stores.own.name)
         yield from _check_segments(prober, stores.own.name)

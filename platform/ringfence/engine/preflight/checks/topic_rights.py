@@ -6,7 +6,7 @@ from typing import Final
 from ringfence.connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
 from ringfence.engine.preflight.check import Check, Result
 from ringfence.engine.preflight.permission_check import check_granted
-from ringfence.engine.preflight.subject import Asker
+from ringfence.engine.preflight.subject import Subject
 from ringfence.fencing.kafka.client_settings import elsewhere
 from ringfence.fencing.kafka.permission_probes import Prober
 from ringfence.fencing.kafka.permissions import Permission
@@ -15,12 +15,12 @@ from ringfence.fencing.offsets.stores import OffsetStores
 _AUTHORIZER: Final = "authorizer.class.name"
 
 
-def check_writing(prober: Prober, asker: Asker, stores: OffsetStores) -> Iterator[Check]:
+def check_writing(prober: Prober, subject: Subject, stores: OffsetStores) -> Iterator[Check]:
     """Check the producer's permissions: offsets and records."""
-    topic, offsets = asker.topic, stores.effective.name
+    topic, offsets = subject.topic, stores.effective.name
     topics = [offsets, *([topic] if topic else [])]
-    if asker.transactional:
-        permissions = prober.write_topics(asker.ids[0], topics)
+    if subject.transactional:
+        permissions = prober.write_topics(subject.ids[0], topics)
     else:
         permissions = {name: prober.topic(name).write for name in topics}
     yield check_granted("producer", "Write", "Topic", {offsets: permissions[offsets]}, OFFSETS_STORAGE_TOPIC)
@@ -34,10 +34,10 @@ def check_writing(prober: Prober, asker: Asker, stores: OffsetStores) -> Iterato
         yield check_granted("producer", "Create", "Topic", answer, "topic", decides=False)
 
 
-def check_config_topic(prober: Prober, asker: Asker, _stores: OffsetStores) -> Iterator[Check]:
+def check_config_topic(prober: Prober, subject: Subject, _stores: OffsetStores) -> Iterator[Check]:
     """Check that the tasks' login cannot forge the workers' records, if the cluster distinguishes logins."""
-    worker = asker.worker
-    if elsewhere(worker.bootstrap, worker.settings, asker.config):
+    worker = subject.worker
+    if elsewhere(worker.bootstrap, worker.settings, subject.config):
         return
     authorizer = prober.broker_setting(_AUTHORIZER)
     if authorizer == "":
@@ -45,21 +45,21 @@ def check_config_topic(prober: Prober, asker: Asker, _stores: OffsetStores) -> I
     yield check_config_topic_closed(worker.config_topic, prober.topic(worker.config_topic).write)
 
 
-def check_reading(prober: Prober, _asker: Asker, stores: OffsetStores) -> Iterator[Check]:
+def check_reading(prober: Prober, _subject: Subject, stores: OffsetStores) -> Iterator[Check]:
     """Check the consumer's permissions: offsets."""
     offsets = stores.effective.name
     answer = {offsets: prober.topic(offsets).read}
     yield check_granted("consumer", "Read", "Topic", answer, OFFSETS_STORAGE_TOPIC)
 
 
-def check_describing(prober: Prober, _asker: Asker, stores: OffsetStores) -> Iterator[Check]:
+def check_describing(prober: Prober, _subject: Subject, stores: OffsetStores) -> Iterator[Check]:
     """Check the admin's permissions: the offsets topic."""
     offsets = stores.effective.name
     answer = {offsets: prober.topic(offsets).describe}
     yield check_granted("admin", "Describe", "Topic", answer, OFFSETS_STORAGE_TOPIC)
 
 
-def check_creating(prober: Prober, _asker: Asker, stores: OffsetStores) -> Iterator[Check]:
+def check_creating(prober: Prober, _subject: Subject, stores: OffsetStores) -> Iterator[Check]:
     """Check the admin's permissions: the connector's own offsets topic, which is created before the first
     task starts.
     """
