@@ -10,6 +10,7 @@ from collections import Counter
 
 from tests.guarantees.shares import Queue
 
+KINDS = ("kill", "stop", "rival")
 STALLED = 0.3
 """The share of commits that stand still between check and commit."""
 
@@ -37,10 +38,18 @@ class ShareMonkey:
         for number, process in self._newest.items():
             if process.poll() is not None:
                 self._newest[number] = self._start(number)
-        if (task := self._choose()) is None:
-            return
+        if (task := self._choose()) is not None:
+            self._trouble(task, self._rng.choice([*KINDS, "none"]))
+
+    def trouble_one_that_has_begun(self, kind: str) -> bool:
+        """Whether there was one."""
+        if not (begun := self._begun()):
+            return False
+        self._trouble(self._rng.choice(begun), kind)
+        return True
+
+    def _trouble(self, task: int, kind: str) -> None:
         process = self._newest[task]
-        kind = self._rng.choice(["kill", "stop", "rival", "none"])
         self.done[kind] += 1
         if kind == "kill":
             process.kill()
@@ -59,9 +68,11 @@ class ShareMonkey:
 
         On a busy machine none would ever get there otherwise.
         """
-        begun = [task for task, process in self._newest.items() if self._queue.has_begun(process)]
-        some = begun if self._rng.random() < 0.9 else list(self._newest)
+        some = self._begun() if self._rng.random() < 0.9 else list(self._newest)
         return self._rng.choice(some) if some else None
+
+    def _begun(self) -> list[int]:
+        return [task for task, process in self._newest.items() if self._queue.has_begun(process)]
 
     def run(self, seconds: float) -> None:
         until = time.monotonic() + seconds

@@ -79,9 +79,9 @@ def test_each_line_once_while_python_and_java_are_killed(stage: Stage, tmp_path:
         for kill in ("python", "java"):
             running = job.start()
             before = job.visible
-            job.write(30_000)
+            job.write(10_000)
             # In the midst of it: the first transactions are there, and many are to come.
-            job.wait_for(before + random.randint(1, 5000))
+            job.wait_for(before + random.randint(1, 2000))
             if kill == "python":
                 running.kill_python()
             else:

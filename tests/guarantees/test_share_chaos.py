@@ -12,11 +12,12 @@ import pytest
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.local.kafka import EmbeddedKafka
 from tests.guarantees.share_chaos import TROUBLED, chaos
+from tests.guarantees.share_monkey import KINDS, ShareMonkey
 from tests.guarantees.shares import Queue
 from tests.support.broker import Broker
 from tests.support.waiting import eventually
 
-SHORT = 14.0
+SHORT, LONGER = 4.0, 14.0
 
 
 @pytest.fixture
@@ -26,8 +27,19 @@ def queue(kafka: EmbeddedKafka, unique: Callable[[str], str], tmp_path: Path) ->
     made.close()
 
 
+def each_kind_once(monkey: ShareMonkey, _until: float) -> None:
+    """A second attempt beside a living one, one that is frozen for a while, and one that is killed."""
+    for kind in reversed(KINDS):
+        eventually(lambda kind=kind: monkey.trouble_one_that_has_begun(kind), 60, "a task that has had a record")
+
+
 def test_records_are_there_once(queue: Queue) -> None:
-    assert chaos(queue, "exact", 932, SHORT) == (0, 0)
+    assert chaos(queue, "exact", 932, SHORT, trouble=each_kind_once) == (0, 0)
+
+
+@pytest.mark.thorough
+def test_records_are_there_once_whatever_happens_when(queue: Queue) -> None:
+    assert chaos(queue, "exact", 932, LONGER) == (0, 0)
 
 
 @pytest.mark.slow
