@@ -63,6 +63,7 @@ def test_dev_shows_the_first_records(folder: Path) -> None:
     assert "the second line" in answer.stdout
 
 
+@pytest.mark.thorough
 def test_dev_names_the_wrong_setting(folder: Path) -> None:
     example = folder / "example.json"
     example.write_text(example.read_text().replace('"sample"', '"nowhere"'))
@@ -71,6 +72,7 @@ def test_dev_names_the_wrong_setting(folder: Path) -> None:
     assert "folder: Folder nowhere does not exist. Create it first." in answer.stdout
 
 
+@pytest.mark.thorough
 def test_dev_shows_the_trace_of_a_mistake(folder: Path) -> None:
     task = folder / "src" / "weather_api" / "task.py"
     task.write_text(task.read_text().replace("sorted(self.folder", "sorted(self.holder"))

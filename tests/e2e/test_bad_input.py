@@ -56,6 +56,7 @@ def test_what_is_no_json_is_refused(platform: Up) -> None:
     assert "JSON" in answer.json()["message"]
 
 
+@pytest.mark.thorough
 def test_a_source_that_goes_away_fails_its_task_with_the_reason(platform: Up, flow: Make, tmp_path: Path) -> None:
     file, name = tmp_path / "lines.txt", unique("file")
     file.write_text("one\ntwo\n")
@@ -115,6 +116,7 @@ def test_a_second_worker_of_the_same_name_is_refused(platform: Up) -> None:
     assert "--id" in refused.stderr
 
 
+@pytest.mark.thorough
 def test_a_commit_that_the_broker_refuses_leaves_no_transaction_open(platform: Up, flow: Make) -> None:
     """Else every reader of committed records, and other connectors' starts, would wait for ten minutes."""
     topic = unique("small")

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+import pytest
+
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.topics.topic_log import TopicLog
 from tests.e2e.flow import Flow
@@ -23,6 +25,7 @@ def kept(up: Up, name: str) -> set[str]:
     return {key for key, value in newest.items() if name in key and value is not None}
 
 
+@pytest.mark.thorough
 def test_of_a_deleted_connector(platform: Up, flow: Make) -> None:
     one = flow(tasks=2)
     assert {f"commit-{one.name}", f"tasks-count-{one.name}", f"task-{one.name}-1"} <= kept(platform, one.name)

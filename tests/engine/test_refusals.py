@@ -129,6 +129,7 @@ def test_the_modes_are_those_of_the_workers_that_live(broker: Broker, unique: Ca
     assert worker_modes(worker_at("127.0.0.1:1").connection(), group, status, Deadline.after(0.5)) is None
 
 
+@pytest.mark.thorough
 @pytest.mark.broker
 def test_a_connector_that_writes_to_another_cluster_is_checked_there(
     broker: Broker, own_broker: EmbeddedKafka, unique: Callable[[str], str]

@@ -50,6 +50,7 @@ def holder(away: Connection, unique: Callable[[str], str]) -> Iterator[Transacti
     held.close()
 
 
+@pytest.mark.thorough
 def test_a_round_fences_on_the_old_generations_cluster_though_the_newest_configuration_has_left_it(
     cluster: Cluster,  # noqa: F811 - the fixture that is imported above
     away: Connection,

@@ -94,12 +94,14 @@ def test_records_without_keys_are_written_as_whole_batches_also_to_a_new_topic(s
     assert batches_of(stage, 0)[:3] == [POLL, POLL, POLL]
 
 
+@pytest.mark.thorough
 def test_with_compression_librdkafka_makes_the_batches(stage: Stage, tmp_path: Path) -> None:
     job = run(stage, tmp_path, producer_override_compression_type="lz4", producer_override_batch_size="2000")
     job.check()
     assert max(batches_of(stage, 0)) < POLL
 
 
+@pytest.mark.thorough
 def test_batches_are_no_larger_than_the_setting(stage: Stage, tmp_path: Path) -> None:
     job = run(stage, tmp_path, producer_override_batch_size="1000")
     job.check()

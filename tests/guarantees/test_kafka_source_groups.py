@@ -123,6 +123,7 @@ def test_partitions_move_and_a_member_dies(
         assert stage.offset() == 0, "the group's offsets stand in place of source offsets"
 
 
+@pytest.mark.thorough
 def test_a_group_is_read_while_its_coordinator_loads(tmp_path: Path) -> None:
     """The first question of a new cluster. In a process of its own: librdkafka has ended one that asked otherwise."""
     kafka = new_kafka(tmp_path)

@@ -124,8 +124,8 @@ def browse(broker: Broker, unique: Callable[[str], str]) -> Callable[..., Browsi
 @pytest.mark.parametrize(
     ("which", "write", "kind", "name"),
     [
-        ("registry", write_avro, "Avro", "air.Flight"),
-        ("registry", write_json, "JSON Schema", "Flight"),
+        pytest.param("registry", write_avro, "Avro", "air.Flight", marks=pytest.mark.thorough),
+        pytest.param("registry", write_json, "JSON Schema", "Flight", marks=pytest.mark.thorough),
         ("compiling", write_protobuf, "Protobuf", "air.Flight"),
     ],
 )

@@ -5,6 +5,7 @@ The same run with the check left out must show records twice, or it proves nothi
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,7 @@ def queue(kafka: EmbeddedKafka, unique: Callable[[str], str], tmp_path: Path) ->
 def each_kind_once(monkey: ShareMonkey, _until: float) -> None:
     """A second attempt beside a living one, one that is frozen for a while, and one that is killed."""
     for kind in reversed(KINDS):
-        eventually(lambda kind=kind: monkey.trouble_one_that_has_begun(kind), 60, "a task that has had a record")
+        eventually(partial(monkey.trouble_one_that_has_begun, kind), 60, "a task that has had a record")
 
 
 def test_records_are_there_once(queue: Queue) -> None:

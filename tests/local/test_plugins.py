@@ -63,6 +63,7 @@ class Mirror(BaseHTTPRequestHandler):
         pass
 
 
+@pytest.mark.thorough
 def test_a_worker_fetches_from_the_mirror_that_it_was_started_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

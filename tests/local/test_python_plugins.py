@@ -32,6 +32,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "path" / "plugins"
 
 
+@pytest.mark.thorough
 def test_plugins_have_different_versions_of_one_library(index: Path, folder: Path) -> None:
     make_plugin(index, "red", "1.2", "1.0")
     make_plugin(index, "blue", "3", "2.0")
@@ -85,6 +86,7 @@ def test_an_extra_of_the_platform_is_installed_with_a_plugin(index: Path, folder
     assert extra.keys() <= {file.partition("-")[0] for file in read_contents(place).files}
 
 
+@pytest.mark.thorough
 def test_what_needs_to_be_built_is_refused(index: Path, folder: Path, tmp_path: Path) -> None:
     trap = tmp_path / "built"
     (tmp_path / "setup.py").write_text(f"open({str(trap)!r}, 'w')\n")

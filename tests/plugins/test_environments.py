@@ -109,6 +109,7 @@ def test_one_that_cannot_be_loaded_is_told(host: PluginHost, folder: Path) -> No
     assert "red.RedConnector" not in {each["class"] for each in host.plugins()}
 
 
+@pytest.mark.thorough
 def test_a_class_that_is_defined_in_another_module_is_found_under_its_listed_name(
     host: PluginHost, folder: Path, index: Path
 ) -> None:
@@ -121,6 +122,7 @@ def test_a_class_that_is_defined_in_another_module_is_found_under_its_listed_nam
     assert seen(host, "r") == "1.0"
 
 
+@pytest.mark.thorough
 def test_a_short_name_of_a_connector_beside_the_worker_stays_its_own(
     host: PluginHost, folder: Path, index: Path
 ) -> None:
@@ -132,6 +134,7 @@ def test_a_short_name_of_a_connector_beside_the_worker_stays_its_own(
     assert host.config_keys("VerifiableSource"), "it is asked, and not the other one"
 
 
+@pytest.mark.thorough
 def test_processes_that_nobody_uses_end(host: PluginHost, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install_package("red-source==1.2", folder)
     host.config_keys("Red")

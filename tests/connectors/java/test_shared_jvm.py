@@ -65,6 +65,7 @@ def test_it_ends_some_time_after_its_last_task(start: Start, monkeypatch: pytest
     assert channel(start("wait", java_process="shared")).pid != pid
 
 
+@pytest.mark.thorough
 def test_logs_and_metrics_are_the_tasks_own(
     start: Start, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

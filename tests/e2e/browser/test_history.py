@@ -109,6 +109,7 @@ def test_a_moment_is_read_opened_and_zoomed_to_and_the_address_carries_it(
     expect(picture).to_have_attribute("aria-valuemax", str(MINUTES - 1))
 
 
+@pytest.mark.thorough
 def test_a_server_that_does_not_answer_is_named(visitor: Visitor, flow: Make) -> None:
     visitor.tolerate_refusal(502)
     visitor.page.route(SERIES, lambda route: route.fulfill(status=502, body="<h1>Bad gateway</h1>"))

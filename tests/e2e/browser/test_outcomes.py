@@ -30,7 +30,8 @@ def place_of(page: Page) -> list[float]:
     return found
 
 
-@pytest.mark.parametrize("width", [WIDE, pytest.param(NARROW, marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("width", [WIDE, NARROW])
 def test_an_offset_is_changed_and_the_table_shows_it(visitors: Visitors, platform: Up, flow: Make, width: int) -> None:
     one = flow(throughput=50)
     platform.rest.settled(204, "PUT", f"/connectors/{one.name}/stop")
@@ -64,7 +65,6 @@ def test_an_offset_is_changed_and_the_table_shows_it(visitors: Visitors, platfor
     assert visitor.overflow() <= 0, visitor.what_overflows()
 
 
-@pytest.mark.thorough
 def test_a_notice_moves_nothing_and_there_is_one_at_most(visitors: Visitors, flow: Make) -> None:
     one = flow(throughput=50)
     visitor = visitors()

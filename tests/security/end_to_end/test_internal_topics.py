@@ -113,6 +113,7 @@ def test_the_records_of_one_are_shown_to_nobody(site: Site) -> None:
         plugins.close()
 
 
+@pytest.mark.thorough
 def test_a_session_key_that_cannot_be_read_stops_nothing(site: Site, lines: Path) -> None:
     """Whoever may write the config topic can spoil it; the leader makes another."""
     for garbage in (b"garbage", b"{}", b'{"key":"?","algorithm":"HmacSHA256","creation-timestamp":9999999999999}'):
