@@ -170,7 +170,11 @@ def test_a_switch_carries_the_offsets_over_or_is_refused(
     ready(stage, grouped)
     two = Copy(stage, grouped, 1)
     write(bootstrap, origin, range(60, 120))
-    eventually(lambda: len(committed(bootstrap, target)) >= 119, 60, "the group's records", pause=0.2)
+
+    def lacking() -> str:
+        return f"the group's records; the task says {stage.status()}, and ended with {two.outcome}"
+
+    eventually(lambda: len(committed(bootstrap, target)) >= 119, 60, lacking, pause=0.2)
     two.end()
     assert committed(bootstrap, target) == committed(bootstrap, origin)
     # And back: the source offsets are old by now.
