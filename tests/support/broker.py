@@ -17,7 +17,8 @@ class Broker:
 def new_kafka(root: Path, **properties: str) -> EmbeddedKafka:
     """A broker that is not started yet, on free ports, with everything it writes under `root`.
 
-    Properties are given with `_` for `.`: `new_kafka(path, transaction_max_timeout_ms="60000")`.
+    Properties are given with `_` for `.`: `new_kafka(path, transaction_max_timeout_ms="60000")`. Records that a test
+    gives a time of years ago stay.
     """
-    settings = {key.replace("_", "."): value for key, value in properties.items()}
+    settings = {"log.retention.ms": "-1"} | {key.replace("_", "."): value for key, value in properties.items()}
     return EmbeddedKafka(root / "kafka", free_port(), root / "kafka.log", properties=settings, short_lived=True)
