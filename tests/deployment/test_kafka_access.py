@@ -33,7 +33,7 @@ from tests.e2e.up import Up
 from tests.support.compose import ROOT, filled, kafka_properties, services
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.thorough]
 
 SERVICES = services()
 ACCESS: Final = (ROOT / "deploy" / "kafka-access.txt").read_text()

@@ -8,6 +8,7 @@ from tests.e2e.flow import Flow
 from tests.e2e.up import Up
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "interval_ms", [pytest.param(0, id="poll", marks=pytest.mark.slow), pytest.param(300, id="interval")]
 )

@@ -101,6 +101,7 @@ def test_kafka_connect_py(platform: Up, name: str) -> None:
     assert name not in client.list_connectors()
 
 
+@pytest.mark.thorough
 def test_kafka_connect_api(platform: Up, name: str) -> None:
     host, port = platform.http.split(":")
     cluster = Cluster(Api(hostname=host, port=int(port)))

@@ -5,6 +5,8 @@ import signal
 import time
 from collections.abc import Callable
 
+import pytest
+
 from ringfence.local.guarded_process import process_exists
 from tests.e2e import processes
 from tests.e2e.flow import Flow
@@ -15,6 +17,7 @@ from tests.support.waiting import eventually
 PROMISED_SECONDS = 15
 
 
+@pytest.mark.thorough
 def test_a_killed_task_process_is_placed_again(
     platform: Up, flow: Callable[..., Flow], stopwatch: Callable[[str, float], None]
 ) -> None:

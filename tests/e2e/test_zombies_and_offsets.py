@@ -48,6 +48,7 @@ def test_offsets_set_by_hand_beside_a_zombie(platform: Up, flow: Make) -> None:
     one.settle()
 
 
+@pytest.mark.thorough
 def test_delete_and_create_again_beside_a_zombie(platform: Up, flow: Make) -> None:
     one = flow(throughput=1000)
     victim = one.worker_of()

@@ -60,6 +60,7 @@ def test_behind_the_documented_proxy_everybody_logs_in(root: Path) -> None:
             assert (web.get(**headers).status_code, written.status_code) == (401, 401), headers
 
 
+@pytest.mark.thorough
 def test_another_server_asks_for_a_login_whatever_the_environment_says(root: Path) -> None:
     with serving(root, ["uvicorn", "ringfence.asgi:application", "--port", "PORT"], STRAY) as web:
         assert web.get().status_code == 401

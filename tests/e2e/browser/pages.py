@@ -77,16 +77,7 @@ PAGES = {
 }
 """A name and an address each; `{running}` and the like are the scene's connectors."""
 
-FIRST = frozenset(
-    {
-        "overview",
-        "list",
-        "connector, failed",
-        "form",
-        "login",
-        "console",
-    }
-)
+FIRST = frozenset({"overview", "connector, failed", "form", "login"})
 """One of each kind of page, which `make test` looks at, too."""
 
 CONSOLE = frozenset({"console", "console, fence"})

@@ -12,6 +12,7 @@ from tests.e2e.browser.visitor import NARROW, Visitor
 from tests.e2e.flow import Flow
 from tests.e2e.up import Up
 
+pytestmark = pytest.mark.thorough
 Make = Callable[..., Flow]
 
 

@@ -27,6 +27,7 @@ LONGER_THAN_ANY_PATIENCE_MS = 3_500
 """Together under the 15 seconds in which a page says that it hears nothing."""
 
 
+@pytest.mark.thorough
 def test_a_change_of_one_shows_in_the_browser_of_another(
     visitors: Visitors, platform: Up, flow: Make, stopwatch: Note
 ) -> None:

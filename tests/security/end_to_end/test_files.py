@@ -36,7 +36,6 @@ def test_an_editor_reads_neither_the_machines_files_nor_the_platforms(site: Site
         assert CLOSED in site.refused(**config)
 
 
-@pytest.mark.thorough
 def test_the_task_looks_again(site: Site, lines: Path) -> None:
     """Validation saw an innocent file; by the time that the task opens it, it is a link to the key."""
     config = {"connector.class": FILE, "file": str(lines), "topic": unique("team-a")}

@@ -53,7 +53,6 @@ def test_a_configuration_that_names_one_is_refused(site: Site, victim: tuple[str
         assert topic in site.refused(**base, topic="team-a-lines", **{"offsets.storage.topic": topic})
 
 
-@pytest.mark.thorough
 def test_a_transform_that_leads_there_fails_the_task(site: Site, victim: tuple[str, str], lines: Path) -> None:
     """The forged configuration of the victim, its forged source offset, and a broken transaction log."""
     name, offsets = victim
@@ -113,7 +112,6 @@ def test_the_records_of_one_are_shown_to_nobody(site: Site) -> None:
         plugins.close()
 
 
-@pytest.mark.thorough
 def test_a_session_key_that_cannot_be_read_stops_nothing(site: Site, lines: Path) -> None:
     """Whoever may write the config topic can spoil it; the leader makes another."""
     for garbage in (b"garbage", b"{}", b'{"key":"?","algorithm":"HmacSHA256","creation-timestamp":9999999999999}'):

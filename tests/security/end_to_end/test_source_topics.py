@@ -134,7 +134,6 @@ def test_offsets_topics_of_others_are_not_read(site: Site, reader: str) -> None:
         site.boss.expect(204, "DELETE", f"/connectors/{name}")
 
 
-@pytest.mark.thorough
 def test_target_topics_are_made_under_the_grant_alone(site: Site, team_c: Rest) -> None:
     """Neither created nor given more partitions; and a grant that is taken back ends the writing.
 
