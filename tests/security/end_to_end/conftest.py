@@ -1,4 +1,4 @@
-"""One running platform for all of them. The tests in the folder above show of its parts what these show of the whole."""
+"""One running platform for all of them. The tests in the folder above show of its parts what these show as a whole."""
 
 from pathlib import Path
 
