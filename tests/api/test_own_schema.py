@@ -83,7 +83,6 @@ def differences(document: Any, examples: int) -> list[str]:
 @pytest.mark.parametrize(
     "examples",
     [
-        pytest.param(2, marks=pytest.mark.timeout(600)),
         pytest.param(8, marks=[pytest.mark.thorough, pytest.mark.timeout(600)]),
         pytest.param(150, marks=[pytest.mark.slow, pytest.mark.timeout(3600)]),
     ],

@@ -302,6 +302,7 @@ def hang(where: str, topic: str) -> None:
         admin.close()
 
 
+@pytest.mark.thorough
 def test_a_hanging_transaction_holds_nobody_also_after_the_broker_was_killed(
     trusting: EmbeddedKafka, unique: Callable[[str], str], begin: Callable[..., TransactionalProducer]
 ) -> None:

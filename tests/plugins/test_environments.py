@@ -69,6 +69,7 @@ def test_each_plugin_has_its_own_version_of_a_library(host: PluginHost, folder: 
     assert host.running_connectors() == ["b"]
 
 
+@pytest.mark.thorough
 def test_it_is_found_and_upgraded_while_the_host_runs(host: PluginHost, folder: Path) -> None:
     with pytest.raises(Unknown):
         host.config_keys("Red")

@@ -94,6 +94,7 @@ def read(batch: EncodedBatch) -> list[Read]:
     return [(each.key, each.value, each.timestamp, list(each.headers)) for each in records]
 
 
+@pytest.mark.thorough
 def test_records_come_back_in_order_in_batches_that_are_small_enough(tmp_path: Path) -> None:
     rounds = [generate(1), generate(2)]
     before = int(time.time() * 1000)
