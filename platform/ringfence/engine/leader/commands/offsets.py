@@ -56,7 +56,6 @@ class ResetTopics(WritingCommand[commands.ResetTopics]):
         return command_plans.reset_topics(self.name, self.leader.now_ms())
 
     def after(self) -> Mapping[str, Offsets]:
-        """A task that reported its topics between the reset and the tombstones reports them again, for a second one."""
         ends = self.leader.forget_topics(self.name)
-        self.leader.write(self.plan())
+        self.leader.write(self.plan())  # again: a task that read the first before the tombstones has reported in vain
         return {"status": ends}
