@@ -14,15 +14,15 @@ from tests.e2e import processes
 from tests.e2e.evidence import worker_logs
 from tests.e2e.flow import Flow
 from tests.e2e.up import Up
+from tests.support.cases import tests_in
 from tests.support.names import unique
 from tests.support.waiting import eventually
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    here = Path(__file__).parent
-    for item in items:
+    for item in tests_in(Path(__file__).parent, items):
         # One that is added here stands nearer than one of the module.
-        if here in item.path.parents and item.get_closest_marker("timeout") is None:
+        if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(300))
 
 

@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.e2e.browser import chromium as program
+from tests.support.cases import tests_in
 
 STATIC = Path(__file__).resolve().parents[2] / "static" / "ringfence"
 HTMX = Path(django_htmx.__file__).parent / "static" / "django_htmx" / "htmx-2.min.js"
@@ -16,9 +17,8 @@ Open = Callable[..., Page]
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if program.find() is None:
-        for item in items:
-            if Path(__file__).parent in item.path.parents:
-                item.add_marker(pytest.mark.skip(reason=f"There is no Chromium on the PATH: {program.HOW_TO_INSTALL}"))
+        for item in tests_in(Path(__file__).parent, items):
+            item.add_marker(pytest.mark.skip(reason=f"There is no Chromium on the PATH: {program.HOW_TO_INSTALL}"))
 
 
 @pytest.fixture(scope="package")

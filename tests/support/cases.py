@@ -1,6 +1,7 @@
-"""Cases of a parametrised test that `make test` leaves to others."""
+"""Marks for some tests: cases of a parametrised one that `make test` leaves to others, and all in a folder."""
 
 from collections.abc import Container, Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,3 +18,8 @@ def mark_cases(
         return pytest.param(case, marks=pytest.mark.thorough) if case in thorough else case
 
     return [mark(case) for case in cases]
+
+
+def tests_in(folder: Path, items: Iterable[pytest.Item]) -> list[pytest.Item]:
+    """Those below a folder. Each `pytest_collection_modifyitems` gets the tests of all folders."""
+    return [item for item in items if folder in item.path.parents]

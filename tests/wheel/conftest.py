@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.up import Up
+from tests.support.cases import tests_in
 from tests.support.wheels import index_variables
 from tests.wheel.installed import PIP, ROOT, Installed, run
 
@@ -30,10 +31,8 @@ BUILT_FROM = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    here = Path(__file__).parent
-    for item in items:
-        if here in item.path.parents:
-            item.add_marker(pytest.mark.timeout(420))  # the first one starts a platform
+    for item in tests_in(Path(__file__).parent, items):
+        item.add_marker(pytest.mark.timeout(420))  # the first one starts a platform
 
 
 @pytest.fixture(scope="package")

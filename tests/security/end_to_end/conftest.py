@@ -5,12 +5,11 @@ from pathlib import Path
 import pytest
 
 from tests.security.end_to_end.site import lines, site
+from tests.support.cases import tests_in
 
 __all__ = ["lines", "site"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    here = Path(__file__).parent
-    for item in items:
-        if here in item.path.parents:
-            item.add_marker("thorough")
+    for item in tests_in(Path(__file__).parent, items):
+        item.add_marker("thorough")
