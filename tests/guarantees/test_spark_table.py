@@ -9,7 +9,6 @@ from ringfence.engine.spark.driver import SparkHost
 from ringfence.fencing.kafka.connection import Connection
 from tests.guarantees.stage import Stage
 from tests.support.broker import Broker
-from tests.support.cases import mark_cases
 from tests.support.lake_tables import LakeTable
 from tests.support.names import unique
 from tests.support.postgres import Postgres, new_postgres
@@ -42,7 +41,8 @@ def _table(folder: Path) -> tuple[dict[str, str], dict[str, str]]:
 
 
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("kind", mark_cases(["parquet", "delta", "iceberg"], thorough={"parquet", "delta", "iceberg"}))
+@pytest.mark.thorough
+@pytest.mark.parametrize("kind", ["parquet", "delta", "iceberg"])
 def test_each_row_once_while_processes_of_tasks_are_killed(
     stage: Stage, spark: SparkHost, tmp_path: Path, kind: str
 ) -> None:

@@ -99,7 +99,8 @@ REST = {
 }
 
 
-@pytest.mark.parametrize("key", mark_cases(REST, slow={"uuid", "numeric"}, thorough={"text", "two"}))
+@pytest.mark.thorough
+@pytest.mark.parametrize("key", mark_cases(REST, slow={"uuid", "numeric"}))
 def test_rows_with_one_value_are_told_apart_by_the_key(server: Postgres, name: str, key: str) -> None:
     columns, values = REST[key]
     names = ", ".join(each.split()[0] for each in columns.split(", ") if each[0] in "xy" and " " in each)

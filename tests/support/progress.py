@@ -11,9 +11,8 @@ def pytest_report_teststatus(
     report: pytest.TestReport | pytest.CollectReport, config: pytest.Config
 ) -> tuple[str, str, str] | None:
     """What a test that has passed prints; None for any other report."""
-    if not config.getoption("numprocesses", None) or report.when != "call" or not report.passed:
-        return None
-    if hasattr(report, "wasxfail"):
+    passed = report.when == "call" and report.passed and not hasattr(report, "wasxfail")
+    if not passed or not config.getoption("numprocesses", None):
         return None
     count = config.stash[_passed] = config.stash.get(_passed, 0) + 1
     return "passed", "" if count % _TESTS_PER_DOT else ".", "PASSED"
