@@ -137,7 +137,7 @@ def configuration(names: Sequence[str], converter: str, schemas: bool) -> Given:
     return Given(config, {})
 
 
-@settings(max_examples=200)
+@settings(max_examples=400)
 @given(
     batches(), st.lists(st.sampled_from(sorted(TRANSFORMS)), max_size=3, unique=True), st.sampled_from(CONVERTERS),
     st.booleans(),

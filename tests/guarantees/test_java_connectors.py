@@ -82,9 +82,9 @@ def test_each_line_once_while_python_and_java_are_killed(stage: Stage, tmp_path:
         for kill in ("python", "java"):
             running = job.start()
             before = job.visible
-            job.write(10_000)
+            job.write(30_000)
             # In the midst of it: the first transactions are there, and many are to come.
-            job.wait_for(before + random.randint(1, 2000))
+            job.wait_for(before + random.randint(1, 5000))
             if kill == "python":
                 running.kill_python()
             else:
