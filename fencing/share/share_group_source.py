@@ -27,12 +27,12 @@ from ringfence.fencing.offsets.source_offsets import Offset, Partition
 from ringfence.fencing.share.claim_check import ClaimCheck
 from ringfence.fencing.share.crashing_records import Suspects
 from ringfence.fencing.share.exhausted_records import ExhaustedRecords
-from ringfence.fencing.share.input_changes import InputChanges
 from ringfence.fencing.share.input_record import ShareRecord
 from ringfence.fencing.share.input_topics import InputTopics
 from ringfence.fencing.share.ledger_records import claim_key, encode_claim
 from ringfence.fencing.share.ledger_tail import LedgerTail
 from ringfence.fencing.share.locked_ranges import LockedRanges, find_held
+from ringfence.fencing.share.partition_claims import PartitionClaims
 from ringfence.fencing.share.processed_offsets import ProcessedOffsets
 from ringfence.fencing.share.settings import ShareSettings
 from ringfence.fencing.share.sweep import Sweep
@@ -77,7 +77,7 @@ class ShareSource:
         self._client_id, self._limit = client_id, limit
         self._inputs = InputTopics(input_connection, topics)
         self._offsets = ProcessedOffsets(tail.ledger, slot, slots)
-        self._changes = InputChanges(input_connection, slot, self._inputs, self._offsets, settings.start, clock)
+        self._changes = PartitionClaims(input_connection, slot, self._inputs, self._offsets, settings.start, clock)
         self._check = ClaimCheck(tail, slot, fence, clock, settings.patience_s)
         self._sweep = Sweep(
             input_connection,

@@ -39,17 +39,6 @@ class Actions:
         return parser
 
 
-def add_wait(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--wait",
-        action="store_true",
-        help="wait until the connector is in the requested state; progress goes to standard error",
-    )
-    parser.add_argument(
-        "--wait-seconds", type=float, default=120.0, metavar="SECONDS", help="limit for --wait (default: 120)"
-    )
-
-
 def add_reason(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--reason", required=True, help="reason, for the audit trail and the connector's events")
 

@@ -4,7 +4,7 @@ import argparse
 from typing import Any
 
 from ringfence.client import output, waiting
-from ringfence.client.arguments import Actions, add_wait, add_yes
+from ringfence.client.arguments import Actions, add_yes
 from ringfence.client.exit_codes import ClientError, Exit
 from ringfence.client.prompts import confirm
 from ringfence.client.rest import Rest, segment
@@ -43,7 +43,7 @@ def add(actions: Actions) -> None:
         help="what a deleted connector is created again as (default: running)",
     )
     add_yes(rollback)
-    add_wait(rollback)
+    waiting.add_wait(rollback)
 
 
 def _path(name: str) -> str:

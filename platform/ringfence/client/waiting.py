@@ -4,6 +4,7 @@ By generation and attempt, the native API distinguishes the tasks of a new confi
 ones. Kafka Connect does not: with it, only the status counts.
 """
 
+import argparse
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from ringfence.client.exit_codes import ClientError, Exit
 from ringfence.client.rest import Rest, segment
 
 PAUSE_SECONDS = 0.3
+_WAIT_SECONDS = 120.0
 _RECORD_NOTE = "Failed on a record: "
 """The beginning of the line after a trace that names the record."""
 
@@ -42,6 +44,22 @@ class ConnectorSnapshot:
         if self.own["generation"] <= self.own["config_offset"]:
             return "the tasks of the new configuration are being created"
         return "the earlier tasks are being fenced" if self.own["fencing"] else ""
+
+
+def add_wait(parser: argparse.ArgumentParser) -> None:
+    """Declare `--wait` and its limit."""
+    parser.add_argument(
+        "--wait",
+        action="store_true",
+        help="wait until the connector is in the requested state; progress goes to standard error",
+    )
+    parser.add_argument(
+        "--wait-seconds",
+        type=float,
+        default=_WAIT_SECONDS,
+        metavar="SECONDS",
+        help=f"limit for --wait (default: {_WAIT_SECONDS:g})",
+    )
 
 
 def look(rest: Rest, name: str) -> ConnectorSnapshot:

@@ -15,7 +15,7 @@ from ringfence.client import (
     versions,
     waiting,
 )
-from ringfence.client.arguments import Actions, add_reason, add_wait, add_yes, run
+from ringfence.client.arguments import Actions, add_reason, add_yes, run
 from ringfence.client.documents import Document
 from ringfence.client.exit_codes import ClientError, Exit
 from ringfence.client.prompts import confirm
@@ -45,25 +45,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action.add_argument(
             "--dry-run", action="store_true", help="validate and show the differences without changing anything"
         )
-        add_wait(action)
-    add_wait(actions.add("edit", _edit, "edit a configuration in $VISUAL or $EDITOR", connector=True))
+        waiting.add_wait(action)
+    waiting.add_wait(actions.add("edit", _edit, "edit a configuration in $VISUAL or $EDITOR", connector=True))
     for name in _CHANGES:
-        add_wait(actions.add(name, _change, f"{name} a connector", connector=True))
+        waiting.add_wait(actions.add(name, _change, f"{name} a connector", connector=True))
     restart = actions.add("restart", _restart, "restart a connector, and its tasks on request", connector=True)
     restart.add_argument("--tasks", action="store_true", help="restart its tasks, too")
     restart.add_argument("--only-failed", action="store_true", help="restart only what is FAILED")
-    add_wait(restart)
+    waiting.add_wait(restart)
     about = "fence all of a connector's transactional ids: open transactions are aborted, tasks restart"
     fence = actions.add("fence", _fence, about, connector=True)
     add_reason(fence)
-    add_wait(fence)
+    waiting.add_wait(fence)
     incremental_snapshots.add(actions)
     proofs.add(actions)
     versions.add(actions)
     events.add(actions)
     delete = actions.add("delete", _delete, "delete a connector; its source offsets are kept", connector=True)
     add_yes(delete)
-    add_wait(delete)
+    waiting.add_wait(delete)
 
 
 def _path(name: str) -> str:

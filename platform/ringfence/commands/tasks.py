@@ -3,7 +3,7 @@
 import argparse
 
 from ringfence.client import output, waiting
-from ringfence.client.arguments import Actions, add_wait, run
+from ringfence.client.arguments import Actions, run
 from ringfence.client.rest import Rest, segment
 
 __all__ = ["add_arguments", "run"]
@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     restart = actions.add("restart", _restart, "restart one task", connector=True)
     for action in (get, restart):
         action.add_argument("task", type=int, help="the task's number")
-    add_wait(restart)
+    waiting.add_wait(restart)
 
 
 def _list(rest: Rest, args: argparse.Namespace) -> int:

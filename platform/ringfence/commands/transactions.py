@@ -4,7 +4,7 @@ import argparse
 from typing import Any
 
 from ringfence.client import output, waiting
-from ringfence.client.arguments import Actions, add_reason, add_wait, add_yes, run
+from ringfence.client.arguments import Actions, add_reason, add_yes, run
 from ringfence.client.exit_codes import ClientError, Exit
 from ringfence.client.prompts import confirm
 from ringfence.client.rest import Rest, segment
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     end.add_argument("transactional_id", metavar="ID", help="transactional id, as `list` shows it")
     add_reason(end)
     add_yes(end)
-    add_wait(end)
+    waiting.add_wait(end)
     hanging = actions.add(
         "hanging", _hanging, "list open transactions that no coordinator knows (KIP-664)", output="table json yaml"
     )

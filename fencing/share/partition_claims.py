@@ -19,7 +19,7 @@ _TURN_S: Final = 2.0
 """The first task claims at once, the others after this time, so that they do not conflict."""
 
 
-class InputChanges:
+class PartitionClaims:
     """What one slot claims in addition to its records. Used on the task's thread."""
 
     def __init__(
