@@ -273,6 +273,15 @@ def test_settings_that_do_not_fit_together_are_found(worker: WorkerConfig) -> No
     assert found["client settings"].result is Result.FAILED
 
 
+@pytest.mark.parametrize(("tasks", "told"), [(200, "the connector's transactional ids"), (201, "the first 200 tasks")])
+def test_the_ids_of_many_tasks_are_not_all_looked_at(
+    worker: WorkerConfig, unique: Callable[[str], str], tasks: int, told: str
+) -> None:
+    found = ask(worker, name=unique("c"), tasks_max=str(tasks))["transactional ids"]
+    assert found.result is Result.OK
+    assert told in found.message
+
+
 @pytest.mark.parametrize("begin", [False, True])
 def test_a_running_producer_is_not_disturbed(
     worker: WorkerConfig, unique: Callable[[str], str], *, begin: bool

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
 
 from ringfence.connectors.common_settings import TASKS_MAX
 from ringfence.connectors.kafka_settings.java_names import Role
@@ -15,8 +14,6 @@ from ringfence.fencing.kafka.permission_probes import Prober
 from ringfence.fencing.offsets.stores import OffsetStores
 from ringfence.fencing.task.boundaries import Boundaries
 from ringfence.worker_config import WorkerConfig
-
-_MOST_IDS: Final = 200
 
 
 @dataclass(frozen=True)  # without slots, for what is cached
@@ -41,11 +38,13 @@ class Subject:
         return self.worker.mode == "enabled"
 
     @property
-    def ids(self) -> list[str]:
-        """The transactional ids of its tasks, at most as many as preflight checks."""
+    def tasks_max(self) -> int:
         text = self.config.get(TASKS_MAX, "1").strip()
-        count = min(max(1, int(text)) if text.isdecimal() else 1, _MOST_IDS)
-        return [task_transactional_id(self.worker.group_id, TaskId(self.connector, number)) for number in range(count)]
+        return max(1, int(text)) if text.isdecimal() else 1
+
+    def transactional_id(self, task: int) -> str:
+        """Return the transactional id of the task with this number."""
+        return task_transactional_id(self.worker.group_id, TaskId(self.connector, task))
 
     @property
     def topic(self) -> str:

@@ -20,7 +20,7 @@ def check_writing(prober: Prober, subject: Subject, stores: OffsetStores) -> Ite
     topic, offsets = subject.topic, stores.effective.name
     topics = [offsets, *([topic] if topic else [])]
     if subject.transactional:
-        permissions = prober.write_topics(subject.ids[0], topics)
+        permissions = prober.write_topics(subject.transactional_id(0), topics)
     else:
         permissions = {name: prober.topic(name).write for name in topics}
     yield check_granted("producer", "Write", "Topic", {offsets: permissions[offsets]}, OFFSETS_STORAGE_TOPIC)
