@@ -42,7 +42,9 @@ CAUSES = {
 FIRST = ("segmentation_fault", "hang_in_c")
 
 
-def run(folder: Path, body: str, *arguments: str, spare: float = SPARE) -> tuple[subprocess.CompletedProcess[str], float]:
+def run(
+    folder: Path, body: str, *arguments: str, spare: float = SPARE
+) -> tuple[subprocess.CompletedProcess[str], float]:
     (folder / "conftest.py").write_text(CONFTEST)
     for name in ("a", "c", "d"):
         (folder / f"test_{name}.py").write_text(OTHERS)
@@ -104,8 +106,8 @@ def test_a_process_that_crashes_between_tests_ends_the_run(tmp_path: Path) -> No
 
 @pytest.mark.thorough
 def test_a_process_that_has_finished_waits_for_the_others(tmp_path: Path) -> None:
-    """Its end may take 15 s (three times the spare ones): the others take longer, its own end on a busy machine less."""
-    body = "import time\nimport pytest\n@pytest.mark.parametrize('n', range(25))\ndef test_long(n):\n    time.sleep(1)\n"
+    """Its end may take 15 s (three times the spare ones): the others take longer, its end on a busy machine less."""
+    body = "import time, pytest\n@pytest.mark.parametrize('n', range(25))\ndef test_long(n):\n    time.sleep(1)\n"
     (tmp_path / "test_long.py").write_text(body)
     chosen = ("--no-loadscope-reorder", "-k", "culprit or long")
     done, _ = run(tmp_path, "import time; time.sleep(1.5)", "-n", "2", *chosen, spare=5.0)
