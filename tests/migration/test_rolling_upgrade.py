@@ -11,10 +11,11 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.local.data_directory import Instance
+from ringfence.local.database import migrate
 from ringfence.local.environment import complete
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.local.ports import free_port
-from ringfence.local.roles import PythonRole, migrate
+from ringfence.local.roles import PythonRole
 from ringfence.local.valkey import EmbeddedValkey
 from tests.e2e.checker import Reader, source_offsets
 from tests.e2e.rest import Rest

@@ -16,11 +16,12 @@ from ringfence.commands.worker import DEFAULT_SLOTS
 from ringfence.local import environment
 from ringfence.local.addresses import Address, http_address, kafka_address, text
 from ringfence.local.data_directory import Instance, default_root
+from ringfence.local.database import migrate
 from ringfence.local.errors import LocalError
 from ringfence.local.jars import KAFKA_MEGABYTES, KAFKA_SERVER, is_kept, resolve
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.local.ports import free_port, port_is_free
-from ringfence.local.roles import KafkaRole, PythonRole, ValkeyRole, migrate
+from ringfence.local.roles import KafkaRole, PythonRole, ValkeyRole
 from ringfence.local.running_platform import Job, Running
 from ringfence.local.supervisor import Supervisor, say, stage
 from ringfence.local.up_access import Door

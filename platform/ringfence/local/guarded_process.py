@@ -113,6 +113,12 @@ class GuardedProcess:
         self.kill()
         return False
 
+    def last_log_line(self) -> str:
+        """Return the last line of its log that is not empty."""
+        end = self.log.read_bytes()[-8192:].decode(errors="replace") if self.log.exists() else ""
+        lines = [line.strip() for line in end.splitlines() if line.strip()]
+        return lines[-1] if lines else "it logged nothing"
+
     def _close(self) -> None:
         self.poll()
         if self._popen.stdin is not None:

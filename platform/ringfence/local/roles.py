@@ -1,18 +1,13 @@
 """The roles that `up` keeps running: each can be launched, watched and stopped."""
 
-import signal
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Protocol
 
 from ringfence.local.data_directory import Instance
-from ringfence.local.errors import LocalError
 from ringfence.local.guarded_process import GuardedProcess
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.local.valkey import EmbeddedValkey
-
-MIGRATE_SECONDS = 120
 
 
 class Role(Protocol):
@@ -87,34 +82,3 @@ class PythonRole:
 
     def process(self) -> GuardedProcess | None:
         return self._process
-
-
-def migrate(instance: Instance, env: Mapping[str, str]) -> None:
-    """Migrate the database to this version's tables. Raises LocalError with the last line of the error."""
-    log = instance.log("migrate")
-    # Django's checks are about this version's code, which its tests have checked; they take as long as the rest.
-    command = [sys.executable, "-m", "django", "migrate", "--no-input", "--skip-checks"]
-    process = GuardedProcess.start("migrate", command, log=log, env=env, cwd=instance.root)
-    if not process.wait(MIGRATE_SECONDS):
-        process.kill()
-        raise LocalError(f"The database was not prepared within {MIGRATE_SECONDS} s ({last_line(log)}): see {log}")
-    if process.poll() != 0:
-        raise LocalError(f"The database could not be prepared ({last_line(log)}): see {log}")
-
-
-def last_line(log: Path) -> str:
-    """Return the last line of the log that is not empty."""
-    if not log.exists():
-        return "it logged nothing"
-    lines = [line.strip() for line in log.read_bytes()[-8192:].decode(errors="replace").splitlines() if line.strip()]
-    return lines[-1] if lines else "it logged nothing"
-
-
-def how_it_ended(code: int) -> str:
-    """Describe the exit code of a guarded process."""
-    if code > 128:
-        try:
-            return f"was ended by {signal.Signals(code - 128).name}"
-        except ValueError:
-            pass
-    return f"ended with code {code}"

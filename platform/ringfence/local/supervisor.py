@@ -1,6 +1,7 @@
 """Starts roles in order, restarts those that end, and stops all in reverse order."""
 
 import contextlib
+import signal
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from ringfence.fencing.backoff import Backoff
 from ringfence.local import log_rotation
 from ringfence.local.errors import LocalError, explain_os_error
 from ringfence.local.guarded_process import wait_until
-from ringfence.local.roles import Role, how_it_ended, last_line
+from ringfence.local.roles import Role
 
 BACKOFF = Backoff(0.2, 30)
 # A role that has run for this long has recovered: its failures are counted from 0 again.
@@ -94,8 +95,7 @@ class Supervisor:
             hopeless = next((w for w in self._watched if w.ends >= ENDS_WHILE_STARTING), None)
             if hopeless is not None:
                 process = hopeless.role.process()
-                log = process.log if process else None
-                words = f" ({last_line(log)}): see {log}" if log else ""
+                words = f" ({process.last_log_line()}): see {process.log}" if process else ""
                 raise LocalError(f"{hopeless.role.name} does not stay up{words}")
             return condition()
 
@@ -138,7 +138,7 @@ class Supervisor:
         watched.ends += 1
         watched.failures += 1
         pause = BACKOFF.pause(watched.failures)
-        say(f"{watched.role.name} {how_it_ended(code)}; it is started again in {pause:.1f} s")
+        say(f"{watched.role.name} {_how_it_ended(code)}; it is started again in {pause:.1f} s")
         watched.restart_at = now + pause
 
     def _relaunch(self, watched: _RoleState, now: float) -> None:
@@ -157,3 +157,13 @@ class Supervisor:
 
 def _kind(role: Role) -> str:
     return role.name.split("-")[0]
+
+
+def _how_it_ended(code: int) -> str:
+    """Describe the exit code of a guarded process."""
+    if code > 128:
+        try:
+            return f"was ended by {signal.Signals(code - 128).name}"
+        except ValueError:
+            pass
+    return f"ended with code {code}"
