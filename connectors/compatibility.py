@@ -15,7 +15,7 @@ FILE: Final = "exactly_once_report.json"
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """result: passed, failed or skipped. reason: a message why it did not pass."""
+    """result: passed, failed or skipped. reason: a message that says why it did not pass."""
 
     check: str
     result: str

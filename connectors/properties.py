@@ -109,7 +109,7 @@ def _plain(text: str, line: int) -> str:
     try:
         return plain.encode("utf-16", "surrogatepass").decode("utf-16")
     except UnicodeDecodeError:
-        raise MalformedLine(line, "has half a character: a \\ud8… needs its \\udc… after it") from None
+        raise MalformedLine(line, "has half a character: write a \\udc… after each \\ud8…") from None
 
 
 def _escape(text: str, special: str = "") -> str:

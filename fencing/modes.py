@@ -42,7 +42,7 @@ def lagging(modes: Iterable[tuple[str, str]]) -> str:
         f"{worker} ({mode})" for mode in sorted(by_mode.keys() - {Mode.ENABLED}) for worker in by_mode[mode]
     )
     return (
-        f"Not enabled: {behind}. Tasks on these workers are at least once, and records may arrive twice, also from one "
-        "that loses contact and goes on beside its successor, which nothing can fence. Fencing rounds and writes to "
-        "the config topic are not affected. Restart these workers with exactly.once.source.support=enabled"
+        f"Not enabled: {behind}. Tasks on these workers are at least once: records may arrive twice. A task that loses "
+        "contact may continue beside its successor, since nothing can fence it. Fencing rounds and writes to the "
+        "config topic are not affected. Restart these workers with exactly.once.source.support=enabled"
     )

@@ -92,7 +92,7 @@ class Schema:
         self.names = tuple(field.name for field in self.fields)
         self._by_name = {field.name: field for field in self.fields}
         if len(self._by_name) < len(self.fields):
-            raise ValueError(f"A struct has each field once only, and was given {', '.join(self.names)}")
+            raise ValueError(f"The fields of a struct must have different names: {', '.join(self.names)}")
         self.defaulted = tuple(
             (field.place, field.schema.default) for field in self.fields if field.schema.default is not None
         )

@@ -110,7 +110,7 @@ def fit(schema: Schema, value: object, what: str = "value") -> object:
     if value is None:
         if schema.optional or schema.default is not None:
             return None
-        raise ConnectorError(f"The {what} is null, and {schema} is neither optional nor has it a default")
+        raise ConnectorError(f"The {what} is null, but {schema} is neither optional nor has a default")
     check = _LOGICAL.get(schema.name) if schema.name is not None else None
     fitted = (check or _FIT[schema.type])(schema, value, what)
     if fitted is None:

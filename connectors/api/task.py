@@ -227,8 +227,8 @@ class SourceTaskContext(Protocol):
 
         For a task whose source partitions are complete: it has committed offsets that say so, and the connector leaves
         these partitions out of `task_configs`. The offsets stay, and the task is not started again. Call it in
-        `commit`, or in `poll` where nothing is open: before, the connector would not see these offsets. Nothing changes
-        where the task configurations are the same.
+        `commit`, or in `poll` if no transaction is open: earlier, the connector would not see these offsets. If
+        the task configurations are the same, nothing changes.
         """
         ...
 

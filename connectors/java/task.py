@@ -140,7 +140,7 @@ class JavaSourceTask(SourceTask):
         return frame.batch
 
     def _answer(self) -> None:
-        """Tell Java how many partitions a topic has, if it asked. Raises what keeps this from being known."""
+        """Tell Java how many partitions a topic has, if it asked. Raises the error if the number cannot be found."""
         if self._asked_topic is None:
             return
         assert self._process is not None

@@ -211,10 +211,10 @@ class Replays:
             case Replay.YES:
                 return ReplayResult(place, ReplayOutcome.REPLAYED, why="It was replayed before")
             case Replay.UNDECIDED:
-                why = "A transaction that is open in its partition hides whether it was replayed: try again in a moment"
+                why = "It may have been replayed in a transaction that is still open: try again in a moment"
                 return ReplayResult(place, ReplayOutcome.UNDECIDED, why=why)
         if conversion is None:
-            why = f"No committed dead letter of connector {self._connector} is there"
+            why = f"There is no committed dead letter of connector {self._connector} at this place"
             return ReplayResult(place, ReplayOutcome.MISSING, why=why)
         if conversion.why:
             return ReplayResult(place, ReplayOutcome.FAILED, why=conversion.why)

@@ -9,7 +9,7 @@ and the partition leaders see one producer, and a fence or a commit holds for bo
   the leader appends it once. The producer is then spent after the transaction (invariant 11): a late copy of the
   request cannot join another one, since the next producer has another epoch.
 
-Each error that repeating cannot mend ends the transaction: the owner aborts it, and its producer is spent.
+Each error that repeating cannot repair ends the transaction: the owner aborts it, and its producer is spent.
 """
 
 import threading
@@ -48,7 +48,7 @@ MOST_BYTES: Final = 1_000_000
 """The largest batch, as librdkafka's `message.max.bytes`."""
 
 _REQUEST_BYTES: Final = 4 * 1024 * 1024
-"""A request with so many bytes gets no further batch; brokers refuse those of more than `socket.request.max.bytes`."""
+"""A request of this size gets no further batch; brokers refuse those larger than `socket.request.max.bytes`."""
 _CONCURRENT: Final = 51
 """The transaction before this one is still ending."""
 # Of the coordinator.
@@ -259,7 +259,7 @@ class BatchSender:
     def _error(self, code: int) -> FencingError:
         if code in _ABORT:
             name = for_code(code).__name__
-            return Abortable(f"{self._doing}: {name}. The task goes on with a new producer", name)
+            return Abortable(f"{self._doing}: {name}. The task continues with a new producer", name)
         return translate(KafkaError(code), self._doing)
 
 

@@ -2,7 +2,7 @@
 
 Layers, later ones on top: the worker's connection, its `producer.` keys (`consumer.`, `admin.`), and the connector's
 `producer.override.` keys. A connector has one cluster: the one that its producer writes to, where its source offsets
-and its transactional ids are, too. Consumer and admin client go there, whether or not they are told to.
+and its transactional ids are, too. Its consumer and admin client use that cluster even without a setting for it.
 """
 
 from collections.abc import Mapping

@@ -10,12 +10,14 @@ from ringfence.fencing.kafka.connection import Connection
 
 QUEUE_BYTES: Final = 32 * 1024 * 1024
 _QUEUE_MESSAGES: Final = 100_000
-"""QUEUE_BYTES counts bytes of values; of small records, librdkafka's own 200 bytes each are most of the memory. A
-shorter queue also stays in the processor's caches: a third more records/s than with ten times as many.
+"""QUEUE_BYTES counts only the bytes of values. With small records, librdkafka's own 200 bytes per record take most of
+the memory, so their number is limited, too. A shorter queue also stays in the processor's caches: a third more
+records/s than with ten times as many.
 """
 BATCH_BYTES: Final = 512 * 1024
-"""4,000 records of 100 bytes in one batch: two batches of half the size cost librdkafka half as much CPU again. Not
-more, since it splits no batch that a topic's `max.message.bytes` (1 MiB by default) refuses.
+"""4,000 records of 100 bytes in one batch: two batches of half the size cost librdkafka half as much CPU again. A
+larger value would be a risk: librdkafka does not split a batch that exceeds a topic's `max.message.bytes` (default
+1 MiB).
 """
 LINGER_MS: Final = 5
 """How long a record waits for others. Longer would spare brokers work, and cost up to 30 % of the rate."""

@@ -53,7 +53,7 @@ def drop_transactional(producer: Producer | ClosedProducer, log: logging.Logger)
     librdkafka (2.10 to 2.16) frees the text of the last error when its main thread ends, while the threads of its
     brokers still handle responses. One that reports another error, as each response does after a fence, frees it again.
     The process then dies in a thread that blocks signals, so without a stack. If a broker does not answer soon, a
-    thread keeps the client and waits, in vain at most until librdkafka's own timeouts.
+    thread keeps the client and waits for it, at most until librdkafka's own timeouts.
     """
     if isinstance(producer, ClosedProducer):
         return producer

@@ -1,7 +1,7 @@
 """Ends transactions that other processes have written: the writer passes on id, producer id and epoch.
 
 The coordinator identifies a transaction by these three, for any client. EndTxn may be repeated: until the id is
-initialised again, the coordinator answers a repeated commit with the same epoch like the first one.
+initialised again, the coordinator answers a repeated commit with the same epoch in the same way as the first.
 """
 
 import time

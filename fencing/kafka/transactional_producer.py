@@ -1,4 +1,4 @@
-"""A transactional producer, used from `init`, which fences the one before, until the first doubt (invariant 11).
+"""A transactional producer. `init` fences its predecessor; after the first doubt it is not used again (invariant 11).
 
 librdkafka keeps one epoch over many transactions, and the broker only checks producer id and epoch. So a commit that is
 sent twice may end a later transaction. The producer is therefore spent after every abort, and after every commit unless
@@ -267,7 +267,7 @@ class TransactionalProducer:
 
         The producer is spent in any case. A transaction that is still open ends with the next `init` of the id, or with
         the broker's timeout. It repeats short calls: after a broken connection with a request in flight, one long call
-        would wait for its whole time, and the next one succeeds at once.
+        would wait for its full timeout, while the next call succeeds at once.
         """
         self.spent = True
         self._began = False

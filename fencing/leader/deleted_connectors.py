@@ -1,4 +1,4 @@
-"""Removes a deleted connector's records from the config topic, which would keep some for every name ever used.
+"""Removes a deleted connector's records from the config topic. Otherwise it would keep some for every name ever used.
 
 A tombstone is safe once the round of the deletion is done: every transactional id of the name is fenced, and no reader
 lets an attempt run whose connector has no configuration. An attempt that slept until compaction had dropped the

@@ -18,9 +18,9 @@ log = logging.getLogger(__name__)
 
 SECONDS: Final = 30.0
 _REMEDY = (
-    "Nothing of the new generation starts before, and it is tried again by itself. Check that {where} can be reached, "
-    "and that the connector's admin client may Write the transactional ids {first} to {last} there: correct "
-    "admin.override. settings, or grant it"
+    "No task of the new generation starts before the fence succeeds; it is retried automatically. Check that {where} "
+    "can be reached, and that the connector's admin client has Write on the transactional ids {first} to {last} "
+    "there: correct the admin.override. settings, or grant the permission"
 )
 
 

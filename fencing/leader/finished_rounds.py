@@ -12,7 +12,7 @@ from ringfence.fencing.topics.config_records import ConfigRecord
 def finish_all(
     rounds: Sequence[Round], state: ClusterState
 ) -> tuple[list[ConfigRecord], Mapping[ConnectorName, Conflict]]:
-    """Do `finish` for rounds of several connectors in one transaction. Returns also the void ones, with the reason."""
+    """Return the records that finish these rounds in one transaction, and the void rounds with their reasons."""
     records: list[ConfigRecord] = []
     void: dict[ConnectorName, Conflict] = {}
     for round_ in rounds:

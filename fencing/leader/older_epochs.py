@@ -75,7 +75,7 @@ def end_leftovers(
     for trouble in troubles:
         if isinstance(trouble, Retriable):
             raise trouble
-        log.warning("Nobody could look for hanging transactions of this producer: %s", trouble)
+        log.warning("This producer could not be checked for hanging transactions: %s", trouble)
     return OlderEpochs(list(endings.values()), [str(trouble) for trouble in troubles])
 
 

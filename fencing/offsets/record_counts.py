@@ -29,7 +29,7 @@ class RecordCounts(NamedTuple):
         return RecordCounts(*(mine + others for mine, others in zip(self, more, strict=True)))
 
     def most(self, other: "RecordCounts") -> "RecordCounts":
-        """Return the larger of each: the later ones of cumulative counts."""
+        """Return the larger value of each count. Counts are cumulative, so that is the later one."""
         return RecordCounts(*map(max, self, other))
 
 

@@ -122,8 +122,8 @@ class OffsetsCopy:
                     pause = _BACKOFF.pause(failures)
                     log.warning("Offsets were committed, and their copy to %s failed: %s", self._topic, error)
                     self._report(
-                        f"Committed offsets could not be copied to {self._topic}: {error}. The task goes on, its own "
-                        f"offsets topic has them; the copy is tried again in {pause:.1f} s"
+                        f"Committed offsets could not be copied to {self._topic}: {error}. The task continues, because "
+                        f"its own offsets topic has them; the copy is retried in {pause:.1f} s"
                     )
         finally:
             self._writer.close()

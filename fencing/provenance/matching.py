@@ -59,7 +59,7 @@ def _may_be(each: OffsetsSegment, record: Segment) -> bool:
 
 
 def _adds_up(record: Segment, after: int, segments: Mapping[Where, Sequence[Segment]]) -> bool:
-    """Return whether the number of records that the producer had sent after this transaction is the one that it has."""
+    """Return whether the record's producer had sent `after` records when its transaction ended, over all partitions."""
     return any(total_at(segments, record.epoch, record.marker_ms + late) == after for late in _MARKERS_APART_MS)
 
 

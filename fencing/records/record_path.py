@@ -25,8 +25,8 @@ from ringfence.fencing.records.writable_topics import TopicAccess
 
 _OPEN: Final = TopicAccess()
 _NOT_SERIALIZED: Final = (
-    "The task returned SerializedRecords although a transform changes the records: look at context.converters before "
-    "you return one"
+    "The task returned SerializedRecords although a transform changes the records: check that context.converters is "
+    "not None before you return one"
 )
 
 

@@ -45,8 +45,8 @@ class SendWindow:
     def admit(self, records: int, average: float) -> int:
         """Return how many of these records may be produced now. If no other one fits, first wait for all deliveries.
 
-        A few more than fit are admitted, since a small rest would wait for nothing. So are all small records: their
-        own work takes longer than a response, and overlaps with it.
+        A few more than fit are admitted, because waiting with a small rest gains nothing. Small records are always
+        admitted: processing them takes longer than a response, and overlaps with it.
         """
         if average < _SMALL_BYTES:
             return records

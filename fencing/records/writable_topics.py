@@ -63,7 +63,7 @@ class TopicAccess:
     def check(self, topic: str) -> None:
         """Raise `ConnectorError` if no record may go to the topic."""
         if reason := self.refusal(topic):
-            raise ConnectorError(f"The task produced a record to a topic that is closed to it: {reason}")
+            raise ConnectorError(f"The task produced a record to a topic that it must not write to: {reason}")
 
 
 class OffsetsTopics:

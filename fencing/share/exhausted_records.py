@@ -40,8 +40,8 @@ class ExhaustedRecords:
         at, when = {"offset": record.offset}, record.timestamp_ms
         source_record = api.SourceRecord(place, at, record.topic, record.value, record.key, record.headers, when)
         error = api.ConnectorError(
-            f"The task that processed offset {record.offset} of partition {record.partition} of topic {record.topic} "
-            f"ended without an error, {self._tries} times alone: it may need too much memory or time"
+            f"The record at offset {record.offset} of partition {record.partition} of topic {record.topic} was tried "
+            f"alone {self._tries} times. Each time its task ended without an error: it may need too much memory or time"
         )
         log.warning("%s. It is a dead letter now", error)
         produce(*self.make_dead_letter(source_record, "ShareSource", error))

@@ -43,7 +43,7 @@ class InputTopics:
                 self._forget(name)
                 continue
             if self._ids.get(name, topic_id) != topic_id:
-                log.warning("Topic %s is another one than before: it was deleted and created again", name)
+                log.warning("Topic %s was deleted and created again", name)
             self._ids[name], self._counts[name] = topic_id, len(partitions)
 
     def _ask_for_cluster(self) -> str:

@@ -129,7 +129,7 @@ class Sweep:
         if stable < state.low and self._topics.is_same([topic]):
             raise ConnectorError(
                 f"Partition {tp.partition} of topic {topic} ends at offset {stable}, but was processed up to "
-                f"{state.low}: it was truncated. Its records from there on may be others with old offsets. "
+                f"{state.low}: it was truncated. New records may have the offsets of lost ones. "
                 "To read it again, stop the connector and alter or reset its offsets"
             )
         if first > state.low:

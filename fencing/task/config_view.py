@@ -158,11 +158,11 @@ class TaskView:
 
     def _compare(self, odd: Mapping[str, str | None]) -> None:
         for name, topic_id in odd.items():
-            self._lose(f"topic {name} is gone" if topic_id is None else f"topic {name} is another one than before")
+            self._lose(f"topic {name} is gone" if topic_id is None else f"topic {name} was deleted and created again")
 
     def _lose(self, what: str) -> None:
         if not self._ending:
-            log.warning("Task %s ends: %s, and with it what says that this attempt may run", self._spec.task, what)
+            log.warning("Task %s ends: %s, so it is unknown whether this attempt may run", self._spec.task, what)
         self.end()
 
     def _note_reading(self) -> None:

@@ -85,7 +85,7 @@ class GroupSource:
         """
         metadata = self._input.metadata
         if metadata is None:
-            raise Abortable("The partitions that the open transaction was read from are not this member's any more")
+            raise Abortable("This member no longer owns the partitions that the open transaction was read from")
         return [position_of(partition, offset) for partition, offset in offsets], metadata.raw
 
     def close(self) -> None:

@@ -12,8 +12,8 @@ def require_newest(offsets: Iterable[tuple[Partition, Offset | None]], now: Sour
         current = now.offset(partition)
         if _as_read(current) != _as_read(offset):
             raise Abortable(
-                f"The committed offset of {dict(partition)} is {current} where {offset} was expected: the task "
-                "starts again from what is in Kafka"
+                f"The committed offset of {dict(partition)} is {current}, but {offset} was expected: the task "
+                "starts again from the offsets in Kafka"
             )
 
 

@@ -25,7 +25,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """The plugin's share: how to make an instance, its resolved configuration, and the way its records take."""
+    """The plugin's part: how to create an instance, its resolved configuration, and the conversion of its records."""
 
     make: Callable[[], SourceTask]
     config: Mapping[str, str]

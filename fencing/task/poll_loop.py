@@ -88,7 +88,7 @@ class PollLoop:
         ready = self._prepare(part.batch) if part.batch else None
         self._settle(transactions.settle())
         if transactions.spent:
-            self._renew(transactions, "a commit was perhaps sent twice; its late copy is shut out")
+            self._renew(transactions, "a commit may have been sent twice; a new producer fences its late copy")
         if ready is not None:
             transactions.send(ready)
         if part.ending is not None or self._due():

@@ -94,12 +94,13 @@ def describe_id(connection: Connection, transactional_id: str, clock: Clock) -> 
         return str(error)
     if not transaction.open:
         return (
-            f"the coordinator says that {transactional_id} is {transaction.state or 'unknown'}: nothing of it is open"
+            f"the coordinator says that {transactional_id} is {transaction.state or 'unknown'}: "
+            "it has no open transaction"
         )
     where = ", ".join(f"{topic}-{partition}" for topic, partition in transaction.partitions) or "no partition"
     return (
         f"the coordinator says that {transactional_id}, producer id {transaction.producer_id}, epoch "
-        f"{transaction.epoch}, is {transaction.state}, with {where}: the leaders of these partitions have to be there"
+        f"{transaction.epoch}, is {transaction.state}, with {where}: it waits for the leaders of these partitions"
     )
 
 
@@ -112,7 +113,7 @@ def describe_topics(connection: Connection, topics: Collection[str]) -> str:
     except FencingError as error:
         return f"{names}: {error}"
     if not transactions:
-        return f"{names}: no transaction is open there, its brokers are slow"
+        return f"{names}: no transaction is open there, so the brokers are slow"
     summary = "; ".join(one.message for one in transactions[:_MOST])
     more = f"; and {len(transactions) - _MOST} more" if len(transactions) > _MOST else ""
     return f"{names}, where transactions are open: {summary}{more}"

@@ -30,8 +30,8 @@ class StartRetries:
         self._hopeless = self._hopeless + 1 if self._without_progress and error.code in _NEVER_BETTER else 0
         if self._hopeless >= _MOST_HOPELESS:
             raise Fatal(
-                f"{error}. Nothing of it is visible to a read_committed reader, and the source offsets stand "
-                f"where they were. It happened {self._hopeless} times in a row: mend the cause, then restart the task",
+                f"{error}. Nothing of it is visible to a read_committed reader, and the source offsets are "
+                f"unchanged. It happened {self._hopeless} times in a row: fix the cause, then restart the task",
                 error.code,
             )
         return _BACKOFF.pause(self._without_progress + 1)

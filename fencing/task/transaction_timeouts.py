@@ -36,6 +36,6 @@ def timeouts_explained(open_s: Callable[[], float], timeout_ms: int) -> Iterator
             raise
         raise type(error)(
             f"A transaction was open for {age:.1f} s, its timeout is {timeout_ms / 1000:g} s ({error}). "
-            f"What helps, any of: {_REMEDIES}",
+            f"Any of these helps: {_REMEDIES}",
             TRANSACTION_TIMED_OUT,
         ) from error

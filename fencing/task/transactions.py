@@ -235,7 +235,7 @@ class Transactions:
         """
         assert self._pending is None, "settle the last commit before an abort"
         if not self._open:
-            log.warning("The connector asked to abort a transaction in which there is nothing")
+            log.warning("The connector asked to abort a transaction, but none is open")
             return False
         confirmed = self._producer.abort(Deadline.after(_ABORT_S, self._clock))
         self._counts.abort()

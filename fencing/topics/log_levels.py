@@ -95,7 +95,7 @@ def check(namespace: str, level: str) -> None:
     loudest = loudest_of(namespace)
     if _LEVELS[parse_level(level)] < loudest:
         raise Invalid(
-            f"Below {name_of(loudest)} the logger {namespace} would write what it carries, secrets included: "
+            f"Below {name_of(loudest)} the logger {namespace} would write the data it handles, including secrets: "
             f"set {name_of(loudest)} or a quieter level."
         )
 

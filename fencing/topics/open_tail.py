@@ -44,8 +44,8 @@ class OpenTail:
                     break
                 if deadline.expired:
                     raise Retriable(
-                        f"Topic {self._topic}: the marker of a commit of one's own (producer {own}) is not there in "
-                        "time. The broker is slow; it is tried again"
+                        f"Topic {self._topic}: the marker of our own commit (producer {own}) has not arrived "
+                        "in time. The broker is slow; it is tried again"
                     )
                 # The markers of an acknowledged commit may still be written, after the end that was read.
                 time.sleep(deadline.slice(MARKER_SECONDS))

@@ -82,7 +82,9 @@ class Loss:
     def __str__(self) -> str:
         if self.new_id is None:
             return f"the {self.role} topic {self.topic} (id {self.old_id}) is gone"
-        return f"the {self.role} topic {self.topic} is another one than before (id {self.new_id}, it was {self.old_id})"
+        return (
+            f"the {self.role} topic {self.topic} is no longer the same topic (id {self.new_id}, it was {self.old_id})"
+        )
 
 
 def losses(ids: TopicIds, topics: Mapping[str, Topic | None]) -> list[Loss]:
@@ -107,9 +109,9 @@ def explanation(lost: Sequence[Loss]) -> str:
     """Return a message: what is lost, what is kept, and what to do."""
     what = "; ".join(str(one) for one in lost)
     return (
-        f"{what[:1].upper()}{what[1:]}. Tasks end, and nothing is written or created until a person decides: give the "
-        "topic back, run `ringfence restore` (from a backup or from the database), or, where the topics as they are "
-        "now are right, `ringfence topics accept`. See docs/backup.md"
+        f"{what[:1].upper()}{what[1:]}. Tasks end, and nothing is written or created until a person decides: bring the "
+        "original topic back, run `ringfence restore` (from a backup or from the database), or, if the present topics "
+        "are correct, `ringfence topics accept`. See docs/backup.md"
     )
 
 

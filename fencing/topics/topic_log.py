@@ -263,7 +263,7 @@ class TopicLog:
         topic_id, _ = topic_identity(self._connection, self.topic, Deadline.after(deadline.slice(5.0)))
         if topic_id != self.topic_id:
             raise TopicLost(
-                f"Topic {self.topic} is another one than before (id {topic_id}, it was {self.topic_id}): nothing that "
+                f"Topic {self.topic} is no longer the same topic (id {topic_id}, it was {self.topic_id}): nothing that "
                 "is read from it now says anything about the cluster"
             )
 

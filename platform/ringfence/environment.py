@@ -59,7 +59,7 @@ def is_loopback(address: str) -> bool:
 
 def server_token(token: str) -> str:
     """Return RINGFENCE_TOKEN. Raises ImproperlyConfigured if it is easy to guess, because it may do
-    everything, for ever.
+    everything, forever.
     """
     if token and len(token) < SHORTEST_TOKEN:
         raise ImproperlyConfigured(

@@ -82,7 +82,7 @@ def spark_settings(worker: Mapping[str, str], slots: int) -> dict[str, str]:
 
 def _share(master: str, cores: int, of_each: str) -> dict[str, str]:
     """Return the share of a cluster that one worker takes. By Spark's defaults the first worker would take all of a
-    standalone cluster, so that a second one would wait for ever; and on Kubernetes and YARN each would have two
+    standalone cluster, so that a second one would wait forever; and on Kubernetes and YARN each would have two
     executors, however many tasks it runs. of_each: an executor's cores. Raises ValueError.
     """
     if not of_each.isdecimal() or int(of_each) < 1:

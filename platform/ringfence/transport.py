@@ -21,7 +21,7 @@ from ringfence.requests.refusal import Refusal
 
 _REDIS_AWAY = (
     "The request could not be handed to the leader: Redis does not answer ({error}). Nothing was changed and running "
-    "connectors go on. Check that Redis runs at RINGFENCE_REDIS_URL, then send the request again."
+    "connectors continue. Check that Redis runs at RINGFENCE_REDIS_URL, then send the request again."
 )
 
 _RESULT_LOST = (

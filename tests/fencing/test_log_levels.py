@@ -67,7 +67,7 @@ def test_loggers_that_write_secrets_stay_quiet() -> None:
     assert logging.getLogger("py4j.clientserver").getEffectiveLevel() == logging.INFO
     log_levels.set_level("django", "DEBUG")
     assert logging.getLogger("django.db.backends").getEffectiveLevel() == logging.INFO
-    with pytest.raises(Invalid, match="would write what it carries"):
+    with pytest.raises(Invalid, match="would write the data it handles"):
         log_levels.check("celery.app.trace", "INFO")
     log_levels.check("celery.app.trace", "ERROR")
 

@@ -17,7 +17,7 @@ KNOWN = TopicIds(3, {"config": Topic("configs", "A"), "offsets": Topic("offsets"
     [
         (Topic("configs", "A"), []),
         (None, ["the config topic configs (id A) is gone"]),
-        (Topic("configs", "Z"), ["the config topic configs is another one than before (id Z, it was A)"]),
+        (Topic("configs", "Z"), ["the config topic configs is no longer the same topic (id Z, it was A)"]),
         (Topic("others", "Z"), []),  # somebody named another topic in the worker's settings
     ],
 )

@@ -114,8 +114,9 @@ def test_a_neighbour_starts_beside_a_record_over_the_limit(
 
 
 def foreign_hangs(stage: Stage) -> TransactionalProducer:
-    """On every partition of the offsets topic: one that no coordinator knows. On the first, an open one, too, which
-    its coordinator ends after ten minutes at the earliest. Both are nobody's of this group."""
+    """Leave a transaction that no coordinator knows on every partition of the offsets topic. On the first partition,
+    also leave an open one, which its coordinator ends after ten minutes at the earliest. Neither belongs to this group.
+    """
     offsets = stage.topics.offsets
     producer = TransactionalProducer(stage.connection, f"{offsets}-foreign", transaction_timeout_ms=600_000)
     producer.init(Deadline.after(30))

@@ -40,7 +40,7 @@ CASES: tuple[tuple[type[SourceConnector], dict[str, str], str, str], ...] = (
     (SparkTableSourceConnector, {"url": "file:///in"}, ONCE, ""),
     (SparkTableSourceConnector, {"url": "jdbc:postgresql://h/d"}, ONCE, "use PostgresSource"),
     (PySparkSourceConnector, {"data.source": "weather"}, ONCE, "the same rows each time"),
-    (WebhookSourceConnector, {"idempotency.key": "body:/id"}, WINDOW, "until it hears 2xx"),
+    (WebhookSourceConnector, {"idempotency.key": "body:/id"}, WINDOW, "until it gets 2xx"),
     (WebhookSourceConnector, {}, LEAST, "Set idempotency.key"),
     (KafkaSourceConnector, {}, ONCE, ""),
     (KafkaSourceConnector, {"source.consumer.isolation.level": "read_uncommitted"}, LEAST, "aborted transactions"),

@@ -265,7 +265,7 @@ class Proxied:
 
 @contextlib.contextmanager
 def proxied_kafka(root: Path) -> Iterator[Proxied]:
-    """A broker of its own. Who comes through the proxy is told to come back there: a listener is advertised as it."""
+    """Start a broker with a listener that advertises the proxy's address, so that its clients keep using the proxy."""
     front, hidden, direct, controller = free_port(), free_port(), free_port(), free_port()
     plain = f"PLAINTEXT://127.0.0.1:{direct}"
     kafka = EmbeddedKafka(

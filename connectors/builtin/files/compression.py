@@ -13,6 +13,6 @@ BROKEN: Final = (EOFError, gzip.BadGzipFile, lzma.LZMAError)
 
 
 def decompress(name: str, stream: Any) -> Any:
-    """Return the stream of a file's content; the given one if its name is none of a compressed file."""
+    """Return the stream of a file's content; the given stream if the name is not that of a compressed file."""
     opened = _DECOMPRESS.get(f".{name.rpartition('.')[2]}")
     return stream if opened is None else opened(stream)

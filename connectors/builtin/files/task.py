@@ -154,7 +154,7 @@ class FilesSourceTask(SourceTask):
         return bool(ready)
 
     def _position_in(self, file: FileInfo) -> FileOffset | None:
-        """Return where to continue in this content; None: at its beginning; `done`: it must not be read."""
+        """Return where to continue in this content, None for its beginning. If it is `done`, do not read it."""
         former = self._offsets.get(file.name)
         if former is None or former.etag == file.etag:
             return former

@@ -164,12 +164,12 @@ class _Checks:
         if not bare:
             return
         quoted = [f"{_quote(schema)}.{_quote(table)}" for schema, table in bare]
-        mended = " ".join(f"ALTER TABLE {table} REPLICA IDENTITY FULL;" for table in quoted[:_SHOWN])
+        remedy = " ".join(f"ALTER TABLE {table} REPLICA IDENTITY FULL;" for table in quoted[:_SHOWN])
         self._say(
             names.TABLES,
             f"The server would refuse all updates and deletes of {list_first(quoted, _SHOWN)} once the publication "
             f"{publication} contains {'it' if len(quoted) == 1 else 'them'}: without a primary key there is no replica "
-            f"identity. Add a primary key, or as the owner: {mended} Or exclude the table with {names.TABLES_EXCLUDE}; "
+            f"identity. Add a primary key, or as the owner: {remedy} Or exclude the table with {names.TABLES_EXCLUDE}; "
             "or, if its rows are only inserted, create the publication yourself.",
         )
 

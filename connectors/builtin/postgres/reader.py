@@ -254,7 +254,7 @@ class TransactionReader:
             if captured:
                 self._maker.message(out, message, transaction)
         elif captured:
-            # It is between two transactions, and one by itself; the stream continues after its first byte.
+            # It is outside of any transaction, so it counts as one itself. The stream continues after its first byte.
             begin = pgoutput.Begin(message.lsn, self._last_time_us(), 0)
             alone = SourceTransaction(begin, self._begins_at, self._before)
             self._maker.message(self.records, message, alone)

@@ -113,8 +113,8 @@ class SparkTableSourceConnector(SourceConnector):
         if not config.get(URL, "").strip().startswith(names.JDBC):
             return ""
         return (
-            "Of a table that is not written in the meantime. While others write, rows may be missed or come again: for "
-            "that use PostgresSource."
+            "This holds if the table is not written while it is read. Otherwise rows may be missed or repeated: use "
+            "PostgresSource."
         )
 
     def alter_offsets(

@@ -147,7 +147,7 @@ class ParquetTable(Table[FilePart]):
     def _change_error(self, part: FilePart) -> ConnectorError:
         return ConnectorError(
             f"File {part.file} of {self.address} was changed or deleted after the plan was made, and its rows "
-            f"{part.row} to {part.end} are not read yet: the table is not the planned one. Restore the former file, "
+            f"{part.row} to {part.end} are not read yet: the plan no longer fits the table. Restore the former file, "
             "with its modification time, and restart the task; or stop the connector, reset its offsets and resume "
             "it: then the whole table is written again in its current state."
         )

@@ -113,7 +113,7 @@ class SqlSourceConnector(SourceConnector):
     def explain_guarantee(self, config: Mapping[str, str]) -> str:
         match config.get(names.MODE, "").strip():
             case names.BULK:
-                return f"All rows come again with each reading. Choose another {names.MODE}."
+                return f"Each reading delivers all rows again. Choose another {names.MODE}."
             case names.INCREMENTING_MODE if "sqlite:" in config.get(names.URL, ""):
                 return ""  # one writer at a time
             case names.INCREMENTING_MODE:

@@ -80,7 +80,7 @@ class WebhookSourceConnector(SourceConnector):
 
     def explain_guarantee(self, config: Mapping[str, str]) -> str:
         if config.get(names.KEY, "").strip():
-            return "Each idempotency key is one record within the window, if its sender tries again until it hears 2xx."
+            return "Each idempotency key is one record within the window, if its sender retries until it gets 2xx."
         return f"A request that is sent again is a second record. Set {names.KEY}."
 
     def alter_offsets(

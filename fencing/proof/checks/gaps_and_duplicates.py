@@ -11,7 +11,9 @@ def check_positions(tally: PositionTally | None, why_not: str) -> Check:
     if tally is None:
         return Check(name, Result.UNKNOWN, why_not)
     if tally.full:
-        return Check(name, Result.UNKNOWN, "The records are in too little order for their places to be kept in memory")
+        return Check(
+            name, Result.UNKNOWN, "The records are too far out of order: their positions exceed the memory limit"
+        )
     if tally.records and tally.unnamed == tally.records:
         return Check(name, Result.UNKNOWN, "No record names its place in the source: a transform or converter hides it")
     gaps = tally.gaps()
@@ -25,7 +27,7 @@ def check_positions(tally: PositionTally | None, why_not: str) -> Check:
         return Check(name, Result.FAILED, ", ".join(parts), text)
     text = f"{write_count(tally.records - tally.unnamed, 'record')} by their place in the source: none twice"
     text += (
-        ", none missing" if gaps is not None else "; gaps cannot be told, since the numbers need not follow each other"
+        ", none missing" if gaps is not None else "; gaps cannot be detected, since the numbers need not be consecutive"
     )
     if tally.unnamed:
         text += f"; {write_count(tally.unnamed, 'record')} without a place"

@@ -27,7 +27,7 @@ def check_order(counts: ProofTally) -> Check:
     for who in counts.commits.strangers:
         bad.append(f"producer id {who.producer_id}, epoch {who.epoch} commits for two attempts")
     if bad:
-        text = "Two attempts were not kept apart: report it with the log of that time"
+        text = "Fencing did not separate two attempts: report it, with the logs of that time"
         return Check(name, Result.FAILED, "; ".join(bad[:5]), text)
     if not partitions:
         return Check(name, Result.UNKNOWN, "No record can be attributed to a generation")

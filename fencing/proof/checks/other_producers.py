@@ -14,7 +14,7 @@ def check_others(counts: ProofTally) -> Check:
     text = f"{write_count(count, 'record')} by producers that are not this connector's"
     if counts.commits.gaps or counts.ids is None:
         text += ", or by attempts whose source offsets were compacted away"
-    return Check(name, Result.NOTE, text, "They are not counted. Nothing is wrong where others may write there")
+    return Check(name, Result.NOTE, text, "They are not counted. This is no error if others may write to the topics")
 
 
 def count_others(counts: ProofTally) -> int:

@@ -28,7 +28,7 @@ def check_transactions(
     comparable = [one for one in alignments.values() if one.comparable]
     left_out = len(alignments) - len(comparable)
     if not comparable:
-        return Check(name, Result.UNKNOWN, "The records of all transactions that still can be read were deleted")
+        return Check(name, Result.UNKNOWN, "The transactions can still be read, but their records were deleted")
     count = sum(one.visible for one in comparable)
     attempts = write_count(len(comparable), "attempt")
     text = f"{write_count(count, 'record')} visible, and as many counted by the transactions of {attempts}"

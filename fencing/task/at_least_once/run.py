@@ -107,7 +107,7 @@ class AtLeastOnceRun:
     def _fence_before(self) -> None:
         """Fence an earlier attempt that may have run on an `enabled` worker.
 
-        A principal without that right may still run: without transactional ids, nobody needs it.
+        If the principal may not fence, the task still runs: without transactional ids, it needs no such permission.
         """
         if self._spec.placement.attempt <= 1:
             return

@@ -24,6 +24,6 @@ def write(note: Callable[[], object]) -> None:
     try:
         note()
     except OperationalError as error:
-        log.warning("Who was here last is not noted, the database takes no writes: %s", error)
+        log.warning("The time of last use is not stored, because the database refuses writes: %s", error)
         with _lock:
             _not_before = time.monotonic() + _AGAIN_SECONDS

@@ -1,8 +1,8 @@
 """Finds the user of this machine at the other end of a loopback connection, in Linux's table of sockets.
 
-Both ends of such a connection are sockets of this kernel, and each has the user id of whoever made it. Asked by
-netlink's `sock_diag` (one socket, whatever their number), else read from /proc/net. None where neither is there, as on
-macOS, and for a socket that its process has closed already: the table no longer says whose it was.
+Both ends of such a connection are sockets of this kernel, and each has the user id of its creator. The kernel is
+asked by netlink's `sock_diag`, whose cost does not depend on the number of sockets; otherwise /proc/net is read. The
+result is None if neither exists, as on macOS, or if the process has closed its socket: then the table has no user.
 """
 
 import contextlib

@@ -53,7 +53,7 @@ def _use(issuer: str, token: str) -> None:
 
 
 def prune() -> int:
-    """Delete rows of sessions that are gone, and ids of tokens that are too old to be taken again; how many."""
+    """Delete rows of ended sessions, and ids of tokens that are too old to be accepted again. Return how many."""
     alive = Session.objects.filter(session_key=OuterRef("key_hash"))
     old = UsedLogoutToken.objects.filter(time_ms__lt=time.time() * 1000 - _REMEMBERED_MS)
     return ProviderSession.objects.filter(~Exists(alive)).delete()[0] + old.delete()[0]

@@ -35,7 +35,7 @@ _MEANINGS = {
     Verb.EDIT: "create it and change its configuration",
     Verb.OFFSETS: "change and reset source offsets",
     Verb.FENCE: "fence its transactional ids",
-    Verb.JAVA_PLUGINS: "with edit: make it a Java plugin's, which reads and connects to what the worker's user can",
+    Verb.JAVA_PLUGINS: "with edit: use Java plugins, which can read and connect to whatever the worker's user can",
     Verb.DELETE: "delete it",
     Verb.SHARE_GROUPS: "move, configure and delete share groups of that name, and the one of that connector",
     Verb.INSTALL_PLUGINS: "install plugins on all workers, which run their code as the worker's user",

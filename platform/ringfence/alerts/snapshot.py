@@ -51,7 +51,7 @@ class Episode:
 
 @dataclass(frozen=True, slots=True)
 class OverLimit:
-    """A source metric that is above its limit since then, and its description."""
+    """A source metric that is above its limit: since when, and its description."""
 
     connector: str
     subject: str

@@ -1,6 +1,6 @@
 """Creates a connector with initial source offsets (KIP-995), or without those that are stored under its name.
 
-It is created STOPPED, then its offsets are altered, and only then it gets the requested state: no task ever starts
+It is created STOPPED, then its offsets are altered, and only then does it get the requested state: no task ever starts
 without the offsets.
 """
 

@@ -79,7 +79,7 @@ def _busy(rival: str, name: str, may_see: Callable[[str], bool]) -> str:
         )
     who = f"Connector {rival}" if may_see(rival) else "Another connector"
     return (
-        f"{who} reads the same source and is not stopped: a preview would read beside its tasks. Stop it, try again, "
+        f"{who} reads the same source and is not stopped: a preview would compete with its tasks. Stop it, try again, "
         "then resume it; or preview other settings."
     )
 

@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     connection, limit = config.connection("ringfence-topics"), Deadline.after(_SECONDS)
     try:
         if args.action == "accept":
-            question = "Connectors and offsets that are not in these topics are given up. Go by them? [y/N] "
+            question = "Connectors and offsets that are not in these topics are lost. Accept the topics? [y/N] "
             if not args.yes and not ask_agreement(question):
                 raise LocalError("Nothing was changed")
             Restore(config, remembered, print).accept()

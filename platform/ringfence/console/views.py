@@ -247,8 +247,8 @@ def stuck_page(request: HttpRequest) -> HttpResponse:
         [f"{one.what} {one.connector} {one.since_ms}" for one in operations],
     )
     says = (
-        "Rounds after 15 s, tasks and connectors after a minute, requests after 15 s. All continues automatically "
-        "once what it waits for is there: the leader's work is level-triggered, and retried."
+        "Rounds and requests are listed after 15 s, tasks and connectors after a minute. Each continues automatically "
+        "as soon as it has what it waits for: the leader retries its work."
     )
     more: dict[str, Any] = {"trouble": trouble, "empty": "Nothing is stuck."}
     return render_live(request, "table", "Stuck operations", CLUSTER, table=table, says=says, **more)

@@ -109,7 +109,7 @@ def _cut_off_from_redis(live: Sequence[Beat], leader: str) -> str:
         if beat.worker == leader:
             return (
                 f"{leader} is the leader, and does not reach Redis ({beat.redis_error}). Connectors keep "
-                "running. Nothing was sent or changed. Check the network between; if another worker "
-                "reaches Redis, it soon leads."
+                "running. Nothing was sent or changed. Check the network between them; another "
+                "worker that reaches Redis soon takes over."
             )
     return ""

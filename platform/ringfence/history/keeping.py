@@ -5,7 +5,7 @@ import os
 from ringfence.fencing.errors import Invalid
 
 DEFAULTS = {"RINGFENCE_KEEP_VERSIONS": 100, "RINGFENCE_KEEP_DELETED_DAYS": 30, "RINGFENCE_KEEP_AUDIT_DAYS": 365}
-"""Versions per connector; days for the data of a deleted connector; days for the audit trail. 0: for ever."""
+"""Versions per connector; days for the data of a deleted connector; days for the audit trail. 0: forever."""
 
 
 def limit_of(name: str) -> int:

@@ -20,7 +20,7 @@ def _pack(config: Mapping[str, str]) -> str:
 
 
 def _clear(row: ConfigVersion) -> str:
-    """ "" where it cannot be decrypted: the next configuration counts as another one then, and nothing stands still."""
+    """Return "" if it cannot be decrypted: then the next one counts as changed, and the projection continues."""
     try:
         return decrypt_text(row.config, f"version of {row.connector}")
     except NoKey as error:

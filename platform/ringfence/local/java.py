@@ -29,7 +29,7 @@ def find_java() -> Path:
 
 
 def java_path() -> Path:
-    """As `find_java`, without a look at its version. Raises LocalError where there is none."""
+    """Do the same as `find_java`, without checking the version. Raises LocalError if there is none."""
     home = os.environ.get("JAVA_HOME")
     if home:
         # No fallback to the PATH: Spark uses only JAVA_HOME, so the two would differ later, with a less clear error.

@@ -108,7 +108,7 @@ class EmbeddedKafka:
 
     def wait_ready(self, timeout: float = 60.0) -> None:
         """Wait until the broker is ready: the second half of `start`."""
-        # The line is logged after the controller has unfenced the broker: only then it gets partitions.
+        # The line is logged after the controller has unfenced the broker: only then does it get partitions.
         ended = wait_until(lambda: self._is_ready() or not self.running, timeout)
         if self.running and ended and accepts("127.0.0.1", self.port):
             return

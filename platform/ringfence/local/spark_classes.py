@@ -1,7 +1,7 @@
 """Start Spark's driver with half the CPU time: its classes, parsed once, kept in an archive (JVM class data sharing).
 
 `make setup` and the image's build make the archive: `python -m ringfence.local.spark_classes`. Without one, or with one
-that does not fit, the driver starts as ever. Measured for a worker's driver: 1.9 s of CPU time instead of 3.9,
+that does not fit, the driver starts as usual. Measured for a worker's driver: 1.9 s of CPU time instead of 3.9,
 and 225 MiB instead of 280.
 """
 

@@ -207,7 +207,7 @@ _add(
 _add(
     _ERROR + "deadletterqueue_produce_failures",
     Kind.UNTYPED,
-    "Records that could not be written to the dead letter topic: none, as that fails the transaction, and the task.",
+    "Records that could not be written to the dead letter topic: always 0, since that fails transaction and task.",
     "it is not 0",
     lambda v: 0,
 )

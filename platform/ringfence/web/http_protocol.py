@@ -1,4 +1,4 @@
-"""HTTP connections whose headers must arrive in time and within limits; uvicorn alone would wait for ever."""
+"""HTTP connections whose headers must arrive in time and within limits; uvicorn alone would wait forever."""
 
 import asyncio
 from typing import Any

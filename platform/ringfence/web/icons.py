@@ -1,7 +1,7 @@
 """Draw the icons of the lucide package.
 
 Its own functions read the list of all 1,745 files in its archive again for each icon that a process draws for the first
-time: 10 ms of CPU time each. Here the archive stays open. `tests/web/test_icons.py` holds them against the package's.
+time: 10 ms of CPU time each. Here the archive stays open. `tests/web/test_icons.py` compares both.
 """
 
 from functools import cache

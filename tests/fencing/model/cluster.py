@@ -12,7 +12,7 @@ from tests.fencing.model.leader import Leader, task_configs
 from tests.fencing.model.world import C, Rules, Violation, World
 
 PATIENCE = 15
-"""Steps after which whoever does not wait for others has come to an end or around once."""
+"""After this many steps, an actor that does not wait for others has ended, or finished one cycle."""
 
 
 class Cluster:

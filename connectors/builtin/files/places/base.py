@@ -47,7 +47,7 @@ class Place(ABC):
     extra: ClassVar[str] = "files"
     """The extra of Ringfence that installs the package."""
     least_settle_ms: ClassVar[int] = 0
-    """The smallest `settle.ms` that gives two contents of one size two ETags, if the place's times are coarse."""
+    """The smallest `settle.ms` with which different contents of the same size get different ETags; for coarse times."""
     address: str
     """Its address without a trailing slash: files have the address `{address}/{name}`."""
 

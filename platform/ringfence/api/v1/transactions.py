@@ -138,7 +138,7 @@ class EndHangingShape(RequestShape):
 
 class Hanging(V1View):
     """Transactions on the connector's topics that no coordinator knows (KIP-664). They block read_committed consumers
-    for ever, and fencing does not end them. POST ends one by a marker on its partition.
+    forever, and fencing does not end them. POST ends one by a marker on its partition.
     """
 
     access = {"GET": on_connector(Verb.VIEW), "POST": on_connector(Verb.FENCE).writing()}

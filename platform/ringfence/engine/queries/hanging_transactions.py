@@ -100,6 +100,6 @@ def end(state: ClusterState, request: EndHanging, worker: WorkerConfig) -> list[
     purpose = f"What hangs on {topic}-{target[1]} could not be ended"
     rows = [row for to_it in clusters(name, configs, worker) for row in first_that_may(to_it, ask, purpose)]
     if not rows:
-        text = "no transaction of that producer that a coordinator does not know: list what hangs again"
+        text = "no hanging transaction of that producer: list the hanging transactions again"
         raise Refusal(404, f"On {topic}-{target[1]} there is {text}")
     return rows

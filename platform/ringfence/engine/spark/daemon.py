@@ -45,7 +45,7 @@ if __name__ == "__main__":
     plugin_environments.enter(os.environ)
     gc.collect()
     gc.freeze()  # otherwise the first collection writes to every object, which ends the sharing of its page
-    # Thousands of records are created, and end with their last reference. Searching them for cycles as often as Python
+    # Thousands of records are created, and freed by reference counts. Searching them for cycles as often as Python
     # does by default takes a tenth of the records/s.
     gc.set_threshold(10_000, 10, 10)
 

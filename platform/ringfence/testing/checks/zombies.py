@@ -28,6 +28,6 @@ def shuts_zombies_out(trial: Trial) -> None:
         running.add(part_of(count, 0.25))
         running.wait_for(len(running.expected))
         all_ended = wait_until(lambda: not any(attempt.running for attempt in zombies), _SECONDS)
-        require(all_ended, f"A task that was fenced still runs {_SECONDS:.0f} s later: does `poll` return?")
+        require(all_ended, f"A fenced task still runs {_SECONDS:.0f} s later: check that `poll` returns")
         running.stop()
         running.require_each_once(_HINT)

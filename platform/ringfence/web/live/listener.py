@@ -1,4 +1,4 @@
-"""What one open page has yet to hear, and the events that it gets."""
+"""The changes that one open page has not received yet, and the events that it gets."""
 
 import asyncio
 import json

@@ -11,7 +11,11 @@ from ringfence.connectors.transforms.registry import TRANSFORMS
 _FIELDS, _SHAPE, _TOPIC, _RECORD = "Fields", "Shape", "Topic", "Records and headers"
 _PURPOSES: Final[dict[str, tuple[str, str, str]]] = {
     "MaskField": (_FIELDS, "Mask fields", "Hide what fields hold: personal data, card numbers"),
-    "ReplaceField": (_FIELDS, "Keep, remove or rename fields", "Choose which fields go on, and under which names"),
+    "ReplaceField": (
+        _FIELDS,
+        "Keep, remove or rename fields",
+        "Choose which fields are passed on, and under which names",
+    ),
     "InsertField": (_FIELDS, "Add a field", "The topic, the record's time, or a constant"),
     "Cast": (_FIELDS, "Change types", "A string to a number, a number to a string, and so on"),
     "TimestampConverter": (_FIELDS, "Convert a time", "Between a date, a number and a string in a format"),

@@ -51,7 +51,7 @@ class LeaderSide(Protocol):
         """
 
     def look_up_version(self, config: Mapping[str, str]) -> None:
-        """Look up the version of the connector's plugin for its status, even if nothing of it starts."""
+        """Look up the version of the connector's plugin for its status, even if no part of it is started."""
 
     def mark_started(self, name: ConnectorName, config_offset: int) -> None: ...
     def discard_instance(self, name: ConnectorName) -> None: ...

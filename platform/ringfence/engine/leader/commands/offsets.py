@@ -57,5 +57,6 @@ class ResetTopics(WritingCommand[commands.ResetTopics]):
 
     def after(self) -> Mapping[str, Offsets]:
         ends = self.leader.forget_topics(self.name)
-        self.leader.write(self.plan())  # again: a task that read the first before the tombstones has reported in vain
+        # Written again: if a task read the first one before the tombstones, they have deleted its report.
+        self.leader.write(self.plan())
         return {"status": ends}
