@@ -27,22 +27,22 @@ _PORTS: Final = re.compile(
 _CLASSES: Final = frozenset({"public", "private", "loopback"})
 
 
-class Refusal(Exception):
+class EgressDenied(Exception):
     """The connection is not allowed. The message is for users."""
 
 
-def plain(text: str) -> Address:
+def parse_address(text: str) -> Address:
     """Parse an address; an IPv4-mapped IPv6 address becomes IPv4."""
     address = ipaddress.ip_address(text.partition("%")[0])
     return getattr(address, "ipv4_mapped", None) or address
 
 
-def never(address: Address) -> bool:
+def is_forbidden(address: Address) -> bool:
     """Return whether the address is link-local, multicast, unspecified, or a cloud's metadata service."""
     return address.is_multicast or address.is_unspecified or any(address in network for network in _NEVER)
 
 
-def kind(address: Address) -> str:
+def classify(address: Address) -> str:
     """Return public, private or loopback."""
     if address.is_loopback:
         return "loopback"
@@ -56,19 +56,19 @@ class Policy:
         self._entries = [_entry(part.strip()) for part in text.split(",") if part.strip()]
 
     def allows(self, host: str, address: Address, port: int) -> bool:
-        return not never(address) and any(
+        return not is_forbidden(address) and any(
             low <= port <= high and matches(host.lower().rstrip("."), address) for matches, low, high in self._entries
         )
 
     def addresses(self, host: str, port: int, resolve: Resolve | None = None) -> list[str]:
-        """Resolve a name. Returns addresses that are all allowed. Raises `Refusal`, and OSError if it has
+        """Resolve a name. Returns addresses that are all allowed. Raises `EgressDenied`, and OSError if it has
         no address.
         """
         hosts = list(dict.fromkeys((resolve or look_up)(host.strip("[]"), port)))
         for each in hosts:
-            if not self.allows(host.strip("[]"), plain(each), port):
+            if not self.allows(host.strip("[]"), parse_address(each), port):
                 where = f"{host}:{port}" if each == host.strip("[]") else f"{host}:{port} ({each})"
-                raise Refusal(
+                raise EgressDenied(
                     f"Connections to {where} are not allowed by the worker's {EGRESS_ALLOW}: add its name, address or "
                     "network there, unless it is one that is never allowed (link-local, metadata services)"
                 )
@@ -87,7 +87,7 @@ def _entry(text: str) -> tuple[Callable[[str, Address], bool], int, int]:
     low = int(match["low"] or 0)
     high = int(match["high"] or match["low"] or 65535)
     if host in _CLASSES:
-        return lambda _, address: kind(address) == host, low, high
+        return lambda _, address: classify(address) == host, low, high
     try:
         network = ipaddress.ip_network(host.replace("[", "").replace("]", ""), strict=False)
         return lambda _, address: address in network, low, high
@@ -103,7 +103,7 @@ def _entry(text: str) -> tuple[Callable[[str, Address], bool], int, int]:
 
 
 def check_servers(policy: Policy, servers: str) -> None:
-    """Check `host:port,…`, as in bootstrap.servers. Raises `Refusal`; a name without an address is left to
+    """Check `host:port,…`, as in bootstrap.servers. Raises `EgressDenied`; a name without an address is left to
     the client.
     """
     for server in servers.split(","):

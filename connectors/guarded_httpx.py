@@ -12,7 +12,7 @@ from ringfence.connectors.egress import Policy
 _NOWHERE: Final = "unknown.invalid"
 
 
-def guard(client: Any, policy: Policy) -> None:
+def restrict_client(client: Any, policy: Policy) -> None:
     """Make an httpx client connect only to allowed addresses, and follow no redirects.
 
     Each name is resolved once, and the connection goes to the address that was checked, so a name that changes between

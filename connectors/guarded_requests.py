@@ -15,7 +15,7 @@ from urllib3.util import Retry
 from ringfence.connectors import egress, worker_limits
 
 
-def guard(session: Session, retries: Retry | None = None) -> None:
+def restrict_session(session: Session, retries: Retry | None = None) -> None:
     """Make a session connect only to allowed addresses, without proxies and passwords from the environment.
 
     A refused connection raises `egress.Refusal`.

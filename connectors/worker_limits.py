@@ -35,7 +35,7 @@ class WorkerLimits:
     cluster_id: that of the worker's Kafka cluster, "" if unknown. topics: the workers' own topics there. egress: the
     allowed connections (`connectors.egress`). home: the addresses of the worker's Kafka, which are always allowed.
     write_roots: the roots in which connectors may delete and move files. listen_host: where tasks that receive requests
-    listen. offsets: connectors' own offsets topics, as last set by `tell_offsets_topics`.
+    listen. offsets: connectors' own offsets topics, as last set by `set_offsets_topics`.
     """
 
     roots: tuple[str, ...] = ()
@@ -122,7 +122,7 @@ def current() -> WorkerLimits:
     return _current[0]
 
 
-def tell_offsets_topics(topics: Iterable[str]) -> None:
+def set_offsets_topics(topics: Iterable[str]) -> None:
     """Set connectors' current offsets topics, for this process. A change makes `current` return another object."""
     limits = current()
     names = frozenset(topics)

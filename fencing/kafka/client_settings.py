@@ -33,7 +33,7 @@ _DEFAULT_TIMEOUT_MS: Final = 60_000
 Settings = Mapping[str, str]
 
 
-def effective(role: Role, worker_settings: Settings, connector_config: Settings) -> Translation:
+def resolve_settings(role: Role, worker_settings: Settings, connector_config: Settings) -> Translation:
     """Return both layers of one role, translated, and the errors in them.
 
     Files that the connector names are read here, so that the client gets the content that was validated.
@@ -46,9 +46,9 @@ def effective(role: Role, worker_settings: Settings, connector_config: Settings)
     return translation
 
 
-def too_few_acks(worker_settings: Settings, connector_config: Settings) -> dict[str, str]:
+def find_acks_errors(worker_settings: Settings, connector_config: Settings) -> dict[str, str]:
     """Return the errors of `acks` settings that a transactional producer cannot have, by the setting's full name."""
-    if effective(Role.PRODUCER, worker_settings, connector_config).settings.get("acks", "all") == "all":
+    if resolve_settings(Role.PRODUCER, worker_settings, connector_config).settings.get("acks", "all") == "all":
         return {}
     name = f"{Role.PRODUCER}.override.acks"
     name, value = (name, connector_config[name]) if name in connector_config else ("producer.acks", "")
@@ -67,12 +67,12 @@ def bootstrap_of(base: str, worker_settings: Settings, connector_config: Setting
     return base
 
 
-def elsewhere(base: str, worker_settings: Settings, connector_config: Settings) -> bool:
+def is_other_cluster(base: str, worker_settings: Settings, connector_config: Settings) -> bool:
     """Return whether that is another cluster than the worker's, judged by the addresses."""
     return servers(bootstrap_of(base, worker_settings, connector_config)) != servers(base)
 
 
-def astray(base: str, worker_settings: Settings, connector_config: Settings) -> dict[str, str]:
+def find_foreign_addresses(base: str, worker_settings: Settings, connector_config: Settings) -> dict[str, str]:
     """Return the errors of consumer and admin addresses of another cluster than the producer's, by full name."""
     where = bootstrap_of(base, worker_settings, connector_config)
     wrong = {}
@@ -90,8 +90,10 @@ def astray(base: str, worker_settings: Settings, connector_config: Settings) -> 
 
 
 def _sound(role: Role, base: Connection, worker_settings: Settings, connector_config: Settings) -> dict[str, str]:
-    translation = effective(role, worker_settings, connector_config)
-    lost = astray(base.bootstrap, worker_settings, connector_config) if role is not Role.PRODUCER else {}
+    translation = resolve_settings(role, worker_settings, connector_config)
+    lost = (
+        find_foreign_addresses(base.bootstrap, worker_settings, connector_config) if role is not Role.PRODUCER else {}
+    )
     wrong = {**translation.errors, **{name: text for name, text in lost.items() if name.startswith(f"{role}.")}}
     if wrong:
         raise Invalid(" ".join(wrong.values()))
@@ -105,7 +107,7 @@ def _is_security(name: str) -> bool:
 def _may_go(addresses: str) -> None:
     try:
         egress.check_servers(egress.Policy(worker_limits.current().egress), addresses)
-    except egress.Refusal as error:
+    except egress.EgressDenied as error:
         raise Invalid(str(error)) from error
 
 
@@ -159,7 +161,7 @@ def transaction_timeout_ms(worker_settings: Settings, connector_config: Settings
     transaction has ended, since that may still commit offsets. So it need not outlive the session.
     `Boundaries.transaction_timeout_ms` ensures at least three commit intervals.
     """
-    producer_settings = effective(Role.PRODUCER, worker_settings, connector_config).settings
+    producer_settings = resolve_settings(Role.PRODUCER, worker_settings, connector_config).settings
     return timeout_in(producer_settings, worker_settings, connector_config)
 
 

@@ -43,7 +43,7 @@ class InputRecord:
     headers: Sequence[tuple[str, bytes | None]] = ()
 
 
-class InputGroup:
+class InputGroupMember:
     """One member of the group. Its owner polls it on one thread; callbacks run inside `poll` and `close`.
 
     on_revoke(): the member still owns the partitions; finish the open transaction with `metadata`. on_loss(): another

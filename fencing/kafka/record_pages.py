@@ -24,7 +24,7 @@ _UNDECIDED_BATCHES: Final = 50_000
 _UNDECIDED_SECONDS: Final = 3.0
 
 
-class From(StrEnum):
+class PageStartKind(StrEnum):
     """Where a page begins."""
 
     EARLIEST = "earliest"
@@ -34,16 +34,16 @@ class From(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PageStart:
     """Where to begin. value: an offset, or a time in ms since the epoch. cursor: the last page's end, which wins."""
 
-    kind: From = From.LATEST
+    kind: PageStartKind = PageStartKind.LATEST
     value: int = 0
     cursor: Mapping[int, int] | None = None
 
     @property
     def forward(self) -> bool:
-        return self.kind is not From.LATEST
+        return self.kind is not PageStartKind.LATEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Page:
 def read_page(
     connection: Connection,
     topic: str,
-    place: Place,
+    place: PageStart,
     deadline: Deadline,
     limits: Limits,
     *,
@@ -92,19 +92,19 @@ def read_page(
 
 
 def _move_starts(
-    connection: Connection, topic: str, place: Place, whole: Sequence[OffsetRange], deadline: Deadline
+    connection: Connection, topic: str, place: PageStart, whole: Sequence[OffsetRange], deadline: Deadline
 ) -> list[OffsetRange]:
-    starts = {each.partition: place.value if place.kind is From.OFFSET else each.first for each in whole}
+    starts = {each.partition: place.value if place.kind is PageStartKind.OFFSET else each.first for each in whole}
     if place.cursor is not None:
         starts = {each.partition: place.cursor.get(each.partition, each.first) for each in whole}
-    elif place.kind is From.TIME and whole:
+    elif place.kind is PageStartKind.TIME and whole:
         offsets = offsets_since(connection, topic, sorted(starts), place.value, deadline)
         starts = {each.partition: offsets[each.partition] for each in whole}
         starts = {number: offset if offset >= 0 else 2**63 - 1 for number, offset in starts.items()}
     return [replace(each, start=min(max(each.first, starts[each.partition]), each.until)) for each in whole]
 
 
-def _move_ends(place: Place, whole: Sequence[OffsetRange]) -> list[OffsetRange]:
+def _move_ends(place: PageStart, whole: Sequence[OffsetRange]) -> list[OffsetRange]:
     if place.cursor is None:
         return list(whole)
     return [

@@ -15,7 +15,7 @@ from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.list_offsets import list_offsets
 
 
-class Place(Enum):
+class OffsetKind(Enum):
     """A place in a partition: its first offset, the last stable one, and the read_uncommitted end."""
 
     FIRST = "first"
@@ -24,11 +24,11 @@ class Place(Enum):
 
 
 def offsets_at(
-    connection: Connection, topic: str, partitions: Sequence[int], place: Place, deadline: Deadline
+    connection: Connection, topic: str, partitions: Sequence[int], place: OffsetKind, deadline: Deadline
 ) -> dict[int, int]:
     """Return the offset of this place in each partition."""
-    spec = OffsetSpec.earliest() if place is Place.FIRST else OffsetSpec.latest()  # type: ignore[no-untyped-call]
-    level = IsolationLevel.READ_COMMITTED if place is Place.STABLE else IsolationLevel.READ_UNCOMMITTED
+    spec = OffsetSpec.earliest() if place is OffsetKind.FIRST else OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    level = IsolationLevel.READ_COMMITTED if place is OffsetKind.STABLE else IsolationLevel.READ_UNCOMMITTED
     specs = {TopicPartition(topic, partition): spec for partition in partitions}
     while True:
         try:
@@ -53,4 +53,4 @@ def offsets_since(
 
 def end_offsets(connection: Connection, topic: str, partitions: Sequence[int], deadline: Deadline) -> dict[int, int]:
     """Return the read_uncommitted end offset of each partition (invariant 6)."""
-    return offsets_at(connection, topic, partitions, Place.END, deadline)
+    return offsets_at(connection, topic, partitions, OffsetKind.END, deadline)

@@ -18,7 +18,7 @@ from ringfence.fencing.errors import Fatal, Fenced, Retriable
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.error_translation import kafka_errors, translate
 from ringfence.fencing.kafka.topic_admin import topic_identity
-from ringfence.fencing.kafka.topic_offsets import Place, offsets_at
+from ringfence.fencing.kafka.topic_offsets import OffsetKind, offsets_at
 
 MOST_PARTITIONS = 100
 MOST_HEADERS = 20
@@ -134,9 +134,9 @@ def edges(connection: Connection, topic: str, deadline: Deadline) -> tuple[list[
     """Return the whole ranges of at most `MOST_PARTITIONS` partitions, and how many partitions the topic has."""
     _, every = topic_identity(connection, topic, Deadline.after(deadline.slice(3.0)))
     partitions = sorted(every)[:MOST_PARTITIONS]
-    first = offsets_at(connection, topic, partitions, Place.FIRST, deadline)
-    stable = offsets_at(connection, topic, partitions, Place.STABLE, deadline)
-    end = offsets_at(connection, topic, partitions, Place.END, deadline)
+    first = offsets_at(connection, topic, partitions, OffsetKind.FIRST, deadline)
+    stable = offsets_at(connection, topic, partitions, OffsetKind.STABLE, deadline)
+    end = offsets_at(connection, topic, partitions, OffsetKind.END, deadline)
     # An end that is requested after the LSO is not before it, unless the topic is created again in the meantime.
     return [OffsetRange(p, first[p], min(stable[p], end[p]), end[p], first[p], end[p]) for p in partitions], len(every)
 

@@ -12,7 +12,7 @@ from ringfence.fencing.modes import Mode
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Member:
+class LiveWorker:
     """A live worker. `slots`: how many tasks it can run at once."""
 
     worker: WorkerId
@@ -22,11 +22,11 @@ class Member:
 
 
 def assign(
-    members: Sequence[Member],
+    members: Sequence[LiveWorker],
     task_ids: Sequence[TaskId],
     current: Mapping[TaskId, tuple[WorkerId, Incarnation]],
     avoid: Mapping[TaskId, tuple[WorkerId, Incarnation]] | None = None,
-) -> dict[TaskId, Member]:
+) -> dict[TaskId, LiveWorker]:
     """Return where each wanted task should run. A task for which no slot is left is missing.
 
     avoid: where an attempt was lost; another worker with a free slot is preferred.
@@ -36,7 +36,7 @@ def assign(
     if not members:
         return {}
     by_key = {(member.worker, member.incarnation): member for member in sorted(members)}
-    load: dict[Member, list[TaskId]] = {member: [] for member in by_key.values()}
+    load: dict[LiveWorker, list[TaskId]] = {member: [] for member in by_key.values()}
     unassigned_tasks: list[TaskId] = []
     for task in sorted(task_ids):
         member = by_key.get(current.get(task, (WorkerId(""), Incarnation(""))))
@@ -54,7 +54,7 @@ def assign(
     return {task: member for member, tasks in load.items() for task in tasks}
 
 
-def _level(load: dict[Member, list[TaskId]]) -> None:
+def _level(load: dict[LiveWorker, list[TaskId]]) -> None:
     while True:
         free = [member for member in load if len(load[member]) < member.slots]
         if not free:

@@ -52,28 +52,28 @@ class FenceResult:
         return {one.producer_id: one.epoch for one in self.producers}
 
 
-def fence(ids: Sequence[str], ways: Sequence[AdminAccess], seconds: float = SECONDS) -> FenceResult:
+def fence(ids: Sequence[str], accesses: Sequence[AdminAccess], seconds: float = SECONDS) -> FenceResult:
     """Fence all ids, with one of these credentials. Raises `Retriable` or `Fatal` with the remedy if none works.
 
     After any error the next credentials are tried: brokers do not reliably distinguish wrong credentials from other
     errors. Fencing an id twice is harmless. seconds: the limit for each try, and before that for its first answer.
     """
     troubles: list[tuple[AdminAccess, FencingError]] = []
-    for way in ways:
+    for access in accesses:
         try:
             producers = _clients.call(
-                way.connection,
+                access.connection,
                 lambda fencer: fencer.fence(ids, Deadline.after(seconds)),
                 lambda connection: Fencer(connection, seconds),
             )
         except FencingError as error:
-            troubles.append((way, error))
+            troubles.append((access, error))
             continue
-        result = FenceResult(producers, way.whose, [f"{one.whose} did not do: {error}" for one, error in troubles])
+        result = FenceResult(producers, access.whose, [f"{one.whose} did not do: {error}" for one, error in troubles])
         if result.errors:
             log.warning("Fenced %s. %s", ", ".join(ids), result.message)
         return result
-    errors = "; ".join(f"with {way.whose}: {error}" for way, error in troubles)
-    remedy = _REMEDY.format(where=ways[0].connection.bootstrap, first=ids[0], last=ids[-1])
+    errors = "; ".join(f"with {access.whose}: {error}" for access, error in troubles)
+    remedy = _REMEDY.format(where=accesses[0].connection.bootstrap, first=ids[0], last=ids[-1])
     kind = Fatal if all(isinstance(error, Fatal) for _, error in troubles) else Retriable
     raise kind(f"The old tasks could not be fenced {errors}. {remedy}", troubles[0][1].code)

@@ -54,7 +54,7 @@ class AdminAccess:
     connection: Connection
 
 
-def ways(
+def list_admin_access(
     target: Settings | None, config: Settings | None, base: Connection, worker_settings: Settings
 ) -> list[AdminAccess]:
     """Return the credentials for a generation's transactional ids, the best first; all are for the same cluster.
@@ -82,8 +82,12 @@ def ways(
         accesses.append(AdminAccess("the worker's credentials", base))
     if not accesses:
         raise problem or Invalid(f"Nobody knows how to reach {cluster}")
-    return [way for n, way in enumerate(accesses) if _login(way) not in [_login(earlier) for earlier in accesses[:n]]]
+    return [
+        access
+        for n, access in enumerate(accesses)
+        if _login(access) not in [_login(earlier) for earlier in accesses[:n]]
+    ]
 
 
-def _login(way: AdminAccess) -> tuple[str, Settings]:
-    return way.connection.bootstrap, way.connection.settings
+def _login(access: AdminAccess) -> tuple[str, Settings]:
+    return access.connection.bootstrap, access.connection.settings

@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Final
 
 from ringfence.fencing.ids import Generation, Incarnation, TaskId, WorkerId
-from ringfence.fencing.leader.assignment import Member
+from ringfence.fencing.leader.assignment import LiveWorker
 from ringfence.fencing.leader.restarts import RestartPolicy, in_a_row, next_restart_ms
 from ringfence.fencing.modes import Mode
 from ringfence.fencing.topics.config_records import PlacementRecord
@@ -22,7 +22,7 @@ Place = tuple[WorkerId, Incarnation]
 REBALANCE_DELAY: Final = "scheduled.rebalance.max.delay.ms"
 
 
-class Next(Enum):
+class PlacementStep(Enum):
     """What is due for a task."""
 
     FIRST = "it has no place in this generation yet"
@@ -65,7 +65,7 @@ class Candidate:
 
     task: TaskId
     generation: Generation
-    next: Next
+    next: PlacementStep
     placement: Placement | None = None
     status: TaskStatus | None = None
     prefer: Place | None = None
@@ -74,7 +74,7 @@ class Candidate:
     @property
     def is_restart(self) -> bool:
         """Whether it is an automatic restart of a failed task."""
-        return self.next is Next.RETRY and self.status is not None and self.status.state is State.FAILED
+        return self.next is PlacementStep.RETRY and self.status is not None and self.status.state is State.FAILED
 
 
 def place_of(placement: Placement) -> Place:
@@ -98,18 +98,20 @@ def look_at(connector: ConnectorState, task: TaskId, status: StatusState, view: 
     generation = connector.commit.generation
     placement = connector.placements.get(task.task)
     if placement is None or placement.generation != generation:
-        return Candidate(task, generation, Next.FIRST)
+        return Candidate(task, generation, PlacementStep.FIRST)
     task_status = status_of(status, task, placement)
     due = _due(connector, placement, task_status, status.tasks.get(task), task, view)
     if due is None:
         return None
     here = place_of(placement)
     prefer: Place | None = None
-    if due in (Next.STAY, Next.RESERVED, Next.START):
+    if due in (PlacementStep.STAY, PlacementStep.RESERVED, PlacementStep.START):
         prefer = here
-    elif due is Next.FOLLOW:
+    elif due is PlacementStep.FOLLOW:
         prefer = view.places_of(placement.worker)[0]
-    return Candidate(task, generation, due, placement, task_status, prefer, here if due is Next.RETRY else None)
+    return Candidate(
+        task, generation, due, placement, task_status, prefer, here if due is PlacementStep.RETRY else None
+    )
 
 
 def _due(
@@ -119,20 +121,20 @@ def _due(
     newest: TaskStatus | None,
     task: TaskId,
     view: ClusterView,
-) -> Next | None:
+) -> PlacementStep | None:
     if placement.after:
-        return Next.START if _earlier_attempt_ended(placement, newest, view) else Next.RESERVED
+        return PlacementStep.START if _earlier_attempt_ended(placement, newest, view) else PlacementStep.RESERVED
     final_status = task_status if task_status is not None and task_status.ended else None
     if final_status is not None and final_status.why in (FAILED, MISCONFIGURED):
-        return Next.RETRY if _restart_due(connector, placement, final_status, view) else None
+        return PlacementStep.RETRY if _restart_due(connector, placement, final_status, view) else None
     here = place_of(placement)
     is_held = here not in view.live and view.now < view.held_until.get(here, 0.0)
     # By default, wait only for an attempt that may still run; with a configured delay, wait for its worker.
     if is_held and (final_status is None or REBALANCE_DELAY in view.settings):
-        return Next.FOLLOW if view.places_of(placement.worker) else None
+        return PlacementStep.FOLLOW if view.places_of(placement.worker) else None
     if final_status is not None:
-        return Next.RETRY if view.now >= view.not_before.get(task, 0.0) else None
-    return Next.STAY if here in view.live else Next.MOVE
+        return PlacementStep.RETRY if view.now >= view.not_before.get(task, 0.0) else None
+    return PlacementStep.STAY if here in view.live else PlacementStep.MOVE
 
 
 def _restart_due(connector: ConnectorState, placement: Placement, task_status: TaskStatus, view: ClusterView) -> bool:
@@ -154,7 +156,7 @@ def _earlier_attempt_ended(placement: Placement, newest: TaskStatus | None, view
     return newest.ended or (place not in view.live and view.now >= view.held_until.get(place, 0.0))
 
 
-def next_record(candidate: Candidate, member: Member, now_ms: int) -> PlacementRecord | None:
+def next_record(candidate: Candidate, member: LiveWorker, now_ms: int) -> PlacementRecord | None:
     """Return the record that places the task on its assigned worker; None if nothing changes."""
     old = candidate.placement
     attempt, after = 1, 0
@@ -162,13 +164,13 @@ def next_record(candidate: Candidate, member: Member, now_ms: int) -> PlacementR
         here = place_of(old) == (member.worker, member.incarnation)
         attempt = old.attempt + 1
         match candidate.next:
-            case Next.STAY | Next.RESERVED if here:
+            case PlacementStep.STAY | PlacementStep.RESERVED if here:
                 return None
-            case Next.START if here:
+            case PlacementStep.START if here:
                 attempt = old.attempt
-            case Next.RESERVED:
+            case PlacementStep.RESERVED:
                 after = old.after
-            case Next.STAY if old.mode is not Mode.ENABLED:
+            case PlacementStep.STAY if old.mode is not Mode.ENABLED:
                 if not _runs(candidate.status):
                     return None  # it is starting: it is moved once it can report its end
                 after = old.attempt

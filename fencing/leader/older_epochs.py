@@ -34,14 +34,14 @@ class OlderEpochs:
 def end_leftovers(
     topics: Collection[str],
     epochs: Epochs,
-    ways: Sequence[AdminAccess],
+    accesses: Sequence[AdminAccess],
     on_end: Callable[[Hanging], None] = lambda _: None,
 ) -> OlderEpochs:
     """End hanging transactions of older epochs of these producer ids on those of the topics that exist.
 
-    ways: the first with the right is used. on_end: called with each one ended. Raises `Retriable` if one could not be
-    ended, or if no broker answers. Without the right to check, the caller continues, and `unseen` says so: a check that
-    is not permitted cannot be a condition.
+    accesses: the first with the right is used. on_end: called with each one ended. Raises `Retriable` if one could not
+    be ended, or if no broker answers. Without the right to check, the caller continues, and `unseen` says so: a check
+    that is not permitted cannot be a condition.
     """
     if not topics or not epochs:
         return OlderEpochs()
@@ -60,9 +60,9 @@ def end_leftovers(
             log.warning("Ended a transaction that its coordinator did not know of: %s", hanging.message)
         return denials
 
-    for way in ways:
+    for access in accesses:
         try:
-            denials = _clients.call(way.connection, end)
+            denials = _clients.call(access.connection, end)
         except FencingError as error:
             troubles.append(error)
             continue
@@ -70,7 +70,7 @@ def end_leftovers(
         if not left:
             break
     for hanging in survivors.values():
-        remedy = describe_manual_abort(hanging, ways)
+        remedy = describe_manual_abort(hanging, accesses)
         raise Retriable(f"A transaction hangs on {hanging.message}, and cannot be ended: {troubles[-1]}. {remedy}")
     for trouble in troubles:
         if isinstance(trouble, Retriable):
@@ -79,9 +79,9 @@ def end_leftovers(
     return OlderEpochs(list(endings.values()), [str(trouble) for trouble in troubles])
 
 
-def describe_manual_abort(one: Hanging, ways: Sequence[AdminAccess]) -> str:
+def describe_manual_abort(one: Hanging, accesses: Sequence[AdminAccess]) -> str:
     """Return what an operator can do about it with Kafka's own tool."""
-    where = ways[0].connection.bootstrap
+    where = accesses[0].connection.bootstrap
     return (
         f"By hand: kafka-transactions.sh --bootstrap-server {where} abort --topic {one.topic} --partition "
         f"{one.partition} --start-offset {one.start_offset}"

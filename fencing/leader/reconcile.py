@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ringfence.fencing.ids import NOBODY, ConnectorName, TaskId, WorkerId
-from ringfence.fencing.leader.assignment import Member, assign
+from ringfence.fencing.leader.assignment import LiveWorker, assign
 from ringfence.fencing.leader.deleted_connectors import find_forgettable
 from ringfence.fencing.leader.fencing_round import Round, plan
 from ringfence.fencing.leader.next_placement import ClusterView, Place, look_at, next_record, place_of, status_of
@@ -43,7 +43,7 @@ class Steps:
 def decide(
     state: ClusterState,
     status: StatusState,
-    members: Sequence[Member],
+    members: Sequence[LiveWorker],
     group_id: str,
     not_before: Mapping[TaskId, float],
     now: float,
@@ -68,7 +68,7 @@ def decide(
     )
 
 
-def taking_tasks(state: ClusterState, members: Sequence[Member]) -> list[Member]:
+def taking_tasks(state: ClusterState, members: Sequence[LiveWorker]) -> list[LiveWorker]:
     """Return the members, with no slot for drained ones: their tasks move as far as others have room; the rest stay."""
     return [
         replace(member, slots=0) if state.drains.get(member.worker) == member.incarnation else member
@@ -83,7 +83,7 @@ def _tasks_to_run(connector: ConnectorState) -> list[TaskId]:
 
 
 def _place_tasks(
-    state: ClusterState, status: StatusState, members: Sequence[Member], view: ClusterView
+    state: ClusterState, status: StatusState, members: Sequence[LiveWorker], view: ClusterView
 ) -> tuple[list[PlacementRecord], list[TaskId], list[TaskId]]:
     """Return placement records, tasks without a slot, and tasks whose placement is an automatic restart."""
     candidates = {
@@ -149,7 +149,7 @@ def statuses_without_slot(
 
 def waiting_for(
     state: ClusterState,
-    members: Sequence[Member],
+    members: Sequence[LiveWorker],
     before: Mapping[Place, float],
     delay_s: float | None,
     now: float,

@@ -26,7 +26,7 @@ from ringfence.fencing.leader.fence_targets import AdminAccess
 from ringfence.fencing.leader.older_epochs import end_leftovers
 from ringfence.fencing.offsets.ledger_keys import log_partition_of
 from ringfence.fencing.topics.cluster_state import ClusterState
-from ringfence.fencing.topics.config_encryption import NO_KEYS, SealWatch, Vault, seal
+from ringfence.fencing.topics.config_encryption import NO_KEYS, EncryptionWatch, Vault, encrypt
 from ringfence.fencing.topics.config_log import ConfigLog
 from ringfence.fencing.topics.config_records import ConfigRecord, encode
 from ringfence.fencing.topics.leader_stamps import Stamper
@@ -74,11 +74,11 @@ class Term:
         self._producer: TransactionalProducer | None = None
         self._claimed = False  # a claim that failed halfway leaves a producer that must not write
         self._vault = vault
-        self.seals = SealWatch(vault)
+        self.encryption = EncryptionWatch(vault)
         """Which configurations must be written again, encrypted with another key."""
 
         def look(records: Sequence[LogRecord]) -> None:
-            self.seals.look(records)
+            self.encryption.look(records)
             on_records(records)
 
         self._log = ConfigLog(connection, config_topic, on_records=look, vault=vault)
@@ -128,11 +128,11 @@ class Term:
         """End hanging transactions. Raises `Retriable` if this may not end one: the message says how an
         operator can.
         """
-        ways = [AdminAccess("the worker's credentials", self._connection)]
+        accesses = [AdminAccess("the worker's credentials", self._connection)]
         while True:
             self._check()
             try:
-                end_leftovers([self._topic], {producer.producer_id: producer.epoch}, ways)
+                end_leftovers([self._topic], {producer.producer_id: producer.epoch}, accesses)
                 return
             except Retriable as error:
                 if deadline.expired:
@@ -166,7 +166,7 @@ class Term:
                     if isinstance(record, TopicRecord):
                         producer.produce(record.topic, record.value, record.key, log_partition_of(record.key))
                         continue
-                    key, value = encode(seal(record, self._vault))
+                    key, value = encode(encrypt(record, self._vault))
                     stamp = () if self._stamper is None else self._stamper.headers(self._topic, key, value, at)
                     producer.produce(self._topic, value, key, 0, None, None, 0, list(stamp))
                     at += 1

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 Records = Sequence[tuple[bytes, bytes | None]]
 
 
-def guard_id(group_id: str, connector: ConnectorName) -> str:
+def alteration_transactional_id(group_id: str, connector: ConnectorName) -> str:
     """Return the transactional id with which the leader writes a connector's offsets."""
     return task_transactional_id(group_id, TaskId(connector, 0))
 

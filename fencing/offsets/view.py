@@ -20,7 +20,7 @@ from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer import PartitionReader
 from ringfence.fencing.kafka.topic_admin import topic_identity
-from ringfence.fencing.kafka.topic_offsets import Place, offsets_at
+from ringfence.fencing.kafka.topic_offsets import OffsetKind, offsets_at
 from ringfence.fencing.offsets.newest_offsets import OffsetIndex
 from ringfence.fencing.offsets.offsets_topic_snapshot import OffsetsSnapshot
 
@@ -100,7 +100,7 @@ class OffsetsView:
         """Read from the beginning, and follow until the topic must be read again."""
         began = time.monotonic()
         topic_id, partitions = topic_identity(self._connection, self._topic, Deadline.after(30))
-        ends = offsets_at(self._connection, self._topic, partitions, Place.STABLE, Deadline.after(30))
+        ends = offsets_at(self._connection, self._topic, partitions, OffsetKind.STABLE, Deadline.after(30))
         start = dict.fromkeys(partitions, 0)
         with self._condition:
             self._index, self._topic_id, self._positions, self._ends = OffsetIndex(), topic_id, start, ends
@@ -164,7 +164,7 @@ class OffsetsView:
         """Return whether the topic was replaced, truncated, or given more partitions."""
         try:
             now, numbers = topic_identity(self._connection, self._topic, Deadline.after(5))
-            ends = offsets_at(self._connection, self._topic, numbers, Place.END, Deadline.after(5))
+            ends = offsets_at(self._connection, self._topic, numbers, OffsetKind.END, Deadline.after(5))
         except Retriable:
             return False  # the broker or the topic is missing: a snapshot names the topic it is of
         with self._condition:

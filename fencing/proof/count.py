@@ -20,7 +20,7 @@ from ringfence.fencing.kafka.consumer import Isolation, LogRecord, PartitionRead
 from ringfence.fencing.kafka.raw_fetch import RawFetcher
 from ringfence.fencing.kafka.record_batches import Batch
 from ringfence.fencing.kafka.topic_admin import topic_exists, topic_identity, topic_setting
-from ringfence.fencing.kafka.topic_offsets import Place, end_offsets, offsets_at
+from ringfence.fencing.kafka.topic_offsets import OffsetKind, end_offsets, offsets_at
 from ringfence.fencing.kafka.transaction_descriptions import TransactionProber
 from ringfence.fencing.offsets.record_counts import decode
 from ringfence.fencing.offsets.source_offsets import SourceOffset, SourceOffsets, decode_key, may_concern
@@ -136,7 +136,7 @@ class Counting:
         """Ask for the end first: then records that are deleted in between are before the first offset."""
         _, partitions = topic_identity(connection, topic, self._deadline)
         end = end_offsets(connection, topic, partitions, self._deadline)
-        first = offsets_at(connection, topic, partitions, Place.FIRST, self._deadline)
+        first = offsets_at(connection, topic, partitions, OffsetKind.FIRST, self._deadline)
         policy = topic_setting(connection, topic, "cleanup.policy", self._deadline) or ""
         return Edges(topic, first, end, "compact" in policy)
 
@@ -217,7 +217,7 @@ class Counting:
         whole = sum(sum(each.end.values()) - sum(each.first.values()) for each in edges)
         done = 0
         for each in edges:
-            stable = offsets_at(self._connection, each.topic, list(each.end), Place.STABLE, self._deadline)
+            stable = offsets_at(self._connection, each.topic, list(each.end), OffsetKind.STABLE, self._deadline)
             ends = {p: min(end, stable[p]) for p, end in each.end.items()}
             reader = PartitionReader(
                 self._connection, each.topic, each.first, isolation=Isolation.COMMITTED, fetch_wait_ms=20

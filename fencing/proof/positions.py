@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from ringfence.connectors.api import PositionPaths
-from ringfence.fencing.proof.record_paths import Headers, find_number
+from ringfence.fencing.proof.field_paths import Headers, find_number
 from ringfence.fencing.share.offset_ranges import Ranges
 
 MOST_RANGES: Final = 1_000_000

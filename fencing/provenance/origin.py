@@ -13,7 +13,7 @@ from ringfence.fencing.errors import FencingError, Invalid, Retriable
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.record_batches import Batch, Marker
 from ringfence.fencing.kafka.topic_admin import topic_identity
-from ringfence.fencing.kafka.topic_offsets import Place, offsets_at
+from ringfence.fencing.kafka.topic_offsets import OffsetKind, offsets_at
 from ringfence.fencing.kafka.topic_tail import Limits, Reading, TailRecord
 from ringfence.fencing.offsets import record_counts
 from ringfence.fencing.offsets.source_offsets import Offset, Partition, canonical, decode_key, decode_value
@@ -70,8 +70,8 @@ def find_producer(connection: Connection, topic: str, partition: int, offset: in
     _, partitions = topic_identity(connection, topic, Deadline.after(deadline.slice(3.0)))
     if partition not in partitions:
         raise Invalid(f"Topic {topic} has no partition {partition}")
-    first = offsets_at(connection, topic, [partition], Place.FIRST, deadline)[partition]
-    end = offsets_at(connection, topic, [partition], Place.END, deadline)[partition]
+    first = offsets_at(connection, topic, [partition], OffsetKind.FIRST, deadline)[partition]
+    end = offsets_at(connection, topic, [partition], OffsetKind.END, deadline)[partition]
     if not first <= offset < end:
         raise Invalid(f"Partition {topic}-{partition} has offsets {first} to {end - 1} only")
     holding: list[Batch] = []

@@ -9,7 +9,7 @@ from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.raw_fetch import RawFetcher
 from ringfence.fencing.kafka.record_batches import Batch
 from ringfence.fencing.kafka.topic_admin import topic_identity
-from ringfence.fencing.kafka.topic_offsets import Place, offsets_at, offsets_since
+from ringfence.fencing.kafka.topic_offsets import OffsetKind, offsets_at, offsets_since
 from ringfence.fencing.provenance.segments import Segment, Segments
 
 MOST_BATCHES: Final = 200_000
@@ -31,7 +31,7 @@ def bounds(
     numbers = sorted(partitions or topic_identity(connection, topic, Deadline.after(deadline.slice(3.0)))[1])
     if len(numbers) > MOST_PARTITIONS:
         raise TooMuch(f"Topic {topic} has {len(numbers)} partitions: more than {MOST_PARTITIONS} are not searched")
-    ends = offsets_at(connection, topic, numbers, Place.END, deadline)
+    ends = offsets_at(connection, topic, numbers, OffsetKind.END, deadline)
 
     def place(time_ms: int) -> dict[int, int]:
         offsets = offsets_since(connection, topic, numbers, max(0, time_ms), deadline)

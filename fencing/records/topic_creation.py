@@ -38,14 +38,14 @@ class Group:
         )
 
 
-class TopicRules:
+class TopicCreationGroups:
     """A connector's groups in order, with the default one last."""
 
     def __init__(self, groups: Sequence[Group]) -> None:
         self._groups = groups
 
     @classmethod
-    def of(cls, config: Mapping[str, str], worker: Mapping[str, str]) -> "TopicRules | None":
+    def of(cls, config: Mapping[str, str], worker: Mapping[str, str]) -> "TopicCreationGroups | None":
         """Return the rules; None if the connector has none or the worker disables them. Then the broker may create
         topics.
 
@@ -86,7 +86,9 @@ def _group(settings: Mapping[str, str]) -> Group:
 class TopicMaker:
     """Creates each missing topic once. Called on the task's thread."""
 
-    def __init__(self, connection: Connection, rules: TopicRules, clock: Clock, report: Callable[[str], None]) -> None:
+    def __init__(
+        self, connection: Connection, rules: TopicCreationGroups, clock: Clock, report: Callable[[str], None]
+    ) -> None:
         """report: called with a message about what was created, or why not."""
         self._connection = connection
         self._rules = rules

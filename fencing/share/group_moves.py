@@ -55,7 +55,7 @@ def place_of(offset: int, first: int, end: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class RequestedStart:
     """The requested start: exactly one of earliest, latest, an offset, or a time (ms since the epoch)."""
 
     place: str = ""
@@ -63,7 +63,7 @@ class Wish:
     time_ms: int = UNKNOWN
 
     @classmethod
-    def parse(cls, value: object) -> "Wish":
+    def parse(cls, value: object) -> "RequestedStart":
         """Parse `earliest`, `latest`, `{"offset": n}` or `{"time_ms": n}`. Raises ValueError."""
         match value:
             case "earliest" | "latest":

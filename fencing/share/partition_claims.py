@@ -5,7 +5,7 @@ from typing import Final
 
 from ringfence.fencing.clock import Clock, Deadline
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.topic_offsets import Place, offsets_at
+from ringfence.fencing.kafka.topic_offsets import OffsetKind, offsets_at
 from ringfence.fencing.share.deleted_topics import DeletedTopics
 from ringfence.fencing.share.input_topics import InputTopics
 from ringfence.fencing.share.ledger_tail import LedgerTail
@@ -56,7 +56,7 @@ class PartitionClaims:
             return True
         for name, tp in unknown:
             latest = self._start is Start.LATEST and name not in known_topics
-            place = Place.END if latest else Place.FIRST
+            place = OffsetKind.END if latest else OffsetKind.FIRST
             limit = Deadline.after(_SECONDS, self._clock)
             low = offsets_at(self._connection, name, [tp.partition], place, limit)[tp.partition]
             self._offsets.claim_start(tp, name, low)

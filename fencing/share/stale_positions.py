@@ -41,10 +41,10 @@ def is_sure(start: int, first: int, before: int | None) -> bool:
     return first == start or (first > start and first == before)
 
 
-def flush(
+def reset_leader_positions(
     connection: Connection, group: str, bounds: Mapping[Partition, PartitionBounds], limit: Deadline
 ) -> list[Partition]:
-    """Flush the partitions; return those for which it is not certain (`is_sure`). Raises nothing.
+    """Make the partitions' leaders start there; return those for which it is not certain (`is_sure`). Raises nothing.
 
     For a partition that starts at its end, it is certain if no record arrives within the time that a member needs to
     join.

@@ -11,7 +11,7 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer import Isolation, PartitionReader
 from ringfence.fencing.kafka.topic_admin import topic_exists, topic_identity
-from ringfence.fencing.kafka.topic_offsets import Place, offsets_at
+from ringfence.fencing.kafka.topic_offsets import OffsetKind, offsets_at
 from ringfence.fencing.share.share_partition.history import Entry, read
 from ringfence.fencing.share.share_partition.state_topic import STATE_TOPIC, ShareSnapshot, StateKey
 
@@ -48,8 +48,8 @@ def read_histories(connection: Connection, keys: Collection[StateKey], limit: De
         return histories
     _, partitions = topic_identity(connection, STATE_TOPIC, limit)
     places = sorted({place_of(key, len(partitions)) for key in keys})
-    first = offsets_at(connection, STATE_TOPIC, places, Place.FIRST, limit)
-    ends = offsets_at(connection, STATE_TOPIC, places, Place.END, limit)
+    first = offsets_at(connection, STATE_TOPIC, places, OffsetKind.FIRST, limit)
+    ends = offsets_at(connection, STATE_TOPIC, places, OffsetKind.END, limit)
     starts = {each: max(first[each], ends[each] - MOST) for each in places if ends[each] > first[each]}
     if not starts:
         return histories

@@ -15,7 +15,7 @@ from ringfence.connectors.api import ConnectorError
 from ringfence.fencing.clock import Clock, Deadline
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer import PartitionReader
-from ringfence.fencing.kafka.topic_offsets import Place, offsets_at
+from ringfence.fencing.kafka.topic_offsets import OffsetKind, offsets_at
 from ringfence.fencing.offsets.ledger_keys import InputPartition
 from ringfence.fencing.share.input_record import ShareRecord
 from ringfence.fencing.share.input_topics import InputTopics
@@ -122,8 +122,8 @@ class Sweep:
     def _watch(self, topic: str, tp: InputPartition, now: float) -> None:
         number = [tp.partition]
         limit = Deadline.after(_SECONDS, self._clock)
-        stable = offsets_at(self._connection, topic, number, Place.STABLE, limit)[tp.partition]
-        first = offsets_at(self._connection, topic, number, Place.FIRST, limit)[tp.partition]
+        stable = offsets_at(self._connection, topic, number, OffsetKind.STABLE, limit)[tp.partition]
+        first = offsets_at(self._connection, topic, number, OffsetKind.FIRST, limit)[tp.partition]
         with self._tail.condition:
             state = self._offsets.find_committed(tp)
         if stable < state.low and self._topics.is_same([topic]):

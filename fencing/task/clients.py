@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from ringfence.connectors.kafka_settings.java_names import Role
 from ringfence.fencing.errors import Invalid
-from ringfence.fencing.kafka.client_settings import connection_of, producer_overrides, too_few_acks
+from ringfence.fencing.kafka.client_settings import connection_of, find_acks_errors, producer_overrides
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.idempotent_producer import IdempotentProducer
 from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
@@ -29,7 +29,7 @@ def connector_producer(
     timeout_ms: int,
 ) -> TransactionalProducer:
     """Create a producer with a connector's settings, not initialised yet. Raises `Invalid`."""
-    for problem in too_few_acks(worker_settings, connector_config).values():
+    for problem in find_acks_errors(worker_settings, connector_config).values():
         raise Invalid(problem)
     overrides = producer_overrides(base, worker_settings, connector_config, timeout_ms)
     there = connection_of(Role.PRODUCER, base, worker_settings, connector_config)

@@ -193,7 +193,7 @@ class TaskView:
         access = replace(self._access, offsets=self._offsets_topics.names, grant=state.topic_grant)
         if access != self._access:
             self._access = access
-            worker_limits.tell_offsets_topics(access.offsets)  # for tasks that read Kafka
+            worker_limits.set_offsets_topics(access.offsets)  # for tasks that read Kafka
         before, self._state = self._state.log_level, state
         if state.log_level != before:
             self._on_level(state.log_level)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from ringfence.connectors.api import ConnectorError, InputRecord
 from ringfence.fencing.errors import Abortable
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.input_group_member import InputGroup
+from ringfence.fencing.kafka.input_group_member import InputGroupMember
 from ringfence.fencing.kafka.producer_interface import Position
 from ringfence.fencing.offsets.source_offsets import Offset, Partition
 
@@ -46,7 +46,7 @@ class GroupSource:
         """first: returns where to start a partition for which the group has no offset; None: at its beginning."""
         self.finish: Callable[[], None] = _nothing
         self._trouble: Exception | None = None
-        self._input = InputGroup(
+        self._input = InputGroupMember(
             connection,
             group,
             topics,

@@ -13,7 +13,7 @@ from ringfence.fencing.clock import Clock, Deadline
 from ringfence.fencing.errors import Retriable
 from ringfence.fencing.kafka.hanging_transactions import Hanging
 from ringfence.fencing.kafka.producer_interface import TransactionalClient
-from ringfence.fencing.leader.fence_targets import ways
+from ringfence.fencing.leader.fence_targets import list_admin_access
 from ringfence.fencing.leader.older_epochs import end_leftovers
 from ringfence.fencing.task.task_spec import TaskSpec
 
@@ -66,7 +66,7 @@ class TaskLeftovers:
 
     def _look(self, topics: frozenset[str]) -> None:
         spec = self._spec
-        accesses = ways(None, spec.connector_config, spec.connection, spec.worker_settings)
+        accesses = list_admin_access(None, spec.connector_config, spec.connection, spec.worker_settings)
         deadline = Deadline.after(_SECONDS, self._clock)
         while True:
             try:

@@ -8,7 +8,7 @@ from ringfence.fencing.metrics import Measures
 from ringfence.fencing.records.error_handling import RecordErrors
 from ringfence.fencing.records.error_policy import ErrorPolicy
 from ringfence.fencing.records.record_path import RecordPath
-from ringfence.fencing.records.topic_creation import TopicMaker, TopicRules, make
+from ringfence.fencing.records.topic_creation import TopicCreationGroups, TopicMaker, make
 from ringfence.fencing.task.attempt_report import TaskReport
 from ringfence.fencing.task.clients import admin_connection
 from ringfence.fencing.task.config_view import DesiredState, TaskView
@@ -42,7 +42,7 @@ def record_path(
         report.stage("running", text)
 
     policy = ErrorPolicy.of(spec.connector_config)
-    rules = TopicRules.of(spec.connector_config, spec.worker_settings)
+    rules = TopicCreationGroups.of(spec.connector_config, spec.worker_settings)
     config = spec.connector_config
     errors = RecordErrors(policy, plugin.convert, spec.task, measures, clock, pause, plugin.redact, config)
     if policy.dead_letters is not None:
@@ -53,7 +53,7 @@ def record_path(
 
 
 def _dead_letter_topic(
-    spec: TaskSpec, topic: str, rules: TopicRules | None, clock: Clock, report: Callable[[str], None]
+    spec: TaskSpec, topic: str, rules: TopicCreationGroups | None, clock: Clock, report: Callable[[str], None]
 ) -> None:
     """Create the dead letter topic before the first bad record needs it."""
     deadline = Deadline.after(_SECONDS, clock)

@@ -23,7 +23,7 @@ _RECORDS = 2000
 _SERVERS = "bootstrap.servers"
 
 
-class ShareGroups:
+class ShareGroupMembership:
     """The membership of an attempt in a share group, which lasts over its runs."""
 
     def __init__(

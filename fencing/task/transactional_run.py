@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from ringfence.connectors.api import SourceTask
 from ringfence.connectors.kafka_settings.java_names import Role
 from ringfence.fencing.errors import Abortable
-from ringfence.fencing.kafka.client_settings import batch_bytes, effective, encoded_batch_bytes, timeout_in
+from ringfence.fencing.kafka.client_settings import batch_bytes, encoded_batch_bytes, resolve_settings, timeout_in
 from ringfence.fencing.kafka.hanging_transactions import GROUP_OFFSETS
 from ringfence.fencing.kafka.producer_interface import TransactionalClient
 from ringfence.fencing.offsets.source_offsets import SourceOffsets
@@ -21,7 +21,7 @@ from ringfence.fencing.task.plugin import overrides
 from ringfence.fencing.task.poll_loop import PollLoop, due_in
 from ringfence.fencing.task.record_positions import Positions
 from ringfence.fencing.task.runtime import Superseded, TaskRuntime
-from ringfence.fencing.task.share_group_input import ShareGroups
+from ringfence.fencing.task.share_group_input import ShareGroupMembership
 from ringfence.fencing.task.snapshot_transaction import SnapshotEndings
 from ringfence.fencing.task.task_offsets import TaskOffsets
 from ringfence.fencing.task.task_spec import TaskSpec
@@ -42,7 +42,7 @@ class TransactionalRun:
         worker = spec.worker_settings
         self._runtime = runtime
         self._new_producer = new_producer
-        producer_settings = effective(Role.PRODUCER, worker, spec.connector_config).settings
+        producer_settings = resolve_settings(Role.PRODUCER, worker, spec.connector_config).settings
         self._batch_bytes = batch_bytes(producer_settings)
         self._encoded_batch_bytes = encoded_batch_bytes(producer_settings)
         self._boundaries = Boundaries.of(spec.connector_config, int(worker.get("offset.flush.interval.ms", "60000")))
@@ -50,7 +50,7 @@ class TransactionalRun:
             timeout_in(producer_settings, worker, spec.connector_config)
         )
         self.leftovers = TaskLeftovers(spec, runtime.clock, runtime.report.hanging_ended, runtime.require_current)
-        self.share = ShareGroups(
+        self.share = ShareGroupMembership(
             spec,
             self._boundaries,
             runtime.clock,

@@ -42,10 +42,10 @@ class Vault(Protocol):
     def key_of(self, ciphertext: str) -> str:
         """Return the id of the key that encrypted the text; "" for no text."""
 
-    def seal(self, clear: str, about: str) -> str:
+    def encrypt(self, clear: str, about: str) -> str:
         """Encrypt a text."""
 
-    def open(self, ciphertext: str, about: str) -> str:
+    def decrypt(self, ciphertext: str, about: str) -> str:
         """Decrypt a text. Raises ValueError, which says what is missing and what to do."""
 
 
@@ -57,17 +57,17 @@ class _NoKeys:
     def key_of(self, ciphertext: str) -> str:
         return "unknown" if ciphertext else ""
 
-    def seal(self, clear: str, about: str) -> str:
+    def encrypt(self, clear: str, about: str) -> str:
         raise ValueError("this process has no keys")
 
-    def open(self, ciphertext: str, about: str) -> str:
+    def decrypt(self, ciphertext: str, about: str) -> str:
         raise ValueError("this process has no keys")
 
 
 NO_KEYS: Final[Vault] = _NoKeys()
 
 
-def seal(record: ConfigRecord, vault: Vault) -> ConfigRecord:
+def encrypt(record: ConfigRecord, vault: Vault) -> ConfigRecord:
     """Return the record as it is written: with encrypted settings if the vault has a key, else unchanged."""
     settings = _settings_of(record)
     if not vault.key or settings is None:
@@ -76,15 +76,15 @@ def seal(record: ConfigRecord, vault: Vault) -> ConfigRecord:
     clear = {name: value for name, value in settings.items() if is_clear(name)}
     if isinstance(record, TaskCountRecord) and not secrets:
         return record
-    ciphertext = vault.seal(json.dumps(secrets, separators=(",", ":")), record.to_key())
+    ciphertext = vault.encrypt(json.dumps(secrets, separators=(",", ":")), record.to_key())
     if isinstance(record, TaskCountRecord):
         return replace(record, target=clear, ciphertext=ciphertext)
     assert isinstance(record, ConnectorRecord | TaskRecord)
     return replace(record, config=clear, ciphertext=ciphertext)
 
 
-def open_sealed(record: ConfigRecord, vault: Vault) -> ConfigRecord:
-    """The inverse of `seal`. Raises `CannotDecrypt`.
+def decrypt(record: ConfigRecord, vault: Vault) -> ConfigRecord:
+    """The inverse of `encrypt`. Raises `CannotDecrypt`.
 
     A task count record that cannot be decrypted is returned unchanged: a round must still know what it has to fence.
     """
@@ -92,7 +92,7 @@ def open_sealed(record: ConfigRecord, vault: Vault) -> ConfigRecord:
         return record
     settings = _settings_of(record) or {}
     try:
-        secrets: dict[str, str] = json.loads(vault.open(record.ciphertext, record.to_key()))
+        secrets: dict[str, str] = json.loads(vault.decrypt(record.ciphertext, record.to_key()))
     except ValueError as error:
         trouble = f"key {record.to_key()!r} holds settings that cannot be decrypted here: {error}"
         if isinstance(record, TaskCountRecord):
@@ -111,7 +111,7 @@ def _settings_of(record: ConfigRecord) -> Mapping[str, str] | None:
     return record.config if isinstance(record, ConnectorRecord | TaskRecord) else None
 
 
-class SealWatch:
+class EncryptionWatch:
     """Tracks which encryption key each configuration in the topic uses, and finds those to rewrite."""
 
     def __init__(self, vault: Vault = NO_KEYS) -> None:

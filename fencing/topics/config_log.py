@@ -8,7 +8,7 @@ from ringfence.fencing.errors import CannotDecrypt, Retriable, Unreadable
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer import LogRecord
 from ringfence.fencing.topics.cluster_state import ClusterState, Fold
-from ringfence.fencing.topics.config_encryption import NO_KEYS, Vault, open_sealed
+from ringfence.fencing.topics.config_encryption import NO_KEYS, Vault, decrypt
 from ringfence.fencing.topics.config_records import SESSION_KEY, UnknownKey, connector_of, decode
 from ringfence.fencing.topics.topic_log import PATIENCE_SECONDS, TopicLog
 
@@ -27,7 +27,7 @@ def fold(state: ClusterState, records: Iterable[LogRecord], topic: str, vault: V
     for record in records:
         folding = folding or Fold(state)
         try:
-            config_record = open_sealed(decode(record.key, record.value), vault)
+            config_record = decrypt(decode(record.key, record.value), vault)
         except Unreadable as error:
             reason = f"Topic {topic}, offset {record.offset}: {error}"
             if not isinstance(error, CannotDecrypt):

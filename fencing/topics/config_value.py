@@ -1,12 +1,12 @@
-"""A configuration as the value of a config-topic record, in plain text or sealed. Pure.
+"""A configuration as the value of a config-topic record, in plain text or encrypted. Pure.
 
-In clear it is Kafka Connect's form, `{"properties": {…}}`. Sealed it is `{"clear": {…}, "sealed": "<text>"}`: all
-settings but those of `is_clear` are in the text, encrypted (`fencing.topics.config_encryption`). It has no `properties`
-on purpose: Kafka Connect and earlier versions refuse such a record, rather than run a connector with half of its
-configuration.
+In plain text it has Kafka Connect's form, `{"properties": {…}}`; encrypted, `{"clear": {…}, "sealed": "<text>"}`. The
+text holds all settings except those of `is_clear` (`fencing.topics.config_encryption`). An encrypted value has no
+`properties` on purpose: Kafka Connect and earlier versions refuse such a record, rather than run a connector with half
+of its configuration.
 
-`"of": <offset>` says that the record was written again only to be under another key: it stands for the one that was at
-that offset, so nothing is newer than before, and no task starts again.
+`"of": <offset>` says that the record was only written again to be under another key. It stands for the one at that
+offset, so nothing is newer than before, and no task starts again.
 """
 
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ NOW: Final = -1
 
 
 def is_clear(name: str) -> bool:
-    """Return whether the setting with this name stays in plain text in a sealed configuration."""
+    """Return whether the setting with this name stays in plain text in an encrypted configuration."""
     return name in CLEAR or name.endswith(_ADDRESSES)
 
 

@@ -25,7 +25,7 @@ between.
 """
 
 
-class Seal(Protocol):
+class StampSigner(Protocol):
     """Signs with the platform's keys."""
 
     def sign(self, data: str) -> str: ...
@@ -39,13 +39,13 @@ Headers = list[tuple[str, bytes]]
 class Stamper:
     """Creates the stamps of a leader's records."""
 
-    def __init__(self, seal: Seal, writer: str) -> None:
-        self._seal = seal
+    def __init__(self, signer: StampSigner, writer: str) -> None:
+        self._signer = signer
         self._writer = writer
 
     def headers(self, topic: str, key: bytes, value: bytes | None, at: int) -> Headers:
         """Return the headers of a record that is expected at this offset."""
-        signature = self._seal.sign(_digest(topic, key, value, self._writer, at))
+        signature = self._signer.sign(_digest(topic, key, value, self._writer, at))
         stamp = {"by": self._writer, "at": at, "mac": signature}
         return [(HEADER, json.dumps(stamp, separators=(",", ":")).encode())]
 
@@ -62,9 +62,9 @@ class Foreign:
 class StampWatch:
     """Checks the topic's records in order, each once."""
 
-    def __init__(self, topic: str, seal: Seal) -> None:
+    def __init__(self, topic: str, signer: StampSigner) -> None:
         self._topic = topic
-        self._seal = seal
+        self._signer = signer
         self._first: int | None = None
 
     def look(self, records: Iterable[LogRecord]) -> list[Foreign]:
@@ -88,7 +88,7 @@ class StampWatch:
             by, at, mac = str(stamp["by"]), int(stamp["at"]), str(stamp["mac"])
         except (ValueError, KeyError, TypeError):
             return "its stamp cannot be read"
-        if not self._seal.is_valid(_digest(self._topic, record.key or b"", record.value, by, at), mac):
+        if not self._signer.is_valid(_digest(self._topic, record.key or b"", record.value, by, at), mac):
             return "its stamp is not one of this cluster's keys"
         if not at <= record.offset <= at + _SLACK:
             return f"it is a copy of what {by} wrote at offset {at}"

@@ -32,7 +32,7 @@ from ringfence.fencing.errors import Fatal, TopicLost
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer import Isolation, LogRecord, PartitionReader, record_of
 from ringfence.fencing.kafka.topic_admin import topic_identity
-from ringfence.fencing.kafka.topic_offsets import Place, end_offsets, offsets_at
+from ringfence.fencing.kafka.topic_offsets import OffsetKind, end_offsets, offsets_at
 from ringfence.fencing.topics.open_tail import FETCH_WAIT_MS, MARKER_SECONDS, KeyFilter, OpenTail, Positions, late
 
 __all__ = ["PATIENCE_SECONDS", "Isolation", "LogRecord", "TopicLog"]
@@ -251,7 +251,7 @@ class TopicLog:
         """Return how far a client with this isolation level can read now, at most the ends."""
         if self._isolation is Isolation.UNCOMMITTED:
             return ends
-        stable = offsets_at(self._connection, self.topic, list(ends), Place.STABLE, deadline)
+        stable = offsets_at(self._connection, self.topic, list(ends), OffsetKind.STABLE, deadline)
         return {p: min(stable[p], end) for p, end in ends.items()}
 
     def _check(self, positions: Positions, ends: Positions, deadline: Deadline) -> None:

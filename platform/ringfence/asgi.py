@@ -4,10 +4,10 @@ import os
 
 import django
 
-from ringfence.crashes import tell_crashes
+from ringfence.crashes import enable_crash_reports
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "ringfence.settings")
-tell_crashes()
+enable_crash_reports()
 django.setup(set_prefix=False)
 
 from django.conf import settings  # noqa: E402 - they need the settings

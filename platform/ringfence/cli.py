@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol, cast
 
 import ringfence
-from ringfence.crashes import tell_crashes
+from ringfence.crashes import enable_crash_reports
 from ringfence.local.errors import LocalError
 from ringfence.subcommands import sentence
 
@@ -85,7 +85,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else argv
     args = parser_for(argv).parse_args(argv)
     command: Command = args.command
-    tell_crashes()
+    enable_crash_reports()
     try:
         return command.load().run(args)
     except LocalError as error:

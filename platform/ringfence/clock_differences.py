@@ -40,7 +40,7 @@ class Clocks:
 clocks = Clocks()
 
 
-def apart(offsets: dict[str, float]) -> str:
+def describe_largest(offsets: dict[str, float]) -> str:
     """Describe the largest difference between two processes; "" if it is small."""
     if not offsets:
         return ""

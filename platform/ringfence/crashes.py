@@ -12,7 +12,7 @@ _PARTS = ("  File ", "  ...", "  <", "Thread 0x", "Current thread 0x", "Extensio
 _MOST_LINES = 80
 
 
-def tell_crashes() -> None:
+def enable_crash_reports() -> None:
     """Write the stacks to standard error, which is the log of each of our processes, on a crash and on SIGUSR2.
 
     A process that hangs writes them, too: even one whose threads all wait for Python's global lock.
@@ -26,7 +26,7 @@ def tell_crashes() -> None:
         faulthandler.register(signal.SIGUSR2)
 
 
-def crash_told(text: str) -> str | None:
+def find_crash(text: str) -> str | None:
     """Return faulthandler's output in `text`, from its first line on; None if there is none.
 
     It is cut to a maximum number of lines, with the stack of the crashed thread first.

@@ -181,7 +181,7 @@ def decrypt_text(text: str, about: str) -> str:
         raise NoKey(f"A stored value of {about} cannot be decrypted: {error}") from error
 
 
-class StampSeal:
+class KeyringSigner:
     """Signs and checks the stamps of the config topic (`fencing.topics.leader_stamps`), with their own subkey."""
 
     def sign(self, data: str) -> str:
@@ -211,11 +211,11 @@ class ConfigVault:
     def key_of(self, ciphertext: str) -> str:
         return key_id(ciphertext)
 
-    def seal(self, clear: str, about: str) -> str:
+    def encrypt(self, clear: str, about: str) -> str:
         """Encrypt. Raises `NoKey`."""
         return keyring().encrypt(Purpose.CONFIG_TOPIC, clear.encode("utf-8", "surrogatepass"), about)
 
-    def open(self, ciphertext: str, about: str) -> str:
+    def decrypt(self, ciphertext: str, about: str) -> str:
         """Decrypt. Raises ValueError."""
         try:
             return keyring().decrypt(Purpose.CONFIG_TOPIC, ciphertext, about).decode("utf-8", "surrogatepass")

@@ -42,7 +42,7 @@ def offset(client: redis.Redis | None = None) -> float:
     return (before + time.time()) / 2 - there
 
 
-def tell(process: str, client: redis.Redis | None = None) -> None:
+def publish_offset(process: str, client: redis.Redis | None = None) -> None:
     """Publish this process's offset. Raises RedisError."""
     client = client or _own()
     client.hset(_KEY, process, json.dumps([offset(client), now(client)]))

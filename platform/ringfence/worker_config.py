@@ -16,7 +16,7 @@ from ringfence.connectors.kafka_settings.java_names import BOOTSTRAP, Role, serv
 from ringfence.connectors.worker_limits import wrong_roots
 from ringfence.encryption import ConfigVault
 from ringfence.fencing.errors import Invalid
-from ringfence.fencing.kafka.client_settings import effective, too_few_acks
+from ringfence.fencing.kafka.client_settings import find_acks_errors, resolve_settings
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.leader.next_placement import REBALANCE_DELAY
 from ringfence.fencing.modes import MODE_KEY, Mode
@@ -145,7 +145,7 @@ class WorkerConfig:
         for problem in translate(Role.ADMIN, self._security).errors.values():
             raise Invalid(problem)
         for role in Role:
-            translated = effective(role, self.settings, {})
+            translated = resolve_settings(role, self.settings, {})
             for problem in translated.errors.values():
                 raise Invalid(problem)
             elsewhere = translated.settings.get(BOOTSTRAP, self.bootstrap)
@@ -157,7 +157,7 @@ class WorkerConfig:
                 )
             for warning in translated.warnings.values():
                 log.warning("%s", warning)
-        for problem in too_few_acks(self.settings, {}).values() if self.mode == "enabled" else ():
+        for problem in find_acks_errors(self.settings, {}).values() if self.mode == "enabled" else ():
             raise Invalid(problem)
         _ = self.override_policy, self.session_keys
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ringfence.alerts.conditions import Finding, Kind, RuleCondition, changes, look, pause_ms
+from ringfence.alerts.conditions import Finding, Kind, RuleCondition, changes, evaluate_rules, pause_ms
 from ringfence.alerts.failure_episodes import follow
 from ringfence.alerts.snapshot import ClusterSnapshot, ConnectorSnapshot, ForeignRecords, TaskSnapshot
 
@@ -33,7 +33,9 @@ def connector(name: str = "flights", **more: Any) -> ConnectorSnapshot:
 def subjects(asked: RuleCondition, *seen: TaskSnapshot | ConnectorSnapshot, **cluster: Any) -> list[str]:
     connectors = tuple(one for one in seen if isinstance(one, ConnectorSnapshot)) or (connector(),)
     tasks = tuple(one for one in seen if isinstance(one, TaskSnapshot))
-    return [subject for _, subject in look([asked], followed(ClusterSnapshot(NOW, connectors, tasks, **cluster)))]
+    return [
+        subject for _, subject in evaluate_rules([asked], followed(ClusterSnapshot(NOW, connectors, tasks, **cluster)))
+    ]
 
 
 def followed(seen: ClusterSnapshot) -> ClusterSnapshot:
@@ -53,11 +55,11 @@ def test_a_failure_counts_once_it_has_lasted() -> None:
 def test_the_summary_names_the_exception_and_not_the_whole_trace() -> None:
     trace = 'Traceback (most recent call last):\n  File "x", line 1\nValueError: no such table\n'
     seen = followed(ClusterSnapshot(NOW, (connector(),), (task(state="FAILED", since_ms=ago(99), trace=trace),)))
-    (found,) = look([rule(Kind.FAILED)], seen).values()
+    (found,) = evaluate_rules([rule(Kind.FAILED)], seen).values()
     assert found.summary == "Task 0 of flights has failed. ValueError: no such table"
     ours = trace.replace("ValueError: no", "ringfence.connectors.api.errors.ConnectorError: No")
     seen = followed(ClusterSnapshot(NOW, (connector(),), (task(state="FAILED", since_ms=ago(99), trace=ours),)))
-    (found,) = look([rule(Kind.FAILED)], seen).values()
+    (found,) = evaluate_rules([rule(Kind.FAILED)], seen).values()
     assert found.summary == "Task 0 of flights has failed. No such table"
 
 
@@ -110,7 +112,7 @@ def test_one_cause_is_one_incident_until_it_is_gone() -> None:
     asked = [rule(Kind.FAILED, number=1), rule(Kind.FAILED, pattern="flights", number=2)]
     failed = (task(0, state="FAILED", since_ms=ago(99)), task(1, state="FAILED", since_ms=ago(99)))
     two = followed(ClusterSnapshot(NOW, (connector(),), failed))
-    first = changes([], look(asked, two))
+    first = changes([], evaluate_rules(asked, two))
     assert sorted(first.opened) == [
         (1, "task flights-0"),
         (1, "task flights-1"),
@@ -118,13 +120,13 @@ def test_one_cause_is_one_incident_until_it_is_gone() -> None:
         (2, "task flights-1"),
     ]
     assert first.resolved == frozenset()
-    again = changes(first.opened, look(asked, two))
+    again = changes(first.opened, evaluate_rules(asked, two))
     assert (dict(again.opened), again.resolved) == ({}, frozenset())
     one = followed(ClusterSnapshot(NOW, (connector(),), (task(0, state="FAILED", since_ms=ago(99)), task(1))))
-    after = changes(first.opened, look(asked, one))
+    after = changes(first.opened, evaluate_rules(asked, one))
     assert dict(after.opened) == {}
     assert after.resolved == {(1, "task flights-1"), (2, "task flights-1")}
-    gone = changes(first.opened, look(asked[:1], two))  # the second rule was deleted
+    gone = changes(first.opened, evaluate_rules(asked[:1], two))  # the second rule was deleted
     assert gone.resolved == {(2, "task flights-0"), (2, "task flights-1")}
 
 

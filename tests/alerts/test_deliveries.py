@@ -74,12 +74,12 @@ def test_one_message_when_it_begins_and_one_when_it_is_over(
     failing(hook(receiver), hook(receiver, "slack", "chat"))
     now = deliveries.now_ms()
     for seconds in range(3):
-        evaluation.step(now + seconds)
+        evaluation.evaluate(now + seconds)
     assert Incident.objects.count() == 1
     assert deliver_due() == ["sent", "sent"]
     recover()
-    evaluation.step(now + 9_000)
-    evaluation.step(now + 12_000)
+    evaluation.evaluate(now + 9_000)
+    evaluation.evaluate(now + 12_000)
     assert Incident.objects.get().resolved_ms == now + 9_000
     later()
     assert deliver_due() == ["sent", "sent"]
@@ -98,7 +98,7 @@ def test_one_message_when_it_begins_and_one_when_it_is_over(
 
 def test_a_webhook_is_signed_with_the_time_and_the_number(receiver: Receiver) -> None:
     failing(hook(receiver))
-    evaluation.step(deliveries.now_ms())
+    evaluation.evaluate(deliveries.now_ms())
     assert deliver_due() == ["sent"]
     headers, body = receiver.got[0]
     signed = headers["x-ringfence-timestamp"].encode() + b"." + body
@@ -111,7 +111,7 @@ def test_a_webhook_is_signed_with_the_time_and_the_number(receiver: Receiver) ->
 def test_a_receiver_that_is_away_is_tried_again_after_growing_pauses(receiver: Receiver, pauses: list[int]) -> None:
     failing(hook(receiver))
     receiver.answers = [500, 429, 200]
-    evaluation.step(deliveries.now_ms())
+    evaluation.evaluate(deliveries.now_ms())
     for _ in range(2):
         assert deliver_due() == ["waiting"]
         assert deliver_due() == []  # its pause is not over
@@ -126,10 +126,10 @@ def test_a_resolve_message_waits_for_its_incidents_first_one(receiver: Receiver)
     failing(hook(receiver))
     receiver.answers = [503]
     now = deliveries.now_ms()
-    evaluation.step(now)
+    evaluation.evaluate(now)
     assert deliver_due() == ["waiting"]
     recover()
-    evaluation.step(now)
+    evaluation.evaluate(now)
     assert deliver_due() == []
     later()
     assert deliver_due() == ["sent"]
@@ -141,7 +141,7 @@ def test_a_resolve_message_waits_for_its_incidents_first_one(receiver: Receiver)
 def test_redirects_are_not_followed_and_a_refusal_is_final(receiver: Receiver, status: int) -> None:
     failing(hook(receiver))
     receiver.answers = [status]
-    evaluation.step(deliveries.now_ms())
+    evaluation.evaluate(deliveries.now_ms())
     assert deliver_due() == ["given up" if status == 404 else "waiting"]
     assert len(receiver.got) == 1
     row = Delivery.objects.get()
@@ -151,7 +151,7 @@ def test_redirects_are_not_followed_and_a_refusal_is_final(receiver: Receiver, s
 
 def test_private_places_are_refused_when_it_is_sent(receiver: Receiver) -> None:
     failing(hook(receiver))
-    evaluation.step(deliveries.now_ms())
+    evaluation.evaluate(deliveries.now_ms())
     with override_settings(ALERTS_LOOPBACK=False):
         assert deliver_due() == ["waiting"]
     row = Delivery.objects.get()
@@ -166,7 +166,7 @@ def test_private_places_are_refused_when_it_is_sent(receiver: Receiver) -> None:
 def test_a_message_that_celery_brings_twice_or_loses_is_delivered(receiver: Receiver) -> None:
     failing(hook(receiver))
     now = deliveries.now_ms()
-    evaluation.step(now)
+    evaluation.evaluate(now)
     (number,) = deliveries.due(now)
     assert deliveries.due(now) == []  # handed out already
     assert deliveries.due(now + 31_000) == [number]  # nobody took it
@@ -187,7 +187,7 @@ def test_only_a_number_goes_through_redis_and_the_task_does_the_rest(
     store = redis.Redis.from_url(valkey.url)
     store.delete(tasks.QUEUE)
     delivery = rule_editing.begin_test(row)
-    tasks.hand(delivery.pk)
+    tasks.enqueue_delivery(delivery.pk)
     (raw,) = store.lrange(tasks.QUEUE, 0, -1)
     message = json.loads(raw)
     arguments = messages.decode(base64.b64decode(message["body"]))[1]
@@ -210,7 +210,7 @@ def test_a_test_is_tried_once_and_also_where_the_destination_is_off(receiver: Re
 def test_a_test_has_the_fields_of_other_messages(receiver: Receiver) -> None:
     row = hook(receiver)
     failing(row)
-    evaluation.step(deliveries.now_ms())
+    evaluation.evaluate(deliveries.now_ms())
     rule_editing.begin_test(row)
     assert deliver_due() == ["sent", "sent"]
     alert, trial = (json.loads(body) for _, body in receiver.got)
@@ -221,7 +221,7 @@ def test_a_test_has_the_fields_of_other_messages(receiver: Receiver) -> None:
 def test_mail_goes_through_django(receiver: Receiver) -> None:
     row = rule_editing.save_destination({"name": "duty", "kind": "mail", "recipients": ["ann@example.org"]}).row
     failing(row)
-    evaluation.step(deliveries.now_ms())
+    evaluation.evaluate(deliveries.now_ms())
     with override_settings(EMAIL_BACKEND="django.core.mail.backends.locmem.EmailBackend"):
         mail.outbox = []
         assert deliver_due() == ["sent"]
@@ -234,12 +234,12 @@ def test_mail_goes_through_django(receiver: Receiver) -> None:
 
 def test_one_worker_at_a_time_looks_and_another_takes_over() -> None:
     now = deliveries.now_ms()
-    assert evaluation.my_turn("a", now)
-    assert not evaluation.my_turn("b", now + 1)
-    assert evaluation.my_turn("a", now + 19_000)
-    assert not evaluation.my_turn("b", now + 25_000)
-    assert evaluation.my_turn("b", now + 40_000)
-    assert not evaluation.my_turn("a", now + 41_000)
+    assert evaluation.take_turn("a", now)
+    assert not evaluation.take_turn("b", now + 1)
+    assert evaluation.take_turn("a", now + 19_000)
+    assert not evaluation.take_turn("b", now + 25_000)
+    assert evaluation.take_turn("b", now + 40_000)
+    assert not evaluation.take_turn("a", now + 41_000)
     assert Turn.objects.count() == 1
 
 
@@ -271,16 +271,16 @@ def test_no_leader_is_told_and_unknown_is_not_no() -> None:
 def test_a_restart_into_the_same_record_resolves_nothing(receiver: Receiver) -> None:
     failing(hook(receiver))
     now = deliveries.now_ms()
-    evaluation.step(now)
+    evaluation.evaluate(now)
     Task.objects.update(state="RUNNING", since_ms=now)
-    evaluation.step(now + 5_000)
+    evaluation.evaluate(now + 5_000)
     Task.objects.update(state="FAILED", since_ms=now + 6_000)
-    evaluation.step(now + 10_000)
+    evaluation.evaluate(now + 10_000)
     incident = Incident.objects.get()
     assert (incident.resolved_ms, incident.failures, incident.began_ms) == (0, 2, 1)
     assert deliver_due() == ["sent"]
     Connector.objects.update(target="STOPPED")  # at rest, because somebody wants it so
-    evaluation.step(now + 15_000)
+    evaluation.evaluate(now + 15_000)
     assert Incident.objects.get().resolved_ms == now + 15_000
 
 
@@ -288,15 +288,15 @@ def test_a_silence_holds_messages_back_until_it_ends(receiver: Receiver) -> None
     failing(hook(receiver))
     now = deliveries.now_ms()
     silence = Silence.objects.create(connector="flights", until_ms=now + 60_000, created_ms=now)
-    evaluation.step(now)
+    evaluation.evaluate(now)
     assert (Incident.objects.get().withheld, deliver_due()) == (True, [])
-    evaluation.step(now + 60_001)
+    evaluation.evaluate(now + 60_001)
     later()
     assert deliver_due() == ["sent"]
     silence.until_ms = now + 900_000
     silence.save()
     recover()
-    evaluation.step(now + 70_000)
+    evaluation.evaluate(now + 70_000)
     later()
     assert deliver_due() == ["sent"]  # whoever was told that it began is told that it is over
 
@@ -304,7 +304,7 @@ def test_a_silence_holds_messages_back_until_it_ends(receiver: Receiver) -> None
 def test_messages_link_to_the_incident(receiver: Receiver) -> None:
     failing(hook(receiver), hook(receiver, "slack", "chat"))
     with override_settings(PUBLIC_URL="https://ringfence.example.org"):
-        evaluation.step(deliveries.now_ms())
+        evaluation.evaluate(deliveries.now_ms())
     assert deliver_due() == ["sent", "sent"]
     page = f"https://ringfence.example.org/ui/alerts/incidents/{Incident.objects.get().pk}"
     bodies = [json.loads(body) for _, body in receiver.got]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ringfence.alerts.conditions import Kind, RuleCondition, look
+from ringfence.alerts.conditions import Kind, RuleCondition, evaluate_rules
 from ringfence.alerts.failure_episodes import STABLE_MS, follow
 from ringfence.alerts.snapshot import ClusterSnapshot, ConnectorSnapshot, Episode, TaskSnapshot
 
@@ -36,7 +36,7 @@ def test_a_crash_loop_is_one_episode_and_the_first_notice_comes_on_time() -> Non
             until = since + (pause if state == "FAILED" else 4_000)
         seen = cluster(now, state, since)
         held = follow(held, seen)
-        found = look([rule], replace(seen, episodes=tuple(held.values())))
+        found = evaluate_rules([rule], replace(seen, episodes=tuple(held.values())))
         if found and not first:
             first = now
         changes += set(found) != before

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from ringfence.alerts.ssrf_guard import AllowedNetworks, Refusal, check_form, target
+from ringfence.alerts.ssrf_guard import AddressDenied, AllowedNetworks, check_form, target
 
 SHUT, PRIVATE, LOOPBACK = AllowedNetworks(), AllowedNetworks(private=True), AllowedNetworks(loopback=True)
 
@@ -22,7 +22,7 @@ def names(*addresses: str) -> object:
     ],
 )  # fmt: skip
 def test_only_http_addresses_without_passwords(url: str) -> None:
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(AddressDenied) as refused:
         check_form(url)
     assert "secret" not in str(refused.value)
 
@@ -58,13 +58,13 @@ def test_private_networks_are_shut(address: str, allowed: AllowedNetworks, reach
         assert "hooks" not in found.url
         assert found.host_header == "hooks.example.org"
         return
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(AddressDenied) as refused:
         target("https://hooks.example.org/T/x", allowed, resolve)  # type: ignore[arg-type]
     assert "/T/x" not in str(refused.value)
 
 
 def test_one_bad_address_of_many_is_enough() -> None:
-    with pytest.raises(Refusal):
+    with pytest.raises(AddressDenied):
         target("https://x.example.org/", SHUT, names("93.184.216.34", "10.0.0.1"))  # type: ignore[arg-type]
 
 
@@ -72,5 +72,5 @@ def test_a_name_that_nobody_knows_is_said_so() -> None:
     def nobody(_host: str, _port: int) -> Iterable[str]:
         raise socket.gaierror
 
-    with pytest.raises(Refusal, match="cannot be found"):
+    with pytest.raises(AddressDenied, match="cannot be found"):
         target("https://x.example.org/", SHUT, nobody)

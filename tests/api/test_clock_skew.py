@@ -88,5 +88,9 @@ def test_nothing_that_is_sent_expires_by_somebodys_clock(
 
 
 def test_little_is_not_told() -> None:
-    assert clock_differences.apart({}) == clock_differences.apart({"web": 0.1, "worker-1": -1.5}) == ""
-    assert clock_differences.apart({"web": 0.5, "a": -31.0, "b": 0.7}) == "b is 31.7 s ahead of a"
+    assert (
+        clock_differences.describe_largest({})
+        == clock_differences.describe_largest({"web": 0.1, "worker-1": -1.5})
+        == ""
+    )
+    assert clock_differences.describe_largest({"web": 0.5, "a": -31.0, "b": 0.7}) == "b is 31.7 s ahead of a"

@@ -417,7 +417,7 @@ def test_a_lost_topic_is_said_by_health_and_the_overview_and_empties_nothing(cli
     from ringfence.api import root
 
     create(client)
-    cluster_topics.tell_loss("The config topic is gone")
+    cluster_topics.store_loss("The config topic is gone")
     root._cache.until = 0
     response = client.get("/health")
     assert (response.status_code, body(response)["message"]) == (500, "The config topic is gone")

@@ -75,7 +75,7 @@ def use(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
 
 
 def test_while_a_topic_is_lost_nothing_is_asked_of_anybody() -> None:
-    cluster_topics.tell_loss("The config topic is gone")
+    cluster_topics.store_loss("The config topic is gone")
     with pytest.raises(Refusal) as refused:
         send("create", "c", {})
     assert (refused.value.status, refused.value.message) == (503, "Nothing was changed. The config topic is gone")

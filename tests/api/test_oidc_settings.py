@@ -8,7 +8,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from ringfence.access.oidc.claims import (
     GroupGrant,
-    Refusal,
+    LoginDenied,
     WrongGroups,
     grants_for,
     groups_of,
@@ -138,13 +138,13 @@ def test_groups_are_found_where_providers_put_them(claims: dict[str, Any], name:
 
 def test_claims_of_another_shape_are_refused() -> None:
     for wrong in ({"groups": [1]}, {"groups": {"a": "b"}}, {"groups": ["a"] * 5001}, {"groups": [["a"]]}):
-        with pytest.raises(Refusal, match="RINGFENCE_OIDC_GROUPS_CLAIM"):
+        with pytest.raises(LoginDenied, match="RINGFENCE_OIDC_GROUPS_CLAIM"):
             groups_of(wrong, "groups")
-    with pytest.raises(Refusal, match="more groups"):
+    with pytest.raises(LoginDenied, match="more groups"):
         groups_of({"_claim_names": {"groups": "src1"}}, "groups")
     assert name_of({"email": " ann@example.org "}, "email") == "ann@example.org"
-    with pytest.raises(Refusal, match="not verified"):
+    with pytest.raises(LoginDenied, match="not verified"):
         name_of({"email": "ann@example.org", "email_verified": False}, "email")
     for claims in ({}, {"preferred_username": ""}, {"preferred_username": 7}):
-        with pytest.raises(Refusal, match="RINGFENCE_OIDC_NAME_CLAIM"):
+        with pytest.raises(LoginDenied, match="RINGFENCE_OIDC_NAME_CLAIM"):
             name_of(claims, "preferred_username")

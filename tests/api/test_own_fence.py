@@ -111,7 +111,7 @@ def test_clusters_of_generations_that_may_be_alive_are_asked_too(client: Client,
     from ringfence.projection.models import Connector, GenerationRow
 
     def earlier() -> list[str]:
-        return [config["topic"] for config in live.earlier(Connector.objects.get(name="team-a"))]
+        return [config["topic"] for config in live.find_unfenced_configs(Connector.objects.get(name="team-a"))]
 
     elsewhere = {
         "connector.class": "VerifiableSource",

@@ -72,6 +72,6 @@ def test_offsets_that_were_changed_by_hand_are_told_to_the_worker(client: Client
     from ringfence.api import offset_snapshots
 
     ann = bearer(account("ann", ("viewer operate", "*")))
-    offset_snapshots.take("team-a", "ann", "before the offsets were changed")
+    offset_snapshots.take_snapshot("team-a", "ann", "before the offsets were changed")
     client.post(PATH.format("team-a"), {}, content_type=JSON, headers=ann)
     assert next(body for what, _, body in two.asked if what == "proof")["altered"] is True

@@ -38,10 +38,10 @@ def numbers(name: str) -> list[int]:
 
 
 def test_versions_of_a_deleted_connector_go_some_time_after_its_deletion() -> None:
-    retention.sweep(100 * DAY)  # however old its versions are: it counts as deleted from now on
-    retention.sweep(129 * DAY)
+    retention.delete_expired(100 * DAY)  # however old its versions are: it counts as deleted from now on
+    retention.delete_expired(129 * DAY)
     assert numbers("gone") == [1, 2, 3]
-    retention.sweep(131 * DAY)
+    retention.delete_expired(131 * DAY)
     assert numbers("gone") == []
     assert numbers("there") == [1, 2, 3]
     assert list(OffsetSnapshot.objects.values_list("connector", flat=True)) == ["there"]
@@ -49,21 +49,21 @@ def test_versions_of_a_deleted_connector_go_some_time_after_its_deletion() -> No
 
 
 def test_one_that_is_created_again_begins_anew() -> None:
-    retention.sweep(100 * DAY)
+    retention.delete_expired(100 * DAY)
     Connector.objects.create(name="gone", known=True)
-    retention.sweep(120 * DAY)
+    retention.delete_expired(120 * DAY)
     Connector.objects.filter(name="gone").delete()
-    retention.sweep(140 * DAY)
+    retention.delete_expired(140 * DAY)
     assert numbers("gone") == [1, 2, 3]
 
 
 def test_each_connector_keeps_its_newest_versions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RINGFENCE_KEEP_VERSIONS", "2")
-    retention.sweep(0)
+    retention.delete_expired(0)
     assert numbers("there") == [2, 3]
     monkeypatch.setenv("RINGFENCE_KEEP_VERSIONS", "many")
     with pytest.raises(Invalid, match="RINGFENCE_KEEP_VERSIONS=many"):
-        retention.sweep(0)
+        retention.delete_expired(0)
 
 
 def test_the_trail_is_exported_and_then_goes(
@@ -76,11 +76,11 @@ def test_the_trail_is_exported_and_then_goes(
     (line,) = map(json.loads, capsys.readouterr().out.splitlines())
     assert (line["user"], line["before"], line["outcome"]) == ("ann", {"a": "ä"}, "done")
     now = AuditEntry.objects.get().time_ms
-    retention.sweep(now + 364 * DAY)
+    retention.delete_expired(now + 364 * DAY)
     assert AuditEntry.objects.count() == 1
     with pytest.raises(AppendOnly):
         AuditEntry.objects.all().delete()
-    retention.sweep(now + 366 * DAY)
+    retention.delete_expired(now + 366 * DAY)
     assert AuditEntry.objects.count() == 0
 
 
@@ -88,7 +88,7 @@ def test_sessions_that_are_over_go() -> None:
     for key, days in (("old", -1), ("new", 1)):
         Session.objects.create(session_key=key, session_data="", expire_date=timezone.now() + timedelta(days=days))
         LoginSession.objects.create(key_hash=key, account="ann", created_ms=0, seen_ms=0)
-    retention.sweep(0)
+    retention.delete_expired(0)
     assert list(LoginSession.objects.filter(account="ann").values_list("key_hash", flat=True)) == ["new"]
     LoginSession.objects.all().delete()
     assert list(Session.objects.filter(session_key__in=["old", "new"]).values_list("session_key", flat=True)) == ["new"]

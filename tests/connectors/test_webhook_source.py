@@ -22,7 +22,7 @@ from ringfence.connectors.builtin.webhook import settings as names
 from ringfence.connectors.builtin.webhook.answers import ACCEPTED, DUPLICATE, FULL, NO_ROOM, STOPPED, Answer
 from ringfence.connectors.builtin.webhook.connector import WebhookSourceConnector
 from ringfence.connectors.builtin.webhook.idempotency_keys import HEAD, PAGE_KEYS, KeyWindow, digest_of
-from ringfence.connectors.builtin.webhook.request_parsing import Receiver, Refusal
+from ringfence.connectors.builtin.webhook.request_parsing import Receiver, RequestRejected
 from ringfence.connectors.builtin.webhook.request_queue import RequestQueue, Ticket
 from ringfence.connectors.builtin.webhook.settings import CONFIG_DEF
 from ringfence.connectors.builtin.webhook.signatures import signature_check
@@ -140,7 +140,7 @@ def test_where_keys_are(config: dict[str, str], headers: list[tuple[str, str]], 
     ],
 )
 def test_what_is_refused(config: dict[str, str], headers: list[tuple[str, str]], body: bytes, status: int) -> None:
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(RequestRejected) as refused:
         receiver(**config).read(headers, body, NOW)
     assert refused.value.answer.status == status
 

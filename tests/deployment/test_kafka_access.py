@@ -16,7 +16,7 @@ from ringfence.connectors.builtin.kafka_source.cluster import Cluster, TopicDefi
 from ringfence.connectors.kafka_settings.java_names import Role
 from ringfence.engine.platform_topics import ensure_topics
 from ringfence.engine.preflight.check import Result
-from ringfence.engine.preflight.report import Question, checks
+from ringfence.engine.preflight.report import PreflightInput, checks
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.admin_clients import login_refused
 from ringfence.fencing.kafka.client_settings import connection_of
@@ -122,7 +122,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
 def results(config: WorkerConfig, **more: str) -> dict[str, Result]:
     """What preflight says of a connector that fills a topic which is not there yet."""
     settings = {"name": "numbers", "topic": "numbers", "exactly.once.support": "required", **more}
-    found = checks(Question(settings, "supported", True, lambda: 1, {}), config)
+    found = checks(PreflightInput(settings, "supported", True, lambda: 1, {}), config)
     return {check.name: check.result for check in found}
 
 

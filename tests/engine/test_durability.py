@@ -9,11 +9,11 @@ from ringfence.connectors.topic_durability import MIN_ISR, UNCLEAN_ELECTION, add
 from ringfence.engine.platform_topics import ensure_topics, topics_of
 from ringfence.engine.preflight.check import Check, Result
 from ringfence.engine.preflight.checks.durability import check_durability
-from ringfence.engine.preflight.report import Question, checks
+from ringfence.engine.preflight.report import PreflightInput, checks
 from ringfence.fencing.clock import Deadline, SystemClock
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, topic_setting
-from ringfence.fencing.records.topic_creation import TopicMaker, TopicRules
+from ringfence.fencing.records.topic_creation import TopicCreationGroups, TopicMaker
 from ringfence.worker_config import WorkerConfig
 from tests.support.cluster import three_brokers
 from tests.support.waiting import eventually
@@ -96,7 +96,7 @@ def test_on_three_brokers_topics_are_made_safe_and_unsafe_ones_are_found(worker:
     config = {"topic.creation.default.partitions": "1", "topic.creation.default.replication.factor": "-1"}
     own_word = {**config, f"topic.creation.default.{MIN_ISR}": "1"}
     for topic, settings in (("made", config), ("made-otherwise", own_word)):
-        rules = TopicRules.of(settings, {})
+        rules = TopicCreationGroups.of(settings, {})
         assert rules is not None
         TopicMaker(connection, rules, SystemClock(), lambda _: None).ensure(topic)
     eventually(lambda: min_isr("made") == "2", 20)
@@ -107,7 +107,7 @@ def test_on_three_brokers_topics_are_made_safe_and_unsafe_ones_are_found(worker:
 
     def found(topic: str, support: str) -> list[Check]:
         settings = {"name": "c", "topic": topic, "exactly.once.support": support}
-        question = Question(settings, "supported", False, lambda: 0, {}, {"w": "enabled"})
+        question = PreflightInput(settings, "supported", False, lambda: 0, {}, {"w": "enabled"})
         return [check for check in checks(question, worker) if check.result is not Result.OK]
 
     eventually(lambda: found("made", "required") == [], 30, "the offsets' coordinator is there")

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from confluent_kafka import Consumer
 
-from ringfence.engine.leader.hanging_cleanup import HangingResult, look, places_of
+from ringfence.engine.leader.hanging_cleanup import HangingResult, end_hanging, list_clusters_with_topics
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName, leader_transactional_id
 from ringfence.fencing.kafka.connection import Connection
@@ -44,14 +44,14 @@ def test_it_ends_its_own_and_old_ones_and_names_the_rest(trusting: EmbeddedKafka
         (ours,) = fencer.fence([f"{group}-{name}-0"], Deadline.after(30))
     append(where.bootstrap, offsets, ours.producer_id, ours.epoch, int(time.time() * 1000), ours.transactional_id)
     append(where.bootstrap, topic, NOBODYS, 0, YEARS_AGO_MS)
-    (place,) = places_of(state, {name: [topic]}, worker)
+    (place,) = list_clusters_with_topics(state, {name: [topic]}, worker)
     hung_ms = 0.0
 
     def seen(cluster: str, one: Hanging) -> float:
         return hung_ms
 
     def found() -> dict[int, HangingResult]:
-        return {one.one.producer_id: one for one in look(place, group, seen)}
+        return {one.one.producer_id: one for one in end_hanging(place, group, seen)}
 
     first = found()
     assert set(first) == {ours.producer_id, NOBODYS}, "a coordinator holds the live one"
@@ -92,8 +92,8 @@ def test_the_leaders_own_is_ended_at_once_also_on_the_topic_of_the_groups(
     for each in (ours, theirs):
         who = (each.producer_id, each.epoch, now_ms, each.transactional_id)
         append(where.bootstrap, GROUP_OFFSETS, *who, key=key, value=None)
-    (place,) = places_of(ClusterState(), {}, WorkerConfig.from_environment(given))
-    found = look(place, group, lambda _cluster, _one: 0.0)
+    (place,) = list_clusters_with_topics(ClusterState(), {}, WorkerConfig.from_environment(given))
+    found = end_hanging(place, group, lambda _cluster, _one: 0.0)
     mine = [one for one in found if one.one.producer_id == ours.producer_id]
     assert {one.one.topic for one in mine} == {configs, GROUP_OFFSETS}
     assert all(one.ended for one in mine)

@@ -149,7 +149,7 @@ def test_offsets_follow_their_topic_and_are_moved_by_hand_where_they_are(
 
     configure(cluster, {**config, "offsets.storage.topic": second})
     assert at(cluster, second) == 7000, "carried inside the round"
-    frozen = TransactionalProducer(cluster.connection, cluster.leader.offsets.guard(C))
+    frozen = TransactionalProducer(cluster.connection, cluster.leader.offsets.transactional_id(C))
     frozen.init(Deadline.after(30))
     frozen.begin()
     assert cluster.command("resume")["ok"] is True

@@ -20,7 +20,7 @@ from ringfence.engine.platform_topics import topics_of
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.errors import UnknownPlugin
 from ringfence.engine.preflight.check import Check, Result
-from ringfence.engine.preflight.report import Question, checks, examine
+from ringfence.engine.preflight.report import PreflightInput, checks, examine
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, FencingError
 from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
@@ -123,7 +123,7 @@ def ask(worker: WorkerConfig, *, known: int | None = 1, user: str = "", **config
     settings = {"name": "c", "topic": DATA, **{key.replace("_", "."): value for key, value in config.items()}}
     if user:
         settings |= {f"{role}.override.sasl.jaas.config": login(user) for role in Role}
-    found = checks(Question(settings, "supported", False, lambda: known, {}), worker)
+    found = checks(PreflightInput(settings, "supported", False, lambda: known, {}), worker)
     return Found((check.name, check) for check in found)
 
 

@@ -14,7 +14,7 @@ from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.leader.fence_generation import fence
-from ringfence.fencing.leader.fence_targets import AdminAccess, ways
+from ringfence.fencing.leader.fence_targets import AdminAccess, list_admin_access
 from ringfence.fencing.offsets.source_offsets import read_offsets
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.topic_log import TopicLog
@@ -77,7 +77,7 @@ def test_the_first_credentials_that_work_fence_and_it_is_said_whose_they_were(
 ) -> None:
     old, new = overrides(away.bootstrap, "root", "no-more"), overrides(away.bootstrap, "root")
     home = Connection("127.0.0.1:1")
-    done = fence([holder.transactional_id], ways(old, new, home, {}))
+    done = fence([holder.transactional_id], list_admin_access(old, new, home, {}))
     assert done.whose == "the newest configuration's credentials"
     assert "the old generation's credentials did not do" in done.message
     assert "no-more" not in done.message
@@ -91,7 +91,7 @@ def test_a_principal_that_may_not_fence_is_named_with_the_remedy_until_it_is_gra
     holder: TransactionalProducer,
 ) -> None:
     found: Mapping[str, str] = overrides(away.bootstrap, "u11")
-    tries: list[AdminAccess] = ways(found, None, Connection("127.0.0.1:1"), {})
+    tries: list[AdminAccess] = list_admin_access(found, None, Connection("127.0.0.1:1"), {})
     with pytest.raises(FencingError, match=r"TransactionalIdAuthorizationFailed.*tried again.*grant it") as refused:
         fence([holder.transactional_id], tries)
     assert "u11" not in str(refused.value)

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ringfence.fencing.ids import ConnectorName, Incarnation, TaskId, WorkerId
-from ringfence.fencing.leader.assignment import Member, assign
+from ringfence.fencing.leader.assignment import LiveWorker, assign
 
 Where = dict[TaskId, tuple[WorkerId, Incarnation]]
 
 members = st.lists(
     st.builds(
-        Member, st.sampled_from("uvwxyz").map(WorkerId), st.sampled_from("12").map(Incarnation), st.integers(0, 5)
+        LiveWorker, st.sampled_from("uvwxyz").map(WorkerId), st.sampled_from("12").map(Incarnation), st.integers(0, 5)
     ),
     max_size=5,
     unique_by=lambda member: (member.worker, member.incarnation),
@@ -26,18 +26,18 @@ places = st.tuples(st.sampled_from("uvwxyz").map(WorkerId), st.sampled_from("12"
 current = st.dictionaries(st.builds(TaskId, st.sampled_from("ab").map(ConnectorName), st.integers(0, 5)), places)
 
 
-def where(placed: dict[TaskId, Member]) -> Where:
+def where(placed: dict[TaskId, LiveWorker]) -> Where:
     return {task: (member.worker, member.incarnation) for task, member in placed.items()}
 
 
-def loads(members: Sequence[Member], placed: dict[TaskId, Member]) -> dict[Member, int]:
+def loads(members: Sequence[LiveWorker], placed: dict[TaskId, LiveWorker]) -> dict[LiveWorker, int]:
     counted = Counter(placed.values())
     return {member: counted[member] for member in members}
 
 
 @given(members, tasks, current)
 def test_no_worker_gets_more_than_its_slots_and_every_slot_is_used_before_a_task_is_left_out(
-    members: list[Member], tasks: list[TaskId], current: Where
+    members: list[LiveWorker], tasks: list[TaskId], current: Where
 ) -> None:
     placed = assign(members, tasks, current)
     assert set(placed) <= set(tasks)
@@ -47,7 +47,7 @@ def test_no_worker_gets_more_than_its_slots_and_every_slot_is_used_before_a_task
 
 @given(members, tasks, current)
 def test_no_worker_with_a_free_slot_has_two_tasks_less_than_another(
-    members: list[Member], tasks: list[TaskId], current: Where
+    members: list[LiveWorker], tasks: list[TaskId], current: Where
 ) -> None:
     load = loads(members, assign(members, tasks, current))
     free = [count for member, count in load.items() if count < member.slots]
@@ -55,14 +55,14 @@ def test_no_worker_with_a_free_slot_has_two_tasks_less_than_another(
 
 
 @given(members, tasks, current)
-def test_what_is_placed_well_stays(members: list[Member], tasks: list[TaskId], current: Where) -> None:
+def test_what_is_placed_well_stays(members: list[LiveWorker], tasks: list[TaskId], current: Where) -> None:
     placed = assign(members, tasks, current)
     assert assign(members, tasks, where(placed)) == placed
 
 
 @given(members, tasks, current, st.randoms(use_true_random=False))
 def test_the_order_of_the_input_does_not_matter(
-    members: list[Member], tasks: list[TaskId], current: Where, random: Random
+    members: list[LiveWorker], tasks: list[TaskId], current: Where, random: Random
 ) -> None:
     placed = assign(members, tasks, current)
     shuffled = list(current.items())
@@ -71,7 +71,7 @@ def test_the_order_of_the_input_does_not_matter(
     assert assign(members, tasks, dict(shuffled)) == placed
 
 
-def fewest_moves(members: list[Member], tasks: list[TaskId], current: Where) -> int:
+def fewest_moves(members: list[LiveWorker], tasks: list[TaskId], current: Where) -> int:
     """The fewest tasks that have to leave a live worker so that the spread is even, counted worker by worker.
 
     Each worker ends with a load between `low` and `low` + 1 (or its slots); as many as possible of those that hold
@@ -91,7 +91,9 @@ def fewest_moves(members: list[Member], tasks: list[TaskId], current: Where) -> 
 
 
 @given(members, tasks, current)
-def test_as_few_tasks_move_as_an_even_spread_allows(members: list[Member], tasks: list[TaskId], current: Where) -> None:
+def test_as_few_tasks_move_as_an_even_spread_allows(
+    members: list[LiveWorker], tasks: list[TaskId], current: Where
+) -> None:
     live = {(member.worker, member.incarnation) for member in members}
     placed = where(assign(members, tasks, current))
     moved = [task for task in tasks if current.get(task) in live and placed.get(task) != current.get(task)]
@@ -104,5 +106,5 @@ def test_without_members_nothing_is_placed() -> None:
 
 def test_a_restarted_worker_is_another_one() -> None:
     task = TaskId(ConnectorName("a"), 0)
-    old, new = (Member(WorkerId("w"), Incarnation(number), 1) for number in "12")
+    old, new = (LiveWorker(WorkerId("w"), Incarnation(number), 1) for number in "12")
     assert assign([new], [task], {task: (old.worker, old.incarnation)}) == {task: new}

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ringfence.fencing.ids import Generation, Incarnation, TaskId, WorkerId
-from ringfence.fencing.leader.assignment import Member
+from ringfence.fencing.leader.assignment import LiveWorker
 from ringfence.fencing.leader.next_placement import REBALANCE_DELAY, Place
 from ringfence.fencing.leader.reconcile import Steps, decide, statuses_with_restart, statuses_without_slot, waiting_for
 from ringfence.fencing.topics.cluster_state import ClusterState
@@ -20,8 +20,8 @@ from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.status import FAILED, LOST, MISCONFIGURED, NO_SLOT, State, StatusState, TaskStatus, apply
 from tests.fencing.test_cluster_state import C, config, fold, tasks
 
-A = Member(WorkerId("a"), Incarnation("a1"), 4)
-B = Member(WorkerId("b"), Incarnation("b1"), 4)
+A = LiveWorker(WorkerId("a"), Incarnation("a1"), 4)
+B = LiveWorker(WorkerId("b"), Incarnation("b1"), 4)
 T0, T1 = TaskId(C, 0), TaskId(C, 1)
 
 
@@ -30,7 +30,7 @@ def running(count: int) -> list[ConfigRecord]:
     return [config(), *tasks(count), TaskCountRecord(C, count, Generation(count + 1))]
 
 
-def on(member: Member, task: int, attempt: int = 1, generation: int = 2) -> PlacementRecord:
+def on(member: LiveWorker, task: int, attempt: int = 1, generation: int = 2) -> PlacementRecord:
     return PlacementRecord(TaskId(C, task), member.worker, member.incarnation, attempt, Generation(generation))
 
 
@@ -53,7 +53,7 @@ def said(
 
 def due(
     records: Sequence[ConfigRecord] | ClusterState,
-    members: Sequence[Member] = (A, B),
+    members: Sequence[LiveWorker] = (A, B),
     status: Mapping[TaskId, TaskStatus] | None = None,
     not_before: Mapping[TaskId, float] | None = None,
     now: float = 100.0,
@@ -96,7 +96,7 @@ def test_a_task_whose_worker_is_gone_is_placed_again_as_the_next_attempt() -> No
 
 
 def test_a_task_whose_worker_was_restarted_is_placed_again() -> None:
-    restarted = Member(A.worker, Incarnation("a2"), 4)
+    restarted = LiveWorker(A.worker, Incarnation("a2"), 4)
     assert due([*running(1), on(A, 0)], members=[restarted]).placements == [on(restarted, 0, 2)]
 
 
@@ -122,7 +122,7 @@ def test_a_failed_task_stays_until_somebody_restarts_it() -> None:
 
 
 def test_a_failed_task_gets_no_slot_that_others_need() -> None:
-    one_slot = Member(WorkerId("a"), Incarnation("a1"), 1)
+    one_slot = LiveWorker(WorkerId("a"), Incarnation("a1"), 1)
     failed = said(on(one_slot, 0, 1, 3), State.FAILED, FAILED, ended=True)
     steps = due([*running(2), on(one_slot, 0, 1, 3)], [one_slot], failed)
     assert steps.placements == [on(one_slot, 1, 1, 3)]
@@ -160,7 +160,7 @@ def test_a_task_moves_only_where_the_spread_asks_for_it() -> None:
 
 
 def test_tasks_without_a_slot_are_named() -> None:
-    small = Member(WorkerId("a"), Incarnation("a1"), 1)
+    small = LiveWorker(WorkerId("a"), Incarnation("a1"), 1)
     steps = due(running(2), [small])
     assert [record.task for record in steps.placements] == [T0]
     assert steps.unassigned_tasks == [T1]
@@ -254,7 +254,7 @@ def test_a_worker_that_left_is_waited_for_where_a_delay_is_set() -> None:
 
 def test_a_worker_that_comes_back_in_time_gets_its_tasks_back() -> None:
     state = fold([*running(2), on(A, 0, 1, 3), on(B, 1, 1, 3)])
-    back = Member(A.worker, Incarnation("a2"), 4)
+    back = LiveWorker(A.worker, Incarnation("a2"), 4)
     away = {(A.worker, A.incarnation): 130.0}
     assert due(state, [back, B], now=101.0, held_until=away).placements == [on(back, 0, 2, 3)]
     ended = said(on(A, 0, 1, 3), State.UNASSIGNED, "superseded", ended=True)

@@ -1,7 +1,7 @@
 """A drained worker: it gets no tasks, gives up what others have room for, and keeps the rest running."""
 
 from ringfence.fencing.ids import Incarnation, TaskId, WorkerId
-from ringfence.fencing.leader.assignment import Member
+from ringfence.fencing.leader.assignment import LiveWorker
 from ringfence.fencing.topics.cluster_state import ClusterState, apply
 from ringfence.fencing.topics.config_records import DrainRecord, connector_of, decode, encode
 from tests.fencing.test_cluster_state import C, fold
@@ -34,14 +34,14 @@ def test_a_new_task_is_not_placed_on_a_drained_worker() -> None:
 
 def test_what_no_other_worker_has_room_for_goes_on_where_it_is() -> None:
     placed = on(A, 0)
-    full = Member(B.worker, B.incarnation, 0)
+    full = LiveWorker(B.worker, B.incarnation, 0)
     for members in ((A,), (A, full)):
         steps = due([*running(1), placed, DRAIN_A], members=members, status=said(placed))
         assert (steps.placements, steps.unassigned_tasks) == ([], [TaskId(C, 0)])
 
 
 def test_a_worker_that_started_again_takes_tasks_again() -> None:
-    again = Member(WorkerId("a"), Incarnation("a2"), 4)
+    again = LiveWorker(WorkerId("a"), Incarnation("a2"), 4)
     state = fold([*running(1), DRAIN_A])
     assert due(state, members=(again,)).placements == [on(again, 0)]
     placed = on(B, 0)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ringfence.fencing.ids import Incarnation, TaskId, WorkerId
-from ringfence.fencing.leader.assignment import Member
+from ringfence.fencing.leader.assignment import LiveWorker
 from ringfence.fencing.leader.next_placement import REBALANCE_DELAY, Place
 from ringfence.fencing.leader.reconcile import UNFENCED_GRACE_S, Steps, decide, waiting_for
 from ringfence.fencing.modes import Mode, lagging
@@ -15,16 +15,16 @@ from ringfence.fencing.topics.status import LOST, PLACED, SUPERSEDED, State, Sta
 from tests.fencing.test_cluster_state import C, fold
 from tests.fencing.test_decisions import on, running, said
 
-A = Member(WorkerId("a"), Incarnation("a1"), 4, Mode.DISABLED)
-B = Member(WorkerId("b"), Incarnation("b1"), 4, Mode.DISABLED)
+A = LiveWorker(WorkerId("a"), Incarnation("a1"), 4, Mode.DISABLED)
+B = LiveWorker(WorkerId("b"), Incarnation("b1"), 4, Mode.DISABLED)
 T0 = TaskId(C, 0)
 
 
-def loose(member: Member, task: int = 0, attempt: int = 1, after: int = 0, generation: int = 3) -> PlacementRecord:
+def loose(member: LiveWorker, task: int = 0, attempt: int = 1, after: int = 0, generation: int = 3) -> PlacementRecord:
     return replace(on(member, task, attempt, generation), mode=member.mode, after=after)
 
 
-def alone(member: Member, attempt: int = 1) -> PlacementRecord:
+def alone(member: LiveWorker, attempt: int = 1) -> PlacementRecord:
     """The connector's only task."""
     return loose(member, 0, attempt, generation=2)
 
@@ -36,7 +36,7 @@ def cluster(*placed: PlacementRecord, target: TargetState = TargetState.RUNNING)
 
 def due(
     *placed: PlacementRecord,
-    members: Sequence[Member] = (A, B),
+    members: Sequence[LiveWorker] = (A, B),
     status: Mapping[TaskId, TaskStatus] | None = None,
     held_until: Mapping[Place, float] | None = None,
     delay: str | None = None,
@@ -50,7 +50,7 @@ def due(
     return [replace(record, placed_ms=0) for record in steps.placements]
 
 
-def where(member: Member) -> Place:
+def where(member: LiveWorker) -> Place:
     return member.worker, member.incarnation
 
 
@@ -135,7 +135,7 @@ def test_a_worker_that_leaves_in_the_middle_of_a_move_is_waited_for() -> None:
 
 
 def test_a_reserved_place_that_goes_away_is_replaced_and_still_waits() -> None:
-    other = Member(WorkerId("c"), Incarnation("c1"), 4, Mode.DISABLED)
+    other = LiveWorker(WorkerId("c"), Incarnation("c1"), 4, Mode.DISABLED)
     here, there, moved = loose(A, 0), loose(A, 1), loose(B, 1, attempt=2, after=1)
     assert due(here, moved, members=[A, other], status=both(here, there)) == [loose(other, 1, attempt=3, after=1)]
 

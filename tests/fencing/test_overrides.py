@@ -10,9 +10,9 @@ from ringfence.fencing.errors import Invalid
 from ringfence.fencing.kafka.batch_head import HEAD_BYTES
 from ringfence.fencing.kafka.client_settings import (
     connection_of,
-    effective,
     encoded_batch_bytes,
     producer_overrides,
+    resolve_settings,
     transaction_timeout_ms,
 )
 from ringfence.fencing.kafka.connection import Connection
@@ -101,7 +101,7 @@ def test_an_error_never_quotes_a_secret(role: Role) -> None:
 @pytest.mark.parametrize("prefix", ["", "override."])
 def test_what_the_runtime_fixes_is_ignored_with_a_warning(role: Role, name: str, value: str, prefix: str) -> None:
     key = f"{role}.{prefix}{name}"
-    found = effective(role, *(({}, {key: value}) if prefix else ({key: value}, {})))
+    found = resolve_settings(role, *(({}, {key: value}) if prefix else ({key: value}, {})))
     assert found.settings == {}
     assert found.errors == {}
     assert list(found.warnings) == [key]
@@ -262,4 +262,4 @@ def test_librdkafka_knows_every_name_in_the_table() -> None:
 def test_who_encodes_batches_and_how_large_they_are(settings: dict[str, str], most: int) -> None:
     """Whole batches, with their heads, are no larger than `batch.size`: a topic's `max.message.bytes` may be that."""
     config = {f"producer.override.{name}": value for name, value in settings.items()}
-    assert encoded_batch_bytes(effective(Role.PRODUCER, {}, config).settings) == most
+    assert encoded_batch_bytes(resolve_settings(Role.PRODUCER, {}, config).settings) == most

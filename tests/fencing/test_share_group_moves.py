@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ringfence.fencing.share.group_moves import PartitionMove, Wish
+from ringfence.fencing.share.group_moves import PartitionMove, RequestedStart
 from ringfence.fencing.share.ledger_records import State
 from ringfence.fencing.share.offset_ranges import Ranges
 from ringfence.fencing.share.stale_positions import is_sure
@@ -49,19 +49,19 @@ def test_with_a_ledger_each_offset_is_counted_by_what_the_ledger_says(
     ],
 )
 def test_where_a_wish_leads(value: object, offset: int) -> None:
-    wish = Wish.parse(value)
+    wish = RequestedStart.parse(value)
     assert wish.find(5, 30, 12) == offset
-    assert Wish.parse(wish.as_json()) == wish
+    assert RequestedStart.parse(wish.as_json()) == wish
 
 
 def test_a_time_after_the_last_record_is_the_end() -> None:
-    assert Wish.parse({"time_ms": 9}).find(5, 30, -1) == 30
+    assert RequestedStart.parse({"time_ms": 9}).find(5, 30, -1) == 30
 
 
 @pytest.mark.parametrize("value", ["first", "", None, 5, {"offset": -1}, {"offset": True}, {"offset": 1, "time_ms": 2}])
 def test_what_is_no_wish_is_refused(value: object) -> None:
     with pytest.raises(ValueError, match="earliest"):
-        Wish.parse(value)
+        RequestedStart.parse(value)
 
 
 def test_a_leader_has_heard_of_a_move_when_its_records_say_so() -> None:

@@ -10,7 +10,7 @@ TOPIC = "connect-configs"
 
 
 class Key:
-    """A seal of one key."""
+    """Signs with one key."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key

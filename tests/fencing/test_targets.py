@@ -7,7 +7,7 @@ import pytest
 from ringfence.fencing.errors import Invalid
 from ringfence.fencing.ids import Generation
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.leader.fence_targets import place_of, ways
+from ringfence.fencing.leader.fence_targets import list_admin_access, place_of
 from ringfence.fencing.leader.fencing_round import finish, plan
 from ringfence.fencing.topics.config_records import CommitRecord, ConnectorRecord, TaskCountRecord, encode
 from tests.fencing.test_cluster_state import C, fold, tasks
@@ -25,7 +25,7 @@ def names(target: dict[str, str] | None, config: dict[str, str] | None) -> list[
     """Bootstrap, user and whose of each way."""
     return [
         (way.connection.bootstrap, way.connection.settings.get("sasl.username", ""), way.whose.split("'")[0])
-        for way in ways(target, config, BASE, {})
+        for way in list_admin_access(target, config, BASE, {})
     ]
 
 
@@ -82,10 +82,10 @@ def test_settings_that_cannot_be_used_lead_on_or_are_named() -> None:
     broken = {"admin.override.nonsense": "1"}
     assert names(broken, {}) == [("home:9092", "worker", "the newest configuration")]
     with pytest.raises(Invalid, match=r"admin\.override\.nonsense"):
-        ways({**AWAY, **broken}, None, BASE, {})
+        list_admin_access({**AWAY, **broken}, None, BASE, {})
 
 
 def test_no_secret_is_shown() -> None:
-    assert "s3cret" not in repr(ways(login("ann"), None, BASE, {}))
+    assert "s3cret" not in repr(list_admin_access(login("ann"), None, BASE, {}))
     state = fold([ConnectorRecord(C, login("ann")), *tasks(1)])
     assert "s3cret" not in repr(plan(state.connector(C), "g"))

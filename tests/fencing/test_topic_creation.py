@@ -3,7 +3,7 @@
 import pytest
 
 from ringfence.connectors.source_config import source_config_def
-from ringfence.fencing.records.topic_creation import TopicRules
+from ringfence.fencing.records.topic_creation import TopicCreationGroups
 
 BASE = {"topic.creation.default.partitions": "3", "topic.creation.default.replication.factor": "-1"}
 GROUPS = {
@@ -23,15 +23,15 @@ def errors(config: dict[str, str]) -> dict[str, list[str]]:
     return {value.name: value.errors for value in source_config_def(full).validate(full) if value.errors}
 
 
-def rules(config: dict[str, str], worker: dict[str, str] | None = None) -> TopicRules:
-    found = TopicRules.of(config, worker or {})
+def rules(config: dict[str, str], worker: dict[str, str] | None = None) -> TopicCreationGroups:
+    found = TopicCreationGroups.of(config, worker or {})
     assert found is not None
     return found
 
 
 def test_without_rules_the_broker_creates_topics() -> None:
-    assert TopicRules.of({"topic": "a"}, {}) is None
-    assert TopicRules.of(BASE, {"topic.creation.enable": "false"}) is None
+    assert TopicCreationGroups.of({"topic": "a"}, {}) is None
+    assert TopicCreationGroups.of(BASE, {"topic.creation.enable": "false"}) is None
 
 
 def test_the_first_group_that_holds_a_topic_makes_it() -> None:

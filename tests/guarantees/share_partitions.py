@@ -13,7 +13,7 @@ from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.share_member import Answer as Said
 from ringfence.fencing.kafka.share_member import Message, ShareMember, alter_share_group
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
-from ringfence.fencing.kafka.topic_offsets import Place, end_offsets, offsets_at
+from ringfence.fencing.kafka.topic_offsets import OffsetKind, end_offsets, offsets_at
 from ringfence.fencing.share.share_partition import history
 from ringfence.fencing.share.share_partition.history import Entry, PersistedState, StateTable
 from ringfence.fencing.share.share_partition.state_machine import Acknowledgement, Answer, Change, SharePartition
@@ -41,7 +41,7 @@ class StateReader:
         self._consumer = Consumer(settings)
         self.partitions = sorted(self._consumer.list_topics(STATE_TOPIC, 10).topics[STATE_TOPIC].partitions)
         # The brokers delete what is before the snapshots.
-        self._positions = offsets_at(connection, STATE_TOPIC, self.partitions, Place.FIRST, Deadline.after(10))
+        self._positions = offsets_at(connection, STATE_TOPIC, self.partitions, OffsetKind.FIRST, Deadline.after(10))
         self._consumer.assign([TopicPartition(STATE_TOPIC, *one) for one in self._positions.items()])
 
     def read(self) -> list[Entry]:

@@ -13,7 +13,7 @@ from ringfence.fencing.errors import Fenced
 from ringfence.fencing.kafka import input_group_member
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.group_members import GroupMember, group_members
-from ringfence.fencing.kafka.input_group_member import InputGroup, InputRecord
+from ringfence.fencing.kafka.input_group_member import InputGroupMember, InputRecord
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.topics.topic_log import TopicLog
@@ -78,7 +78,7 @@ class Member:
         self.producers = 0
         self.handled: list[int] = []
         self.before: Callable[[], None] = lambda: None
-        self.group: InputGroup | None = None
+        self.group: InputGroupMember | None = None
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self.trouble: Exception | None = None
@@ -86,8 +86,8 @@ class Member:
             self._join, self._new_producer, self._copied, SYSTEM_CLOCK, interval_s=interval_s, limit=50
         )
 
-    def _join(self, on_revoke: Callable[[], None], on_loss: Callable[[], None]) -> InputGroup:
-        self.group = InputGroup(
+    def _join(self, on_revoke: Callable[[], None], on_loss: Callable[[], None]) -> InputGroupMember:
+        self.group = InputGroupMember(
             self._copy.connection,
             self._copy.group,
             [self._copy.source],

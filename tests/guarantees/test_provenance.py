@@ -11,8 +11,8 @@ from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer import LogRecord
 from ringfence.fencing.kafka.record_batches import Marker
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
+from ringfence.fencing.provenance.committed_records import find_records
 from ringfence.fencing.provenance.origin import Transaction, find_producer, find_transaction
-from ringfence.fencing.provenance.records_of import find_records
 from ringfence.fencing.topics.topic_log import TopicLog
 from tests.guarantees.stage import PARTITION, Script, Stage
 from tests.support.broker import Broker

@@ -16,7 +16,7 @@ from ringfence.fencing.kafka.fencer import Fencer
 from ringfence.fencing.kafka.partitioner import partition_of
 from ringfence.fencing.kafka.plain_producer import PlainProducer
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
-from ringfence.fencing.kafka.topic_offsets import Place, offsets_at
+from ringfence.fencing.kafka.topic_offsets import OffsetKind, offsets_at
 from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.topics import topic_log
 from ringfence.fencing.topics.config_log import ConfigLog
@@ -96,7 +96,9 @@ def test_committed_records_beside_a_foreign_open_transaction_are_read_and_no_oth
     left_open(begin(connection, f"{topic}-fenced"), topic, b"fenced")
     with Fencer(connection) as fencer:
         fencer.fence([f"{topic}-fenced", f"{topic}-mine"], Deadline.after(20))
-    assert offsets_at(connection, topic, [0], Place.STABLE, Deadline.after(20))[0] == 2, "the foreign one is not open"
+    assert offsets_at(connection, topic, [0], OffsetKind.STABLE, Deadline.after(20))[0] == 2, (
+        "the foreign one is not open"
+    )
     assert read(connection, topic) == [b"before", b"after", b"plain"]
     foreign.commit(Deadline.after(20))
     begin(connection, f"{topic}-foreign")

@@ -10,7 +10,7 @@ from ringfence.engine.preflight.topic_rules import TopicRules
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Invalid
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.record_pages import From, Page, Place, read_page
+from ringfence.fencing.kafka.record_pages import Page, PageStart, PageStartKind, read_page
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.topic_tail import Limits, Visibility
 from ringfence.requests.refusal import Refusal
@@ -32,7 +32,7 @@ def producer(broker: Broker, transactional_id: str) -> Producer:
     return made
 
 
-def read(broker: Broker, topic: str, place: Place, records: int, *, committed_only: bool = True) -> Page:
+def read(broker: Broker, topic: str, place: PageStart, records: int, *, committed_only: bool = True) -> Page:
     connection = Connection(broker.bootstrap)
     limits = Limits(records, 1000)
     return read_page(connection, topic, place, Deadline.after(30), limits, committed_only=committed_only)
@@ -44,25 +44,25 @@ def test_pages_have_every_record_once_in_both_directions(broker: Broker, unique:
     for number in range(50):
         plain.produce(topic, str(number), partition=number * number % 3, timestamp=TIME + number)
     assert plain.flush(30) == 0
-    for kind, wanted in ((From.EARLIEST, list(range(50))), (From.LATEST, list(reversed(range(50))))):
+    for kind, wanted in ((PageStartKind.EARLIEST, list(range(50))), (PageStartKind.LATEST, list(reversed(range(50))))):
         found: list[int] = []
-        page = read(broker, topic, Place(kind), 7)
+        page = read(broker, topic, PageStart(kind), 7)
         while True:
             found += [int(record.value or b"-1") for record in page.records]
             if not page.more:
                 break
-            page = read(broker, topic, Place(kind, cursor=page.cursor), 7)
+            page = read(broker, topic, PageStart(kind, cursor=page.cursor), 7)
         assert found == wanted, kind
-    later = read(broker, topic, Place(From.TIME, TIME + 40), 100)
+    later = read(broker, topic, PageStart(PageStartKind.TIME, TIME + 40), 100)
     assert [int(record.value or b"-1") for record in later.records] == list(range(40, 50))
-    assert read(broker, topic, Place(From.TIME, TIME + 50), 100).records == []
-    from_offset = read(broker, topic, Place(From.OFFSET, 10), 100)
+    assert read(broker, topic, PageStart(PageStartKind.TIME, TIME + 50), 100).records == []
+    from_offset = read(broker, topic, PageStart(PageStartKind.OFFSET, 10), 100)
     assert {record.offset for record in from_offset.records} == set(range(10, 33))
     with pytest.raises(Invalid, match="0 to 2"):
         read_page(
             Connection(broker.bootstrap),
             topic,
-            Place(),
+            PageStart(),
             Deadline.after(30),
             Limits(),
             partitions=[7],
@@ -89,8 +89,8 @@ def test_behind_an_open_transaction_records_are_told_apart(broker: Broker, uniqu
     other.begin_transaction()
     send(other, "aborted")
     other.abort_transaction(30)
-    for kind in (From.EARLIEST, From.LATEST):
-        page = read(broker, topic, Place(kind), 50, committed_only=False)
+    for kind in (PageStartKind.EARLIEST, PageStartKind.LATEST):
+        page = read(broker, topic, PageStart(kind), 50, committed_only=False)
         assert {record.value: record.visibility for record in page.records} == {
             b"first": Visibility.COMMITTED,
             b"open": Visibility.OPEN,
@@ -99,7 +99,7 @@ def test_behind_an_open_transaction_records_are_told_apart(broker: Broker, uniqu
         }
         # Not always 2: the marker of "first" may come after "open".
         assert list(page.holders[0].values()) == [record.offset for record in page.records if record.value == b"open"]
-    only = read(broker, topic, Place(), 50)
+    only = read(broker, topic, PageStart(), 50)
     assert [record.value for record in only.records] == [b"first"]
     held.abort_transaction(30)
 

@@ -9,7 +9,7 @@ from confluent_kafka.admin import AdminClient
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
-from ringfence.fencing.kafka.topic_offsets import Place, offsets_at
+from ringfence.fencing.kafka.topic_offsets import OffsetKind, offsets_at
 from ringfence.fencing.kafka.topic_tail import Limits, Tail, Visibility, tail
 from tests.support.broker import Broker
 from tests.support.waiting import eventually
@@ -50,7 +50,7 @@ def test_committed_aborted_and_open_are_told_apart(broker: Broker, topic: str, u
     one.abort_transaction(30)
 
     def marker_is_written() -> bool:
-        return offsets_at(connection, topic, [0], Place.END, Deadline.after(30)) == {0: 5}
+        return offsets_at(connection, topic, [0], OffsetKind.END, Deadline.after(30)) == {0: 5}
 
     eventually(marker_is_written, 30, "the marker of the abort")
     other.begin_transaction()

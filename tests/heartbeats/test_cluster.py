@@ -5,16 +5,16 @@ from typing import Any
 import pytest
 
 from ringfence.heartbeats.cluster_health import ProjectionAge, Vitals, assess
-from ringfence.heartbeats.heartbeat import Beat
-from ringfence.heartbeats.heartbeat_thread import Probing
+from ringfence.heartbeats.heartbeat import WorkerHeartbeat
+from ringfence.heartbeats.heartbeat_thread import HealthProbe
 
 NOW_MS = 1_800_000_000_000
 FRESH = ProjectionAge(1.0, NOW_MS - 1000)
 
 
-def beat(worker: str = "worker-1", age_s: float = 1.0, *, leads: bool = True, **more: Any) -> Beat:
+def beat(worker: str = "worker-1", age_s: float = 1.0, *, leads: bool = True, **more: Any) -> WorkerHeartbeat:
     told: dict[str, Any] = {"led_age_s": age_s if leads else None, "began_age_s": 500.0, **more}
-    return Beat(worker, f"{worker}-life", age_s, at_ms=NOW_MS - int(age_s * 1000), **told)
+    return WorkerHeartbeat(worker, f"{worker}-life", age_s, at_ms=NOW_MS - int(age_s * 1000), **told)
 
 
 def keys(vitals: Vitals) -> list[str]:
@@ -97,7 +97,7 @@ def test_the_projection_stands_still() -> None:
 
 def test_a_probe_that_fails_once_is_no_outage() -> None:
     answers = ["timed out", "timed out", ""]
-    probing = Probing(lambda: answers.pop(0))
+    probing = HealthProbe(lambda: answers.pop(0))
     said = []
     for _ in range(3):
         probing.once()
@@ -114,7 +114,7 @@ def test_a_probe_that_hangs_is_an_outage_and_a_process_that_was_frozen_between_t
             said.append(probing.error)
         return ""
 
-    probing = Probing(probe, lambda: now[0])
+    probing = HealthProbe(probe, lambda: now[0])
     probing.once()
     now[0] += 60.0
     assert [*said, probing.error] == ["", "no answer", ""]
@@ -122,7 +122,7 @@ def test_a_probe_that_hangs_is_an_outage_and_a_process_that_was_frozen_between_t
 
 def test_a_probe_that_raises_an_error_is_an_outage() -> None:
     now = [0.0]
-    probing = Probing(lambda: str(1 / 0), lambda: now[0])
+    probing = HealthProbe(lambda: str(1 / 0), lambda: now[0])
     with pytest.raises(ZeroDivisionError):
         probing.once()
     now[0] = 9.0

@@ -13,11 +13,11 @@ from ringfence.engine.leader.leader_thread import Leader
 from ringfence.engine.redis_watch import RedisWatch, reaches_redis
 from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.ids import Incarnation, WorkerId
-from ringfence.fencing.leader.assignment import Member
+from ringfence.fencing.leader.assignment import LiveWorker
 from ringfence.fencing.topics.status import WorkerRecord
 from ringfence.heartbeats.cluster_view import probe_redis, read
-from ringfence.heartbeats.heartbeat import Beat
-from ringfence.heartbeats.heartbeat_thread import Beating, Probing
+from ringfence.heartbeats.heartbeat import WorkerHeartbeat
+from ringfence.heartbeats.heartbeat_thread import HealthProbe, HeartbeatWriter
 from ringfence.local.valkey import EmbeddedValkey
 from tests.engine.test_hand_over_on_a_broker import Second
 from tests.engine.test_restarts_on_a_broker import Cluster
@@ -42,14 +42,16 @@ class Watched:
         self.looks = 0
         url = f"redis://127.0.0.1:{self._wire.port}/0"
         name, incarnation = worker.worker, worker.incarnation
-        self._beating = Beating(name, incarnation, leader.leads_now, Probing(str), Probing(lambda: probe_redis(url)))
+        self._beating = HeartbeatWriter(
+            name, incarnation, leader.leads_now, HealthProbe(str), HealthProbe(lambda: probe_redis(url))
+        )
         self._watch = RedisWatch(leader, incarnation, self._read, Backoff(600, 600))
         self._stop = threading.Event()
         self._threads = [
             threading.Thread(target=run, args=(self._stop,)) for run in (self._beating.run, self._watch.run)
         ]
 
-    def _read(self) -> list[Beat]:
+    def _read(self) -> list[WorkerHeartbeat]:
         self.looks += 1
         try:
             return read()[0]
@@ -66,7 +68,7 @@ class Watched:
     def mend(self) -> None:
         self._silence.close()
 
-    def beat(self) -> Beat:
+    def beat(self) -> WorkerHeartbeat:
         return next(beat for beat in read()[0] if beat.incarnation == self.worker.incarnation)
 
     def close(self) -> None:
@@ -127,9 +129,9 @@ def test_a_leader_that_redis_does_not_reach_hands_over_to_one_that_it_does(both:
 
 
 def test_only_a_live_member_that_reaches_all_it_needs_is_worth_a_resignation() -> None:
-    mine = Beat("w1", "i1", 1.0, 100.0, 0, 1.0, redis_error="refused")
-    other = Beat("w2", "i2", 1.0, 100.0, 0)
-    members = [Member(WorkerId("w1"), Incarnation("i1"), 4), Member(WorkerId("w2"), Incarnation("i2"), 4)]
+    mine = WorkerHeartbeat("w1", "i1", 1.0, 100.0, 0, 1.0, redis_error="refused")
+    other = WorkerHeartbeat("w2", "i2", 1.0, 100.0, 0)
+    members = [LiveWorker(WorkerId("w1"), Incarnation("i1"), 4), LiveWorker(WorkerId("w2"), Incarnation("i2"), 4)]
     assert reaches_redis([mine, other], members, "i1") == ["w2"]
     for changed in (
         replace(other, age_s=60.0), replace(other, ended=True), replace(other, redis_error="refused"),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ringfence.local.data_directory import Instance
+from ringfence.local.data_directory import DataDirectory
 from ringfence.local.environment import complete, worker_properties
 from ringfence.local.errors import LocalError
 from ringfence.local.ports import free_port
@@ -19,8 +19,8 @@ from ringfence.local.ports import free_port
 HOLDER = """
 import sys, time
 from pathlib import Path
-from ringfence.local.data_directory import Instance
-with Instance(Path(sys.argv[1])).lock():
+from ringfence.local.data_directory import DataDirectory
+with DataDirectory(Path(sys.argv[1])).lock():
     print("locked", flush=True)
     time.sleep(1000)
 """
@@ -44,7 +44,7 @@ def test_a_second_up_on_the_same_directory_is_refused_and_the_first_is_named(tmp
     finally:
         holder.send_signal(signal.SIGKILL)
         holder.communicate()
-    with Instance(tmp_path).lock():
+    with DataDirectory(tmp_path).lock():
         assert int((tmp_path / "lock").read_text()) == os.getpid()
 
 
@@ -61,10 +61,10 @@ def test_a_port_in_use_is_one_line_that_names_the_port_and_the_flag(tmp_path: Pa
 
 
 def test_choices_and_the_secret_key_are_kept(tmp_path: Path) -> None:
-    first = Instance(tmp_path)
+    first = DataDirectory(tmp_path)
     first.remember("kafka", "9092")
     key = first.secret_key()
-    second = Instance(tmp_path)
+    second = DataDirectory(tmp_path)
     assert second.recall("kafka") == "9092"
     assert second.recall("redis") is None
     assert second.secret_key() == key
@@ -74,7 +74,7 @@ def test_choices_and_the_secret_key_are_kept(tmp_path: Path) -> None:
 def test_damaged_state_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "state.json").write_text("{")
     with pytest.raises(LocalError, match="delete it"):
-        Instance(tmp_path).recall("kafka")
+        DataDirectory(tmp_path).recall("kafka")
 
 
 def test_a_worker_file_becomes_environment_variables(tmp_path: Path) -> None:
@@ -93,12 +93,12 @@ def test_a_worker_file_becomes_environment_variables(tmp_path: Path) -> None:
 def test_what_is_set_already_stays(tmp_path: Path) -> None:
     given = {"CONNECT_GROUP_ID": "mine", "CONNECT_OFFSET_STORAGE_TOPIC": "my-offsets", "RINGFENCE_SECRET_KEY": "s"}
     where = {"bootstrap": "127.0.0.1:9", "redis_url": "redis://127.0.0.1:8/0", "http": "127.0.0.1:7"}
-    env = complete(given, Instance(tmp_path), embedded_kafka=True, **where)
+    env = complete(given, DataDirectory(tmp_path), embedded_kafka=True, **where)
     assert env | given == env
     assert env["CONNECT_CONFIG_STORAGE_TOPIC"] == "connect-configs"
     assert env["CONNECT_EVENTS_STORAGE_REPLICATION_FACTOR"] == "1"
     assert env["RINGFENCE_DATABASE_URL"] == f"sqlite:///{tmp_path}/ringfence.sqlite3"
-    outside = complete(given, Instance(tmp_path), embedded_kafka=False, **where)
+    outside = complete(given, DataDirectory(tmp_path), embedded_kafka=False, **where)
     assert "CONNECT_EVENTS_STORAGE_REPLICATION_FACTOR" not in outside
 
 
@@ -113,18 +113,18 @@ def test_nobody_else_reads_the_folder_even_where_it_was_open_before() -> None:
         def as_nobody() -> int:
             return subprocess.run(["cat", str(root / "data" / "lock")], user="nobody", capture_output=True).returncode
 
-        with Instance(root / "data").lock():
+        with DataDirectory(root / "data").lock():
             assert as_nobody() != 0
             (root / "data").chmod(0o755)  # as an earlier release left it
             (root / "data" / "lock").chmod(0o644)
             assert as_nobody() == 0, "the check sees something"
-        with Instance(root / "data").lock():
+        with DataDirectory(root / "data").lock():
             assert as_nobody() != 0
 
 
 def test_a_folder_that_others_use_is_refused(tmp_path: Path) -> None:
     (tmp_path / "somebody's").write_text("x")
     tmp_path.chmod(0o755)
-    with pytest.raises(LocalError, match="chmod 700"), Instance(tmp_path).lock():
+    with pytest.raises(LocalError, match="chmod 700"), DataDirectory(tmp_path).lock():
         raise AssertionError
     assert tmp_path.stat().st_mode & 0o777 == 0o755

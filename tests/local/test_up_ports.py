@@ -8,13 +8,13 @@ import pytest
 
 from ringfence.commands.up import _http
 from ringfence.local.addresses import text
-from ringfence.local.data_directory import Instance
+from ringfence.local.data_directory import DataDirectory
 from ringfence.local.errors import LocalError
 from ringfence.local.ports import free_port
 
 
 def test_a_taken_port_is_replaced_this_once_and_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    instance = Instance(tmp_path)
+    instance = DataDirectory(tmp_path)
     with socket.create_server(("127.0.0.1", 0)) as other:
         taken = other.getsockname()
         instance.remember("http", text(taken))
@@ -31,7 +31,7 @@ def test_a_taken_port_is_replaced_this_once_and_said(tmp_path: Path, capsys: pyt
 
 
 def test_the_usual_port_is_taken_again_when_it_is_free(tmp_path: Path) -> None:
-    instance = Instance(tmp_path)
+    instance = DataDirectory(tmp_path)
     usual = ("127.0.0.1", free_port())
     assert _http(usual, instance) == usual
     with socket.create_server(usual):

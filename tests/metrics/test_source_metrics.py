@@ -65,17 +65,17 @@ def test_above_its_limit_for_long_enough_is_one_incident_until_it_is_below(repor
     report(now - 120_000, {**LAG, "value": 399})
     report(now - 70_000, LAG)
     report(now - 10_000, {**LAG, "value": 900})
-    evaluation.step(now - 11_000)
+    evaluation.evaluate(now - 11_000)
     assert Incident.objects.count() == 0
-    evaluation.step(now)
+    evaluation.evaluate(now)
     (found,) = Incident.objects.all()
     assert found.summary == "c: How far behind: 900 B, more than 400 B. Look"
     assert (found.began_ms, found.connector) == (now - 70_000, "c")
     report(now, attempt=2)  # started again, and silent so far
-    evaluation.step(now + FRESH_MS)
+    evaluation.evaluate(now + FRESH_MS)
     assert Incident.objects.filter(resolved_ms=0).count() == 1
     report(now + 5_000, {**LAG, "value": 10}, attempt=2)
-    evaluation.step(now + 100_000)
+    evaluation.evaluate(now + 100_000)
     assert Incident.objects.filter(resolved_ms=0).count() == 0
 
 

@@ -10,7 +10,7 @@ import pytest
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
-from ringfence.local.data_directory import Instance
+from ringfence.local.data_directory import DataDirectory
 from ringfence.local.database import migrate
 from ringfence.local.environment import complete
 from ringfence.local.kafka import EmbeddedKafka
@@ -31,7 +31,7 @@ class Cluster:
     """Web and two workers on a broker of their own; each worker with a mode of its own."""
 
     def __init__(self, root: Path, broker: EmbeddedKafka, valkey: EmbeddedValkey) -> None:
-        self.instance = Instance(root)
+        self.instance = DataDirectory(root)
         self.instance.root.mkdir(parents=True)
         http = f"127.0.0.1:{free_port()}"
         self._env = complete(

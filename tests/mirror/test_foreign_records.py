@@ -24,20 +24,20 @@ def test_each_raises_one_alert_and_none_when_another_leader_reports_it_again() -
     Rule.objects.create(name="foreign", kind="foreign-record", seconds=0)
     events = Topic()
     report(events, 7, "c", NOW)
-    evaluation.step(NOW + 1000)
+    evaluation.evaluate(NOW + 1000)
     (incident,) = Incident.objects.all()
     assert (incident.subject, incident.connector) == ("config records of c", "c")
     assert "offset 7, key connector-c" in incident.summary
     report(events, 9, "", NOW + 2000)
     report(events, 8, "c", NOW + 3000)
-    evaluation.step(NOW + 4000)
+    evaluation.evaluate(NOW + 4000)
     assert incidents() == [("config records of c", "c", 2), ("config records", "", 1)]
     incident.refresh_from_db()
     assert "offset 8" in incident.summary
     later = NOW + 4000 + RECENT_MS
     report(events, 7, "c", later)  # as a new leader does
-    evaluation.step(later)
+    evaluation.evaluate(later)
     assert incidents() == []
     report(events, 11, "c", later)
-    evaluation.step(later)
+    evaluation.evaluate(later)
     assert incidents() == [("config records of c", "c", 1)]

@@ -196,9 +196,9 @@ def test_records_that_were_skipped_degrade_a_connector_for_an_hour() -> None:
     project("offsets", offsets)
     one = Connector.objects.get()
     assert (one.health, one.recent_skipped, one.recent_dead_letters) == ("DEGRADED", 1, 2)
-    assert bad_records.look(now) == set()
+    assert bad_records.update_counts(now) == set()
     Minute.objects.filter(connector="c", task=0, dead_letters=2).update(minute=minute_of(now) - 60)
-    assert bad_records.look(now) == {"c"}
+    assert bad_records.update_counts(now) == {"c"}
     one.refresh_from_db()
     assert (one.health, one.bad_since_ms, total()) == ("HEALTHY", 0, (5, 1, 2))
 

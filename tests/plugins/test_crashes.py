@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from ringfence.crashes import crash_told
+from ringfence.crashes import find_crash
 from ringfence.engine.plugins import PluginCrash, PluginHost
 from tests.plugins.conftest import hostile
 
@@ -26,7 +26,7 @@ def test_the_stack_of_the_thread_that_crashed_comes_first() -> None:
         'Current thread 0x02 (most recent call first):\n  File "b.py", line 2 in culprit\n'
         "\tat org.apache.spark.api.python.PythonRunner\nCaused by: java.io.EOFException"
     )
-    assert crash_told(told) == (
+    assert find_crash(told) == (
         "Fatal Python error: Aborted\n\n"
         'Current thread 0x02 (most recent call first):\n  File "b.py", line 2 in culprit\n\n'
         'Thread 0x01 (most recent call first):\n  File "a.py", line 1 in waiting'
@@ -34,4 +34,4 @@ def test_the_stack_of_the_thread_that_crashed_comes_first() -> None:
 
 
 def test_a_killed_process_has_told_nothing() -> None:
-    assert crash_told("Python worker exited unexpectedly (crashed): \n\tat org.apache.spark") is None
+    assert find_crash("Python worker exited unexpectedly (crashed): \n\tat org.apache.spark") is None

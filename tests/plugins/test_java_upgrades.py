@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ringfence.connectors.java import runtime
-from ringfence.engine.leader.connector_instances import Instances
+from ringfence.engine.leader.connector_instances import LeaderInstances
 from ringfence.engine.plugins import PluginHost
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.topics.connector_state import ConnectorState
@@ -61,7 +61,7 @@ def config_of(name: str, **more: str) -> dict[str, str]:
 
 def test_a_version_that_is_installed_beside_the_one_that_runs_is_told_once(host: PluginHost, folder: Path) -> None:
     told: list[tuple[str, str]] = []
-    instances = Instances(host, NoOffsets(), lambda: None, lambda *text: told.append(text))  # type: ignore[arg-type]
+    instances = LeaderInstances(host, NoOffsets(), lambda: None, lambda *text: told.append(text))  # type: ignore[arg-type]
     instances.make(A, config_of("a"), None)
     instances.make(B, config_of("b", connector_plugin_version="1.0.0"), None)
     now = time.monotonic()
@@ -87,7 +87,7 @@ def test_a_version_that_is_installed_beside_the_one_that_runs_is_told_once(host:
     instances.close()
 
 
-def look(instances: Instances, now: float) -> None:
+def look(instances: LeaderInstances, now: float) -> None:
     instances.look_for_upgrades(now)
     seen = instances._upgrades
     eventually(lambda: seen._last_state == seen._host.installed_plugins.read(), PATIENCE, "it has looked")

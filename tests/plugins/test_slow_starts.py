@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ringfence.engine.leader.connector_instances import Instances
+from ringfence.engine.leader.connector_instances import LeaderInstances
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.errors import PluginTimeout
 from ringfence.fencing.ids import ConnectorName
@@ -49,7 +49,7 @@ def test_an_instance_starts_in_the_process_that_was_too_slow_at_first(host: Plug
 
 def test_a_connector_whose_process_is_still_starting_has_not_failed(host: PluginHost) -> None:
     host.call_seconds = 1
-    instances = Instances(host, NoOffsets(), lambda: None)  # type: ignore[arg-type]
+    instances = LeaderInstances(host, NoOffsets(), lambda: None)  # type: ignore[arg-type]
     connector = ConnectorState(ConnectorName("c"), CONFIG, 5)
 
     def tasks() -> bool:

@@ -182,7 +182,7 @@ def test_a_body_that_never_comes_is_not_waited_for(monkeypatch: pytest.MonkeyPat
     async def known() -> bool:
         raise AssertionError("nobody needs to know")
 
-    with pytest.raises(bodies.Refusal) as refused:
+    with pytest.raises(bodies.BodyRejected) as refused:
         asyncio.run(bodies.read([(b"content-length", b"1000")], receive, known))
     assert refused.value.status == 408
 

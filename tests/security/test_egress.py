@@ -10,7 +10,7 @@ from ringfence.connectors import worker_limits
 from ringfence.connectors.api import ConnectorError, RetriableError
 from ringfence.connectors.builtin.kafka_source.cluster import source_settings, target_settings
 from ringfence.connectors.converters.registry.json_schema import JsonSchemaConverter
-from ringfence.connectors.egress import Policy, Refusal, plain
+from ringfence.connectors.egress import EgressDenied, Policy, parse_address
 from ringfence.connectors.worker_limits import WorkerLimits
 from ringfence.fencing.errors import Invalid
 from ringfence.fencing.kafka.client_settings import connection_of
@@ -43,7 +43,7 @@ SECRET = "INTERNAL-METADATA-ROLE-CREDENTIALS"
     ],
 )
 def test_what_the_list_means(policy: str, host: str, address: str, port: int, allowed: bool) -> None:
-    assert Policy(policy).allows(host, plain(address), port) is allowed
+    assert Policy(policy).allows(host, parse_address(address), port) is allowed
 
 
 @pytest.mark.parametrize("wrong", ["10.0.0.0/99", "a b", "http://x"])
@@ -53,7 +53,7 @@ def test_what_cannot_be_read_is_an_error(wrong: str) -> None:
 
 
 def test_one_address_that_is_not_allowed_is_enough() -> None:
-    with pytest.raises(Refusal, match=r"rebinds\.example\.com:80 \(127\.0\.0\.1\)"):
+    with pytest.raises(EgressDenied, match=r"rebinds\.example\.com:80 \(127\.0\.0\.1\)"):
         Policy("public").addresses("rebinds.example.com", 80, lambda *_: ["93.184.215.14", "127.0.0.1"])
 
 

@@ -3,8 +3,8 @@
 import httpx
 import pytest
 
-from ringfence.connectors.egress import Policy, Refusal
-from ringfence.connectors.guarded_httpx import guard
+from ringfence.connectors.egress import EgressDenied, Policy
+from ringfence.connectors.guarded_httpx import restrict_client
 from tests.support.recording_server import RecordingServer
 
 
@@ -15,25 +15,25 @@ def test_httpx_still_has_what_is_used_of_its_private_parts(
 ) -> None:
     through = None if proxy is None else proxy.format(port=recording_server.port)
     with httpx.Client(proxy=through) as client:
-        guard(client, Policy("public,private"))
-        with pytest.raises(Refusal, match=r"egress\.allow"):
+        restrict_client(client, Policy("public,private"))
+        with pytest.raises(EgressDenied, match=r"egress\.allow"):
             client.get(f"http://{host}:{recording_server.port}/")
     assert recording_server.asked == []
     with httpx.Client(proxy=through) as client:
-        guard(client, Policy("loopback"))
+        restrict_client(client, Policy("loopback"))
         assert client.get(f"http://{host}:{recording_server.port}/").status_code == 200
     assert len(recording_server.asked) == 1
 
 
 def test_an_address_that_may_not_be_connected_to_is_not_reached_by_tls(recording_server: RecordingServer) -> None:
     with httpx.Client() as client:
-        guard(client, Policy("public,private"))
-        with pytest.raises(Refusal, match=r"egress\.allow"):
+        restrict_client(client, Policy("public,private"))
+        with pytest.raises(EgressDenied, match=r"egress\.allow"):
             client.get(f"https://localhost:{recording_server.port}/")
 
 
 def test_no_redirect_is_followed(recording_server: RecordingServer) -> None:
     with httpx.Client(follow_redirects=True) as client:
-        guard(client, Policy("loopback"))
+        restrict_client(client, Policy("loopback"))
         assert client.get(f"http://localhost:{recording_server.port}/elsewhere").status_code == 307
     assert recording_server.asked == ["/elsewhere"]

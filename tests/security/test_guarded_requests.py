@@ -5,8 +5,8 @@ from requests import ConnectionError as NoConnection
 from requests import Session
 
 from ringfence.connectors import worker_limits
-from ringfence.connectors.egress import Refusal
-from ringfence.connectors.guarded_requests import guard
+from ringfence.connectors.egress import EgressDenied
+from ringfence.connectors.guarded_requests import restrict_session
 from ringfence.connectors.worker_limits import WorkerLimits
 from tests.support.recording_server import RecordingServer
 
@@ -22,8 +22,8 @@ def test_urllib3_still_has_what_is_used_of_its_private_parts(
     recording_server: RecordingServer, monkeypatch: pytest.MonkeyPatch, session: Session, scheme: str, host: str
 ) -> None:
     monkeypatch.setattr(worker_limits, "_current", [WorkerLimits(egress="public,private")])
-    guard(session)
-    with session, pytest.raises(Refusal, match=r"egress\.allow"):
+    restrict_session(session)
+    with session, pytest.raises(EgressDenied, match=r"egress\.allow"):
         session.get(f"{scheme}://{host}:{recording_server.port}/", timeout=10)
     assert recording_server.asked == []
 
@@ -32,7 +32,7 @@ def test_allowed_addresses_are_connected_to(
     recording_server: RecordingServer, monkeypatch: pytest.MonkeyPatch, session: Session
 ) -> None:
     monkeypatch.setattr(worker_limits, "_current", [WorkerLimits(egress="loopback")])
-    guard(session)
+    restrict_session(session)
     with session:
         assert session.get(f"http://localhost:{recording_server.port}/", timeout=10).status_code == 200
         assert session.get(f"http://localhost:{recording_server.port}/", timeout=10).status_code == 200
@@ -41,6 +41,6 @@ def test_allowed_addresses_are_connected_to(
 
 def test_an_unknown_name_is_a_connection_error(monkeypatch: pytest.MonkeyPatch, session: Session) -> None:
     monkeypatch.setattr(worker_limits, "_current", [WorkerLimits(egress="loopback")])
-    guard(session)
+    restrict_session(session)
     with session, pytest.raises(NoConnection, match="cannot be resolved"):
         session.get("http://nowhere.invalid/", timeout=10)

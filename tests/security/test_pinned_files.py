@@ -21,7 +21,7 @@ from ringfence.connectors.kafka_settings.java_names import Role
 from ringfence.connectors.pinned_files import pin
 from ringfence.connectors.worker_limits import WorkerLimits
 from ringfence.fencing.errors import Invalid
-from ringfence.fencing.kafka.client_settings import connection_of, effective
+from ringfence.fencing.kafka.client_settings import connection_of, resolve_settings
 from ringfence.fencing.kafka.connection import Connection
 
 HOME = "127.0.0.1:9"
@@ -53,7 +53,7 @@ def certificate() -> str:
 def override(path: Path) -> str:
     config = {f"admin.override.ssl.{store}.type": "PEM" for store in ("truststore", "keystore")}
     config |= {"admin.override.ssl.truststore.location": str(path), "admin.override.security.protocol": "SSL"}
-    found = effective(Role.ADMIN, {}, config)
+    found = resolve_settings(Role.ADMIN, {}, config)
     assert not found.errors
     return found.settings["ssl.ca.location"]
 

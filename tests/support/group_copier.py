@@ -35,7 +35,7 @@ class OffsetsProducer(TransactionalClient, Protocol):
 
 
 class Input(Protocol):
-    """The part of `fencing.kafka.input_group_member.InputGroup` that is used here."""
+    """The part of `fencing.kafka.input_group_member.InputGroupMember` that is used here."""
 
     @property
     def metadata(self) -> GroupMetadata | None: ...

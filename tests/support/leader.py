@@ -19,7 +19,7 @@ from ringfence.engine.leader.write_result import WriteResult
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName, Incarnation, WorkerId
 from ringfence.fencing.kafka.consumer import LogRecord
-from ringfence.fencing.leader.assignment import Member
+from ringfence.fencing.leader.assignment import LiveWorker
 from ringfence.fencing.leader.term import TopicRecord
 from ringfence.fencing.offsets.source_offsets import SourceOffsets
 from ringfence.fencing.topics import status
@@ -461,7 +461,7 @@ class FakeSide:
         self.limit = Deadline.after(90)
         self.config = WorkerConfig.from_environment({})
         rows = Worker.objects.values_list("worker", "incarnation", "slots")
-        self.members = [Member(WorkerId(worker), Incarnation(own), slots) for worker, own, slots in rows]
+        self.members = [LiveWorker(WorkerId(worker), Incarnation(own), slots) for worker, own, slots in rows]
 
     def state(self) -> ClusterState:
         return fold(ClusterState(), cast(list[LogRecord], self._leader.config.records), "config")

@@ -34,7 +34,7 @@ tasks.provide(cast(Services, type("Services", (), {"commands": Commands(), "plug
 
 def tell() -> None:
     while True:
-        redis_clock.tell(sys.argv[2])
+        redis_clock.publish_offset(sys.argv[2])
         time.sleep(redis_clock.TOLD_SECONDS)
 
 

@@ -4,8 +4,8 @@ import time
 
 from django.test import Client
 
-from ringfence.alerts.conditions import Kind, RuleCondition, look
-from ringfence.alerts.evaluation import see
+from ringfence.alerts.conditions import Kind, RuleCondition, evaluate_rules
+from ringfence.alerts.evaluation import read_snapshot
 from ringfence.fencing.offsets.record_counts import AttemptCounts, RecordCounts
 from tests.mirror.test_projection import project
 from tests.support.leader import FakeLeader
@@ -34,5 +34,5 @@ def test_two_dead_letters_and_a_skipped_record(client: Client, leader: FakeLeade
     assert 'ringfence_connector_dead_letters_total{connector="flights"} 2' in metrics
     assert 'ringfence_connector_skipped_records_total{connector="flights"} 1' in metrics
     rule, soon_ms = RuleCondition(1, Kind.BAD_RECORDS, "fl*", 0), time.time_ns() // 1_000_000 + 1000
-    (found,) = look([rule], see([Kind.BAD_RECORDS], soon_ms, 0)).values()
+    (found,) = evaluate_rules([rule], read_snapshot([Kind.BAD_RECORDS], soon_ms, 0)).values()
     assert found.summary.endswith("3 records in the last hour: 2 went to its dead letter queue, 1 was skipped")

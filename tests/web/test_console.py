@@ -299,7 +299,7 @@ def test_a_command_that_waits_is_taken_back_before_a_leader_takes_it(
     store = redis.Redis.from_url(valkey.url)
     store.delete("leader")
     monkeypatch.setattr(transport, "results", store)
-    monkeypatch.setattr("ringfence.console.stuck_operations.waiting", queue.waiting)
+    monkeypatch.setattr("ringfence.console.stuck_operations.waiting", queue.list_queued_commands)
     sender = transport.client(valkey.url)
     command = {"kind": "create", "connector": "x", "user": "ann", "body": {"config": {"password": "hunter22"}}}
     sent = sender.send_task(
@@ -312,7 +312,7 @@ def test_a_command_that_waits_is_taken_back_before_a_leader_takes_it(
     path = f"/console/waiting/{sent.id}/"
     assert client.get(path).status_code == 200
     assert client.post(path, {"reason": "wrong one"}).status_code == 200
-    assert [one.id for one in queue.waiting()] == []
+    assert [one.id for one in queue.list_queued_commands()] == []
     told = messages.decode(cast(bytes, store.get(f"celery-task-meta-{sent.id}")))
     assert (told["result"]["ok"], told["result"]["status"]) == (False, 409)
     late = client.post(path, {"reason": "again"})
@@ -336,7 +336,7 @@ def test_a_leader_that_is_quicker_keeps_its_command(
         return lrem(*arguments)
 
     monkeypatch.setattr(store, "lrem", taken_before)
-    assert queue.take_back(str(sent.id), "ann") is False
+    assert queue.cancel(str(sent.id), "ann") is False
     assert store.get(f"celery-task-meta-{sent.id}") is None
 
 

@@ -14,7 +14,7 @@ from django.urls import clear_url_caches
 import ringfence.urls
 from ringfence.access.models import Grant
 from ringfence.audit.models import AuditEntry
-from ringfence.local.data_directory import Instance
+from ringfence.local.data_directory import DataDirectory
 from ringfence.local.environment import DEMO_RUN_FOLDER, complete, for_demo
 from ringfence.projection.models import Task
 from tests.support.leader import FakeLeader
@@ -104,7 +104,7 @@ def test_it_needs_the_right_to_administer_everything(client: Client, flights: Fa
 
 
 def test_only_the_demo_sets_it(tmp_path: Path) -> None:
-    instance = Instance(tmp_path)
+    instance = DataDirectory(tmp_path)
     given = {DEMO_RUN_FOLDER: "/somewhere", "RINGFENCE_SECRET_KEY": "s", "RINGFENCE_ENCRYPTION_KEYS": "k"}
     env = complete(given, instance, bootstrap="b", embedded_kafka=True, redis_url="r", http="127.0.0.1:1")
     assert DEMO_RUN_FOLDER not in env

@@ -14,7 +14,7 @@ from ringfence.fencing.errors import Retriable
 from ringfence.heartbeats.cluster_view import look, read
 from ringfence.heartbeats.freshness import FreshnessWatch, Positions, write
 from ringfence.heartbeats.heartbeat import SILENT_S
-from ringfence.heartbeats.heartbeat_thread import Beating, Probing
+from ringfence.heartbeats.heartbeat_thread import HealthProbe, HeartbeatWriter
 from ringfence.heartbeats.models import Freshness, Heartbeat
 from ringfence.projection.models import Task
 from ringfence.requests.commands import Pause
@@ -37,7 +37,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Each page looks anew, and Redis answers."""
     monkeypatch.setattr("ringfence.heartbeats.cluster_view.KEPT_SECONDS", 0.0)
     monkeypatch.setattr("ringfence.heartbeats.cluster_view.probe_redis", lambda: "")
-    look._redis = cast(Probing, SimpleNamespace(error=""))
+    look._redis = cast(HealthProbe, SimpleNamespace(error=""))
     look.forget()
     yield
     look._redis = None
@@ -183,8 +183,8 @@ def test_the_projection_is_fresh_once_it_has_passed_the_ends_that_were_asked_for
 
 
 def test_a_worker_that_was_replaced_while_it_was_frozen_does_not_speak_for_its_namesake() -> None:
-    probing = Probing(lambda: "")
-    frozen, newer = (Beating("worker-1", life, lambda: True, probing, probing) for life in ("old", "new"))
+    probing = HealthProbe(lambda: "")
+    frozen, newer = (HeartbeatWriter("worker-1", life, lambda: True, probing, probing) for life in ("old", "new"))
     frozen.begin()
     newer.begin()
     frozen.beat()

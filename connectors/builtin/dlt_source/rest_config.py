@@ -128,7 +128,7 @@ def _check_address(url: str) -> None:
     port = parts.port or (443 if parts.scheme == "https" else 80)
     try:
         egress.Policy(worker_limits.current().egress).addresses(parts.hostname, port)
-    except egress.Refusal as error:
+    except egress.EgressDenied as error:
         raise ConnectorError(f"{error}.") from error
     except (OSError, UnicodeError) as error:
         raise ConnectorError(f"The host {parts.hostname} cannot be resolved: check the address.") from error

@@ -73,7 +73,7 @@ def _judge_egress(translation: Translation, key: str) -> Translation:
         egress.check_servers(
             egress.Policy(worker_limits.current().egress), translation.settings.get("bootstrap.servers", "")
         )
-    except egress.Refusal as refused:
+    except egress.EgressDenied as refused:
         translation.errors[key] = f"{refused}."
     return translation
 

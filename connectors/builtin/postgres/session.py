@@ -75,7 +75,7 @@ class Server:
             raise ConnectorError(f"{names.HOST}={self.host}: give the name or the address of one server.")
         try:
             return egress.Policy(worker_limits.current().egress).addresses(self.host, self.port)[0]
-        except egress.Refusal as refused:
+        except egress.EgressDenied as refused:
             raise ConnectorError(f"{refused}.") from refused
         except (OSError, UnicodeError) as error:
             raise ConnectorError(f"The name {self.host} cannot be resolved. Check {names.HOST}.") from error

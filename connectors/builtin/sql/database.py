@@ -133,7 +133,7 @@ def _query_options(kind: str, options: Mapping[str, str], login: Login) -> dict[
 def _address(host: str, port: int, login: Login) -> str:
     try:
         return egress.Policy(worker_limits.current().egress).addresses(host, port)[0]
-    except egress.Refusal as error:
+    except egress.EgressDenied as error:
         raise ConnectorError(f"{login.url}: {error}.") from error
     except (OSError, UnicodeError) as error:
         raise ConnectorError(f"{login.url}: the host {host} cannot be resolved here ({error}).") from error

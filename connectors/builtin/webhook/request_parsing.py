@@ -17,7 +17,7 @@ _DEEPEST: Final = 100
 _I64: Final = 1 << 63
 
 
-class Refusal(Exception):
+class RequestRejected(Exception):
     """The request is refused, with this answer."""
 
     def __init__(self, status: int, text: str) -> None:
@@ -52,17 +52,17 @@ class Receiver:
         """Return an immediate answer, or the ticket that `tell` waits for."""
         try:
             ticket = self.read(headers, body, now_ms)
-        except Refusal as refused:
+        except RequestRejected as refused:
             return refused.answer
         return requests.offer(ticket, tell, now_ms)
 
     def read(self, headers: Sequence[Sequence[str]], body: bytes, now_ms: int, *, signed: bool = True) -> Ticket:
-        """Validate a request. Raises `Refusal`. signed: check the signature, before the body is parsed."""
+        """Validate a request. Raises `RequestRejected`. signed: check the signature, before the body is parsed."""
         by_name = {name.lower(): value for name, value in reversed([*headers])}
         if len(body) > self.most_body:
-            raise Refusal(413, f"The body is larger than {self.most_body:,} bytes.")
+            raise RequestRejected(413, f"The body is larger than {self.most_body:,} bytes.")
         if signed and (why := self._check(by_name, body, now_ms)):
-            raise Refusal(401, why)
+            raise RequestRejected(401, why)
         value = self._value(body)
         key = self._find_key(by_name, value, body)
         header_pairs = tuple((name, by_name[name.lower()]) for name in self._header_names if name.lower() in by_name)
@@ -76,7 +76,7 @@ class Receiver:
         try:
             return body.decode()
         except UnicodeDecodeError:
-            raise Refusal(400, "The body is not UTF-8.") from None
+            raise RequestRejected(400, "The body is not UTF-8.") from None
 
     def _find_key(self, headers: Mapping[str, str], value: object, body: bytes) -> str:
         if not self._key:
@@ -91,9 +91,9 @@ class Receiver:
         if isinstance(key, int) and not isinstance(key, bool):
             key = str(key)
         if not isinstance(key, str) or not key.strip():
-            raise Refusal(400, f"The request has no idempotency key: {where} is missing or empty.")
+            raise RequestRejected(400, f"The request has no idempotency key: {where} is missing or empty.")
         if len(key) > LONGEST_KEY:
-            raise Refusal(400, f"The idempotency key has more than {LONGEST_KEY} characters.")
+            raise RequestRejected(400, f"The idempotency key has more than {LONGEST_KEY} characters.")
         return key.strip()
 
 
@@ -102,9 +102,11 @@ def _parse(body: bytes) -> object:
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError:
-        raise Refusal(400, "The body is not JSON.") from None
+        raise RequestRejected(400, "The body is not JSON.") from None
     if not _is_plain(value):
-        raise Refusal(400, f"The body nests deeper than {_DEEPEST} levels, or has an integer of more than 64 bits.")
+        raise RequestRejected(
+            400, f"The body nests deeper than {_DEEPEST} levels, or has an integer of more than 64 bits."
+        )
     return value
 
 

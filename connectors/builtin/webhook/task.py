@@ -9,7 +9,7 @@ from ringfence.connectors.api import ConnectorError, Endpoint, OffsetRecord, Rec
 from ringfence.connectors.builtin.webhook import settings as names
 from ringfence.connectors.builtin.webhook.idempotency_keys import HEAD, KeyWindow
 from ringfence.connectors.builtin.webhook.listener import Listener
-from ringfence.connectors.builtin.webhook.request_parsing import Receiver, Refusal
+from ringfence.connectors.builtin.webhook.request_parsing import Receiver, RequestRejected
 from ringfence.connectors.builtin.webhook.request_queue import RequestQueue, Ticket
 from ringfence.connectors.builtin.webhook.settings import CONFIG_DEF
 from ringfence.connectors.worker_limits import current
@@ -125,5 +125,5 @@ def _read_example(receiver: Receiver, body: str, key: str) -> Ticket:
     headers = [(key.removeprefix(names.HEADER_KEY).strip(), "example")] if key.startswith(names.HEADER_KEY) else []
     try:
         return receiver.read(headers, body.encode(), time.time_ns() // 1_000_000, signed=False)
-    except Refusal as refused:
+    except RequestRejected as refused:
         raise ConnectorError(f"{names.PREVIEW_BODY} would be refused: {refused}") from refused

@@ -84,7 +84,7 @@ class SchemaReader:
             return f"The Schema Registry does not respond ({type(error).__name__})."
         except no_token:
             return "No token for the Schema Registry was obtained: check bearer.auth.* and the issuer."
-        except egress.Refusal as error:
+        except egress.EgressDenied as error:
             return f"{error}."
         except ConnectorError as error:
             return f"Schema {number} cannot be read: {error}"

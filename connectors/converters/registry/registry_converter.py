@@ -116,7 +116,7 @@ class RegistryConverter(Converter):
                 f"{name} cannot reach the Schema Registry ({type(error).__name__}): check that it is running at the "
                 "configured address."
             ) from error
-        except egress.Refusal as error:
+        except egress.EgressDenied as error:
             raise ConnectorError(f"{name}: {error}.") from error
         except no_token as error:
             raise RetriableError(

@@ -19,7 +19,7 @@ from ringfence.connectors.api import (
 )
 from ringfence.connectors.api.config_types import HIDDEN
 from ringfence.connectors.converters.registry.confluent_client import find_http_clients, load
-from ringfence.connectors.guarded_httpx import guard
+from ringfence.connectors.guarded_httpx import restrict_client
 from ringfence.connectors.pinned_files import pin
 
 _STRATEGIES: Final = ("TopicNameStrategy", "RecordNameStrategy", "TopicRecordNameStrategy")
@@ -206,7 +206,7 @@ def client(settings: ParsedConfig) -> Any:
     try:
         new_client = registry.SchemaRegistryClient(client_config(settings))
         for http_client in find_http_clients(new_client):
-            guard(http_client, policy)
+            restrict_client(http_client, policy)
         return new_client
     except (ValueError, TypeError, OSError) as error:
         raise ConfigException(f"The Schema Registry's settings are inconsistent: {error}") from error

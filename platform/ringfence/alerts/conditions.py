@@ -44,7 +44,7 @@ _MEANINGS = {
 }
 
 
-class What(StrEnum):
+class MessageKind(StrEnum):
     """The three kinds of messages."""
 
     FIRING = "firing"
@@ -88,7 +88,7 @@ def changes(are_open: Iterable[tuple[int, str]], findings: Mapping[tuple[int, st
     return Changes(new, open_keys - findings.keys())
 
 
-def look(rules: Iterable[RuleCondition], snapshot: ClusterSnapshot) -> dict[tuple[int, str], Finding]:
+def evaluate_rules(rules: Iterable[RuleCondition], snapshot: ClusterSnapshot) -> dict[tuple[int, str], Finding]:
     """Return the findings of the rules, by (rule, subject)."""
     return {(rule.id, one.subject): one for rule in rules for one in _LOOK[rule.kind](rule, snapshot)}
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from django.db import transaction
 
-from ringfence.alerts.conditions import What, pause_ms
+from ringfence.alerts.conditions import MessageKind, pause_ms
 from ringfence.alerts.models import Delivery, Destination, Incident
-from ringfence.alerts.senders import NotSent, To, send
+from ringfence.alerts.senders import Endpoint, NotSent, send
 
 log = logging.getLogger(__name__)
 
@@ -23,7 +23,7 @@ _LOST_MS = 60_000
 _HANDED_MS = 30_000
 _MOST = 100
 
-Send = Callable[[To, Mapping[str, Any], int], int]
+Send = Callable[[Endpoint, Mapping[str, Any], int], int]
 
 
 def now_ms() -> int:
@@ -57,7 +57,7 @@ def due(now: int) -> list[int]:
 
 def _behind(one: Delivery) -> bool:
     """Return whether it must wait: a resolve message follows its incident's other messages."""
-    if one.what != What.RESOLVED:
+    if one.what != MessageKind.RESOLVED:
         return False
     earlier = Delivery.objects.filter(incident=one.incident_id, destination=one.destination_id, pk__lt=one.pk)
     return earlier.filter(state__in=(WAITING, UNDER_WAY)).exists()
@@ -72,11 +72,11 @@ def attempt(number: int, sender: Send = send) -> str:
         return ""  # another Celery message about the same delivery came first
     row = Delivery.objects.select_related("destination").get(pk=number)
     to = row.destination
-    if to is None or not (to.enabled or row.what == What.TEST):
+    if to is None or not (to.enabled or row.what == MessageKind.TEST):
         return _end(row, GIVEN_UP, 0, "The destination was deleted or disabled")
     recipients = tuple(each.strip() for each in to.recipients.split(",") if each.strip())
     try:
-        status = sender(To(to.kind, to.url, to.secret, recipients), json.loads(row.body), row.pk)
+        status = sender(Endpoint(to.kind, to.url, to.secret, recipients), json.loads(row.body), row.pk)
     except NotSent as error:
         log.warning("Delivery %d to %s failed: %s", row.pk, row.destination_name, error.message)
         return _record_failure(row, error)
@@ -85,7 +85,7 @@ def attempt(number: int, sender: Send = send) -> str:
 
 def _record_failure(row: Delivery, error: NotSent) -> str:
     tries = row.tries + 1
-    pause = None if error.final or row.what == What.TEST else pause_ms(tries)
+    pause = None if error.final or row.what == MessageKind.TEST else pause_ms(tries)
     if pause is None:
         return _end(row, GIVEN_UP, error.status, error.message)
     values = {"state": WAITING, "tries": tries, "status": error.status, "error": error.message}

@@ -11,7 +11,7 @@ from django.db import Error as DatabaseError
 from django.db import transaction
 
 from ringfence.alerts import deliveries, foreign_records, silences
-from ringfence.alerts.conditions import Changes, Finding, Kind, RuleCondition, What, changes, look
+from ringfence.alerts.conditions import Changes, Finding, Kind, MessageKind, RuleCondition, changes, evaluate_rules
 from ringfence.alerts.failure_episodes import follow
 from ringfence.alerts.messages import incident_message
 from ringfence.alerts.models import Delivery, EpisodeRow, Incident, Rule, Silence, Turn
@@ -31,7 +31,7 @@ Hand = Callable[[int], None]
 Leads = Callable[[], bool | None]
 
 
-def my_turn(holder: str, now: int) -> bool:
+def take_turn(holder: str, now: int) -> bool:
     """Return whether this process evaluates now: it was the last to do so, or the last one has been
     silent for a while.
     """
@@ -52,7 +52,7 @@ def idle() -> bool:
     )
 
 
-def see(kinds: Iterable[Kind], now: int, leaderless_ms: int) -> ClusterSnapshot:
+def read_snapshot(kinds: Iterable[Kind], now: int, leaderless_ms: int) -> ClusterSnapshot:
     """Read the snapshot for the rules: four queries for any number of connectors. Secrets are masked."""
     kind_set = frozenset(kinds)
     of_cluster = {Kind.NO_LEADER, Kind.TOPIC_LOST, Kind.FOREIGN_RECORD}
@@ -119,14 +119,14 @@ def _find_over_limits(names: Iterable[str], now: int) -> Iterator[OverLimit]:
                 yield OverLimit(task.connector, subject, message.strip(), metric.over_since_ms)
 
 
-def step(now: int, leaderless_ms: int = 0) -> Changes:
+def evaluate(now: int, leaderless_ms: int = 0) -> Changes:
     """Evaluate once: open and close incidents, and create their messages, all in one transaction."""
     rules = {rule.pk: rule for rule in Rule.objects.filter(enabled=True)}
     conditions = [RuleCondition(rule.pk, Kind(rule.kind), rule.pattern, rule.seconds) for rule in rules.values()]
-    snapshot = see((rule.kind for rule in conditions), now, leaderless_ms)
+    snapshot = read_snapshot((rule.kind for rule in conditions), now, leaderless_ms)
     with transaction.atomic():
         snapshot = replace(snapshot, episodes=tuple(_follow(snapshot).values()))
-        findings = look(conditions, snapshot)
+        findings = evaluate_rules(conditions, snapshot)
         incidents = {(one.rule_id or -one.pk, one.subject): one for one in Incident.objects.filter(resolved_ms=0)}
         due = changes(incidents, findings)
         quiet = silences.list_silenced(now)
@@ -167,7 +167,7 @@ def _keep(incident: Incident, finding: Finding, now: int, quiet: bool) -> None:
 
 def _tell_all(rule: Rule, incident: Incident, now: int) -> None:
     for destination in rule.destinations.filter(enabled=True):
-        deliveries.begin(destination, incident_message(incident, What.FIRING), incident, now)
+        deliveries.begin(destination, incident_message(incident, MessageKind.FIRING), incident, now)
 
 
 def _open(rule: Rule, finding: Finding, now: int, quiet: bool) -> None:
@@ -190,10 +190,10 @@ def _open(rule: Rule, finding: Finding, now: int, quiet: bool) -> None:
 def _resolve(incident: Incident, now: int) -> None:
     incident.resolved_ms = now
     incident.save(update_fields=["resolved_ms"])
-    firings = Delivery.objects.filter(incident=incident, what=What.FIRING, destination__enabled=True)
+    firings = Delivery.objects.filter(incident=incident, what=MessageKind.FIRING, destination__enabled=True)
     for delivery in firings.select_related("destination"):
         if delivery.destination is not None:
-            deliveries.begin(delivery.destination, incident_message(incident, What.RESOLVED), incident, now)
+            deliveries.begin(delivery.destination, incident_message(incident, MessageKind.RESOLVED), incident, now)
 
 
 def prune(now: int) -> None:
@@ -224,10 +224,10 @@ class Evaluator:
 
     def once(self, now: int) -> None:
         """Evaluate once, if there is something to evaluate and it is this worker's turn."""
-        if idle() or not my_turn(self._holder, now):
+        if idle() or not take_turn(self._holder, now):
             return
         self._ask_who_leads(now)
-        step(now, self._leaderless_ms)
+        evaluate(now, self._leaderless_ms)
         for number in deliveries.due(now):
             self._hand(number)
         prune(now)

@@ -42,7 +42,7 @@ def silence(connector: str, hours: object, why: object, who: Principal) -> Silen
     )
 
 
-def facts(one: Silence) -> dict[str, object]:
+def audit_data(one: Silence) -> dict[str, object]:
     """Return the data for the audit trail."""
     return {"connector": one.connector, "until_ms": one.until_ms, "why": one.why}
 

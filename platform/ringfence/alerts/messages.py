@@ -5,11 +5,11 @@ from typing import Any
 
 from django.conf import settings
 
-from ringfence.alerts.conditions import What
+from ringfence.alerts.conditions import MessageKind
 from ringfence.alerts.models import Incident
 
 
-def incident_message(incident: Incident, what: What) -> dict[str, Any]:
+def incident_message(incident: Incident, what: MessageKind) -> dict[str, Any]:
     """Return the JSON message about an incident."""
     return {
         "what": what.value,
@@ -37,7 +37,7 @@ def trial_message(now: int) -> dict[str, Any]:
         opened_ms=now,
         began_ms=now,
     )
-    return {**incident_message(trial, What.TEST), "url": ""}
+    return {**incident_message(trial, MessageKind.TEST), "url": ""}
 
 
 def text_of(message: Mapping[str, Any]) -> str:

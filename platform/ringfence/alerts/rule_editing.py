@@ -140,7 +140,7 @@ def _url(value: object, stored: str, mask: str) -> str:
     try:
         ssrf_guard.check_form(url)
         ssrf_guard.target(url, allowed_addresses(), _literal_only)
-    except ssrf_guard.Refusal as refused:
+    except ssrf_guard.AddressDenied as refused:
         raise ValueError(str(refused)) from None
     return url
 

@@ -39,7 +39,7 @@ class NotSent(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class To:
+class Endpoint:
     """A destination, with its secrets in clear text."""
 
     kind: str
@@ -55,7 +55,7 @@ def signature(secret: str, timestamp: str, body: bytes) -> str:
     return "sha256=" + hmac.new(secret.encode(), timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()
 
 
-def send(to: To, message: Mapping[str, Any], delivery: int) -> int:
+def send(to: Endpoint, message: Mapping[str, Any], delivery: int) -> int:
     """Send it once, and return the answer's status, 250 for mail. Raises `NotSent`."""
     match to.kind:
         case "webhook":
@@ -79,7 +79,7 @@ def allowed_addresses() -> AllowedNetworks:
 def _post(url: str, body: bytes, headers: Mapping[str, str]) -> int:
     try:
         target = ssrf_guard.target(url, allowed_addresses())
-    except ssrf_guard.Refusal as refused:
+    except ssrf_guard.AddressDenied as refused:
         raise NotSent(str(refused)) from None
     all_headers = {
         "Host": target.host_header,

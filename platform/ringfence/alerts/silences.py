@@ -24,7 +24,7 @@ def covers(names: Collection[str], connector: str) -> bool:
     return "" in names or connector in names
 
 
-def loud(incidents: QuerySet[Incident], now: int) -> QuerySet[Incident]:
+def filter_unsilenced(incidents: QuerySet[Incident], now: int) -> QuerySet[Incident]:
     """Return the open incidents that are neither acknowledged nor silenced, which the badge counts."""
     rows = incidents.filter(resolved_ms=0, acknowledged_ms=0)
     names = list_silenced(now)

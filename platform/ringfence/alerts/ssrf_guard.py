@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from ringfence.connectors.egress import never, plain
+from ringfence.connectors.egress import is_forbidden, parse_address
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Resolve = Callable[[str, int], Iterable[str]]
 
 
-class Refusal(Exception):
+class AddressDenied(Exception):
     """The address is not allowed. The message is for users, and contains at most the host's name."""
 
 
@@ -56,26 +56,26 @@ def _look_up(host: str, port: int) -> list[str]:
 
 
 def check_form(url: str) -> None:
-    """Raise `Refusal` unless it is an http(s) URL. Nothing is resolved."""
+    """Raise `AddressDenied` unless it is an http(s) URL. Nothing is resolved."""
     try:
         parts = urlsplit(url)
         _ = parts.port
     except ValueError:
-        raise Refusal("The address cannot be read: write it as https://host/path") from None
+        raise AddressDenied("The address cannot be read: write it as https://host/path") from None
     if parts.scheme not in ("http", "https"):
-        raise Refusal("The address must begin with https:// or http://")
+        raise AddressDenied("The address must begin with https:// or http://")
     if not parts.hostname:
-        raise Refusal("The address names no host: write it as https://host/path")
+        raise AddressDenied("The address names no host: write it as https://host/path")
     if parts.username or parts.password:
-        raise Refusal(
+        raise AddressDenied(
             "A name and password in the address are not accepted: put a token into the path or use the signature"
         )
     if any(ord(character) <= 32 or ord(character) == 127 for character in url):
-        raise Refusal("The address contains spaces or control characters")
+        raise AddressDenied("The address contains spaces or control characters")
 
 
 def target(url: str, allowed: AllowedNetworks, resolve: Resolve = _look_up) -> Target:
-    """Resolve and check the URL. Returns where to connect. Raises `Refusal`."""
+    """Resolve and check the URL. Returns where to connect. Raises `AddressDenied`."""
     check_form(url)
     parts = urlsplit(url)
     host = str(parts.hostname)
@@ -83,22 +83,22 @@ def target(url: str, allowed: AllowedNetworks, resolve: Resolve = _look_up) -> T
     try:
         addresses = list(dict.fromkeys(resolve(host, port)))
     except (OSError, UnicodeError):
-        raise Refusal(f"The host {host} cannot be found: check its name and this machine's DNS") from None
+        raise AddressDenied(f"The host {host} cannot be found: check its name and this machine's DNS") from None
     if not addresses:
-        raise Refusal(f"The host {host} has no address")
+        raise AddressDenied(f"The host {host} has no address")
     for each in addresses:
         trouble = _trouble(ipaddress.ip_address(each.partition("%")[0]), allowed)
         if trouble:
-            raise Refusal(f"The host {host} {trouble}")
+            raise AddressDenied(f"The host {host} {trouble}")
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     return Target(parts.scheme, host, port, addresses[0], path)
 
 
 def _trouble(address: Address, allowed: AllowedNetworks) -> str:
-    address = plain(str(address))
+    address = parse_address(str(address))
     if address.is_loopback:
         return "" if allowed.loopback else "is this machine itself: set RINGFENCE_ALERTS_LOOPBACK=1 to allow that"
-    if never(address):
+    if is_forbidden(address):
         return "has an address that is never allowed (link-local, multicast, unspecified or a metadata service)"
     if address.is_global:
         return ""

@@ -28,7 +28,7 @@ def deliver(delivery: int) -> str:
     return attempt(delivery)
 
 
-def hand(delivery: int) -> None:
+def enqueue_delivery(delivery: int) -> None:
     """Have some worker make the next try. If Redis does not answer, it is handed out again after a while."""
     try:
         app.send_task(NAME, kwargs={"delivery": delivery}, queue=QUEUE, retry=False, ignore_result=True)
@@ -41,7 +41,7 @@ def watch(holder: str, leads_here: threading.Event, stop: threading.Event) -> No
     django_apps.load()
     from ringfence.alerts.evaluation import Evaluator
 
-    Evaluator(holder, hand, lambda: leads_here.is_set() or _somebody_leads()).run(stop)
+    Evaluator(holder, enqueue_delivery, lambda: leads_here.is_set() or _somebody_leads()).run(stop)
 
 
 def watch_alone(holder: str, stop: threading.Event) -> None:

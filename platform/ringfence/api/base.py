@@ -13,7 +13,7 @@ from ringfence.access.principal import Principal
 from ringfence.access.routes import Need
 from ringfence.access.verbs import Verb
 from ringfence.api import jsonbody
-from ringfence.audit.trail import tell
+from ringfence.audit.trail import record_change
 from ringfence.http.masking import has_mask
 
 
@@ -83,7 +83,7 @@ class ConnectView(APIView):
 
     def tell(self, *, before: object, after: object) -> None:
         """Set the before and after of the audit entry, for a write that concerns no connector."""
-        tell(self.http_request, before=before, after=after)
+        record_change(self.http_request, before=before, after=after)
 
     def authorise_masks(self, config: Mapping[str, str]) -> None:
         """Require the permissions to read and change the stored configuration if there are masks, which stand for its

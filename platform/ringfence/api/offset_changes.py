@@ -45,21 +45,21 @@ def movable(row: Connector) -> bool:
 
 def alter(name: str, entries: Entries, user: str, why: str = "before the offsets were changed") -> OffsetMove:
     """Set and delete offsets; those without an entry stay. Raises `Refusal`."""
-    snapshot = offset_snapshots.before_a_change(name, user, why)
+    snapshot = offset_snapshots.snapshot_before_change(name, user, why)
     result = dispatch.command(AlterOffsets(name, list(entries)), user=user)
     return OffsetMove(result.value, snapshot.number if snapshot else None)
 
 
 def reset(name: str, user: str) -> OffsetMove:
     """Delete every offset. Raises `Refusal`."""
-    snapshot = offset_snapshots.before_a_change(name, user, "before the offsets were reset")
+    snapshot = offset_snapshots.snapshot_before_change(name, user, "before the offsets were reset")
     result = dispatch.command(ResetOffsets(name), user=user)
     return OffsetMove(result.value, snapshot.number if snapshot else None)
 
 
 def restore(name: str, snapshot: OffsetSnapshot, user: str) -> tuple[OffsetMove, list[dict[str, Any]]]:
     """Restore the offsets of a snapshot. Returns the changes, too, in the format of a preview. Raises `Refusal`."""
-    before = offset_snapshots.take(name, user, f"before snapshot {snapshot.number} was restored")
+    before = offset_snapshots.take_snapshot(name, user, f"before snapshot {snapshot.number} was restored")
     changes = offset_snapshots.changes_to(snapshot.entries, before.entries)
     value = dispatch.command(AlterOffsets(name, changes), user=user).value if changes else None
     return OffsetMove(value, before.number), offset_snapshots.preview(changes, before.entries)

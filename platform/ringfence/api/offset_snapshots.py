@@ -18,7 +18,7 @@ KEPT = 100
 _ATTEMPTS = 5
 
 
-def take(connector: str, user: str, why: str) -> OffsetSnapshot:
+def take_snapshot(connector: str, user: str, why: str) -> OffsetSnapshot:
     """Take a snapshot of the connector's offsets, and delete the oldest beyond KEPT. Raises the errors
     of reading offsets.
     """
@@ -48,12 +48,12 @@ def _add(connector: str, user: str, why: str, offsets: list[dict[str, Any]]) -> 
     return snapshot
 
 
-def before_a_change(connector: str, user: str, why: str) -> OffsetSnapshot | None:
+def snapshot_before_change(connector: str, user: str, why: str) -> OffsetSnapshot | None:
     """Take a snapshot before a change. Returns None if the connector is not stopped, because the leader
     refuses then.
     """
     stopped = Connector.objects.filter(name=connector, known=True, target="STOPPED").exists()
-    return take(connector, user, why) if stopped else None
+    return take_snapshot(connector, user, why) if stopped else None
 
 
 def changes_to(target: Iterable[Entry], current: Iterable[Entry]) -> list[OffsetEntry]:

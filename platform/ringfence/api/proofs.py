@@ -31,8 +31,8 @@ def start(row: Connector, user: str, seconds: int = SECONDS) -> ProofRun:
     question = StartProof(
         run.number,
         {**row.settings, "name": row.name},
-        old_generations.ids(row),
-        old_generations.topics(row),
+        old_generations.count_transactional_ids(row),
+        old_generations.list_active_topics(row),
         float(seconds),
         OffsetSnapshot.objects.filter(connector=row.name, why__startswith="before").exists(),
     )

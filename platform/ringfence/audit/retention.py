@@ -10,15 +10,15 @@ from django.db.models import QuerySet
 
 from ringfence.access import logins, provider_sessions
 from ringfence.audit.models import prune as prune_audit
-from ringfence.history.keeping import limit_of
 from ringfence.history.models import ConfigVersion, DeletedConnector, OffsetSnapshot
+from ringfence.history.retention_settings import limit_of
 from ringfence.projection.models import Connector
 
 _DAY_MS = 24 * 3600 * 1000
 _AT_ONCE = 2000
 
 
-def sweep(now_ms: int) -> int:
+def delete_expired(now_ms: int) -> int:
     """Delete everything beyond its retention. Returns the number of rows."""
     _note_deletions(now_ms)
     count = _sweep_versions(limit_of("RINGFENCE_KEEP_VERSIONS"))
@@ -30,9 +30,9 @@ def sweep(now_ms: int) -> int:
     return count + logins.prune() + provider_sessions.prune()
 
 
-def sweep_on_signal(now_ms: int, **_: object) -> None:
+def delete_expired_on_signal(now_ms: int, **_: object) -> None:
     """Run the sweep. The receiver of `housekeeping_due`."""
-    sweep(now_ms)
+    delete_expired(now_ms)
 
 
 def _note_deletions(now_ms: int) -> None:

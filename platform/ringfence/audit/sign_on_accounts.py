@@ -8,7 +8,7 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
 from ringfence.access.models import Grant, OidcIdentity
-from ringfence.access.oidc.claims import Claims, GroupGrant, GroupGrants, Refusal, grants_for, groups_of, name_of
+from ringfence.access.oidc.claims import Claims, GroupGrant, GroupGrants, LoginDenied, grants_for, groups_of, name_of
 from ringfence.access.oidc.settings import OidcSettings
 from ringfence.audit import accounts
 from ringfence.audit.accounts import AuditCallback, by_command_line
@@ -21,7 +21,7 @@ VIA = "single sign-on"
 def account_for(claims: Claims, settings: OidcSettings, mapping: GroupGrants, address: str) -> User:
     """Return the account of the authenticated subject, with the permissions that its current groups give. Those of
     former groups are removed first, even if the login is then refused. A first login creates the account. Raises
-    `Refusal`.
+    `LoginDenied`.
     """
     issuer, subject = settings.issuer, str(claims["sub"])
     tell = _tells(address)
@@ -33,9 +33,9 @@ def account_for(claims: Claims, settings: OidcSettings, mapping: GroupGrants, ad
     if user is None and grants:
         user = _create(claims, settings, grants, tell)
     if user is None or not Grant.objects.filter(user=user).exists():
-        raise Refusal(_without_groups(settings, groups, mapping))
+        raise LoginDenied(_without_groups(settings, groups, mapping))
     if not user.is_active:
-        raise Refusal(f"The account {user.username} is disabled here. Ask an administrator to enable it")
+        raise LoginDenied(f"The account {user.username} is disabled here. Ask an administrator to enable it")
     return user
 
 
@@ -93,7 +93,7 @@ def _find(issuer: str, subject: str) -> User | None:
 def _create(claims: Claims, settings: OidcSettings, grants: Iterable[GroupGrant], tell: AuditCallback) -> User:
     name, subject = name_of(claims, settings.name_claim), str(claims["sub"])
     if User.objects.filter(username__iexact=name).exists():
-        raise Refusal(
+        raise LoginDenied(
             f"There is an account {name} here already, and it is not linked to you. If it is yours, an administrator "
             f"can link it: ringfence users link {name} --subject {subject}"
         )
@@ -103,14 +103,14 @@ def _create(claims: Claims, settings: OidcSettings, grants: Iterable[GroupGrant]
             OidcIdentity.objects.create(issuer=settings.issuer, subject=subject, user=user)
             put_group_grants(user, grants, tell)
     except ValidationError:
-        raise Refusal(
+        raise LoginDenied(
             f"The provider calls you {name[:150]!r}, and accounts are named with letters, digits and @ . + - _ only. "
             "An administrator can name another claim in RINGFENCE_OIDC_NAME_CLAIM"
         ) from None
     except (IntegrityError, ValueError):  # created concurrently, by another login
         signed_on = _find(settings.issuer, subject)
         if signed_on is None:
-            raise Refusal(f"An account {name} was created just now. Log in again") from None
+            raise LoginDenied(f"An account {name} was created just now. Log in again") from None
         return signed_on
     return user
 

@@ -52,7 +52,7 @@ class Draft:
 
     def __init__(self, request: HttpRequest, who: Principal, verb: Verb | None) -> None:
         """verb: None if the write concerns no connector and needs no permission; the view then names the
-        action (`tell`).
+        action (`record_change`).
         """
         self._verb = verb
         self._common = {
@@ -109,7 +109,7 @@ class Draft:
             log.error("The audit entry of %s could not be completed: %s", self._common["request"], error)  # noqa: TRY400
 
 
-def tell(request: HttpRequest, *, before: object, after: object, action: str = "") -> None:
+def record_change(request: HttpRequest, *, before: object, after: object, action: str = "") -> None:
     """Record what a write without a connector changes: any JSON, without secrets. action: its name."""
     draft = getattr(request, "ringfence_draft", None)
     if draft is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ringfence.commands.database import add_data_argument
 from ringfence.encryption import KEY_FILE, KEYS
 from ringfence.local import environment
-from ringfence.local.data_directory import Instance, default_root
+from ringfence.local.data_directory import DataDirectory, default_root
 from ringfence.local.errors import LocalError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def worker_config(args: argparse.Namespace) -> "WorkerConfig":
     """Return the workers' settings, and the keys of an `ringfence up`. Raises `LocalError` if they are unknown here."""
     settings = environment.read_environment(args.config)
     if "CONNECT_BOOTSTRAP_SERVERS" not in settings and not settings.get("RINGFENCE_WORKER_CONFIG"):
-        instance = Instance(args.data or default_root())
+        instance = DataDirectory(args.data or default_root())
         port = instance.recall("kafka") if instance.root.exists() else None
         if port is None:
             raise LocalError(
@@ -57,4 +57,4 @@ def has_database(args: argparse.Namespace) -> bool:
     """Return whether a database is configured here. A restore from a file does not need one."""
     if args.data is None and os.environ.get("RINGFENCE_DATABASE_URL"):
         return True
-    return (Instance(args.data or default_root()).root / "ringfence.sqlite3").exists()
+    return (DataDirectory(args.data or default_root()).root / "ringfence.sqlite3").exists()

@@ -4,7 +4,7 @@ import argparse
 import os
 from pathlib import Path
 
-from ringfence.local.data_directory import Instance, default_root
+from ringfence.local.data_directory import DataDirectory, default_root
 from ringfence.local.errors import LocalError
 
 
@@ -33,7 +33,7 @@ def add_topics(parser: argparse.ArgumentParser) -> None:
 def connect(data: Path | None) -> None:
     """Set up Django on the server's database. Raises `LocalError` if it does not exist."""
     if data is not None or not os.environ.get("RINGFENCE_DATABASE_URL"):
-        path = Instance(data or default_root()).root / "ringfence.sqlite3"
+        path = DataDirectory(data or default_root()).root / "ringfence.sqlite3"
         if not path.exists():
             raise LocalError(
                 f"There is no database at {path}: start `ringfence up` once, or say where it is with --data DIR or "

@@ -9,7 +9,7 @@ from pathlib import Path
 from ringfence.commands import cluster_settings
 from ringfence.commands.database import connect
 from ringfence.encryption import KEY_FILE, KEYS, NoKey, keyring, new_key
-from ringfence.local.data_directory import Instance, default_root
+from ringfence.local.data_directory import DataDirectory, default_root
 from ringfence.local.errors import LocalError
 from ringfence.subcommands import add_command
 
@@ -67,7 +67,7 @@ def _new(file: Path | None) -> int:
 def _find_keys(data: Path | None) -> None:
     """Use the key file of `ringfence up`, unless the environment names one."""
     if not os.environ.get(KEY_FILE) and not os.environ.get(KEYS):
-        os.environ[KEY_FILE] = str(Instance(data or default_root()).encryption_key_file)
+        os.environ[KEY_FILE] = str(DataDirectory(data or default_root()).encryption_key_file)
 
 
 def _check(args: argparse.Namespace) -> int:
@@ -123,14 +123,14 @@ def topic_counts(args: argparse.Namespace) -> Mapping[str, int]:
     from ringfence.encryption import ConfigVault
     from ringfence.fencing.clock import Deadline
     from ringfence.fencing.errors import FencingError
-    from ringfence.fencing.topics.config_encryption import SealWatch
+    from ringfence.fencing.topics.config_encryption import EncryptionWatch
     from ringfence.fencing.topics.topic_log import TopicLog
 
     try:
         config = cluster_settings.worker_config(args)
     except LocalError as error:
         raise _NotLookedAt(str(error)) from error
-    watch, limit = SealWatch(ConfigVault()), Deadline.after(_SECONDS)
+    watch, limit = EncryptionWatch(ConfigVault()), Deadline.after(_SECONDS)
     try:
         reader = TopicLog(config.connection("ringfence-keys"), config.config_topic, deadline=limit)
         try:

@@ -15,7 +15,7 @@ from types import FrameType
 from ringfence.commands.worker import DEFAULT_SLOTS
 from ringfence.local import environment
 from ringfence.local.addresses import Address, http_address, kafka_address, text
-from ringfence.local.data_directory import Instance, default_root
+from ringfence.local.data_directory import DataDirectory, default_root
 from ringfence.local.database import migrate
 from ringfence.local.errors import LocalError
 from ringfence.local.jars import KAFKA_MEGABYTES, KAFKA_SERVER, is_kept, resolve
@@ -24,7 +24,7 @@ from ringfence.local.ports import free_port, port_is_free
 from ringfence.local.roles import KafkaRole, PythonRole, ValkeyRole
 from ringfence.local.running_platform import Job, Running
 from ringfence.local.supervisor import Supervisor, say, stage
-from ringfence.local.up_access import Door
+from ringfence.local.up_access import UpAccess
 from ringfence.local.valkey import EmbeddedValkey
 
 READY_SECONDS = 180.0
@@ -88,7 +88,7 @@ def serve(args: argparse.Namespace, job: Job | None = None) -> int:
     """Like `run`, and also run `job` on its own thread, once a connector can be created. Raises the
     job's `LocalError`.
     """
-    instance = Instance(args.data)
+    instance = DataDirectory(args.data)
     os.umask(0o077)  # inherited by all child processes: only this user can read their files
     with instance.lock():
         supervisor = Supervisor()
@@ -150,11 +150,11 @@ class _Signals:
         raise _Stop
 
 
-def _start(args: argparse.Namespace, instance: Instance, supervisor: Supervisor) -> Running:
+def _start(args: argparse.Namespace, instance: DataDirectory, supervisor: Supervisor) -> Running:
     """Start all processes and wait until the pages answer. Raises LocalError."""
     settings = environment.read_environment(args.config)
     http = _http(args.http or settings.get("RINGFENCE_HTTP"), instance)
-    door = Door.of(settings, text(http), instance, no_login=args.no_login, login=args.login)
+    door = UpAccess.of(settings, text(http), instance, no_login=args.no_login, login=args.login)
     say(f"data, logs and process ids: {instance.root}")
     if os.geteuid() == 0:
         say("Running as root: connectors and their plugins can read all that root can. Use a separate user.")
@@ -192,7 +192,7 @@ def _start(args: argparse.Namespace, instance: Instance, supervisor: Supervisor)
     return Running(_url(http), env["CONNECT_BOOTSTRAP_SERVERS"], instance, door)
 
 
-def _launch_valkey(instance: Instance, supervisor: Supervisor) -> str:
+def _launch_valkey(instance: DataDirectory, supervisor: Supervisor) -> str:
     """Start Valkey and return its URL."""
     valkey = EmbeddedValkey(
         instance.root / "redis",
@@ -208,11 +208,11 @@ def _launch_valkey(instance: Instance, supervisor: Supervisor) -> str:
 
 def _launch_processes(
     args: argparse.Namespace,
-    instance: Instance,
+    instance: DataDirectory,
     supervisor: Supervisor,
     env: Mapping[str, str],
     http: Address,
-    door: Door,
+    door: UpAccess,
 ) -> None:
     """Start web and workers, and wait until they are healthy. Raises LocalError."""
     with stage("starting web" + "".join(f", worker-{n}" for n in range(1, args.workers + 1))):
@@ -228,7 +228,7 @@ def _launch_processes(
             raise LocalError(f"Not ready within {READY_SECONDS:.0f} s ({health.answer}): see {instance.root / 'logs'}")
 
 
-def _http(address: Address | str | None, instance: Instance) -> Address:
+def _http(address: Address | str | None, instance: DataDirectory) -> Address:
     """Return the address to listen on: `address`, or the last one. If the latter's port is taken, a free one, this time
     only.
 
@@ -246,7 +246,7 @@ def _http(address: Address | str | None, instance: Instance) -> Address:
     return other
 
 
-def _kafka(address: Address | None, instance: Instance) -> EmbeddedKafka:
+def _kafka(address: Address | None, instance: DataDirectory) -> EmbeddedKafka:
     remembered = instance.recall("kafka")
     port = address[1] if address else int(remembered) if remembered else free_port()
     if not port_is_free("127.0.0.1", port):
@@ -256,7 +256,7 @@ def _kafka(address: Address | None, instance: Instance) -> EmbeddedKafka:
     return EmbeddedKafka(instance.root / "kafka", port, instance.log("kafka"), pid_file=instance.pid_file("kafka"))
 
 
-def _redis_port(instance: Instance) -> int:
+def _redis_port(instance: DataDirectory) -> int:
     remembered = instance.recall("redis")
     # No one else knows this port, so it can be replaced if it is taken.
     port = int(remembered) if remembered and port_is_free("127.0.0.1", int(remembered)) else free_port()

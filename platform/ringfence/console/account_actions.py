@@ -16,7 +16,7 @@ from ringfence.access.topic_patterns import topics_of
 from ringfence.access.verbs import ROLES, Verb
 from ringfence.audit import accounts
 from ringfence.audit.accounts import AuditCallback
-from ringfence.audit.trail import tell as tell_request
+from ringfence.audit.trail import record_change as tell_request
 from ringfence.console.confirm_page import ActionResult, ConfirmPage, Impact, ReasonForm, run
 from ringfence.fencing.name_patterns import EVERYTHING
 
@@ -187,7 +187,7 @@ def grant(request: HttpRequest, name: str) -> HttpResponse:
 
 @_ADMINISTERS
 @_both
-def take(request: HttpRequest, number: int) -> HttpResponse:
+def revoke_grant(request: HttpRequest, number: int) -> HttpResponse:
     """Revoke a grant: everything that the account may do on this pattern."""
     row = Grant.objects.select_related("user").filter(pk=number, by_groups=False).first()
     if row is None:
@@ -275,6 +275,6 @@ urls = [
     path("accounts/<name:name>/disable/", disable),
     path("accounts/<name:name>/enable/", enable),
     path("accounts/<name:name>/token/", token),
-    path("grants/<int:number>/take/", take),
+    path("grants/<int:number>/take/", revoke_grant),
     path("tokens/<int:number>/revoke/", revoke),
 ]

@@ -92,7 +92,7 @@ def fence(request: HttpRequest, name: str) -> HttpResponse:
     def act(values: dict[str, Any]) -> ActionResult:
         result = dispatch.command(commands.FenceNow(name, values["reason"]), user=_user(request))
         generation = result.value["generation"]
-        lines = [_line(each) for each in old_generations.fenced_ids(name, result.value)]
+        lines = [_line(each) for each in old_generations.list_fenced_ids(name, result.value)]
         hint = "Fenced:" if lines else "Its tab Generations lists what was fenced."
         return ActionResult(f"The round is over, and generation {generation} starts. {hint}", lines)
 
@@ -106,7 +106,9 @@ def fence_id(request: HttpRequest, name: str, task: int) -> HttpResponse:
     row = _find(name)
     try:
         transactions = dispatch.ask(
-            DescribeTransactions(name, max(_ids_of(row), task + 1), row.settings, old_generations.earlier(row))
+            DescribeTransactions(
+                name, max(_ids_of(row), task + 1), row.settings, old_generations.find_unfenced_configs(row)
+            )
         )
     except Refusal as error:
         # Without Kafka's answer, neither the open transaction nor the id's name is known.
@@ -143,7 +145,8 @@ def fence_id(request: HttpRequest, name: str, task: int) -> HttpResponse:
     def act(values: dict[str, Any]) -> ActionResult:
         result = dispatch.command(commands.FenceId(name, transaction["id"], values["reason"]), user=_user(request))
         return ActionResult(
-            f"{transaction['id']} is fenced.", [_line(each) for each in old_generations.fenced_ids(name, result.value)]
+            f"{transaction['id']} is fenced.",
+            [_line(each) for each in old_generations.list_fenced_ids(name, result.value)],
         )
 
     return run(request, sheet, act)

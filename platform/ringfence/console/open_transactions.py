@@ -28,7 +28,7 @@ def open_now(row: Connector, ids: int) -> OpenNow:
     """Query a worker once, for a page that is about to abort the transactions."""
     try:
         transactions = dispatch.ask(
-            DescribeTransactions(row.name, ids, row.settings, old_generations.earlier(row)), _SECONDS
+            DescribeTransactions(row.name, ids, row.settings, old_generations.find_unfenced_configs(row)), _SECONDS
         )
     except Refusal as error:
         tasks = Task.objects.filter(connector=row.name, known=True, open_since_ms__gt=0).order_by("number")

@@ -14,7 +14,7 @@ from ringfence.access.authorise import principal_of
 from ringfence.access.models import LoginSession
 from ringfence.access.routes import ANYONE, requires
 from ringfence.access.verbs import Verb
-from ringfence.audit.trail import tell
+from ringfence.audit.trail import record_change
 from ringfence.connectors.plural_forms import write_count
 from ringfence.console.confirm_page import ActionResult, ConfirmPage, run
 from ringfence.console.live_page import AUDIT, render_live
@@ -69,7 +69,9 @@ def end(request: HttpRequest, number: int) -> HttpResponse:
         says.append("It is the one that you use now: you have to log in again.")
 
     def act(_values: dict[str, Any]) -> ActionResult:
-        tell(request, before={"account": row.account, "address": row.address}, after=None, action="end session")
+        record_change(
+            request, before={"account": row.account, "address": row.address}, after=None, action="end session"
+        )
         logins.end(row)
         return ActionResult("The session is ended.")
 
@@ -85,7 +87,7 @@ def end_others(request: HttpRequest) -> HttpResponse:
 
     def act(_values: dict[str, Any]) -> ActionResult:
         count = logins.end_others(who, request)
-        tell(request, before={"account": who.name, "sessions": count}, after=None, action="end sessions")
+        record_change(request, before={"account": who.name, "sessions": count}, after=None, action="end sessions")
         return ActionResult(f"{write_count(count, 'other session')} of yours ended.")
 
     return run(request, ConfirmPage("End your other sessions", "End them", _LIST, says), act)

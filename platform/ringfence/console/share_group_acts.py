@@ -16,8 +16,8 @@ from ringfence.api.share_groups.acts import Foreseen
 from ringfence.api.share_groups.readers import Readers
 from ringfence.console.confirm_page import ActionResult, ConfirmPage, Impact, ReasonForm, run
 from ringfence.dispatch import Refusal
-from ringfence.fencing.share.group_moves import Wish
-from ringfence.requests.share_group_act import AlterOffsets, DeleteOffsets, Move
+from ringfence.fencing.share.group_moves import RequestedStart
+from ringfence.requests.share_group_act import AlterShareGroupOffsets, DeleteShareGroupOffsets, Move
 
 _both = require_http_methods(["GET", "POST"])
 _CHANGES = requires(GET=somewhere(Verb.SHARE_GROUPS), POST=somewhere(Verb.SHARE_GROUPS).writing())
@@ -91,7 +91,7 @@ def alter(request: HttpRequest, name: str) -> HttpResponse:
         wish = parse_wish(to, at)
     except ValueError as error:
         raise Http404(str(error)) from error
-    act: AlterOffsets = {
+    act: AlterShareGroupOffsets = {
         "kind": "alter",
         "to": wish.as_json(),
         "topics": [topic] if topic else None,
@@ -103,15 +103,15 @@ def alter(request: HttpRequest, name: str) -> HttpResponse:
     return _act_page(request, name, act, f"Move share group {name}", "Move it", says)
 
 
-def parse_wish(to: str, at: str) -> Wish:
+def parse_wish(to: str, at: str) -> RequestedStart:
     """Parse the form. Raises ValueError with the reason."""
     if to == "time":
         moment = dt.datetime.fromisoformat(at)
         aware_moment = moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
-        return Wish.parse({"time_ms": int(aware_moment.timestamp() * 1000)})
+        return RequestedStart.parse({"time_ms": int(aware_moment.timestamp() * 1000)})
     if to == "offset":
-        return Wish.parse({"offset": int(at)})
-    return Wish.parse(to)
+        return RequestedStart.parse({"offset": int(at)})
+    return RequestedStart.parse(to)
 
 
 @_CHANGES
@@ -122,7 +122,7 @@ def forget(request: HttpRequest, name: str) -> HttpResponse:
     if not topic:
         raise Http404("Offsets are forgotten by topic: ?topic=")
     says = [f"The group forgets {topic}, and its next reader starts there as its settings specify."]
-    act: DeleteOffsets = {"kind": "delete_offsets", "topics": [topic]}
+    act: DeleteShareGroupOffsets = {"kind": "delete_offsets", "topics": [topic]}
     return _act_page(request, name, act, f"Delete the offsets of share group {name}", "Delete them", says)
 
 

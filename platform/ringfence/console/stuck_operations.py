@@ -10,7 +10,7 @@ from django.db.models import Q
 from ringfence.access.principal import Principal
 from ringfence.access.verbs import Verb
 from ringfence.audit.models import AuditEntry
-from ringfence.console.waiting_commands import waiting
+from ringfence.console.waiting_commands import list_queued_commands
 from ringfence.dispatch import COMMAND_TIMEOUT, Refusal
 from ringfence.projection.health import Health
 from ringfence.projection.models import Connector, GenerationRow, Task
@@ -119,7 +119,7 @@ def _find_unanswered(who: Principal, now: int) -> Iterator[StuckOperation]:
 
 
 def _waiting(now: int) -> Iterator[StuckOperation]:
-    for one in waiting():
+    for one in list_queued_commands():
         sent_ms = now - int((COMMAND_TIMEOUT - one.left_s) * 1000)
         left = f"for {one.left_s:.0f} s more" if one.left_s > 0 else "no longer: a leader will drop it"
         who = f" by {one.user}" if one.user else ""

@@ -23,7 +23,7 @@ from ringfence.console.confirm_page import ActionResult, ConfirmPage, run
 from ringfence.console.live_page import CLOCK, CLUSTER, render_live
 from ringfence.console.stuck_operations import find_stuck
 from ringfence.console.tables import NOTHING, Table, links, moment
-from ringfence.console.waiting_commands import take_back, waiting
+from ringfence.console.waiting_commands import cancel, list_queued_commands
 from ringfence.dispatch import Refusal
 from ringfence.heartbeats.cluster_view import look
 from ringfence.history import old_generations
@@ -174,7 +174,9 @@ def of_connector(request: HttpRequest, name: str) -> HttpResponse:
     trouble, ids = "", []
     try:
         ids = dispatch.ask(
-            DescribeTransactions(name, max([row.task_count, *counts]), row.settings, old_generations.earlier(row))
+            DescribeTransactions(
+                name, max([row.task_count, *counts]), row.settings, old_generations.find_unfenced_configs(row)
+            )
         )
     except Refusal as error:
         trouble = error.message
@@ -256,10 +258,10 @@ def stuck_page(request: HttpRequest) -> HttpResponse:
 
 @requires(GET=everywhere(Verb.ADMIN), POST=everywhere(Verb.ADMIN).writing())
 @require_http_methods(["GET", "POST"])
-def take_back_page(request: HttpRequest, number: str) -> HttpResponse:
+def cancel_command(request: HttpRequest, number: str) -> HttpResponse:
     """Cancel a command that waits for a leader."""
     try:
-        one = next((one for one in waiting() if one.id == number), None)
+        one = next((one for one in list_queued_commands() if one.id == number), None)
     except Refusal as error:
         raise Http404(error.message) from error
     if one is None and request.method != "POST":
@@ -269,7 +271,7 @@ def take_back_page(request: HttpRequest, number: str) -> HttpResponse:
     sheet = ConfirmPage(f"Take back: {about}", "Take it back", "/console/stuck/", says)
 
     def act(_values: dict[str, Any]) -> ActionResult:
-        if not take_back(number, principal_of(request).name):
+        if not cancel(number, principal_of(request).name):
             raise ValueError("Too late: a leader has taken it, or it has expired. Check its outcome")
         return ActionResult("It is taken back: nothing was changed.")
 
@@ -283,5 +285,5 @@ urls = [
     path("transactions/", transactions),
     path("workers/", workers),
     path("stuck/", stuck_page),
-    path("waiting/<name:number>/", take_back_page),
+    path("waiting/<name:number>/", cancel_command),
 ]

@@ -16,7 +16,7 @@ _AWAY = "Redis does not answer ({error}), so it is unknown what waits there. Che
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class QueuedCommand:
     """A command that no leader has taken yet. left_s: seconds until it expires."""
 
     id: str
@@ -26,7 +26,7 @@ class Waiting:
     left_s: float
 
 
-def waiting() -> list[Waiting]:
+def list_queued_commands() -> list[QueuedCommand]:
     """Return the commands, oldest first, at most 500, without their bodies. Raises `Refusal` if Redis
     does not answer.
     """
@@ -40,7 +40,7 @@ def waiting() -> list[Waiting]:
     return [one for one in commands if one is not None]
 
 
-def take_back(number: str, by: str) -> bool:
+def cancel(number: str, by: str) -> bool:
     """Remove a command from the queue, and inform its sender. Returns False if a leader has already taken it."""
     try:
         entries = transport.results.lrange(_QUEUE, 0, -1)
@@ -72,13 +72,13 @@ def _answer(number: str, by: str) -> None:
     transport.results.set(f"celery-task-meta-{number}", messages.encode(meta), ex=messages.ANSWER_SECONDS)
 
 
-def _read(entry: Any, now: float) -> Waiting | None:
+def _read(entry: Any, now: float) -> QueuedCommand | None:
     """Parse a message in kombu's format, at a time on Redis' clock. Returns None if it is not a command."""
     try:
         message = json.loads(entry)
         _, arguments, _ = messages.decode(base64.b64decode(message["body"]))
         command = arguments["command"]
-        return Waiting(
+        return QueuedCommand(
             str(message["headers"]["id"]),
             str(command["kind"]),
             str(command.get("connector") or ""),

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_POST
 
 from ringfence.access.routes import everywhere, requires
 from ringfence.access.verbs import Verb
-from ringfence.audit.trail import note, tell
+from ringfence.audit.trail import note, record_change
 
 
 class NotRunning(Exception):
@@ -52,7 +52,7 @@ def kill_worker(request: HttpRequest) -> HttpResponse:
     except (NotRunning, psutil.NoSuchProcess) as error:
         note(request, str(error))
         return render(request, "ringfence/parts/notice.html", {"tone": "bad", "text": str(error)}, status=409)
-    tell(request, before={"worker": worker, "process": process.pid}, after=None, action="kill worker")
+    record_change(request, before={"worker": worker, "process": process.pid}, after=None, action="kill worker")
     text = (
         f"SIGKILL to {worker}, process {process.pid}. Watch the lanes: its open transactions are aborted and "
         "written again."

@@ -85,7 +85,7 @@ class CeleryHost:
     def _tell_clock(self, stop: threading.Event) -> None:
         while True:
             try:
-                redis_clock.tell(self._worker.worker)
+                redis_clock.publish_offset(self._worker.worker)
             except RedisError as error:
                 log.debug("Redis does not answer: %s", error)
             if stop.wait(redis_clock.TOLD_SECONDS):

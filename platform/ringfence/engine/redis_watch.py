@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterable, Sequence
 from ringfence.engine.leader.leader_thread import Leader
 from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.leader.assignment import Member
-from ringfence.heartbeats.heartbeat import Beat
+from ringfence.fencing.leader.assignment import LiveWorker
+from ringfence.heartbeats.heartbeat import WorkerHeartbeat
 from ringfence.requests.refusal import Refusal
 
 log = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ _BACKOFF = Backoff(60.0, 3600.0)
 _FORGIVEN_SECONDS = 3600.0
 
 
-def reaches_redis(beats: Iterable[Beat], members: Iterable[Member], incarnation: str) -> list[str]:
+def reaches_redis(beats: Iterable[WorkerHeartbeat], members: Iterable[LiveWorker], incarnation: str) -> list[str]:
     """Return the other live members that reach Redis if this one does not; otherwise none."""
     live = {beat.incarnation: beat for beat in beats if beat.live}
     if incarnation not in live or not live[incarnation].redis_error:
@@ -45,7 +45,11 @@ class RedisWatch:
     """The watch of one worker. `run` is the body of its thread."""
 
     def __init__(
-        self, leader: Leader, incarnation: str, read: Callable[[], Sequence[Beat]], backoff: Backoff = _BACKOFF
+        self,
+        leader: Leader,
+        incarnation: str,
+        read: Callable[[], Sequence[WorkerHeartbeat]],
+        backoff: Backoff = _BACKOFF,
     ) -> None:
         """read: returns the heartbeats; [] if the database does not answer."""
         self._leader = leader

@@ -125,7 +125,7 @@ def _tell(reason: str) -> None:
     from ringfence.projection import cluster_topics
 
     try:
-        cluster_topics.tell_loss(reason)
+        cluster_topics.store_loss(reason)
     except DatabaseError as error:
         log.warning("The database does not answer, so the pages cannot report that a topic is lost: %s", error)
     finally:

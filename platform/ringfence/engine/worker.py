@@ -24,6 +24,7 @@ from ringfence.connectors.worker_limits import WorkerLimits
 from ringfence.engine import clock_watch
 from ringfence.engine.celery_host import CeleryHost
 from ringfence.engine.celery_tasks import provide
+from ringfence.engine.heartbeat_threads import run_heartbeat, watch_redis
 from ringfence.engine.leader.command_service import CommandService
 from ringfence.engine.leader.leader_thread import Leader
 from ringfence.engine.leader.members import identity, worker_modes
@@ -44,7 +45,6 @@ from ringfence.engine.spark.driver import SparkHost
 from ringfence.engine.spark.launcher import Launcher
 from ringfence.engine.thread_shutdown import END_SECONDS, LOST_SECONDS, join_all
 from ringfence.engine.topic_guard import TopicGuard
-from ringfence.engine.vital_signs import run_heartbeat, watch_redis
 from ringfence.engine.worker_id import await_free_id
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, Invalid
@@ -55,7 +55,7 @@ from ringfence.fencing.topics.connector_logs import LogPublisher, about
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import WorkerRecord
 from ringfence.fencing.topics.topic_ids import TopicIds
-from ringfence.history import keeping
+from ringfence.history import retention_settings
 from ringfence.worker_config import WorkerConfig
 
 log = logging.getLogger(__name__)
@@ -87,7 +87,7 @@ def main(worker_id: str, slots: int, java: JavaRuntime | None = None, installer:
         django_apps.load()  # reads the environment and configures logging, before log handlers are added
         environment = dict(os.environ)
         let_go(os.environ)  # before Spark and plugin processes inherit it
-        keeping.check()
+        retention_settings.check()
         return Worker(worker_id, slots, config, environment, java, installer).run()
     except (FencingError, encryption.NoKey) as error:
         log.error("%s", error)  # noqa: TRY400 - the message is for users, without a trace

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ringfence.heartbeats.heartbeat import FORGOTTEN_S, Beat, is_recent
+from ringfence.heartbeats.heartbeat import FORGOTTEN_S, WorkerHeartbeat, is_recent
 from ringfence.heartbeats.problems import (
     Problem,
     cut_off,
@@ -53,7 +53,7 @@ class Vitals:
         return "|".join((*(problem.key for problem in self.problems), str(self.stale), self.leader))
 
 
-def assess(beats: Sequence[Beat], projected: ProjectionAge | None, redis_error: str = "") -> Vitals:
+def assess(beats: Sequence[WorkerHeartbeat], projected: ProjectionAge | None, redis_error: str = "") -> Vitals:
     """Assess the heartbeats. redis_error: why Redis does not answer this process, "" if it does."""
     live = [beat for beat in beats if beat.live]
     stale, as_of_ms = _staleness(live, beats, projected)
@@ -88,7 +88,9 @@ def assess(beats: Sequence[Beat], projected: ProjectionAge | None, redis_error: 
     return Vitals(tuple(problems), stale, as_of_ms, marks, leader, True, refusal, leader_refusal)
 
 
-def _staleness(live: Sequence[Beat], beats: Sequence[Beat], projected: ProjectionAge | None) -> tuple[bool, int]:
+def _staleness(
+    live: Sequence[WorkerHeartbeat], beats: Sequence[WorkerHeartbeat], projected: ProjectionAge | None
+) -> tuple[bool, int]:
     if not beats:
         return False, 0
     if projected is not None:
@@ -97,7 +99,7 @@ def _staleness(live: Sequence[Beat], beats: Sequence[Beat], projected: Projectio
     return not live or max(beat.began_age_s for beat in live) > FIRST_READ_S, 0
 
 
-def _cut_off_from_redis(live: Sequence[Beat], leader: str) -> str:
+def _cut_off_from_redis(live: Sequence[WorkerHeartbeat], leader: str) -> str:
     """Return why a command would never reach a leader over Redis, "" if it would."""
     cut_off = [beat for beat in live if beat.redis_error]
     if len(cut_off) == len(live):

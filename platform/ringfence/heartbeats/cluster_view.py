@@ -13,8 +13,8 @@ from django.db.models.functions import Now
 
 from ringfence.celery import REDIS_URL
 from ringfence.heartbeats.cluster_health import ProjectionAge, Vitals, assess
-from ringfence.heartbeats.heartbeat import Beat
-from ringfence.heartbeats.heartbeat_thread import Probing
+from ringfence.heartbeats.heartbeat import WorkerHeartbeat
+from ringfence.heartbeats.heartbeat_thread import HealthProbe
 from ringfence.heartbeats.models import Freshness, Heartbeat
 
 KEPT_SECONDS = 1.0
@@ -33,14 +33,14 @@ def probe_redis(url: str = REDIS_URL) -> str:
     return ""
 
 
-class Look:
+class VitalsCache:
     """The view of this process. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._until = 0.0
         self._last = Vitals()
-        self._redis: Probing | None = None
+        self._redis: HealthProbe | None = None
 
     def vitals(self) -> Vitals:
         """Return the vital signs, at most a second old. Without the database: the last known ones, because no page can
@@ -61,18 +61,18 @@ class Look:
         """Make the next call read again."""
         self._until = 0.0
 
-    def _watched_redis(self) -> Probing:
+    def _watched_redis(self) -> HealthProbe:
         if self._redis is None:
-            self._redis = Probing(probe_redis)
+            self._redis = HealthProbe(probe_redis)
             threading.Thread(target=self._redis.run, args=(threading.Event(),), name="redis-probe", daemon=True).start()
         return self._redis
 
 
-def read() -> tuple[list[Beat], ProjectionAge | None]:
+def read() -> tuple[list[WorkerHeartbeat], ProjectionAge | None]:
     """Return the rows, with their ages by the database's own clock. Raises DatabaseError."""
     now = ExpressionWrapper(Now(), output_field=DateTimeField())
     beats = [
-        Beat(
+        WorkerHeartbeat(
             row.worker,
             row.incarnation,
             _age(row.beat_at, row.now),
@@ -98,4 +98,4 @@ def _ms(at: datetime) -> int:
     return int(at.timestamp() * 1000)
 
 
-look = Look()
+look = VitalsCache()

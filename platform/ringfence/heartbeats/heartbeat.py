@@ -18,7 +18,7 @@ def is_recent(age_s: float) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Beat:
+class WorkerHeartbeat:
     """A worker's heartbeat. age_s: since it was written; led_age_s: since its last one as the leader, if any."""
 
     worker: str

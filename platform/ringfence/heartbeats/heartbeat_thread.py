@@ -27,7 +27,7 @@ Probe = Callable[[], str]
 """Returns why something does not answer, "" if it does. Takes seconds at most."""
 
 
-class Probing:
+class HealthProbe:
     """Probes repeatedly on its own thread. Any thread may read `error`."""
 
     def __init__(self, probe: Probe, clock: Callable[[], float] = time.monotonic) -> None:
@@ -60,11 +60,11 @@ class Probing:
         return self._error if self._failures >= _SURE else ""
 
 
-class Beating:
+class HeartbeatWriter:
     """Writes one worker's heartbeat. leads: whether it leads now, and its loop makes progress."""
 
     def __init__(
-        self, worker: str, incarnation: str, leads: Callable[[], bool], kafka: Probing, redis: Probing
+        self, worker: str, incarnation: str, leads: Callable[[], bool], kafka: HealthProbe, redis: HealthProbe
     ) -> None:
         self._worker = worker
         self._incarnation = incarnation

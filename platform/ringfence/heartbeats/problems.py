@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from ringfence.heartbeats.heartbeat import Beat
+from ringfence.heartbeats.heartbeat import WorkerHeartbeat
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ def format_clock(ms: int) -> str:
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%H:%M:%S UTC") if ms else "never"
 
 
-def no_worker(last: Beat) -> Problem:
+def no_worker(last: WorkerHeartbeat) -> Problem:
     ended = f"{last.worker} was stopped" if last.ended else f"{last.worker} was the last to report"
     return Problem(
         "no-worker",
@@ -37,7 +37,7 @@ def no_worker(last: Beat) -> Problem:
     )
 
 
-def no_kafka(live: Sequence[Beat], as_of_ms: int) -> Problem:
+def no_kafka(live: Sequence[WorkerHeartbeat], as_of_ms: int) -> Problem:
     who = "the only worker" if len(live) == 1 else f"any of {len(live)} workers"
     return Problem(
         "no-kafka",
@@ -58,7 +58,7 @@ def no_projection(as_of_ms: int) -> Problem:
     )
 
 
-def no_leader(beats: Sequence[Beat]) -> Problem:
+def no_leader(beats: Sequence[WorkerHeartbeat]) -> Problem:
     led = [(beat.led_age_s, beat) for beat in beats if beat.led_age_s is not None]
     since_ms = 0
     if led:
@@ -79,7 +79,7 @@ def no_redis(error: str) -> tuple[Problem, ...]:
     return (Problem("no-redis", text, "Check that Redis runs at RINGFENCE_REDIS_URL."),)
 
 
-def cut_off(beat: Beat, what: str, error: str) -> Problem:
+def cut_off(beat: WorkerHeartbeat, what: str, error: str) -> Problem:
     follows = "Its tasks wait" if what == "Kafka" else "It takes no requests"
     return Problem(
         f"no-{what.lower()}-{beat.worker}",
@@ -88,7 +88,7 @@ def cut_off(beat: Beat, what: str, error: str) -> Problem:
     )
 
 
-def silent_worker(beat: Beat) -> Problem:
+def silent_worker(beat: WorkerHeartbeat) -> Problem:
     return Problem(
         f"silent-{beat.worker}",
         f"{beat.worker} has not reported since {format_clock(beat.at_ms)}: it is frozen, dead, or cut off.",

@@ -12,7 +12,7 @@ _MOST = 20
 _ON_ITS_WAY_SECONDS, _LOOK_SECONDS = 2.0, 0.05
 
 
-def ids(row: Connector) -> int:
+def count_transactional_ids(row: Connector) -> int:
     """Return the number of transactional ids of its generations: a zombie may hold one of an earlier,
     larger generation.
     """
@@ -20,7 +20,7 @@ def ids(row: Connector) -> int:
     return max(most, row.task_count)
 
 
-def earlier(row: Connector) -> list[dict[str, str]]:
+def find_unfenced_configs(row: Connector) -> list[dict[str, str]]:
     """Return the configurations, newest first, of the generations that no finished round has fenced; secrets in clear
     text.
 
@@ -41,7 +41,7 @@ def earlier(row: Connector) -> list[dict[str, str]]:
     return versions
 
 
-def fenced_ids(connector: str, answer: object) -> list[dict[str, Any]]:
+def list_fenced_ids(connector: str, answer: object) -> list[dict[str, Any]]:
     """Return the ids that a fencing command has fenced: {"id", "producer_id", "epoch"}, with None for unknown numbers.
 
     The leader answers a round with its generation only. The ids come through the events topic, and are awaited for a
@@ -65,6 +65,6 @@ def _of_round(connector: str, generation: int) -> list[dict[str, Any]]:
         time.sleep(_LOOK_SECONDS)
 
 
-def topics(row: Connector) -> list[str]:
+def list_active_topics(row: Connector) -> list[str]:
     """Return the topics that it has written to."""
     return list(ActiveTopic.objects.filter(connector=row.name).order_by("topic").values_list("topic", flat=True))

@@ -21,7 +21,7 @@ def default_root() -> Path:
     return Path(configured) if configured else Path.home() / ".local" / "share" / "ringfence"
 
 
-class Instance:
+class DataDirectory:
     """Paths and saved choices. Deleting the directory deletes everything."""
 
     def __init__(self, root: Path) -> None:

@@ -3,14 +3,14 @@
 import sys
 from collections.abc import Mapping
 
-from ringfence.local.data_directory import Instance
+from ringfence.local.data_directory import DataDirectory
 from ringfence.local.errors import LocalError
 from ringfence.local.guarded_process import GuardedProcess
 
 _MIGRATE_SECONDS = 120
 
 
-def migrate(instance: Instance, env: Mapping[str, str]) -> None:
+def migrate(instance: DataDirectory, env: Mapping[str, str]) -> None:
     """Migrate the database to this version's tables. Raises LocalError with the last line of the error."""
     log = instance.log("migrate")
     # Django's checks are about this version's code, which its tests have checked; they take as long as the rest.

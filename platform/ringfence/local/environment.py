@@ -9,7 +9,7 @@ from pathlib import Path
 from ringfence.connectors import properties
 from ringfence.encryption import KEY_FILE, KEYS
 from ringfence.local.cache import cache_root
-from ringfence.local.data_directory import Instance
+from ringfence.local.data_directory import DataDirectory
 from ringfence.local.errors import LocalError
 from ringfence.local.jars import FLIGHTS_FILE
 
@@ -43,7 +43,7 @@ def read_environment(config: Path | None) -> dict[str, str]:
 
 
 def complete(
-    base: Mapping[str, str], instance: Instance, *, bootstrap: str, embedded_kafka: bool, redis_url: str, http: str
+    base: Mapping[str, str], instance: DataDirectory, *, bootstrap: str, embedded_kafka: bool, redis_url: str, http: str
 ) -> dict[str, str]:
     """Return `base` with everything that the roles need. Existing variables are kept, except for the
     actual addresses.
@@ -79,7 +79,7 @@ def complete(
     return env
 
 
-def for_demo(env: Mapping[str, str], instance: Instance) -> dict[str, str]:
+def for_demo(env: Mapping[str, str], instance: DataDirectory) -> dict[str, str]:
     """Return the environment of the demo's web process: its pages have a button that kills a worker."""
     return {**env, DEMO_RUN_FOLDER: str(instance.run_folder)}
 

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Mapping
 from typing import Protocol
 
-from ringfence.local.data_directory import Instance
+from ringfence.local.data_directory import DataDirectory
 from ringfence.local.guarded_process import GuardedProcess
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.local.valkey import EmbeddedValkey
@@ -61,7 +61,7 @@ class PythonRole:
     """A `ringfence …` command: web, or a worker."""
 
     def __init__(
-        self, name: str, arguments: list[str], instance: Instance, env: Mapping[str, str], grace: float
+        self, name: str, arguments: list[str], instance: DataDirectory, env: Mapping[str, str], grace: float
     ) -> None:
         self.name = name
         self.grace = grace

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ringfence.local.data_directory import Instance
-from ringfence.local.up_access import Door
+from ringfence.local.data_directory import DataDirectory
+from ringfence.local.up_access import UpAccess
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,8 +13,8 @@ class Running:
 
     url: str
     bootstrap: str
-    instance: Instance
-    door: Door
+    instance: DataDirectory
+    door: UpAccess
 
 
 Job = Callable[[Running], int | None]

@@ -7,25 +7,25 @@ from dataclasses import dataclass
 
 from ringfence.access import login_link
 from ringfence.environment import NoLogin, is_loopback, proxy_setting
-from ringfence.local.data_directory import Instance
+from ringfence.local.data_directory import DataDirectory
 from ringfence.local.errors import LocalError
 
 _LINK_FILE = "login-link"
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
+class UpAccess:
     """no_login: the user without login, "" for none. token: created for this start, "" if RINGFENCE_TOKEN is set."""
 
     no_login: str
     token: str
     code: str
-    instance: Instance
+    instance: DataDirectory
 
     @classmethod
     def of(
-        cls, variables: Mapping[str, str], address: str, instance: Instance, *, no_login: bool, login: bool
-    ) -> "Door":
+        cls, variables: Mapping[str, str], address: str, instance: DataDirectory, *, no_login: bool, login: bool
+    ) -> "UpAccess":
         """variables: the environment. address: of web. Raises LocalError if --no-login would admit others."""
         reason = proxy_setting(variables)
         reason = f"{reason} is set" if reason else ""

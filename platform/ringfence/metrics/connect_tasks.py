@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from ringfence.metrics.task_view import TaskView
+from ringfence.metrics.task_metrics_row import TaskMetricsRow
 from ringfence.metrics.text import Family, Kind
 
-Value = Callable[[TaskView], float | None]
+Value = Callable[[TaskMetricsRow], float | None]
 
 TASKS: list[tuple[Family, Value]] = []
 

@@ -12,7 +12,7 @@ from ringfence.access.verbs import Verb
 from ringfence.clock_differences import clocks
 from ringfence.http.errors import json_error
 from ringfence.metrics import connect_tasks, connector_metrics, plugin_metrics, ringfence_tasks, worker_metrics
-from ringfence.metrics.task_view import FIELDS, TaskView
+from ringfence.metrics.task_metrics_row import FIELDS, TaskMetricsRow
 from ringfence.metrics.text import CONTENT_TYPE, Family, Kind, Sample, labels, render
 from ringfence.projection import record_totals
 from ringfence.projection.known_health import known_health
@@ -53,7 +53,7 @@ def exposition(now_ms: int, who: Principal = EVERYBODY_HERE) -> str:
     views = [
         (
             labels({"connector": task.connector, "task": task.number}),
-            TaskView.of(task, now_ms, recorded.get((task.connector, task.number))),
+            TaskMetricsRow.of(task, now_ms, recorded.get((task.connector, task.number))),
         )
         for task in visible
     ]

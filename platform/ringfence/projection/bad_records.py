@@ -13,7 +13,7 @@ RECENT = Q(recent_skipped__gt=0) | Q(recent_dead_letters__gt=0)
 """Connectors that had some in the last hour."""
 
 
-def look(now_ms: int, names: Collection[str] = ()) -> set[str]:
+def update_counts(now_ms: int, names: Collection[str] = ()) -> set[str]:
     """Update the counts of these connectors, and of those with some in the last hour. Return those that changed."""
     rows = list(Connector.objects.filter(RECENT | Q(name__in=names)))
     if not rows:

@@ -51,7 +51,7 @@ def accepts(ids: TopicIds | None, role: str, topic: Topic) -> bool:
     return before is None or before.topics.get(role) == topic or ids.version > before.version
 
 
-def tell_loss(reason: str) -> None:
+def store_loss(reason: str) -> None:
     """Store that a topic is lost, until `remember`."""
     row, _ = ClusterInfo.objects.get_or_create(id=1)
     if row.topics_lost != reason:

@@ -9,7 +9,7 @@ from ringfence.encryption import ConfigVault, encrypt_text
 from ringfence.fencing.errors import Unreadable
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.topics.cluster_state import ClusterState, Fold
-from ringfence.fencing.topics.config_encryption import open_sealed
+from ringfence.fencing.topics.config_encryption import decrypt
 from ringfence.fencing.topics.config_records import (
     CommitRecord,
     ConnectorRecord,
@@ -77,7 +77,7 @@ def fold(state: ClusterState, records: Iterable[Record], topic: str = "the confi
     for record in records:
         connector = connector_of(record.key or b"")
         try:
-            decoded = open_sealed(decode(record.key, record.value), vault)
+            decoded = decrypt(decode(record.key, record.value), vault)
         except Unreadable as error:
             reason = f"{topic}, offset {record.offset}: {error}"
             warnings.append((record.timestamp_ms, reason))
@@ -255,7 +255,7 @@ def _fill_topic_grants(state: ClusterState) -> None:
             Connector.objects.filter(name=name).update(topic_grant=now)
 
 
-def begin() -> None:
+def delete_outdated() -> None:
     """Prepare for a topic that has replaced another one: its offsets, and so its generations, are different."""
     GenerationRow.objects.all().delete()
     Tombstone.objects.all().delete()

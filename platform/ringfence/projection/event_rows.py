@@ -38,8 +38,8 @@ def write(records: Sequence[Record]) -> set[str]:
             _tell_foreign(report)
     history.write()
     if history.bad:
-        bad_records.look(int(time.time() * 1000), history.bad)
-    stalls.moving(moved)
+        bad_records.update_counts(int(time.time() * 1000), history.bad)
+    stalls.clear_stalled(moved)
     log_rows.write([report for report in others if report["type"] == "log"])
     Event.objects.bulk_create([_event_row(report) for report in others if _in_timeline(report)], batch_size=100)
     return {text(report, "connector") for report in reports} - {""}

@@ -63,7 +63,7 @@ def write(records: Sequence[Record]) -> set[str]:
     record_totals.add(all_told, history)
     history.write()
     if history.bad:
-        bad_records.look(int(time.time() * 1000), history.bad)
+        bad_records.update_counts(int(time.time() * 1000), history.bad)
     return {connector for connector, _ in newest}
 
 

@@ -15,7 +15,7 @@ class Superseded(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Stand:
+class Position:
     """The position in one topic: the next offset per partition. topic_id: "" if nothing was applied yet."""
 
     topic: str = ""
@@ -26,15 +26,15 @@ class Stand:
         return (self.offsets or {}).get(partition, 0)
 
 
-def stand(role: str) -> Stand:
+def read_position(role: str) -> Position:
     """Return the current position in the topic of a role."""
     rows = list(TopicPosition.objects.filter(role=role))
     if not rows:
-        return Stand()
-    return Stand(rows[0].topic, rows[0].topic_id, {row.partition: row.applied_offset for row in rows})
+        return Position()
+    return Position(rows[0].topic, rows[0].topic_id, {row.partition: row.applied_offset for row in rows})
 
 
-def begin(role: str, topic: str, topic_id: str) -> None:
+def delete_outdated(role: str, topic: str, topic_id: str) -> None:
     """Forget the role's positions, for a topic that was created again. Inside the transaction that empties its rows."""
     TopicPosition.objects.filter(role=role).exclude(topic=topic, topic_id=topic_id).delete()
 
@@ -61,7 +61,7 @@ def move(role: str, topic: str, topic_id: str, expected: Mapping[int, int], reac
             raise Superseded(f"{role}-{partition} is no longer at offset {before}")
 
 
-def hold(role: str, partition: int, offset: int) -> None:
+def lock_position(role: str, partition: int, offset: int) -> None:
     """Lock the partition's position until the transaction's end. Raises `Superseded` if it is not `offset`."""
     if not TopicPosition.objects.filter(role=role, partition=partition, applied_offset=offset).update(
         applied_offset=offset
@@ -69,7 +69,7 @@ def hold(role: str, partition: int, offset: int) -> None:
         raise Superseded(f"{role}-{partition} is no longer at offset {offset}")
 
 
-def show(role: str, applied: Mapping[int, int], positions: Mapping[int, int]) -> None:
+def store_shown_offsets(role: str, applied: Mapping[int, int], positions: Mapping[int, int]) -> None:
     """Store that the rows show more than is applied, up to `positions`. Inside the transaction that writes them.
 
     Raises `Superseded` if a partition's position is not that in `applied`.

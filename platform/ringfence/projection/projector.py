@@ -128,7 +128,7 @@ class _Chores:
         """Do what is due. now: monotonic."""
         if now >= self._look_at:
             now_ms = int(time.time() * 1000)
-            if changed := self._stalls.look(now_ms) | bad_records.look(now_ms):
+            if changed := self._stalls.look(now_ms) | bad_records.update_counts(now_ms):
                 self._notify(Notice(tuple(changed)))
             self._history.look(now_ms)
             self._look_at = now + _STALL_SECONDS
@@ -163,7 +163,7 @@ class Projector:
                 continue
             except (DatabaseError, FencingError) as error:
                 if isinstance(error, TopicLost):
-                    cluster_topics.tell_loss(str(error))
+                    cluster_topics.store_loss(str(error))
                 failures = 1 if time.monotonic() - began > 60 else failures + 1
                 if not self._has_reported:
                     log.warning("The projection waits: %s: %s", type(error).__name__, error)

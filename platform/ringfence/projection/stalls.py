@@ -92,7 +92,7 @@ def _usual_pauses(names: Collection[str]) -> dict[str, int]:
     return {name: usual_pause(active[name], disturbed[name]) for name in names}
 
 
-def moving(names: Collection[str]) -> None:
+def clear_stalled(names: Collection[str]) -> None:
     """Remove the mark from these connectors, which have just moved records. Inside the transaction of their reports."""
     over = set(Connector.objects.filter(name__in=names, stalled=True).values_list("name", flat=True))
     if over:

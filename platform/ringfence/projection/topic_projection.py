@@ -10,7 +10,7 @@ from ringfence.fencing.errors import TopicLost
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.topic_ids import PRECIOUS, Loss, Topic, TopicIds, explanation
 from ringfence.projection import cluster_topics, config_rows, event_rows, offset_rows, positions, status_rows
-from ringfence.projection.positions import Stand
+from ringfence.projection.positions import Position
 from ringfence.projection.records import Record
 
 log = logging.getLogger(__name__)
@@ -41,17 +41,17 @@ class Projection:
         """
         self.role, self.topic, self.topic_id = role, topic, topic_id
         self._state = ClusterState()
-        stand = positions.stand(role)
+        stand = positions.read_position(role)
         if stand.topic_id and (stand.topic_id, stand.topic) != (topic_id, topic):
             replaced = role in PRECIOUS and stand.topic == topic
             if replaced and not cluster_topics.accepts(ids, role, Topic(topic, topic_id)):
                 raise TopicLost(explanation([Loss(role, topic, stand.topic_id, topic_id)]))
             log.warning("The %s topic has been replaced (%s, id %s): its rows are made again", role, topic, topic_id)
             with transaction.atomic():
-                positions.begin(role, topic, topic_id)
-                (config_rows.begin if role == "config" else _ROWS[role].forget)()
-            stand = positions.stand(role)
-        self._stand = Stand(topic, topic_id, dict(stand.offsets or {}))
+                positions.delete_outdated(role, topic, topic_id)
+                (config_rows.delete_outdated if role == "config" else _ROWS[role].forget)()
+            stand = positions.read_position(role)
+        self._stand = Position(topic, topic_id, dict(stand.offsets or {}))
 
     @property
     def start(self) -> dict[int, int]:
@@ -83,7 +83,7 @@ class Projection:
             else:
                 touched = _ROWS[self.role].write(new) if new else set()
         self._state = state
-        self._stand = Stand(self.topic, self.topic_id, {**offsets, **reached})
+        self._stand = Position(self.topic, self.topic_id, {**offsets, **reached})
         return touched
 
     def show(self, ahead: Sequence[Record], reached: Mapping[int, int]) -> set[str]:
@@ -99,17 +99,17 @@ class Projection:
         here = {p: max(reached.get(p, 0), self._stand.next_offset(p)) for p in ends}
         with transaction.atomic():
             positions.move(self.role, self.topic, self.topic_id, self._stand.offsets or {}, here)
-            positions.show(self.role, here, ends)
+            positions.store_shown_offsets(self.role, here, ends)
             if self.role == "config":
                 touched = config_rows.write(config_rows.fold(self._state, ahead, self.topic))
             else:
                 touched = _ROWS[self.role].write(ahead)
-        self._stand = Stand(self.topic, self.topic_id, {**(self._stand.offsets or {}), **here})
+        self._stand = Position(self.topic, self.topic_id, {**(self._stand.offsets or {}), **here})
         return touched
 
     def remove_others(self) -> set[str]:
         """At the config topic's end, remove the connectors that it does not have. Raises `Superseded`."""
         with transaction.atomic():
             if (self._stand.offsets or {}).get(0) is not None:
-                positions.hold(self.role, 0, self._stand.next_offset(0))
+                positions.lock_position(self.role, 0, self._stand.next_offset(0))
             return config_rows.remove_others(self._state)

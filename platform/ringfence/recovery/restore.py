@@ -25,7 +25,7 @@ from ringfence.fencing.kafka.fencer import Fencer
 from ringfence.fencing.kafka.group_members import group_members
 from ringfence.fencing.kafka.membership import GroupMembership, GroupMetadata
 from ringfence.fencing.kafka.topic_admin import create_topics
-from ringfence.fencing.leader.fence_targets import place_of, target_of, ways
+from ringfence.fencing.leader.fence_targets import list_admin_access, place_of, target_of
 from ringfence.fencing.leader.term import Term, TopicRecord
 from ringfence.fencing.offsets.source_offsets import encode_key, encode_value
 from ringfence.fencing.topics.cluster_state import ClusterState
@@ -66,7 +66,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class RestoreResult:
     """The result of a restore. stopped: connectors whose offsets a user must check first."""
 
     connectors: int
@@ -85,7 +85,7 @@ class Restore:
         self._remembered = remembered
         self._say = say
 
-    def run(self, copy: Copy, *, resume: bool) -> Done:
+    def run(self, copy: Copy, *, resume: bool) -> RestoreResult:
         """Restore what was lost. resume: whether connectors run at once if their offsets came from the copy.
 
         Raises `Invalid` if there is nothing to restore, or if the copy belongs to another group.
@@ -129,7 +129,7 @@ class Restore:
 
             term.write(records, deadline)
         self._tell_status(ids)
-        return Done(len(plan.connectors), len(plan.offsets), fenced, stop)
+        return RestoreResult(len(plan.connectors), len(plan.offsets), fenced, stop)
 
     def accept(self) -> list[str]:
         """Accept the current topics. Every old task is fenced first; returns the fenced ids."""
@@ -263,19 +263,19 @@ class Restore:
         fenced = list(ids)
         places = {tuple(sorted(place_of(target).items())): target for target in targets if place_of(target)}
         for target in places.values():
-            for way in ways(target, None, self._connection, self._config.settings):
-                if way.connection.bootstrap == self._connection.bootstrap:
+            for access in list_admin_access(target, None, self._connection, self._config.settings):
+                if access.connection.bootstrap == self._connection.bootstrap:
                     continue
                 try:
-                    with Fencer(way.connection) as fencer:
+                    with Fencer(access.connection) as fencer:
                         there = fencer.ids(prefix)
                         fencer.fence(there, Deadline.after(30))
                     fenced += there
                     break
                 except FencingError as error:
                     self._say(
-                        f"{way.connection.bootstrap} with {way.whose}: {error}. The connectors that write there start "
-                        "only after a fencing round has reached it"
+                        f"{access.connection.bootstrap} with {access.whose}: {error}. The connectors that write there "
+                        "start only after a fencing round has reached it"
                     )
         self._say(f"fenced {len(fenced)} transactional ids that begin with {prefix}")
         return fenced

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, NotRequired, TypedDict
 
 
-class AlterOffsets(TypedDict):
-    """topics, partitions: None for all of the group; to: as `fencing.share.group_moves.Wish` parses it."""
+class AlterShareGroupOffsets(TypedDict):
+    """topics, partitions: None for all of the group; to: as `fencing.share.group_moves.RequestedStart` parses it."""
 
     kind: Literal["alter"]
     topics: Sequence[str] | None
@@ -13,26 +13,26 @@ class AlterOffsets(TypedDict):
     to: str | Mapping[str, int]
 
 
-class DeleteOffsets(TypedDict):
+class DeleteShareGroupOffsets(TypedDict):
     kind: Literal["delete_offsets"]
     topics: Sequence[str]
 
 
-class DeleteGroup(TypedDict):
+class DeleteShareGroup(TypedDict):
     kind: Literal["delete"]
 
 
-class Configure(TypedDict):
+class ConfigureShareGroup(TypedDict):
     """settings: None for the broker's own value."""
 
     kind: Literal["configure"]
     settings: Mapping[str, str | None]
 
 
-Move = AlterOffsets | DeleteOffsets | DeleteGroup
+Move = AlterShareGroupOffsets | DeleteShareGroupOffsets | DeleteShareGroup
 """The acts that change where the group starts."""
 
-Act = Move | Configure
+Act = Move | ConfigureShareGroup
 
 
 class Place(TypedDict):

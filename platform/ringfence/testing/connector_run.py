@@ -11,9 +11,9 @@ from ringfence.fencing.ids import TaskId
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer import LogRecord
 from ringfence.fencing.kafka.topic_admin import topic_identity, topic_names
-from ringfence.fencing.kafka.topic_offsets import Place, offsets_at
+from ringfence.fencing.kafka.topic_offsets import OffsetKind, offsets_at
 from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
-from ringfence.fencing.offsets.alteration import guard_id, write
+from ringfence.fencing.offsets.alteration import alteration_transactional_id, write
 from ringfence.fencing.offsets.source_offsets import encode_key, read_offsets
 from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.topic_log import TopicLog
@@ -116,8 +116,8 @@ class ConnectorRun:
     def _is_open(self, topic: str) -> bool:
         connection, deadline = self._control.connection, Deadline.after(_SECONDS)
         _, partitions = topic_identity(connection, topic, deadline)
-        stable = offsets_at(connection, topic, partitions, Place.STABLE, deadline)
-        ends = offsets_at(connection, topic, partitions, Place.END, deadline)
+        stable = offsets_at(connection, topic, partitions, OffsetKind.STABLE, deadline)
+        ends = offsets_at(connection, topic, partitions, OffsetKind.END, deadline)
         return any(stable[partition] < end for partition, end in ends.items())
 
     def _topics(self) -> list[str]:
@@ -138,7 +138,7 @@ class ConnectorRun:
         """
         control, offsets = self._control, self.offsets()
         self.cls().alter_offsets(self._config, [(partition, None) for partition, _ in offsets])
-        ledger_id = guard_id(control.group, control.connector)
+        ledger_id = alteration_transactional_id(control.group, control.connector)
         write(
             lambda: TransactionalProducer(control.connection, ledger_id),
             control.topics.offsets,

@@ -19,7 +19,7 @@ from ringfence.audit.trail import note
 from ringfence.dispatch import Refusal
 from ringfence.requests import commands
 from ringfence.requests.commands import Command
-from ringfence.web.connector.tab_page import ask, find_connector
+from ringfence.web.connector.tab_page import find_connector, render_confirmation
 from ringfence.web.views import is_fragment, render_gone
 
 
@@ -109,7 +109,11 @@ def view_of(button: Button) -> Callable[[HttpRequest, str], HttpResponse]:
         """Carry out the action on POST. GET, which the palette uses, shows the confirmation."""
         if request.method != "POST":
             row = find_connector(name)
-            return render_gone(request, name) if row is None else ask(request, row, "act", {"action": button})
+            return (
+                render_gone(request, name)
+                if row is None
+                else render_confirmation(request, row, "act", {"action": button})
+            )
         return _carry_out(request, name, button.command(name), button.effect_text)
 
     return act

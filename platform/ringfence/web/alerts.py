@@ -19,7 +19,7 @@ from ringfence.alerts.deliveries import now_ms
 from ringfence.alerts.forms import DestinationForm, RuleForm
 from ringfence.alerts.models import Delivery, Destination, Rule
 from ringfence.alerts.visible_incidents import incidents
-from ringfence.audit.trail import note, tell
+from ringfence.audit.trail import note, record_change
 from ringfence.web.views import is_fragment
 
 _ADMINISTERS = requires(GET=everywhere(Verb.ADMIN), POST=everywhere(Verb.ADMIN).writing())
@@ -99,7 +99,7 @@ def new_rule(request: HttpRequest) -> HttpResponse:
 
     def save(values: dict[str, Any]) -> HttpResponse:
         row = rule_editing.save_rule(values)
-        tell(request, before=None, after=rule_editing.describe_rule(row), action="create alert rule")
+        record_change(request, before=None, after=rule_editing.describe_rule(row), action="create alert rule")
         return _to_list(row)
 
     return _save_form(request, "New alert rule", RuleForm(request.POST), save)
@@ -116,7 +116,7 @@ def edit_rule(request: HttpRequest, number: int) -> HttpResponse:
 
     def save(values: dict[str, Any]) -> HttpResponse:
         rule_editing.save_rule(values, row)
-        tell(
+        record_change(
             request,
             before=before,
             after=rule_editing.describe_rule(_get_or_404(Rule, number)),
@@ -135,7 +135,7 @@ def _new_destination(request: HttpRequest) -> HttpResponse:
     def save(values: dict[str, Any]) -> HttpResponse:
         result = rule_editing.save_destination(values)
         after = rule_editing.describe_destination(result.row)
-        tell(request, before=None, after=after, action="create alert destination")
+        record_change(request, before=None, after=after, action="create alert destination")
         return _secret_once(request, result)
 
     return _save_form(request, "New destination", DestinationForm(request.POST), save)
@@ -155,7 +155,7 @@ def _edit_destination(request: HttpRequest, number: int) -> HttpResponse:
     def save(values: dict[str, Any]) -> HttpResponse:
         result = rule_editing.save_destination(values, row)
         after = rule_editing.describe_destination(result.row)
-        tell(request, before=before, after=after, action="change alert destination")
+        record_change(request, before=before, after=after, action="change alert destination")
         return _secret_once(request, result)
 
     return _save_form(request, f"Destination {before['name']}", DestinationForm(request.POST), save, row)
@@ -196,7 +196,7 @@ def _delete(request: HttpRequest, row: Rule | Destination, before: dict[str, Any
         note(request, text)
         context = {"code": 400, "title": "The action failed", "text": text}
         return render(request, "ringfence/error.html", context, status=400)
-    tell(request, before=before, after=None, action=action)
+    record_change(request, before=before, after=None, action=action)
     rule_editing.delete(row)
     return _to_list()
 
@@ -207,8 +207,8 @@ def test_destination(request: HttpRequest, number: int) -> HttpResponse:
     """Send a test message. The list of messages shows whether it was delivered."""
     row = _get_or_404(Destination, number)
     delivery = rule_editing.begin_test(row)
-    tell(request, before=None, after={"destination": row.name}, action="test alert destination")
-    tasks.hand(delivery.pk)
+    record_change(request, before=None, after={"destination": row.name}, action="test alert destination")
+    tasks.enqueue_delivery(delivery.pk)
     return HttpResponseRedirect("/ui/alerts#messages")
 
 

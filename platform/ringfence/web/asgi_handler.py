@@ -55,7 +55,7 @@ class PooledHandler(ASGIHandler):
             body = await request_body.read(scope["headers"], receive, is_known, scope["path"])
         except RequestAborted:
             return
-        except request_body.Refusal as error:
+        except request_body.BodyRejected as error:
             await request_body.refuse(error, receive, send)
             return
         response = await self.in_thread(self._answer, scope, body)

@@ -15,7 +15,7 @@ from ringfence.alerts import incident_actions, silences
 from ringfence.alerts.deliveries import now_ms
 from ringfence.alerts.models import Delivery, Incident, Silence
 from ringfence.alerts.visible_incidents import incidents
-from ringfence.audit.trail import note, tell
+from ringfence.audit.trail import note, record_change
 
 _WRITES = requires(POST=somewhere(Verb.OPERATE).writing())
 
@@ -61,7 +61,7 @@ def acknowledge(request: HttpRequest, number: int) -> HttpResponse:
     if not incident_actions.may_operate(who, one.connector):
         return _refuse(request, 403, "You need the operate permission on what the incident concerns.")
     if (after := incident_actions.acknowledge(one, who)) is not None:
-        tell(request, before=None, after=after, action="acknowledge incident")
+        record_change(request, before=None, after=after, action="acknowledge incident")
     return HttpResponseRedirect(f"/ui/alerts/incidents/{one.pk}")
 
 
@@ -77,7 +77,7 @@ def silence(request: HttpRequest, number: int) -> HttpResponse:
         new_silence = incident_actions.silence(one.connector, hours, why, who)
     except ValueError as error:
         return _refuse(request, 400, str(error))
-    tell(request, before=None, after=incident_actions.facts(new_silence), action="silence alerts")
+    record_change(request, before=None, after=incident_actions.audit_data(new_silence), action="silence alerts")
     return HttpResponseRedirect(f"/ui/alerts/incidents/{one.pk}")
 
 
@@ -90,6 +90,6 @@ def end_silence(request: HttpRequest, number: int) -> HttpResponse:
         raise Http404("It is gone")
     if not incident_actions.may_operate(principal_of(request), row.connector):
         return _refuse(request, 403, "You need the operate permission on the silenced connectors.")
-    tell(request, before=incident_actions.facts(row), after=None, action="end silence of alerts")
+    record_change(request, before=incident_actions.audit_data(row), after=None, action="end silence of alerts")
     incident_actions.end(row)
     return HttpResponseRedirect("/ui/alerts#silences")

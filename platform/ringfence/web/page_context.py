@@ -26,7 +26,9 @@ def page(request: HttpRequest) -> dict[str, object]:
     sees = who.may_somewhere(Verb.VIEW)
     return {
         "navigation": SimpleLazyObject(lambda: navigation(who, request.path)),
-        "loud_incidents": SimpleLazyObject(lambda: silences.loud(incidents(who), now_ms()).count() if sees else 0),
+        "loud_incidents": SimpleLazyObject(
+            lambda: silences.filter_unsilenced(incidents(who), now_ms()).count() if sees else 0
+        ),
         "now_ms": now_ms(),
         "vitals": look.vitals() if sees else Vitals(),
         "theme": theme if theme in ("light", "dark") else "",

@@ -12,7 +12,7 @@ from ringfence.access.authorise import principal_of
 from ringfence.access.routes import everywhere, requires
 from ringfence.access.verbs import Verb
 from ringfence.api import plugin_installations as installations
-from ringfence.audit.trail import tell
+from ringfence.audit.trail import record_change
 from ringfence.history.models import PluginInstallation
 from ringfence.http.errors import ConnectError
 from ringfence.web.state_badges import Badge, Severity
@@ -42,13 +42,13 @@ def plugins(request: HttpRequest) -> HttpResponse:
         row = installations.begin(name, principal_of(request).name)
     except ConnectError as error:
         return _page(request, {"problem": error.message, "wanted": name}, status=error.status_code)
-    tell(request, before=None, after={"plugin": row.plugin, "sha256": ""}, action="install plugin")
+    record_change(request, before=None, after={"plugin": row.plugin, "sha256": ""}, action="install plugin")
     return HttpResponseRedirect("/ui/plugins")
 
 
 @requires(POST=_INSTALLER.writing())
 @require_POST
-def take_back(request: HttpRequest, number: int) -> HttpResponse:
+def cancel_installation(request: HttpRequest, number: int) -> HttpResponse:
     """Cancel an installation: workers that join later do not install it. Where it is installed, it stays."""
     return _change(request, number, "take plugin back", PluginInstallation.delete)
 
@@ -67,7 +67,7 @@ def _change(
         row = installations.find(number)
     except ConnectError as error:
         return _page(request, {"problem": error.message}, status=error.status_code)
-    tell(request, before={"plugin": row.plugin, "sha256": row.sha256}, after=None, action=action)
+    record_change(request, before={"plugin": row.plugin, "sha256": row.sha256}, after=None, action=action)
     change(row)
     return HttpResponseRedirect("/ui/plugins")
 

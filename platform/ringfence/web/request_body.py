@@ -28,7 +28,7 @@ Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
-class Refusal(Exception):
+class BodyRejected(Exception):
     """The body is not read to its end. Contains an HTTP status and the reason."""
 
     def __init__(self, status: int, message: str) -> None:
@@ -38,9 +38,9 @@ class Refusal(Exception):
 
 
 def check_credentials(headers: list[tuple[bytes, bytes]]) -> None:
-    """Raise `Refusal` for credentials that are too long, before they are decoded, hashed or looked up."""
+    """Raise `BodyRejected` for credentials that are too long, before they are decoded, hashed or looked up."""
     if sum(len(value) for name, value in headers if name == b"authorization") > MOST_CREDENTIALS:
-        raise Refusal(431, f"An Authorization header of more than {MOST_CREDENTIALS:,} bytes is not read.")
+        raise BodyRejected(431, f"An Authorization header of more than {MOST_CREDENTIALS:,} bytes is not read.")
 
 
 async def read(
@@ -48,14 +48,14 @@ async def read(
 ) -> Any:
     """Return the body as a file. is_known: whether the sender is authenticated; called only for larger bodies.
 
-    path: of the request; a login has its own limit. Raises `Refusal`, or `RequestAborted` if the sender disconnected.
+    path: of the request; a login has its own limit. Raises `BodyRejected`, or `RequestAborted` if the sender leaves.
     """
     most = MOST_LOGIN if path.rstrip("/") == LOGIN else MOST
     try:
         async with asyncio.timeout(SECONDS):
             return await _read(content_length(headers), receive, is_known, most)
     except TimeoutError:
-        raise Refusal(408, f"The body did not arrive within {SECONDS:.0f} s: nothing was changed.") from None
+        raise BodyRejected(408, f"The body did not arrive within {SECONDS:.0f} s: nothing was changed.") from None
 
 
 async def _read(length: int, receive: Receive, is_known: Callable[[], Awaitable[bool]], most: int) -> io.BytesIO:
@@ -79,10 +79,10 @@ async def _higher(size: int, is_known: Callable[[], Awaitable[bool]], most: int)
 
 def _too_large(limit: int) -> int:
     if limit == MOST_LOGIN:
-        raise Refusal(413, f"A login of more than {MOST_LOGIN:,} bytes is not read.")
+        raise BodyRejected(413, f"A login of more than {MOST_LOGIN:,} bytes is not read.")
     if limit == MOST:
-        raise Refusal(413, f"A body of more than {MOST:,} bytes is not read. Send less at once.")
-    raise Refusal(413, f"Without a valid token or login a body of more than {MOST_UNKNOWN:,} bytes is not read.")
+        raise BodyRejected(413, f"A body of more than {MOST:,} bytes is not read. Send less at once.")
+    raise BodyRejected(413, f"Without a valid token or login a body of more than {MOST_UNKNOWN:,} bytes is not read.")
 
 
 async def parts(receive: Receive) -> AsyncIterator[bytes]:
@@ -102,7 +102,7 @@ def content_length(headers: list[tuple[bytes, bytes]]) -> int:
     return int(value) if value.isdigit() else 0
 
 
-async def refuse(error: Refusal, receive: Receive, send: Send) -> None:
+async def refuse(error: BodyRejected, receive: Receive, send: Send) -> None:
     """Answer, and end the connection. Input is read and dropped for a moment: a sender whose connection is cut in the
     middle of its body would never read the answer.
     """

@@ -17,7 +17,7 @@ from django.views.decorators.http import require_GET
 from ringfence.access import provider_sessions, throttle
 from ringfence.access.client_address import address_of
 from ringfence.access.identify import ISSUER_KEY
-from ringfence.access.oidc.claims import Claims, Refusal, WrongGroups, read_groups
+from ringfence.access.oidc.claims import Claims, LoginDenied, WrongGroups, read_groups
 from ringfence.access.oidc.connection import Unavailable
 from ringfence.access.oidc.provider import NotProven, Provider, provider
 from ringfence.access.oidc.settings import CALLBACK, OidcSettings
@@ -117,7 +117,7 @@ def _come_back(request: HttpRequest, there: Provider) -> HttpResponse:
     except (ImproperlyConfigured, WrongGroups) as error:
         log.error("Single sign-on: %s", error)  # noqa: TRY400 - the message says it all
         return _refuse(request, "Single sign-on is misconfigured: the reason is in the server's log", 503)
-    except (NotProven, Refusal) as error:
+    except (NotProven, LoginDenied) as error:
         if isinstance(error, NotProven):
             throttle.record_failure(limits)
         message = ". ".join(filter(None, (message, str(error))))

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from ringfence.engine.leader import command_plans, restart_plans
 from ringfence.fencing.ids import Incarnation, TaskId
-from ringfence.fencing.leader.assignment import Member
+from ringfence.fencing.leader.assignment import LiveWorker
 from ringfence.fencing.topics.connector_state import Placement, TargetState
 from ringfence.fencing.topics.status import FAILED, LOST, State, StatusState, TaskStatus
 from tests.fencing.model.attempt import BATCHES_IN_A_TRANSACTION, Attempt
@@ -129,7 +129,7 @@ class Cluster:
     def restart_worker(self, number: int) -> None:
         """A worker starts again; what ran on its last incarnation may be a zombie."""
         old = self.world.members[number]
-        self.world.members[number] = Member(old.worker, Incarnation(str(int(old.incarnation) + 1)), old.slots)
+        self.world.members[number] = LiveWorker(old.worker, Incarnation(str(int(old.incarnation) + 1)), old.slots)
 
     # Time.
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 
 from ringfence.fencing.ids import ConnectorName, Incarnation, TaskId, WorkerId
-from ringfence.fencing.leader.assignment import Member
+from ringfence.fencing.leader.assignment import LiveWorker
 from ringfence.fencing.topics.cluster_state import ClusterState, apply, apply_connector
 from ringfence.fencing.topics.config_records import (
     CommitRecord,
@@ -100,7 +100,7 @@ class World:
         self.rules = rules
         self.kafka = Kafka(self._committed)
         self.status = StatusState()
-        self.members = [Member(WorkerId(name), Incarnation("1"), 3) for name in "ab"]
+        self.members = [LiveWorker(WorkerId(name), Incarnation("1"), 3) for name in "ab"]
         self.run = 0
         self.counts = dict.fromkeys(PARTITIONS, 0)
         self.placements: dict[TaskId, Placement] = {}

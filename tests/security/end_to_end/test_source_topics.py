@@ -224,12 +224,12 @@ def test_a_task_asks_again_whenever_offsets_topics_change(monkeypatch: pytest.Mo
     monkeypatch.setattr("ringfence.connectors.builtin.kafka_source.cluster.Cluster.cluster_id", lambda _: "")
     readable = ReadableTopics({}, ["named", "x.*"], ["named", "x.1", "x.2"])
     assert readable.check() == frozenset()
-    worker_limits.tell_offsets_topics(["x.1", "elsewhere"])
+    worker_limits.set_offsets_topics(["x.1", "elsewhere"])
     assert readable.check() == {"x.1"}
     assert readable.check() == frozenset()
-    worker_limits.tell_offsets_topics(["x.1", "x.2"])
+    worker_limits.set_offsets_topics(["x.1", "x.2"])
     assert readable.check() == {"x.2"}
-    worker_limits.tell_offsets_topics(["named"])
+    worker_limits.set_offsets_topics(["named"])
     for _ in range(2):
         with pytest.raises(ConnectorError, match="named is an internal topic"):
             readable.check()

@@ -172,7 +172,7 @@ def _errors() -> Iterator[None]:
 
     try:
         yield
-    except egress.Refusal as error:
+    except egress.EgressDenied as error:
         raise ConnectorError(f"{ENDPOINT}: {error}.") from error
     except (ResourceModifiedError, ResourceNotFoundError) as error:
         raise FileChanged(type(error).__name__) from error
@@ -201,11 +201,11 @@ def _connect(account: str, settings: ParsedConfig) -> Any:
     from azure.storage.blob import BlobServiceClient, ExponentialRetry
     from requests import Session
 
-    from ringfence.connectors.guarded_requests import guard
+    from ringfence.connectors.guarded_requests import restrict_session
 
     logging.getLogger("azure.core.pipeline.policies.http_logging_policy").setLevel(logging.WARNING)
     session = Session()
-    guard(session)
+    restrict_session(session)
     key = secret(settings, ACCOUNT_KEY)
     try:
         return BlobServiceClient(

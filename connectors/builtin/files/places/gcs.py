@@ -184,7 +184,7 @@ def _errors() -> Iterator[None]:
 
     try:
         yield
-    except egress.Refusal as error:
+    except egress.EgressDenied as error:
         raise ConnectorError(f"{ENDPOINT}: {error}.") from error
     except RefreshError as error:
         raise ConnectorError(
@@ -218,11 +218,11 @@ def _sign_in(key: str | None) -> Any:
     from requests import Session
     from urllib3.util import Retry
 
-    from ringfence.connectors.guarded_requests import guard
+    from ringfence.connectors.guarded_requests import restrict_session
 
     retries = Retry(3, backoff_factor=0.2, status_forcelist=(429, 500, 502, 503, 504), raise_on_status=False)
     plain = Session()
-    guard(plain, retries)
+    restrict_session(plain, retries)
     if key is None:
         return plain
     try:
@@ -237,5 +237,5 @@ def _sign_in(key: str | None) -> Any:
         ) from error
     sessions: Any = transport.AuthorizedSession
     session = sessions(credentials, auth_request=transport.Request(session=plain))
-    guard(session, retries)
+    restrict_session(session, retries)
     return session

@@ -55,7 +55,7 @@ def _check_endpoint(endpoint: str, policy: egress.Policy) -> None:
         raise ConnectorError(f"{ENDPOINT} must have the form https://host:port.")
     try:
         policy.addresses(parts.hostname, parts.port or (443 if parts.scheme == "https" else 80))
-    except egress.Refusal as error:
+    except egress.EgressDenied as error:
         raise ConnectorError(f"{ENDPOINT}: {error}.") from error
     except (OSError, UnicodeError):
         pass  # the connection reports a name without an address
@@ -76,7 +76,7 @@ def _resolver(policy: egress.Policy) -> Any:
             addresses = await self._inner.resolve(host, port, family)
             try:
                 policy.addresses(host, port, lambda *_: [each["host"] for each in addresses])
-            except egress.Refusal as error:
+            except egress.EgressDenied as error:
                 raise OSError(str(error)) from error
             return addresses
 

@@ -144,7 +144,7 @@ def _open_socket(host: str, port: int) -> socket.socket:
     policy = egress.Policy(worker_limits.current().egress)
     try:
         addresses = policy.addresses(host, port)
-    except egress.Refusal as error:
+    except egress.EgressDenied as error:
         raise ConnectorError(f"{error}.") from error
     except UnicodeError as error:
         raise ConnectorError(f"{host!r} is not a host name.") from error

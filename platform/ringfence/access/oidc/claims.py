@@ -20,7 +20,7 @@ class WrongGroups(ValueError):
     """The groups file is invalid. The message names the file and the entry."""
 
 
-class Refusal(Exception):
+class LoginDenied(Exception):
     """A person who logged in at the provider is refused here. The message is for them and ends with the remedy."""
 
 
@@ -113,19 +113,19 @@ def claim_of(claims: Claims, name: str) -> Any:
 
 
 def groups_of(claims: Claims, name: str) -> tuple[str, ...]:
-    """Return the groups in a claim: a string or a list of strings. Raises `Refusal` for anything else."""
+    """Return the groups in a claim: a string or a list of strings. Raises `LoginDenied` for anything else."""
     claim = claim_of(claims, name)
     if claim is None:
         elsewhere = claims.get("_claim_names")
         if isinstance(elsewhere, Mapping) and name in elsewhere:
-            raise Refusal(
+            raise LoginDenied(
                 "You are in more groups than the provider puts into a token. An administrator can have it send only "
                 "the groups that are assigned to this application"
             )
         return ()
     groups = claim if isinstance(claim, list) else [claim]
     if not all(isinstance(each, str) for each in groups) or len(groups) > _MOST_GROUPS:
-        raise Refusal(
+        raise LoginDenied(
             f"The provider's claim {name!r} is not a list of group names. An administrator can name another one in "
             "RINGFENCE_OIDC_GROUPS_CLAIM"
         )
@@ -133,16 +133,16 @@ def groups_of(claims: Claims, name: str) -> tuple[str, ...]:
 
 
 def name_of(claims: Claims, name: str) -> str:
-    """Return the name of the account that a first login creates. Raises `Refusal`."""
+    """Return the name of the account that a first login creates. Raises `LoginDenied`."""
     claim = claim_of(claims, name)
     if not isinstance(claim, str) or not claim.strip():
-        raise Refusal(
+        raise LoginDenied(
             f"The provider sends no claim {name!r}, which names accounts here. An administrator can configure the "
             "provider to send it, add its scope to RINGFENCE_OIDC_SCOPES, or name another claim in "
             "RINGFENCE_OIDC_NAME_CLAIM"
         )
     if name == "email" and claims.get("email_verified") is False:
-        raise Refusal("The provider has not verified your mail address. Verify it there, then log in again")
+        raise LoginDenied("The provider has not verified your mail address. Verify it there, then log in again")
     return claim.strip()
 
 

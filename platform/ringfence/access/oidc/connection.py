@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 import httpx
 
 from ringfence.connectors import egress
-from ringfence.connectors.guarded_httpx import guard
+from ringfence.connectors.guarded_httpx import restrict_client
 
 SECONDS: Final = 10.0
 _MOST_BYTES: Final = 1024 * 1024
@@ -40,7 +40,7 @@ class Connection:
 
     def __init__(self, policy: egress.Policy) -> None:
         self._client = httpx.Client(timeout=SECONDS, verify=_create_context())
-        guard(self._client, policy)
+        restrict_client(self._client, policy)
 
     def get(self, url: str, headers: Mapping[str, str] | None = None) -> dict[str, Any]:
         """Return the JSON object at a URL. Raises Unavailable."""
@@ -69,7 +69,7 @@ class Connection:
                     if len(content) > _MOST_BYTES or time.monotonic() > deadline:
                         raise Unavailable(f"the answer of {_place(url)} is too long or too slow")
                 return _Answer(answer.status_code, content)
-        except egress.Refusal as refused:
+        except egress.EgressDenied as refused:
             raise Unavailable(str(refused)) from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise Unavailable(f"{_place(url)} cannot be reached ({type(error).__name__})") from None

@@ -10,7 +10,7 @@ from ringfence import dispatch
 from ringfence.access.authorise import principal_of
 from ringfence.api import connector_reads, offset_changes, offset_snapshots
 from ringfence.api.share_groups.readers import Readers
-from ringfence.audit.trail import note, tell
+from ringfence.audit.trail import note, record_change
 from ringfence.connectors.name_lists import list_first
 from ringfence.fencing.offsets.ledger_keys import InputPartition, parse_partition
 from ringfence.fencing.share.group_moves import PartitionMove
@@ -102,7 +102,7 @@ def carry_out(request: HttpRequest, readers: Readers, group: str, act: Move, rea
     who, connectors = principal_of(request).name, readers.of(group)
     before = ledger_of(connectors)
     for name in connectors:
-        offset_snapshots.before_a_change(name, who, f"before share group {group} was moved")
+        offset_snapshots.snapshot_before_change(name, who, f"before share group {group} was moved")
     done = _command(request, readers, group, act, reason)
     unsure = {(each["topic"], each["partition"]) for each in done["unsure"]}
     moves = []
@@ -115,7 +115,7 @@ def carry_out(request: HttpRequest, readers: Readers, group: str, act: Move, rea
     note(request, f"{reason}. Share group {group}, {act['kind']}: {foreseen.again} again, {foreseen.skipped} skipped")
     if not connectors:
         moved = {f"{one.move.topic}-{one.move.partition}": one.move for one in moves}
-        tell(
+        record_change(
             request,
             before={"share group": group, "starts": {name: move.start for name, move in moved.items()}},
             after={
@@ -133,7 +133,7 @@ def configure(
     before = dispatch.ask(DescribeShareGroup(group))["settings"]
     after = _command(request, readers, group, {"kind": "configure", "settings": dict(settings)}, reason)["settings"]
     note(request, f"{reason}. Share group {group}: {', '.join(sorted(settings))}")
-    tell(request, before=_own(before), after=_own(after))
+    record_change(request, before=_own(before), after=_own(after))
     return after
 
 

@@ -27,7 +27,7 @@ from ringfence.requests.questions import FindArchived
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class ArchivedPartition:
     """One partition. archived: how many records were delivered as often as allowed; offsets: those that the group no
     longer delivers and that are not done. Some of these may hold no record (transaction markers).
     """
@@ -43,7 +43,7 @@ class ArchivedRecords:
     """refusal: why nothing can be requested now, "" if it can. left_out: partitions that were not read."""
 
     connectors: Sequence[str]
-    partitions: Sequence[Waiting]
+    partitions: Sequence[ArchivedPartition]
     refusal: str
     left_out: int
 
@@ -77,7 +77,7 @@ def find(readers: Readers, group: str) -> ArchivedRecords:
     for each in answer["places"]:
         place = InputPartition(each["topic_id"], each["partition"])
         archived = sum(last - first + 1 for first, last in each["archived"])
-        partitions.append(Waiting(place, each["topic"], archived, find_waiting(each, ledger.get(place))))
+        partitions.append(ArchivedPartition(place, each["topic"], archived, find_waiting(each, ledger.get(place))))
     return ArchivedRecords(connectors, partitions, _refusal(group, connectors), int(answer["left_out"]))
 
 

@@ -15,7 +15,7 @@ from ringfence.alerts.visible_incidents import incidents
 from ringfence.api.v1.alert_shapes import DeliveryShape, DestinationShape, IncidentShape, RuleShape
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.listing import ListView, either, equal, flag, since, until
-from ringfence.audit.trail import tell
+from ringfence.audit.trail import record_change
 from ringfence.http.errors import bad_request, not_found
 
 Row = TypeVar("Row")
@@ -49,7 +49,7 @@ class AlertRules(ListView):
         self.parse_parameters()
         row = _save(rule_editing.save_rule, self.parse_body())
         rule = rule_editing.describe_rule(row)
-        tell(self.http_request, before=None, after=rule, action="create alert rule")
+        record_change(self.http_request, before=None, after=rule, action="create alert rule")
         return Response(rule, status=201, headers={"Location": f"/api/v1/alerts/rules/{row.pk}"})
 
 
@@ -71,13 +71,13 @@ class AlertRule(V1View):
         before = rule_editing.describe_rule(row)
         _save(rule_editing.save_rule, self.parse_body(), row)
         after = rule_editing.describe_rule(_rule(number))
-        tell(self.http_request, before=before, after=after, action="change alert rule")
+        record_change(self.http_request, before=before, after=after, action="change alert rule")
         return Response(after)
 
     def delete(self, request: Request, number: int) -> Response:
         self.parse_parameters()
         row = _rule(number)
-        tell(self.http_request, before=rule_editing.describe_rule(row), after=None, action="delete alert rule")
+        record_change(self.http_request, before=rule_editing.describe_rule(row), after=None, action="delete alert rule")
         rule_editing.delete(row)
         return Response(status=204)
 
@@ -102,7 +102,7 @@ class AlertDestinations(ListView):
         self.parse_parameters()
         result = _save(rule_editing.save_destination, self.parse_body())
         destination = rule_editing.describe_destination(result.row)
-        tell(self.http_request, before=None, after=destination, action="create alert destination")
+        record_change(self.http_request, before=None, after=destination, action="create alert destination")
         once: Mapping[str, Any] = {**destination, "secret": result.secret} if result.secret else destination
         return Response(once, status=201, headers={"Location": f"/api/v1/alerts/destinations/{result.row.pk}"})
 
@@ -125,13 +125,13 @@ class AlertDestination(V1View):
         before = rule_editing.describe_destination(row)
         result = _save(rule_editing.save_destination, self.parse_body(), row)
         after = rule_editing.describe_destination(result.row)
-        tell(self.http_request, before=before, after=after, action="change alert destination")
+        record_change(self.http_request, before=before, after=after, action="change alert destination")
         return Response({**after, "secret": result.secret} if result.secret else after)
 
     def delete(self, request: Request, number: int) -> Response:
         self.parse_parameters()
         row = _destination(number)
-        tell(
+        record_change(
             self.http_request,
             before=rule_editing.describe_destination(row),
             after=None,
@@ -152,8 +152,8 @@ class AlertDestinationTest(V1View):
         self.parse_parameters()
         row = _destination(number)
         delivery = rule_editing.begin_test(row)
-        tell(self.http_request, before=None, after={"destination": row.name}, action="test alert destination")
-        tasks.hand(delivery.pk)
+        record_change(self.http_request, before=None, after={"destination": row.name}, action="test alert destination")
+        tasks.enqueue_delivery(delivery.pk)
         return Response(DeliveryShape(delivery).data, status=202)
 
 

@@ -19,7 +19,7 @@ from ringfence.api.v1.alert_shapes import IncidentShape
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.listing import ListView, equal
 from ringfence.api.v1.request_fields import IntegerField, ReasonField, RequestShape, StringField
-from ringfence.audit.trail import tell
+from ringfence.audit.trail import record_change
 from ringfence.http.errors import not_found
 
 _READS, _WRITES = somewhere(Verb.VIEW), somewhere(Verb.OPERATE).writing()
@@ -79,7 +79,7 @@ class AlertIncidentAcknowledgement(_OnIncidents):
         one = _incident(self, number)
         self.require_operate(one.connector)
         if (after := incident_actions.acknowledge(one, self.principal)) is not None:
-            tell(self.http_request, before=None, after=after, action="acknowledge incident")
+            record_change(self.http_request, before=None, after=after, action="acknowledge incident")
         return Response(IncidentShape(one).data)
 
 
@@ -107,7 +107,9 @@ class AlertSilences(ListView, _OnIncidents):
         fields = self.parse_body()
         self.require_operate(fields["connector"])
         silence = incident_actions.silence(fields["connector"], fields["hours"], fields["reason"], self.principal)
-        tell(self.http_request, before=None, after=incident_actions.facts(silence), action="silence alerts")
+        record_change(
+            self.http_request, before=None, after=incident_actions.audit_data(silence), action="silence alerts"
+        )
         return Response(SilenceShape(silence).data, status=201)
 
 
@@ -124,7 +126,9 @@ class AlertSilence(_OnIncidents):
         if silence is None:
             raise not_found(f"No silence {number} is in force: GET /api/v1/alerts/silences lists them")
         self.require_operate(silence.connector)
-        tell(self.http_request, before=incident_actions.facts(silence), after=None, action="end silence of alerts")
+        record_change(
+            self.http_request, before=incident_actions.audit_data(silence), after=None, action="end silence of alerts"
+        )
         incident_actions.end(silence)
         return Response(status=204)
 

@@ -75,7 +75,7 @@ class Snapshots(ListView):
 
     def post(self, request: Request, name: str) -> Response:
         self.parse_parameters()
-        snapshot = offset_snapshots.take(name, self.user_name, self.parse_body(optional=True)["why"])
+        snapshot = offset_snapshots.take_snapshot(name, self.user_name, self.parse_body(optional=True)["why"])
         return Response(WholeSnapshotShape(_serialize(snapshot)).data, status=201)
 
 

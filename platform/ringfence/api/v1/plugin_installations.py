@@ -15,7 +15,7 @@ from ringfence.api import plugin_installations as installations
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.listing import ListView, equal
 from ringfence.api.v1.request_fields import IntegerField, RequestShape, StringField
-from ringfence.audit.trail import tell
+from ringfence.audit.trail import record_change
 from ringfence.history.models import PluginInstallation
 from ringfence.history.worker_plugins import versions_by_worker
 from ringfence.http.errors import bad_request
@@ -93,7 +93,7 @@ class PluginInstallations(ListView):
             fields["plugin"], self.user_name, size=fields.get("size", 0), sha256=fields.get("sha256", "")
         )
         facts = {"plugin": row.plugin, "sha256": row.sha256}
-        tell(self.http_request, before=None, after=facts, action="install plugin")
+        record_change(self.http_request, before=None, after=facts, action="install plugin")
         return Response(_answer(row), status=201)
 
 
@@ -112,7 +112,7 @@ class InstallationOf(V1View):
         self.parse_parameters()
         row = installations.find(number)
         facts = {"plugin": row.plugin, "sha256": row.sha256}
-        tell(self.http_request, before=facts, after=None, action="take plugin back")
+        record_change(self.http_request, before=facts, after=None, action="take plugin back")
         row.delete()
         return Response(status=204)
 
@@ -128,7 +128,7 @@ class RetryInstallation(V1View):
         self.parse_parameters()
         row = installations.find(number)
         facts = {"plugin": row.plugin, "sha256": row.sha256}
-        tell(self.http_request, before=None, after=facts, action="install plugin again")
+        record_change(self.http_request, before=None, after=facts, action="install plugin again")
         installations.retry(row)
         return Response(_answer(row), status=202)
 

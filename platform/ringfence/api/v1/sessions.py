@@ -14,7 +14,7 @@ from ringfence.access.routes import ANYONE
 from ringfence.access.verbs import Verb
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.listing import ListView, equal
-from ringfence.audit.trail import tell
+from ringfence.audit.trail import record_change
 from ringfence.http.errors import not_found
 
 
@@ -68,7 +68,7 @@ class SessionOf(V1View):
         if row is None:
             raise not_found(f"There is no session {number}: it may have ended")
         before = {"account": row.account, "address": row.address}
-        tell(self.http_request, before=before, after=None, action="end session")
+        record_change(self.http_request, before=before, after=None, action="end session")
         logins.end(row)
         return Response(status=204)
 
@@ -89,5 +89,5 @@ class OtherSessions(V1View):
         self.parse_parameters()
         count = logins.end_others(self.principal, self.http_request)
         before = {"account": self.principal.name, "sessions": count}
-        tell(self.http_request, before=before, after=None, action="end sessions")
+        record_change(self.http_request, before=before, after=None, action="end sessions")
         return Response({"ended": count})

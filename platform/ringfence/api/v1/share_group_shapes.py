@@ -16,7 +16,7 @@ from ringfence.api.v1.request_fields import (
     RequestShape,
     StringField,
 )
-from ringfence.fencing.share.group_moves import Wish
+from ringfence.fencing.share.group_moves import RequestedStart
 
 _LONGEST_NAME, _MOST = 249, 10_000
 
@@ -195,7 +195,7 @@ class ShareAlterShape(RequestShape):
         if "partitions" in attrs and "topic" not in attrs:
             raise ValidationError("The partitions are those of a topic: give topic, too")
         try:
-            return {**attrs, "to": Wish.parse(attrs["to"]).as_json()}
+            return {**attrs, "to": RequestedStart.parse(attrs["to"]).as_json()}
         except ValueError as error:
             raise ValidationError({"to": [str(error).removeprefix("to ")]}) from error
 

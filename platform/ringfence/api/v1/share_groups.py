@@ -30,7 +30,7 @@ from ringfence.api.v1.share_group_shapes import (
     ShareProcessShape,
     ShareSettingsShape,
 )
-from ringfence.requests.share_group_act import AlterOffsets, Move
+from ringfence.requests.share_group_act import AlterShareGroupOffsets, Move
 
 
 class ShareGroupView(V1View):
@@ -128,7 +128,7 @@ class ShareGroupOffsets(ShareGroupView):
     def patch(self, request: Request, name: str) -> Response:
         self.parse_parameters()
         fields = self.parse_body()
-        act: AlterOffsets = {
+        act: AlterShareGroupOffsets = {
             "kind": "alter",
             "to": fields["to"],
             "topics": [fields["topic"]] if "topic" in fields else None,

@@ -100,7 +100,12 @@ class Transactions(V1View):
         query = self.parse_query()
         row = connector_reads.connector(name)
         transactions = dispatch.ask(
-            DescribeTransactions(name, old_generations.ids(row), row.settings, old_generations.earlier(row))
+            DescribeTransactions(
+                name,
+                old_generations.count_transactional_ids(row),
+                row.settings,
+                old_generations.find_unfenced_configs(row),
+            )
         )
         if "open" in query:
             transactions = [each for each in transactions if each["open"] is query["open"]]
@@ -148,8 +153,10 @@ class Hanging(V1View):
     def get(self, request: Request, name: str) -> Response:
         self.parse_parameters()
         row = connector_reads.connector(name)
-        configs = [row.settings, *old_generations.earlier(row)]
-        question = FindHanging(name, old_generations.ids(row), configs, sorted(old_generations.topics(row)))
+        configs = [row.settings, *old_generations.find_unfenced_configs(row)]
+        question = FindHanging(
+            name, old_generations.count_transactional_ids(row), configs, sorted(old_generations.list_active_topics(row))
+        )
         transactions = dispatch.ask(question)
         return Response(HangingShape({"connector": name, "hanging": transactions}).data)
 
@@ -159,7 +166,7 @@ class Hanging(V1View):
         reason = fields["reason"]
         row = connector_reads.connector(name)
         self.tell_reason(reason)
-        tasks, topics = old_generations.ids(row), old_generations.topics(row)
+        tasks, topics = old_generations.count_transactional_ids(row), old_generations.list_active_topics(row)
         command = commands.EndHanging(
             name,
             reason,
@@ -168,7 +175,7 @@ class Hanging(V1View):
             fields["producer_id"],
             tasks,
             topics,
-            old_generations.earlier(row),
+            old_generations.find_unfenced_configs(row),
         )
         ended = dispatch.command(command, user=self.user_name).value["ended"]
         return Response(HangingShape({"connector": name, "hanging": ended}).data)
@@ -192,9 +199,9 @@ class Fence(V1View):
             one = dispatch.command(
                 commands.FenceId(name, fields["transactional_id"], reason), user=self.user_name
             ).value
-            generation, ids = None, old_generations.fenced_ids(name, one)
+            generation, ids = None, old_generations.list_fenced_ids(name, one)
         else:
             result = dispatch.command(commands.FenceNow(name, reason, wait), user=self.user_name).value
-            generation, ids = result["generation"], old_generations.fenced_ids(name, result)
+            generation, ids = result["generation"], old_generations.list_fenced_ids(name, result)
         answer = FenceAnswerShape({"connector": name, "generation": generation, "fenced": ids}).data
         return Response(answer, status=200 if wait else 202)

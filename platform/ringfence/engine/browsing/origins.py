@@ -13,8 +13,8 @@ from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.hanging_transactions import HangingProber
 from ringfence.fencing.kafka.record_batches import Marker
 from ringfence.fencing.kafka.transaction_descriptions import Transaction as Held
+from ringfence.fencing.provenance.committed_records import CommittedRecords, find_records
 from ringfence.fencing.provenance.origin import Producer, Transaction, find_producer, find_transaction
-from ringfence.fencing.provenance.records_of import RecordsOf, find_records
 from ringfence.requests.refusal import Refusal
 from ringfence.requests.topic_questions import FindOrigin, FindRecords
 from ringfence.worker_config import WorkerConfig
@@ -140,7 +140,7 @@ def find_records_of(
     """Return the records as JSON; `found` is null if the source offset is no longer in its topic. Raises `Refusal`."""
     (writer,) = writers_of(request.place, worker)
 
-    def ask(connection: Connection) -> RecordsOf | None:
+    def ask(connection: Connection) -> CommittedRecords | None:
         stores = offsets.stores(writer.config, limit)
         where = (stores.effective.reading, stores.effective.name)
         data = (connection, sorted(writer.topics))
@@ -153,7 +153,7 @@ def find_records_of(
     return {"found": None if records is None else _found_json(records)}
 
 
-def _found_json(records: RecordsOf) -> Mapping[str, object]:
+def _found_json(records: CommittedRecords) -> Mapping[str, object]:
     return {
         "topic": records.topic,
         "kafka_partition": records.kafka_partition,

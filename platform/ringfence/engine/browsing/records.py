@@ -15,7 +15,7 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.hanging_transactions import HangingProber
-from ringfence.fencing.kafka.record_pages import From, Page, Place, read_page
+from ringfence.fencing.kafka.record_pages import Page, PageStart, PageStartKind, read_page
 from ringfence.fencing.kafka.topic_tail import Limits, MetRecord, TailRecord
 from ringfence.requests.refusal import Refusal
 from ringfence.requests.topic_questions import ReadRecords
@@ -58,11 +58,17 @@ def read_records(request: ReadRecords, worker: WorkerConfig, rules: TopicRules, 
     return on_topic(request.place, worker, writers, ask)
 
 
-def _place(start: Mapping[str, object]) -> Place:
+def _place(start: Mapping[str, object]) -> PageStart:
     kind, value, cursor = (start.get(key) for key in ("from", "value", "cursor"))
-    if kind not in list(From) or not isinstance(value, int) or not (cursor is None or isinstance(cursor, Mapping)):
+    if (
+        kind not in list(PageStartKind)
+        or not isinstance(value, int)
+        or not (cursor is None or isinstance(cursor, Mapping))
+    ):
         raise Refusal(400, "The place to begin at cannot be read. Web process and worker may be of different versions")
-    return Place(From(str(kind)), value, None if cursor is None else {int(key): int(at) for key, at in cursor.items()})
+    return PageStart(
+        PageStartKind(str(kind)), value, None if cursor is None else {int(key): int(at) for key, at in cursor.items()}
+    )
 
 
 def _decoders(request: ReadRecords, worker: WorkerConfig, writers: Sequence[Writer]) -> _Decoders:

@@ -9,7 +9,7 @@ from ringfence.engine.plugins.secret_removal import Scrubber
 from ringfence.engine.preflight.topic_rules import TopicRules
 from ringfence.fencing.errors import FencingError, Invalid
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.leader.fence_targets import ways
+from ringfence.fencing.leader.fence_targets import list_admin_access
 from ringfence.requests.refusal import Refusal
 from ringfence.requests.topic_questions import TopicPlace
 from ringfence.worker_config import WorkerConfig
@@ -76,12 +76,12 @@ def on_topic(
     base = worker.connection("ringfence-topics")
     matches = [each for each in writers if each.name == place.via]
     try:
-        accesses = ways(None, matches[0].config, base, worker.settings) if matches else None
+        accesses = list_admin_access(None, matches[0].config, base, worker.settings) if matches else None
     except FencingError as error:
         hide = matches[0].resolution.hide
         raise Refusal(400, hide(f"The cluster of topic {place.topic} cannot be reached: {error}")) from error
     connections = (
-        [(way.whose, way.connection) for way in accesses] if accesses else [("the worker's credentials", base)]
+        [(access.whose, access.connection) for access in accesses] if accesses else [("the worker's credentials", base)]
     )
     troubles = []
     for whose, connection in connections:

@@ -37,14 +37,14 @@ class AbandonedTransactions:
     def __init__(
         self,
         group_id: str,
-        ways: Callable[[ConnectorName], Sequence[AdminAccess]],
+        accesses: Callable[[ConnectorName], Sequence[AdminAccess]],
         wake: Callable[[], None],
         seconds: float = SECONDS,
     ) -> None:
-        """ways: returns the connections with which a connector's ids may be fenced; seconds: the limit for each."""
+        """accesses: returns the connections with which a connector's ids may be fenced; seconds: the limit for each."""
         self._seconds = seconds
         self._group_id = group_id
-        self._ways = ways
+        self._accesses = accesses
         self._wake = wake
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="abandoned")
         self._running: dict[ConnectorName, tuple[Sequence[TaskStatus], Future[FenceResult]]] = {}
@@ -69,7 +69,7 @@ class AbandonedTransactions:
     def _fence(self, name: ConnectorName, attempts: Sequence[TaskStatus]) -> FenceResult:
         with about(name):
             ids = [task_transactional_id(self._group_id, last.task) for last in attempts]
-            result = fence(ids, self._ways(name), self._seconds)
+            result = fence(ids, self._accesses(name), self._seconds)
             log.info("Fenced %s: the last attempt ended with a transaction open%s", ", ".join(ids), result.message)
             return result
 

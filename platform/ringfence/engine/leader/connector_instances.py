@@ -39,7 +39,7 @@ class TaskSet:
     trace: str | None
 
 
-class Instances:
+class LeaderInstances:
     """The running connector instances, and the requests to them. Thread-safe."""
 
     def __init__(

@@ -51,16 +51,16 @@ class RoundRunner:
 
     def __init__(
         self,
-        ways: Callable[[Round], Sequence[AdminAccess]],
+        accesses: Callable[[Round], Sequence[AdminAccess]],
         topics: Callable[[Round], Collection[str]],
         graceful_s: float,
         wake: Callable[[], None],
         migration: OffsetMigration,
     ) -> None:
-        """ways: returns the connections with which a round's ids may be fenced; topics: returns the topics that its
+        """accesses: returns the connections with which a round's ids may be fenced; topics: returns the topics that its
         tasks wrote to, as far as is known; graceful_s: the time of step 1; wake: called when a round has finished.
         """
-        self._ways = ways
+        self._accesses = accesses
         self._topics = topics
         self._migration = migration
         self._graceful_s = graceful_s
@@ -94,7 +94,7 @@ class RoundRunner:
             return self._steps(due, busy, urgent)
 
     def _steps(self, due: Round, busy: Callable[[Round], bool], urgent: bool) -> FenceResult:
-        ids = due.ids or self._migration.guards(due)
+        ids = due.ids or self._migration.ids_to_fence(due)
         result = FenceResult()
         if ids:
             graceful = Deadline.after(self._graceful_s)  # 1
@@ -105,9 +105,9 @@ class RoundRunner:
             with nullcontext() if urgent or elsewhere else self._gate:
                 if self._is_cancelled(due):  # a late fence would hit tasks that may run by now
                     raise Conflict(f"Connector {due.connector} has a newer generation than {due.generation}")
-                ways = self._ways(due)
-                result = fence(ids, ways)  # 2
-                result = replace(result, hanging=end_leftovers(self._topics(due), result.epochs, ways).hanging)
+                accesses = self._accesses(due)
+                result = fence(ids, accesses)  # 2
+                result = replace(result, hanging=end_leftovers(self._topics(due), result.epochs, accesses).hanging)
         self._migration.migrate(due)  # 4
         return result
 

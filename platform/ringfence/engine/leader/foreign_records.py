@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Iterable, Sequence
 
-from ringfence.encryption import StampSeal
+from ringfence.encryption import KeyringSigner
 from ringfence.fencing.kafka.consumer import LogRecord
 from ringfence.fencing.topics.config_records import connector_of
 from ringfence.fencing.topics.leader_stamps import Foreign, Stamper, StampWatch
@@ -22,9 +22,9 @@ class ForeignRecords:
 
     def watch_term(self, writer: str) -> tuple[Stamper, Callable[[Sequence[LogRecord]], None]]:
         """Return the stamper for the records of a new term, and a function to call with all records that it reads."""
-        seal = StampSeal()
-        watch = StampWatch(self._topic, seal)
-        return Stamper(seal, writer), lambda records: self._tell(watch.look(records))
+        signer = KeyringSigner()
+        watch = StampWatch(self._topic, signer)
+        return Stamper(signer, writer), lambda records: self._tell(watch.look(records))
 
     def _tell(self, records: Iterable[Foreign]) -> None:
         for one in records:

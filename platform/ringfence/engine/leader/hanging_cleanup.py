@@ -7,7 +7,7 @@ from typing import Final
 
 from ringfence.connectors.kafka_settings.java_names import servers
 from ringfence.engine.queries.hanging_transactions import SLACK_MS, topics_of
-from ringfence.engine.queries.transactional_ids import clusters, first_that_may
+from ringfence.engine.queries.transactional_ids import list_clusters, try_each_access
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, FencingError
 from ringfence.fencing.ids import ConnectorName, leader_transactional_id
@@ -26,10 +26,10 @@ Topics = Mapping[ConnectorName, Iterable[str]]
 
 
 @dataclass(slots=True)
-class Place:
+class ClusterTopics:
     """A cluster, with the connectors that write to each topic there."""
 
-    ways: list[AdminAccess]
+    accesses: list[AdminAccess]
     topics: dict[str, set[str]] = field(default_factory=dict)
 
 
@@ -63,46 +63,50 @@ class HangingResult:
         }
 
 
-def places_of(state: ClusterState, active: Topics, worker: WorkerConfig) -> list[Place]:
+def list_clusters_with_topics(state: ClusterState, active: Topics, worker: WorkerConfig) -> list[ClusterTopics]:
     """Return every cluster that connectors write to, first the worker's own."""
     base = worker.connection("ringfence-hanging")
     own = {worker.config_topic, worker.offsets_topic, worker.status_topic, worker.events_topic}
     places = {
-        servers(base.bootstrap): Place([AdminAccess("the worker's credentials", base)], {topic: set() for topic in own})
+        servers(base.bootstrap): ClusterTopics(
+            [AdminAccess("the worker's credentials", base)], {topic: set() for topic in own}
+        )
     }
     for connector in state.existing():
         config = connector.config or {}
         try:
-            cluster_ways = clusters(connector.name, [config], worker)
+            cluster_accesses = list_clusters(connector.name, [config], worker)
         except Refusal as refusal:
             log.info("Hanging transactions of %s are not looked for: %s", connector.name, refusal)
             continue
-        for ways in cluster_ways:
-            place = places.setdefault(servers(ways[0].connection.bootstrap), Place([]))
-            place.ways = place.ways or ways
+        for accesses in cluster_accesses:
+            place = places.setdefault(servers(accesses[0].connection.bootstrap), ClusterTopics([]))
+            place.accesses = place.accesses or accesses
             for topic in topics_of(active.get(connector.name, ()), config, worker):
                 if topic not in own:
                     place.topics.setdefault(topic, set()).add(connector.name)
     return list(places.values())
 
 
-def look(place: Place, group_id: str, hung_ms: Callable[[str, Hanging], float]) -> list[HangingResult]:
+def end_hanging(place: ClusterTopics, group_id: str, hung_ms: Callable[[str, Hanging], float]) -> list[HangingResult]:
     """Find the hanging transactions in a cluster, and end those that are safe to end.
 
     hung_ms(cluster, one): returns how long this leader has seen it hang. Raises `Refusal` if no login may look.
     """
 
-    def ask(way: AdminAccess) -> list[HangingResult]:
-        with HangingProber(way.connection) as prober:
+    def ask(access: AdminAccess) -> list[HangingResult]:
+        with HangingProber(access.connection) as prober:
             hanging = [*prober.hanging(place.topics, (), Deadline.after(_ASK_SECONDS)), *_of_groups(prober, group_id)]
             limit_ms = prober.longest_ms() + SLACK_MS if hanging else 0
-            cluster = way.connection.bootstrap
+            cluster = access.connection.bootstrap
             return [
-                _settle(prober, one, place, way, limit_ms - hung_ms(cluster, one) if not _is_ours(one, group_id) else 0)
+                _settle(
+                    prober, one, place, access, limit_ms - hung_ms(cluster, one) if not _is_ours(one, group_id) else 0
+                )
                 for one in hanging
             ]
 
-    return first_that_may(place.ways, ask, "Hanging transactions cannot be looked for")
+    return try_each_access(place.accesses, ask, "Hanging transactions cannot be looked for")
 
 
 def _of_groups(prober: HangingProber, group_id: str) -> list[Hanging]:
@@ -122,14 +126,16 @@ def _is_ours(one: Hanging, group_id: str) -> bool:
     return one.transactional_id.startswith(f"{group_id}-") or one.transactional_id == leader_transactional_id(group_id)
 
 
-def _settle(prober: HangingProber, one: Hanging, place: Place, way: AdminAccess, wait_ms: float) -> HangingResult:
-    writers, cluster = tuple(sorted(place.topics.get(one.topic, ()))), way.connection.bootstrap
+def _settle(
+    prober: HangingProber, one: Hanging, place: ClusterTopics, access: AdminAccess, wait_ms: float
+) -> HangingResult:
+    writers, cluster = tuple(sorted(place.topics.get(one.topic, ()))), access.connection.bootstrap
     if wait_ms > 0:
         why = f"Its owner is unknown: it is ended automatically where it still hangs in {wait_ms / 1000:.0f} s"
         return HangingResult(one, writers, cluster, False, why)
     try:
         prober.abort(one)
     except FencingError as error:
-        return HangingResult(one, writers, cluster, False, f"{error}. {describe_manual_abort(one, [way])}")
+        return HangingResult(one, writers, cluster, False, f"{error}. {describe_manual_abort(one, [access])}")
     log.warning("Ended a transaction that no coordinator knew of: %s", one.message)
     return HangingResult(one, writers, cluster, True)

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
-from ringfence.engine.leader.hanging_cleanup import HangingResult, Topics, look, places_of
+from ringfence.engine.leader.hanging_cleanup import HangingResult, Topics, end_hanging, list_clusters_with_topics
 from ringfence.fencing.kafka.hanging_transactions import Hanging, Key
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.reporter import Reporter
@@ -59,9 +59,9 @@ class HangingWatch:
     def _look(self, state: ClusterState, active: Topics) -> list[HangingResult]:
         transactions: list[HangingResult] = []
         try:
-            for place in places_of(state, active, self._worker):
+            for place in list_clusters_with_topics(state, active, self._worker):
                 try:
-                    transactions += look(place, self._worker.group_id, self._hung_ms)
+                    transactions += end_hanging(place, self._worker.group_id, self._hung_ms)
                 except Refusal as refusal:
                     log.info("%s", refusal)
         except Exception:

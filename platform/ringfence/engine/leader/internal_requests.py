@@ -55,7 +55,7 @@ def check_signature(keys: SessionKeys, state: ClusterState, request: Fence) -> N
             )
 
 
-def fence(state: ClusterState, name: ConnectorName, await_round: Callable[[ConnectorName], None]) -> None:
+def await_fencing_round(state: ClusterState, name: ConnectorName, await_round: Callable[[ConnectorName], None]) -> None:
     """Wait until the round of the connector's newest generation is over. Raises `Refusal`, 404 for no such connector.
 
     It starts no round: the reconcile loop starts each one that is due.

@@ -17,7 +17,7 @@ from ringfence.fencing.ids import ConnectorName, WorkerId
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import topic_identity
 from ringfence.fencing.kafka.topic_offsets import end_offsets
-from ringfence.fencing.leader.assignment import Member
+from ringfence.fencing.leader.assignment import LiveWorker
 from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOffset, canonical
 from ringfence.fencing.topics.active_topics import key_of
 from ringfence.fencing.topics.cluster_state import ClusterState
@@ -51,7 +51,7 @@ class LeadingWorker:
         return self._leader.worker_config
 
     @property
-    def members(self) -> list[Member]:
+    def members(self) -> list[LiveWorker]:
         return self._leader.members
 
     def state(self) -> ClusterState:

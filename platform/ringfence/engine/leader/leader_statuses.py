@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from ringfence.engine.leader.connector_instances import Instances
+from ringfence.engine.leader.connector_instances import LeaderInstances
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import NO_GENERATION, TaskId, WorkerId
 from ringfence.fencing.leader.next_placement import status_of
@@ -40,7 +40,7 @@ class LeaderStatuses:
     """The leader's statuses in one term. All methods are called on the leader's thread."""
 
     def __init__(
-        self, worker: WorkerId, reporter: Reporter, instances: Instances, status: Callable[[], StatusState]
+        self, worker: WorkerId, reporter: Reporter, instances: LeaderInstances, status: Callable[[], StatusState]
     ) -> None:
         self._worker = worker
         self._reporter = reporter

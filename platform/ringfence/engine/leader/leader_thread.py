@@ -12,7 +12,7 @@ from functools import partial
 
 from ringfence.engine.leader.abandoned_transactions import AbandonedTransactions
 from ringfence.engine.leader.command_plans import Plan
-from ringfence.engine.leader.connector_instances import Instances
+from ringfence.engine.leader.connector_instances import LeaderInstances
 from ringfence.engine.leader.fencing_round_runner import RoundRunner
 from ringfence.engine.leader.foreign_records import ForeignRecords
 from ringfence.engine.leader.hanging_watch import HangingWatch, report_found
@@ -30,14 +30,14 @@ from ringfence.engine.leader.write_result import WriteResult
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.queries.connector_offsets import ConnectorOffsets
 from ringfence.engine.queries.hanging_transactions import topics_of
-from ringfence.engine.queries.transactional_ids import ways_of
+from ringfence.engine.queries.transactional_ids import admin_access_of
 from ringfence.engine.status_log import StatusLog
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, NotLeader, Retriable
 from ringfence.fencing.ids import ConnectorName, TaskId, member_client_id
 from ringfence.fencing.kafka.membership import GroupMembership, GroupMetadata
-from ringfence.fencing.leader.assignment import Member
-from ringfence.fencing.leader.fence_targets import AdminAccess, ways
+from ringfence.fencing.leader.assignment import LiveWorker
+from ringfence.fencing.leader.fence_targets import AdminAccess, list_admin_access
 from ringfence.fencing.leader.fencing_round import Round
 from ringfence.fencing.leader.term import Term
 from ringfence.fencing.offsets.view import OffsetsView
@@ -81,15 +81,15 @@ class Leader:
         self._reloads = ConfigReloads(config.settings)
         self._status = StatusLog(config.connection(f"ringfence-{worker.worker}-status"), config.status_topic)
         self.offsets = ConnectorOffsets(config, f"ringfence-{worker.worker}-offsets", view)
-        self.instances = Instances(plugins, self.offsets, self.wake, self._tell_upgrade)
+        self.instances = LeaderInstances(plugins, self.offsets, self.wake, self._tell_upgrade)
         graceful = config.number("task.shutdown.graceful.timeout.ms") / 1000
-        self._rounds = RoundRunner(self._ways, self._topics, graceful, self.wake, OffsetMigration(self.offsets))
+        self._rounds = RoundRunner(self._accesses, self._topics, graceful, self.wake, OffsetMigration(self.offsets))
         self._abandoned_transactions = AbandonedTransactions(config.group_id, self._ways_now, self.wake)
         self._hanging = HangingWatch(config, partial(report_found, reporter))
         self._metadata: GroupMetadata | None = None
         self._term: Term | None = None
         self._reconciler: Reconciler | None = None
-        self.members: list[Member] = []
+        self.members: list[LiveWorker] = []
         """The live workers when the leader last checked."""
         self._member_watch = MemberWatch(partial(find_members, self._connection, config.group_id))
         self._membership: GroupMembership | None = None
@@ -115,11 +115,11 @@ class Leader:
             raise Refusal(409, NOT_LEADING, passing=True)
         return term.state
 
-    def _ways(self, due: Round) -> list[AdminAccess]:
+    def _accesses(self, due: Round) -> list[AdminAccess]:
         """Return the connections for a round, those with the old generation's admin credentials first."""
         term = self._term
         config = term.state.connector(due.connector).config if term else None
-        return ways(due.target, config, self._connection, self.worker_config.settings)
+        return list_admin_access(due.target, config, self._connection, self.worker_config.settings)
 
     def _topics(self, due: Round) -> set[str]:
         """Return the topics that the old generation's tasks wrote to, as far as is known, with the offsets topics."""
@@ -130,7 +130,7 @@ class Leader:
         term = self._term
         if term is None:
             raise NotLeader("This worker no longer leads: the next leader does it")
-        return ways_of(term.state.connector(name), self.worker_config)
+        return admin_access_of(term.state.connector(name), self.worker_config)
 
     def statuses(self) -> StatusState:
         """Return the state of the status topic."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.ids import TaskId
-from ringfence.fencing.leader.assignment import Member
+from ringfence.fencing.leader.assignment import LiveWorker
 from ringfence.fencing.leader.next_placement import Place, status_of
 from ringfence.fencing.leader.reconcile import waiting_for
 from ringfence.fencing.topics.cluster_state import ClusterState
@@ -41,7 +41,7 @@ class LostAttempts:
         """The monotonic times until which the tasks of a worker that left wait for it."""
         return self._held_until
 
-    def note(self, state: ClusterState, status: StatusState, members: Sequence[Member], now: float) -> None:
+    def note(self, state: ClusterState, status: StatusState, members: Sequence[LiveWorker], now: float) -> None:
         """Take in the newest state. If a task is lost again and again, the pauses before its next placement grow."""
         self._held_until = waiting_for(state, members, self._held_until, self._delay_s, now, status)
         for connector in state.existing():

@@ -8,7 +8,7 @@ from ringfence.engine.leader.members import live_records
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.group_members import GroupMember, group_members
-from ringfence.fencing.leader.assignment import Member
+from ringfence.fencing.leader.assignment import LiveWorker
 from ringfence.fencing.modes import parse_mode
 from ringfence.fencing.topics.status import StatusState
 
@@ -40,7 +40,7 @@ class MemberWatch:
         self._request = self._answer = None
         self._asked_at = 0.0
 
-    def find(self, status: StatusState) -> list[Member] | None:
+    def find(self, status: StatusState) -> list[LiveWorker] | None:
         """Return the members whose status record has the same incarnation. None until the first answer of the term, and
         from a question that failed until the next answer; its error is raised once.
         """
@@ -53,7 +53,9 @@ class MemberWatch:
         if self._answer is None:
             return None
         records = live_records(self._answer, status)
-        return [Member(record.worker, record.incarnation, record.slots, parse_mode(record.mode)) for record in records]
+        return [
+            LiveWorker(record.worker, record.incarnation, record.slots, parse_mode(record.mode)) for record in records
+        ]
 
     def close(self) -> None:
         """End the thread, which may still wait for an answer."""

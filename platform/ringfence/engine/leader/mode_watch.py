@@ -4,7 +4,7 @@ import logging
 from collections.abc import Sequence
 
 from ringfence.fencing.ids import WorkerId
-from ringfence.fencing.leader.assignment import Member
+from ringfence.fencing.leader.assignment import LiveWorker
 from ringfence.fencing.modes import lagging
 from ringfence.fencing.topics.reporter import Reporter
 
@@ -19,7 +19,7 @@ class ModeWatch:
         self._reporter = reporter
         self._last_difference = ""
 
-    def look(self, members: Sequence[Member]) -> None:
+    def look(self, members: Sequence[LiveWorker]) -> None:
         """Log and report a difference, once for each change."""
         difference = lagging((member.worker, member.mode) for member in members)
         if difference == self._last_difference:

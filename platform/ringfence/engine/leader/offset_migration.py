@@ -26,11 +26,11 @@ class OffsetMigration:
     def __init__(self, offsets: ConnectorOffsets) -> None:
         self._offsets = offsets
 
-    def guards(self, due: Round) -> list[str]:
+    def ids_to_fence(self, due: Round) -> list[str]:
         """Return the ids that a round without old tasks fences: an older leader may still alter offsets under them."""
         if due.target is None or self._offsets.stores(due.target, Deadline.after(_SECONDS)).own is None:
             return []
-        return [self._offsets.guard(due.connector)]
+        return [self._offsets.transactional_id(due.connector)]
 
     def migrate(self, due: Round) -> int:
         """Copy the offsets of the old topic to the new one, and return their number. Safe to repeat."""

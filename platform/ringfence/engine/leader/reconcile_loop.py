@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from ringfence.engine.leader.abandoned_transactions import AbandonedTransactions
 from ringfence.engine.leader.command_plans import Plan, task_set
-from ringfence.engine.leader.connector_instances import Instances
+from ringfence.engine.leader.connector_instances import LeaderInstances
 from ringfence.engine.leader.fencing_round_runner import RoundRunner, RunningRound
 from ringfence.engine.leader.hanging_watch import report_ended
 from ringfence.engine.leader.leader_statuses import LeaderStatuses
@@ -21,7 +21,7 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Conflict, FencingError
 from ringfence.fencing.ids import ConnectorName, Incarnation, WorkerId
 from ringfence.fencing.leader.abandoned_transactions import find_abandoned
-from ringfence.fencing.leader.assignment import Member
+from ringfence.fencing.leader.assignment import LiveWorker
 from ringfence.fencing.leader.deleted_connectors import forget
 from ringfence.fencing.leader.fence_generation import FenceResult
 from ringfence.fencing.leader.fencing_round import Round
@@ -56,7 +56,7 @@ class Reconciler:
         reporter: Reporter,
         rounds: RoundRunner,
         abandoned_transactions: AbandonedTransactions,
-        instances: Instances,
+        instances: LeaderInstances,
         status: Callable[[], StatusState],
         settings: Mapping[str, str],
     ) -> None:
@@ -72,14 +72,14 @@ class Reconciler:
         self._status = status
         self._settings = settings
         self._losses = LostAttempts(int(settings[REBALANCE_DELAY]) / 1000 if REBALANCE_DELAY in settings else None)
-        self._members: list[Member] = []
+        self._members: list[LiveWorker] = []
         self._modes = ModeWatch(worker, reporter)
         self._task_requests = TaskRequests(instances.ask)
         self._live: set[tuple[WorkerId, Incarnation]] = set()
         self._pass: Iterator[None] | None = None
         self.statuses = LeaderStatuses(worker, reporter, instances, status)
 
-    def step(self, members: list[Member], waits: Callable[[], bool] = lambda: False) -> None:
+    def step(self, members: list[LiveWorker], waits: Callable[[], bool] = lambda: False) -> None:
         """Do one pass: handle what has finished, then start what is due.
 
         If a command `waits`, the pass stops after the current write, and the next call continues it. Each call does at
@@ -114,8 +114,8 @@ class Reconciler:
         if due.forgettable:
             self._write(forget)
             yield
-        if self._term.seals.renewals(self._term.state):
-            self._write(self._term.seals.renewals)
+        if self._term.encryption.renewals(self._term.state):
+            self._write(self._term.encryption.renewals)
             yield
         self._tend_instances(self._term.state)
         self.statuses.report(self._term)

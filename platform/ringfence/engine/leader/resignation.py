@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import WorkerId
-from ringfence.fencing.leader.assignment import Member
+from ringfence.fencing.leader.assignment import LiveWorker
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import LeaderRecord, StatusState, WorkerRecord
 from ringfence.requests.refusal import Refusal
@@ -38,7 +38,7 @@ class Resignation:
         self._lock = threading.Lock()
         self._request: Future[WorkerId] | None = None
 
-    def ask(self, members: list[Member], limit: Deadline) -> WorkerId:
+    def ask(self, members: list[LiveWorker], limit: Deadline) -> WorkerId:
         """Resign, and return the next leader. Raises `Refusal`, also if no other worker can lead."""
         if all(member.incarnation == self._worker.incarnation for member in members):
             raise Refusal(409, _ALONE)

@@ -41,12 +41,12 @@ from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOf
 from ringfence.fencing.share.group_moves import PartitionMove
 from ringfence.fencing.share.ledger_records import TOPIC, State, encode_state
 from ringfence.fencing.share.settings import ShareSettings
-from ringfence.fencing.share.stale_positions import PartitionBounds, flush
+from ringfence.fencing.share.stale_positions import PartitionBounds, reset_leader_positions
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.connector_state import ConnectorState
 from ringfence.requests.commands import ActOnShareGroup
 from ringfence.requests.refusal import Refusal
-from ringfence.requests.share_group_act import Configure, DeleteOffsets, Done, Move, Setting
+from ringfence.requests.share_group_act import ConfigureShareGroup, DeleteShareGroupOffsets, Done, Move, Setting
 from ringfence.worker_config import WorkerConfig
 
 log = logging.getLogger(__name__)
@@ -110,7 +110,7 @@ class ShareGroupAct:
         except FencingError as error:
             raise share_groups.refuse(error, f"Share group {self._group} could not be changed") from error
 
-    def _configure(self, admin: ShareGroupAdmin, act: Configure) -> Done:
+    def _configure(self, admin: ShareGroupAdmin, act: ConfigureShareGroup) -> Done:
         names = {each.name.removeprefix(PREFIX) for each in admin.settings(self._group)}
         short = {name.removeprefix(PREFIX): value for name, value in act["settings"].items()}
         if unknown := sorted(set(short) - names):
@@ -154,7 +154,7 @@ class ShareGroupAct:
                 f"The offsets of connector {self._owners[0].name} are changed, share group {self._group} is not: "
                 f"{error}. Nothing is lost, the sweep reads what the group does not deliver. Repeat the request",
             ) from error
-        unsure = self._flush(moves) if moves else []
+        unsure = self._reset_leaders(moves) if moves else []
         if act["kind"] == "delete_offsets":
             self._forget_again(admin, act)
         elif act["kind"] == "delete":
@@ -214,7 +214,7 @@ class ShareGroupAct:
             self._require_empty(admin)  # its error names the members
             raise
 
-    def _forget_again(self, admin: ShareGroupAdmin, act: DeleteOffsets) -> None:
+    def _forget_again(self, admin: ShareGroupAdmin, act: DeleteShareGroupOffsets) -> None:
         """Delete the offsets again, because the flush was a member and so the group has started again."""
         try:
             admin.delete_offsets(self._group, act["topics"])
@@ -252,6 +252,8 @@ class ShareGroupAct:
         )
         return Refusal(409 if members else 500, f"{done}: {why}. Repeat the request", retry=True)
 
-    def _flush(self, moves: Sequence[PartitionMove]) -> list[tuple[str, int]]:
+    def _reset_leaders(self, moves: Sequence[PartitionMove]) -> list[tuple[str, int]]:
         bounds = {(move.topic, move.partition): PartitionBounds(move.to, move.end) for move in moves}
-        return flush(self._connection, self._group, bounds, Deadline.after(self._limit.slice(_FLUSH_S)))
+        return reset_leader_positions(
+            self._connection, self._group, bounds, Deadline.after(self._limit.slice(_FLUSH_S))
+        )

@@ -6,7 +6,7 @@ from ringfence.connectors.common_settings import CONNECTOR_CLASS, PLUGIN_VERSION
 from ringfence.connectors.java import runtime as java_runtime
 from ringfence.engine.plugins.errors import PluginError
 from ringfence.engine.plugins.installed_plugins import InstalledPlugins, describe_upgrade
-from ringfence.engine.plugins.instance_restarts import Offsets, pairs_of
+from ringfence.engine.plugins.instance_supervisor import Offsets, pairs_of
 from ringfence.engine.plugins.plugin_list import PluginLists, choose_version, names_in
 from ringfence.engine.plugins.process import ChildProcess
 from ringfence.engine.plugins.process_groups import ProcessGroups

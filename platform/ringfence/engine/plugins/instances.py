@@ -88,7 +88,7 @@ class _Running:
         return self.resolution.config
 
 
-class Instances:
+class InstanceRunner:
     """Starts, calls and stops instances by connector name. Calls for one name run one after another, on one thread.
 
     Tokens increase with each start and stop that the host requests: a start that arrives after a newer start or stop of

@@ -19,7 +19,7 @@ from ringfence.engine.plugins import plugin_choice, validation
 from ringfence.engine.plugins.documentation import documentation_of
 from ringfence.engine.plugins.errors import BadRequest, OffsetsRefused, PluginError
 from ringfence.engine.plugins.guarantee import describe_guarantee
-from ringfence.engine.plugins.instances import Instances, Offsets
+from ringfence.engine.plugins.instances import InstanceRunner, Offsets
 from ringfence.engine.plugins.java_trial import walk_in_java
 from ringfence.engine.plugins.preview import Bounds, preview
 from ringfence.engine.plugins.secret_removal import Redactor, Scrubber
@@ -32,7 +32,7 @@ class Operations:
     def __init__(self, registry: PluginRegistry, emit: Callable[[dict[str, object]], None]) -> None:
         self._registry = registry
         self._providers = ConfigProviders(json.loads(os.environ.get(PROVIDERS, "{}")))
-        self._instances = Instances(registry, emit)
+        self._instances = InstanceRunner(registry, emit)
 
     def plugins(self) -> dict[str, object]:
         """Return all connectors that can run, and why others cannot."""

@@ -11,7 +11,7 @@ from typing import Final
 
 from ringfence.connectors.plugin_environments import PluginEnvironment
 from ringfence.engine.plugins.errors import PluginError
-from ringfence.engine.plugins.instance_restarts import LiveConnectors
+from ringfence.engine.plugins.instance_supervisor import InstanceSupervisor
 from ringfence.engine.plugins.process import ChildProcess
 from ringfence.engine.plugins.process_pool import CallPool
 from ringfence.requests.plugin_calls import PluginCall
@@ -37,7 +37,7 @@ class ProcessGroup:
         self._calls = CallPool(start, call_processes)
         # Separate, so that no validation waits for a preview, and a preview leaves nothing of the plugin running.
         self._previews = CallPool(start, _PREVIEW_PROCESSES, warm=False)
-        self.live = LiveConnectors(start_for_instances, on_failed)
+        self.live = InstanceSupervisor(start_for_instances, on_failed)
         self.users = 0
         self.used_at = time.monotonic()
 

@@ -55,7 +55,7 @@ class Child:
         with open(self._requests, encoding="utf-8") as lines:
             for line in lines:
                 request: dict[str, object] = json.loads(line)
-                worker_limits.tell_offsets_topics(request["offsets_topics"])  # type: ignore[arg-type]
+                worker_limits.set_offsets_topics(request["offsets_topics"])  # type: ignore[arg-type]
                 lane = str(request["lane"])
                 if lane not in self._lanes:
                     self._lanes[lane] = queue.SimpleQueue()

@@ -16,7 +16,12 @@ from ringfence.connectors.kafka_settings.java_names import BOOTSTRAP, TRANSACTIO
 from ringfence.connectors.kafka_settings.security import SECRETS
 from ringfence.connectors.snapshot_settings import SNAPSHOT_TRANSACTION_TIMEOUT_MS
 from ringfence.fencing.errors import Invalid
-from ringfence.fencing.kafka.client_settings import astray, effective, too_few_acks, transaction_timeout_ms
+from ringfence.fencing.kafka.client_settings import (
+    find_acks_errors,
+    find_foreign_addresses,
+    resolve_settings,
+    transaction_timeout_ms,
+)
 from ringfence.fencing.task.boundaries import Boundaries
 from ringfence.worker_config import LONGEST_TRANSACTION, WorkerConfig
 
@@ -41,7 +46,11 @@ def overrides_of(config: Mapping[str, str | None]) -> dict[str, Role]:
 def warnings_of(config: Mapping[str, str | None], worker: WorkerConfig) -> dict[str, str]:
     """Return a warning for each ignored setting, also of the worker, by full name."""
     overrides = _given_overrides(config)
-    return {name: text for role in Role for name, text in effective(role, worker.settings, overrides).warnings.items()}
+    return {
+        name: text
+        for role in Role
+        for name, text in resolve_settings(role, worker.settings, overrides).warnings.items()
+    }
 
 
 def errors_of(config: Mapping[str, str | None], worker: WorkerConfig) -> dict[str, list[str]]:
@@ -56,13 +65,16 @@ def errors_of(config: Mapping[str, str | None], worker: WorkerConfig) -> dict[st
             errors.setdefault(name, []).append(text)
     if OFFSETS_STORAGE_TOPIC not in errors:
         errors.update(_own_topic_errors(overrides.get(OFFSETS_STORAGE_TOPIC, "").strip(), overrides, worker))
-    error_maps = [_forbidden(config, worker), *(effective(role, worker.settings, overrides).errors for role in Role)]
+    error_maps = [
+        _forbidden(config, worker),
+        *(resolve_settings(role, worker.settings, overrides).errors for role in Role),
+    ]
     if worker.mode == "enabled":
-        error_maps.append({**too_few_acks(worker.settings, overrides), **_too_long(overrides, worker)})
+        error_maps.append({**find_acks_errors(worker.settings, overrides), **_too_long(overrides, worker)})
     for each in error_maps:
         for name, text in each.items():
             errors.setdefault(name, []).append(text)
-    for name, text in astray(worker.bootstrap, worker.settings, overrides).items():
+    for name, text in find_foreign_addresses(worker.bootstrap, worker.settings, overrides).items():
         if name not in errors:
             errors[name] = [text]
     return errors

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from ringfence.connectors.egress import Refusal
+from ringfence.connectors.egress import EgressDenied
 from ringfence.connectors.kafka_settings.java_names import Role, servers
 from ringfence.engine.preflight import share_checks
 from ringfence.engine.preflight.check import Check, Result
@@ -86,7 +86,7 @@ def checks(subject: Subject) -> Iterator[Check]:
         stores = stores_of(base, topic, settings, known_config, transactional=subject.transactional)
     except Invalid as error:
         remedy = "Correct the settings: nothing else can be checked before."
-        closed = isinstance(error.__cause__, Refusal)  # validation reports the other errors
+        closed = isinstance(error.__cause__, EgressDenied)  # validation reports the other errors
         key = "producer.override.bootstrap.servers" if closed else ""
         yield Check("client settings", Result.FAILED, str(error), remedy, key, decides=closed)
         return

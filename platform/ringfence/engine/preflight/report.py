@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class PreflightInput:
     """A connector's configuration, and what the worker knows about it.
 
     support: what the connector declares (supported, unsupported, unknown); boundaries: whether it can define
@@ -62,7 +62,7 @@ def examine(
         log.warning("Connector %s could not be asked: %s", config.get("name"), error.message)
         support, boundaries = "unknown", False
     name = ConnectorName(config.get("name", ""))
-    question = Question(
+    request = PreflightInput(
         config,
         support,
         boundaries,
@@ -71,7 +71,7 @@ def examine(
         modes(Deadline.after(limit.slice(5))),
     )
     others = _other_workers(config, plugins, limit, versions())
-    return [*others, *checks(question, worker), *_slot(config, plugins, limit, offsets)]
+    return [*others, *checks(request, worker), *_slot(config, plugins, limit, offsets)]
 
 
 def _other_workers(
@@ -114,25 +114,25 @@ def count_known_tasks(name: ConnectorName, worker: WorkerConfig, limit: Deadline
     return max(len(connector.tasks), connector.count.tasks if connector.count else 0)
 
 
-def checks(question: Question, worker: WorkerConfig) -> list[Check]:
+def checks(request: PreflightInput, worker: WorkerConfig) -> list[Check]:
     """Return all checks, in the order in which people should read them. Takes seconds if brokers do not answer."""
-    subject = Subject(question.config, worker, question.known_tasks)
-    own_checks = [*_support(question, worker), *_boundary(question), *_ignored_settings(question)]
+    subject = Subject(request.config, worker, request.known_tasks)
+    own_checks = [*_support(request, worker), *_boundary(request), *_ignored_settings(request)]
     return [*own_checks, *cluster_checks.checks(subject)]
 
 
-def _support(question: Question, worker: WorkerConfig) -> Iterator[Check]:
+def _support(request: PreflightInput, worker: WorkerConfig) -> Iterator[Check]:
     """KIP-618, "When exactly-once support is required": supported, unsupported, or null, which is unknown."""
-    key, required = EXACTLY_ONCE_SUPPORT, requires_exactly_once(question.config)
+    key, required = EXACTLY_ONCE_SUPPORT, requires_exactly_once(request.config)
     result = Result.FAILED if required else Result.UNKNOWN
     if worker.mode != "enabled":
         text = "This worker does not have exactly-once source support enabled."
         remedy = "Set exactly.once.source.support=enabled on every worker."
         yield Check(key, result, text, remedy, key, decides=required)
         return
-    if (behind := check_modes(question.modes, required=required)) is not None:
+    if (behind := check_modes(request.modes, required=required)) is not None:
         yield behind
-    match question.support:
+    match request.support:
         case "supported":
             yield Check(
                 key, Result.OK, "The connector declares that it is exactly once with this configuration.", key=key
@@ -147,17 +147,17 @@ def _support(question: Question, worker: WorkerConfig) -> Iterator[Check]:
             yield Check(key, result, text, remedy, key, decides=required)
 
 
-def _boundary(question: Question) -> Iterator[Check]:
+def _boundary(request: PreflightInput) -> Iterator[Check]:
     key = TRANSACTION_BOUNDARY
-    if question.config.get(key, "").strip().lower() != "connector":
+    if request.config.get(key, "").strip().lower() != "connector":
         return
-    if question.boundaries:
+    if request.boundaries:
         yield Check(key, Result.OK, "The connector can define transactions with this configuration.", key=key)
     else:
         text = "The connector cannot define transactions with this configuration, or does not say that it can."
         yield Check(key, Result.FAILED, text, "Use transaction.boundary=poll or interval.", key, decides=True)
 
 
-def _ignored_settings(question: Question) -> Iterator[Check]:
-    for name, text in question.warnings.items():
+def _ignored_settings(request: PreflightInput) -> Iterator[Check]:
+    for name, text in request.warnings.items():
         yield Check("ignored setting", Result.FAILED, text, f"Remove {name}.", name)

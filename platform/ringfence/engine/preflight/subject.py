@@ -9,7 +9,7 @@ from ringfence.connectors.kafka_settings.java_names import Role
 from ringfence.engine.preflight.check import Check
 from ringfence.engine.preflight.client_overrides import has_placeholder
 from ringfence.fencing.ids import ConnectorName, TaskId, task_transactional_id
-from ringfence.fencing.kafka.client_settings import effective, timeout_in
+from ringfence.fencing.kafka.client_settings import resolve_settings, timeout_in
 from ringfence.fencing.kafka.permission_probes import Prober
 from ringfence.fencing.offsets.stores import OffsetStores
 from ringfence.fencing.task.boundaries import Boundaries
@@ -55,7 +55,7 @@ class Subject:
     @cached_property
     def producer_settings(self) -> Mapping[str, str]:
         """The effective settings of its tasks' producers."""
-        return effective(Role.PRODUCER, self.worker.settings, self.config).settings
+        return resolve_settings(Role.PRODUCER, self.worker.settings, self.config).settings
 
     @property
     def timeout_ms(self) -> int:

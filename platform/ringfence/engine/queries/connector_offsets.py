@@ -9,7 +9,7 @@ from ringfence.fencing.kafka.client_settings import transaction_timeout_ms
 from ringfence.fencing.kafka.plain_producer import PlainProducer
 from ringfence.fencing.kafka.producer_interface import TransactionalClient
 from ringfence.fencing.kafka.topic_admin import topic_exists
-from ringfence.fencing.offsets.alteration import Records, guard_id, write
+from ringfence.fencing.offsets.alteration import Records, alteration_transactional_id, write
 from ringfence.fencing.offsets.ledger_keys import log_partition_of
 from ringfence.fencing.offsets.offsets_topic_snapshot import OffsetsSnapshot
 from ringfence.fencing.offsets.source_offsets import SourceOffset, SourceOffsets, canonical, read_offsets
@@ -84,9 +84,9 @@ class ConnectorOffsets:
             offsets = self.read(name, stores, limit)
         return sorted(merge(name, offsets.present()), key=lambda each: canonical(each.partition))
 
-    def guard(self, name: ConnectorName) -> str:
+    def transactional_id(self, name: ConnectorName) -> str:
         """Return the transactional id that `write` uses."""
-        return guard_id(self._config.group_id, name)
+        return alteration_transactional_id(self._config.group_id, name)
 
     def write(
         self,
@@ -119,7 +119,7 @@ class ConnectorOffsets:
     def _producer(self, name: ConnectorName, config: Config) -> TransactionalClient:
         settings = self._config.settings
         timeout_ms = transaction_timeout_ms(settings, config)
-        return connector_producer(self._connection, settings, config, self.guard(name), timeout_ms)
+        return connector_producer(self._connection, settings, config, self.transactional_id(name), timeout_ms)
 
     def _tombstones_first(self, stores: OffsetStores, offsets: SourceOffsets, due: Records, limit: Deadline) -> None:
         if offsets.gaps is None:

@@ -22,11 +22,11 @@ from ringfence.fencing.errors import Fenced, FencingError, Invalid, UnknownOutco
 from ringfence.fencing.ids import ConnectorName, replay_transactional_id
 from ringfence.fencing.kafka.client_settings import connection_of
 from ringfence.fencing.kafka.topic_tail import Limits, TailRecord
-from ringfence.fencing.leader.fence_targets import ways
+from ringfence.fencing.leader.fence_targets import list_admin_access
 from ringfence.fencing.records.dead_letter import PREFIX, DeadLetter, Place
 from ringfence.fencing.records.error_handling import Call
+from ringfence.fencing.records.topic_creation import TopicCreationGroups as CreationRules
 from ringfence.fencing.records.topic_creation import TopicMaker
-from ringfence.fencing.records.topic_creation import TopicRules as CreationRules
 from ringfence.fencing.records.writable_topics import TopicAccess
 from ringfence.fencing.task.clients import connector_producer
 from ringfence.requests.refusal import Refusal
@@ -78,18 +78,18 @@ class DeadLetters:
         resolution = ConfigProviders(self._worker.settings).attempt(config)[0]
         try:
             base = self._worker.connection("ringfence-dead-letters")
-            accesses = ways(None, resolution.config, base, self._worker.settings)
+            accesses = list_admin_access(None, resolution.config, base, self._worker.settings)
         except FencingError as error:
             raise Refusal(400, resolution.hide(f"The cluster of topic {topic} cannot be reached: {error}")) from error
         troubles = []
-        for way in accesses:
+        for access in accesses:
             limits = Limits(PAGE_SIZE, _SHOWN_BYTES)
             try:
                 read = page(
-                    way.connection, topic, selection, limit, limits, before=before, committed_only=committed_only
+                    access.connection, topic, selection, limit, limits, before=before, committed_only=committed_only
                 )
             except FencingError as error:
-                troubles.append(f"with {way.whose}: {error}")
+                troubles.append(f"with {access.whose}: {error}")
             else:
                 return {"topic": topic, **_serialize(read)}
         raise Refusal(500, resolution.hide(f"Topic {topic} cannot be read {'; '.join(troubles)}"))

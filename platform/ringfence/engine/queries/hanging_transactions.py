@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 from ringfence.connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
-from ringfence.engine.queries.transactional_ids import Settings, clusters, first_that_may, ids_of
+from ringfence.engine.queries.transactional_ids import Settings, ids_of, list_clusters, try_each_access
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka.hanging_transactions import Hanging, HangingProber, age_ms
@@ -29,14 +29,14 @@ def find(
     """Return those on the connector's topics, in each cluster of these configurations. Raises `Refusal`."""
     all_topics = set(topics).union(*(topics_of((), config, worker) for config in configs))
 
-    def ask(way: AdminAccess) -> list[dict[str, object]]:
-        with HangingProber(way.connection) as prober:
+    def ask(access: AdminAccess) -> list[dict[str, object]]:
+        with HangingProber(access.connection) as prober:
             transactions = _hanging(prober, name, tasks, all_topics, worker, limit)
             longest = prober.longest_ms() if transactions else 0
-            return [_serialize(way, one, longest) for one in transactions]
+            return [_serialize(access, one, longest) for one in transactions]
 
     purpose = f"The hanging transactions of connector {name} cannot be found"
-    return [row for to_it in clusters(name, configs, worker) for row in first_that_may(to_it, ask, purpose)]
+    return [row for accesses in list_clusters(name, configs, worker) for row in try_each_access(accesses, ask, purpose)]
 
 
 def _hanging(
@@ -61,9 +61,9 @@ def _why_not(one: Hanging, longest_ms: int) -> str:
     )
 
 
-def _serialize(way: AdminAccess, one: Hanging, longest_ms: int) -> dict[str, object]:
+def _serialize(access: AdminAccess, one: Hanging, longest_ms: int) -> dict[str, object]:
     return {
-        "cluster": way.connection.bootstrap,
+        "cluster": access.connection.bootstrap,
         "topic": one.topic,
         "partition": one.partition,
         "producer_id": one.producer_id,
@@ -86,8 +86,8 @@ def end(state: ClusterState, request: EndHanging, worker: WorkerConfig) -> list[
     if topic not in set(request.topics).union(*(topics_of((), config, worker) for config in configs)):
         raise Refusal(400, f"Connector {name} has not written to topic {topic}: GET …/topics lists its topics")
 
-    def ask(way: AdminAccess) -> list[dict[str, object]]:
-        with HangingProber(way.connection) as prober:
+    def ask(access: AdminAccess) -> list[dict[str, object]]:
+        with HangingProber(access.connection) as prober:
             transactions = _hanging(prober, name, request.tasks, [topic], worker, limit)
             matches = [one for one in transactions if (one.topic, one.partition, one.producer_id) == target]
             longest = prober.longest_ms() if matches else 0
@@ -95,10 +95,10 @@ def end(state: ClusterState, request: EndHanging, worker: WorkerConfig) -> list[
                 if why := _why_not(one, longest):
                     raise Refusal(409, why)
                 prober.abort(one)
-            return [_serialize(way, one, longest) for one in matches]
+            return [_serialize(access, one, longest) for one in matches]
 
     purpose = f"What hangs on {topic}-{target[1]} could not be ended"
-    rows = [row for to_it in clusters(name, configs, worker) for row in first_that_may(to_it, ask, purpose)]
+    rows = [row for accesses in list_clusters(name, configs, worker) for row in try_each_access(accesses, ask, purpose)]
     if not rows:
         text = "no hanging transaction of that producer: list the hanging transactions again"
         raise Refusal(404, f"On {topic}-{target[1]} there is {text}")

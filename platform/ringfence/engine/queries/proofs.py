@@ -26,7 +26,7 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka.topic_admin import cluster_id
-from ringfence.fencing.leader.fence_targets import AdminAccess, ways
+from ringfence.fencing.leader.fence_targets import AdminAccess, list_admin_access
 from ringfence.fencing.proof.check_result import Check, Result
 from ringfence.fencing.proof.count import Counting, ProofCounts, ProofScope
 from ringfence.fencing.proof.positions import parse_declaration
@@ -100,20 +100,20 @@ class Proofs:
             parse_declaration(declaration),
         )
         troubles = []
-        for way in self._ways(resolution.config):
+        for admin in self._accesses(resolution.config):
             try:
-                counts = Counting(way.connection, stores.effective.reading, scope, deadline, row.beat).run()
+                counts = Counting(admin.connection, stores.effective.reading, scope, deadline, row.beat).run()
             except FencingError as error:
                 if deadline.expired:
                     raise
-                troubles.append(f"with {way.whose}: {error}")
+                troubles.append(f"with {admin.whose}: {error}")
             else:
-                return self._report(request, counts, way, no_positions, row)
+                return self._report(request, counts, admin, no_positions, row)
         raise Refusal(500, f"The topics of connector {name} cannot be read {'; '.join(troubles)}")
 
-    def _ways(self, config: Mapping[str, str]) -> list[AdminAccess]:
+    def _accesses(self, config: Mapping[str, str]) -> list[AdminAccess]:
         base = self._worker.connection("ringfence-proof")
-        return ways(None, config, base, self._worker.settings)
+        return list_admin_access(None, config, base, self._worker.settings)
 
     def _ask_declaration(self, config: Mapping[str, str]) -> tuple[dict[str, object] | None, str]:
         """Return where the connector's records have their place in the source; or None, and the reason."""
@@ -124,7 +124,7 @@ class Proofs:
         return positions, "" if positions else "This connector's records do not name their place in the source"
 
     def _report(
-        self, request: StartProof, counts: ProofCounts, way: AdminAccess, no_positions: str, row: "_Row"
+        self, request: StartProof, counts: ProofCounts, admin: AdminAccess, no_positions: str, row: "_Row"
     ) -> dict[str, Any]:
         row.beat("asking the connector for its source", 0, 0)
         of_source, no_source = self._of_source(request.config, counts)
@@ -140,7 +140,10 @@ class Proofs:
             "version": self._plugins.version_of(request.config) or "",
             "ringfence": __version__,
             "worker": self._id,
-            "cluster": {"id": cluster_id(way.connection, Deadline.after(10)), "bootstrap": way.connection.bootstrap},
+            "cluster": {
+                "id": cluster_id(admin.connection, Deadline.after(10)),
+                "bootstrap": admin.connection.bootstrap,
+            },
             "source_count": of_source,
         }
 

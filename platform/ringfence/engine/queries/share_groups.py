@@ -14,8 +14,8 @@ from ringfence.fencing.kafka.share_groups import (
     share_group_admin,
 )
 from ringfence.fencing.kafka.topic_admin import topic_exists, topic_identity
-from ringfence.fencing.kafka.topic_offsets import Place, offsets_at, offsets_since
-from ringfence.fencing.share.group_moves import UNKNOWN, PartitionMove, Wish
+from ringfence.fencing.kafka.topic_offsets import OffsetKind, offsets_at, offsets_since
+from ringfence.fencing.share.group_moves import UNKNOWN, PartitionMove, RequestedStart
 from ringfence.requests.refusal import Refusal
 from ringfence.requests.share_group_act import Move, MovedPartition
 from ringfence.worker_config import WorkerConfig
@@ -134,7 +134,8 @@ def _edges(connection: Connection, topics: Collection[str], limit: Deadline) -> 
             continue
         topic_id, partitions = topic_identity(connection, topic, limit)
         first, stable, end = (
-            offsets_at(connection, topic, partitions, place, limit) for place in (Place.FIRST, Place.STABLE, Place.END)
+            offsets_at(connection, topic, partitions, place, limit)
+            for place in (OffsetKind.FIRST, OffsetKind.STABLE, OffsetKind.END)
         )
         edges |= {(topic, each): (topic_id, first[each], stable[each], end[each]) for each in partitions}
     return edges
@@ -172,10 +173,10 @@ def find_moves(
         if unread := sorted(topics - {topic for topic, _ in starts}):
             raise Refusal(404, f"Share group {name} has no offsets in topic {', '.join(unread)}")
         settings = {each.name: each.value for each in admin.settings(name)}
-        wish = Wish("latest" if settings.get("share.auto.offset.reset", _LATEST) == _LATEST else "earliest")
+        wish = RequestedStart("latest" if settings.get("share.auto.offset.reset", _LATEST) == _LATEST else "earliest")
         places = sorted(place for place in edges if place in starts)
     else:
-        wish = Wish.parse(act["to"])
+        wish = RequestedStart.parse(act["to"])
         numbers = act.get("partitions")
         places = sorted(place for place in edges if numbers is None or place[1] in numbers)
         if not places:

@@ -6,7 +6,7 @@ from ringfence.engine.base64_text import encode
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.kafka.topic_tail import Limits, Tail, tail
-from ringfence.fencing.leader.fence_targets import ways
+from ringfence.fencing.leader.fence_targets import list_admin_access
 from ringfence.fencing.records.writable_topics import TopicAccess
 from ringfence.requests.refusal import Refusal
 from ringfence.worker_config import WorkerConfig
@@ -28,15 +28,15 @@ def last_records(
     if what := access.internal(topic):
         raise Refusal(403, f"{topic} is {what}: its records are not shown")
     try:
-        found_ways = ways(None, config, worker.connection("ringfence-topic-preview"), worker.settings)
+        accesses = list_admin_access(None, config, worker.connection("ringfence-topic-preview"), worker.settings)
     except FencingError as error:
         raise Refusal(400, f"The cluster of topic {topic} cannot be reached: {error}") from error
     troubles = []
-    for way in found_ways:
+    for admin in accesses:
         try:
-            return _as_json(tail(way.connection, topic, limit, Limits(), committed_only=committed_only))
+            return _as_json(tail(admin.connection, topic, limit, Limits(), committed_only=committed_only))
         except FencingError as error:
-            troubles.append(f"with {way.whose}: {error}")
+            troubles.append(f"with {admin.whose}: {error}")
     raise Refusal(500, f"Topic {topic} cannot be read {'; '.join(troubles)}")
 
 

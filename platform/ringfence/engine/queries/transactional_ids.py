@@ -10,7 +10,7 @@ from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import ConnectorName, TaskId, task_transactional_id
 from ringfence.fencing.kafka.transaction_descriptions import Transaction, TransactionProber
 from ringfence.fencing.leader.fence_generation import fence
-from ringfence.fencing.leader.fence_targets import AdminAccess, ways
+from ringfence.fencing.leader.fence_targets import AdminAccess, list_admin_access
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.connector_state import ConnectorState
 from ringfence.requests.refusal import Refusal
@@ -20,7 +20,7 @@ Settings = Mapping[str, str]
 Answer = TypeVar("Answer")
 
 
-def clusters(name: str, configs: Iterable[Settings], worker: WorkerConfig) -> list[list[AdminAccess]]:
+def list_clusters(name: str, configs: Iterable[Settings], worker: WorkerConfig) -> list[list[AdminAccess]]:
     """Return the connections to each cluster that tasks with these configurations write to, each cluster once.
 
     Raises `Refusal`.
@@ -28,10 +28,10 @@ def clusters(name: str, configs: Iterable[Settings], worker: WorkerConfig) -> li
     by_servers: dict[frozenset[str], list[AdminAccess]] = {}
     for config in configs:
         try:
-            to_it = ways(None, config, worker.connection("ringfence-transactions"), worker.settings)
+            accesses = list_admin_access(None, config, worker.connection("ringfence-transactions"), worker.settings)
         except FencingError as error:
             raise Refusal(400, f"The cluster of connector {name} cannot be reached: {error}") from error
-        by_servers.setdefault(servers(to_it[0].connection.bootstrap), to_it)
+        by_servers.setdefault(servers(accesses[0].connection.bootstrap), accesses)
     return list(by_servers.values())
 
 
@@ -40,14 +40,14 @@ def ids_of(name: str, tasks: int, worker: WorkerConfig) -> list[str]:
     return [task_transactional_id(worker.group_id, TaskId(ConnectorName(name), n)) for n in range(tasks)]
 
 
-def first_that_may(found_ways: Iterable[AdminAccess], ask: Callable[[AdminAccess], Answer], purpose: str) -> Answer:
+def try_each_access(accesses: Iterable[AdminAccess], ask: Callable[[AdminAccess], Answer], purpose: str) -> Answer:
     """Return the answer with the first credentials that work. Raises `Refusal` with the errors of all of them."""
     troubles = []
-    for way in found_ways:
+    for access in accesses:
         try:
-            return ask(way)
+            return ask(access)
         except FencingError as error:
-            troubles.append(f"with {way.whose}: {error}")
+            troubles.append(f"with {access.whose}: {error}")
     raise Refusal(500, f"{purpose} {'; '.join(troubles)}")
 
 
@@ -57,18 +57,18 @@ def describe(
     """Describe the ids of tasks 0..tasks-1 in each cluster of these configurations. Raises `Refusal`."""
     ids = ids_of(name, tasks, worker)
 
-    def ask(way: AdminAccess) -> list[dict[str, object]]:
-        with TransactionProber(way.connection) as prober:
-            return [_serialize(way, n, each) for n, each in enumerate(prober.transactions(ids, limit))]
+    def ask(access: AdminAccess) -> list[dict[str, object]]:
+        with TransactionProber(access.connection) as prober:
+            return [_serialize(access, n, each) for n, each in enumerate(prober.transactions(ids, limit))]
 
     purpose = f"The transactions of connector {name} cannot be described"
-    return [row for to_it in clusters(name, configs, worker) for row in first_that_may(to_it, ask, purpose)]
+    return [row for accesses in list_clusters(name, configs, worker) for row in try_each_access(accesses, ask, purpose)]
 
 
-def _serialize(way: AdminAccess, task: int, one: Transaction) -> dict[str, object]:
+def _serialize(access: AdminAccess, task: int, one: Transaction) -> dict[str, object]:
     now_ms = int(time.time() * 1000)
     return {
-        "cluster": way.connection.bootstrap,
+        "cluster": access.connection.bootstrap,
         "id": one.transactional_id,
         "task": task,
         "state": one.state,
@@ -82,11 +82,11 @@ def _serialize(way: AdminAccess, task: int, one: Transaction) -> dict[str, objec
     }
 
 
-def ways_of(connector: ConnectorState, worker: WorkerConfig) -> list[AdminAccess]:
+def admin_access_of(connector: ConnectorState, worker: WorkerConfig) -> list[AdminAccess]:
     """Return the connections to the tasks' cluster, according to the count record, else the configuration."""
     has_count = connector.count is not None and connector.count.generation is not None
     target = connector.count.target if connector.count is not None and has_count else None
-    return ways(target, connector.config, worker.connection("ringfence-fence"), worker.settings)
+    return list_admin_access(target, connector.config, worker.connection("ringfence-fence"), worker.settings)
 
 
 def fence_id(
@@ -107,7 +107,7 @@ def fence_id(
             400, f"{transactional_id} is not an id of connector {name}: it has {prefix}0, {prefix}1 and so on"
         )
     try:
-        result = fence([transactional_id], ways_of(state.connector(name), worker))
+        result = fence([transactional_id], admin_access_of(state.connector(name), worker))
     except FencingError as error:
         raise Refusal(500, f"{transactional_id} could not be fenced: {error}. Send the request again") from error
     return [

@@ -19,7 +19,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.types import NumpyArrayConverter, NumpyScalarConverter
 
 from ringfence.connectors.secret_names import secret_by_name
-from ringfence.crashes import crash_told
+from ringfence.crashes import find_crash
 from ringfence.engine.spark.driver_process import end_driver, wait_for_end
 from ringfence.fencing.ids import TaskId
 from ringfence.fencing.task.plugin import Outcome
@@ -219,7 +219,7 @@ def _end_of(error: str, spec: TaskSpec) -> Outcome | Lost:
     A process that crashed (SIGSEGV, SIGABRT …) has failed, as after an error of its plugin: it would crash again. A
     process that was killed from outside is lost.
     """
-    crash = crash_told(error)
+    crash = find_crash(error)
     if crash is None:
         return Lost(_root_cause(error.splitlines()))
     trace = explain(f"The task's process crashed. {crash}", memory_limit(spec.worker_settings))

@@ -26,7 +26,7 @@ from ringfence.projection.models.connectors import (
     Task,
     Tombstone,
 )
-from ringfence.projection.models.past import (
+from ringfence.projection.models.history import (
     Event,
     HistoryPoint,
     LogLine,

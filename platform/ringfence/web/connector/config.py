@@ -20,7 +20,7 @@ from ringfence.http.errors import ConnectError
 from ringfence.http.masking import Masker
 from ringfence.projection.models import Connector, SourceOffset, Task
 from ringfence.web.connector.config_diff import Change, changes
-from ringfence.web.connector.tab_page import ask, find_connector, record_failure, render_done, tab
+from ringfence.web.connector.tab_page import find_connector, record_failure, render_confirmation, render_done, tab
 from ringfence.web.connector.transaction_lanes import open_now
 from ringfence.web.views import find, render_gone
 
@@ -135,18 +135,20 @@ def _create_again(request: HttpRequest, name: str, version: ConfigVersion) -> Ht
     context: dict[str, Any] = {"wanted": version, "diff": differences(row, version)}
     context["offsets"] = SourceOffset.objects.filter(connector=name).count()
     if request.method != "POST":
-        return ask(request, row, "again", context)
+        return render_confirmation(request, row, "again", context)
     state = "STOPPED" if request.POST.get("stopped") else "RUNNING"
     try:
         connector_writes.create(name, version.settings, state, principal_of(request))
     except (ConnectError, Refusal) as error:
-        return ask(request, row, "again", {**context, "problem": error.message}, record_failure(request, error))
+        return render_confirmation(
+            request, row, "again", {**context, "problem": error.message}, record_failure(request, error)
+        )
     return render_done(request, find(name), f"It was created again, as in version {version.number}.", "config")
 
 
 def _ask(request: HttpRequest, row: Connector, version: ConfigVersion, status: int = 200, **more: Any) -> HttpResponse:
     context = {"wanted": version, "loaded": row.config_offset, "diff": differences(row, version), **effect(row), **more}
-    return ask(request, row, "rollback", context, status)
+    return render_confirmation(request, row, "rollback", context, status)
 
 
 urlpatterns = [path("", config)]

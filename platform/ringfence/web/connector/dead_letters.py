@@ -21,7 +21,7 @@ from ringfence.dispatch import Refusal
 from ringfence.http.errors import ConnectError, bad_request
 from ringfence.projection.models import Connector
 from ringfence.web.connector.record_text import RecordText, decode
-from ringfence.web.connector.tab_page import ask, record_failure, tab
+from ringfence.web.connector.tab_page import record_failure, render_confirmation, tab
 from ringfence.web.state_badges import Badge, Severity
 from ringfence.web.views import find, is_fragment
 
@@ -91,17 +91,17 @@ def records(request: HttpRequest, name: str) -> HttpResponse:
             row, stage=filters["stage"], by=filters["class"], before=filters["before"], level=filters["level"]
         )
     except (ConnectError, Refusal) as error:
-        return ask(
+        return render_confirmation(
             request, row, "letters", {"problem": error.message, "asked": filters}, record_failure(request, error)
         )
     note(request, f"looked at dead letters in topic {page['topic']} as {filters['level']}")
     context = {"found": page, "asked": filters, "letters": [_letter(each) for each in page["letters"]]}
-    return ask(request, row, "letters", context)
+    return render_confirmation(request, row, "letters", context)
 
 
 @requires(POST=on_connector(Verb.OPERATE))
 @require_POST
-def question(request: HttpRequest, name: str) -> HttpResponse:
+def confirm_replay(request: HttpRequest, name: str) -> HttpResponse:
     """Show what a replay of the chosen dead letters, or of all matching ones, would do. Nothing is changed."""
     row = find(name)
     return _ask(request, row)
@@ -126,7 +126,9 @@ def replay(request: HttpRequest, name: str) -> HttpResponse:
     note(request, dead_letters_api.audit_text(done, reason))
     summary = dead_letters_api.count_outcomes(done["results"])
     rows = [(each, _BECAME[each["became"]]) for each in done["results"]]
-    response = ask(request, row, "letters_replayed", {"said": summary, "rows": rows, "left": done["left"]})
+    response = render_confirmation(
+        request, row, "letters_replayed", {"said": summary, "rows": rows, "left": done["left"]}
+    )
     if is_fragment(request):
         response["HX-Retarget"], response["HX-Reswap"], response["HX-Trigger"] = "#letters", "innerHTML", _CLOSE
     return response
@@ -163,10 +165,12 @@ def _ask(request: HttpRequest, row: Connector, status: int = 200, **more: Any) -
         try:
             letters = _parse_chosen(request)
         except ConnectError as error:
-            return ask(request, row, "letters_confirm", {**context, "problem": error.message}, error.status_code)
+            return render_confirmation(
+                request, row, "letters_confirm", {**context, "problem": error.message}, error.status_code
+            )
         context["chosen"] = [f"{partition}:{offset}:{topic}" for (partition, offset), topic in letters]
         context["into"] = sorted({topic for _, topic in letters})
-    return ask(request, row, "letters_confirm", {**context, "may_do": True}, status)
+    return render_confirmation(request, row, "letters_confirm", {**context, "may_do": True}, status)
 
 
 def _letter(letter: Mapping[str, Any]) -> Letter:
@@ -183,6 +187,6 @@ def _letter(letter: Mapping[str, Any]) -> Letter:
 urlpatterns = [
     path("", dead_letters),
     path("/records", records),
-    path("/question", question),
+    path("/question", confirm_replay),
     path("/replay", replay),
 ]

@@ -17,7 +17,7 @@ from ringfence.http.errors import ConnectError, bad_request
 from ringfence.projection.models import ActiveTopic, Connector, SourceOffset, Task
 from ringfence.requests import commands
 from ringfence.web.connector.offsets import LONGEST_REASON
-from ringfence.web.connector.tab_page import ask, find_connector, record_failure
+from ringfence.web.connector.tab_page import find_connector, record_failure, render_confirmation
 from ringfence.web.connector.transaction_lanes import open_now
 from ringfence.web.views import find, render_gone
 
@@ -56,7 +56,7 @@ def delete(request: HttpRequest, name: str) -> HttpResponse:
         return _ask(request, row, status, problem=error.message, reason=reason, chosen=offsets)
     entry = entry_of(request, name)
     context = {"discarded": offsets == DISCARD, "snapshot": snapshot, "entry": entry, "count": _offsets(name)}
-    return ask(request, row, "deleted", context)
+    return render_confirmation(request, row, "deleted", context)
 
 
 def _carry_out(request: HttpRequest, name: str, *, discard: bool) -> int | None:
@@ -104,4 +104,4 @@ def _ask(request: HttpRequest, row: Connector, status: int = 200, **more: Any) -
         "chosen": KEEP,
         **more,
     }
-    return ask(request, row, "delete", context, status)
+    return render_confirmation(request, row, "delete", context, status)

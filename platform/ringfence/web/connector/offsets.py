@@ -23,7 +23,14 @@ from ringfence.http.errors import ConnectError, bad_request
 from ringfence.projection.models import Connector, SourceOffset, pack
 from ringfence.requests.commands import OffsetEntry
 from ringfence.web.connector.header import pretty
-from ringfence.web.connector.tab_page import ask, find_connector, record_failure, render_done, render_refused, tab
+from ringfence.web.connector.tab_page import (
+    find_connector,
+    record_failure,
+    render_confirmation,
+    render_done,
+    render_refused,
+    tab,
+)
 from ringfence.web.views import find, render_gone
 
 PAGE_SIZE = 100
@@ -65,9 +72,9 @@ def editor(request: HttpRequest, name: str) -> HttpResponse:
     try:
         current = connector_reads.offsets(name)["offsets"]
     except Refusal as error:
-        return ask(request, row, "offsets_editor", {"problem": error.message}, error.status)
+        return render_confirmation(request, row, "offsets_editor", {"problem": error.message}, error.status)
     text = json.dumps({"offsets": current}, indent=2, ensure_ascii=False)
-    return ask(request, row, "offsets_editor", {"text": text, "movable": offset_changes.movable(row)})
+    return render_confirmation(request, row, "offsets_editor", {"text": text, "movable": offset_changes.movable(row)})
 
 
 @requires(POST=on_connector(Verb.OFFSETS))
@@ -82,7 +89,7 @@ def preview(request: HttpRequest, name: str) -> HttpResponse:
             raise bad_request("Nothing differs from the committed offsets.")
     except (ConnectError, Refusal) as error:
         status = error.status if isinstance(error, Refusal) else error.status_code
-        return ask(request, row, "offsets_nothing", {"problem": error.message}, status)
+        return render_confirmation(request, row, "offsets_nothing", {"problem": error.message}, status)
     return _ask(request, row, "offsets", changes, current)
 
 
@@ -106,7 +113,7 @@ def snapshot(request: HttpRequest, name: str) -> HttpResponse:
     """Take a snapshot of the current offsets."""
     row = find(name)
     try:
-        new_snapshot = offset_snapshots.take(name, principal_of(request).name, "asked for")
+        new_snapshot = offset_snapshots.take_snapshot(name, principal_of(request).name, "asked for")
     except (ConnectError, Refusal) as error:
         return render_refused(request, error)
     count = len(new_snapshot.entries)
@@ -144,7 +151,7 @@ def move(request: HttpRequest, name: str) -> HttpResponse:
     except (ConnectError, Refusal) as error:
         status = record_failure(request, error, reason)
         if not changes:
-            return ask(request, row, "offsets_nothing", {"problem": error.message}, status)
+            return render_confirmation(request, row, "offsets_nothing", {"problem": error.message}, status)
         return _ask(request, row, kind, changes, current, target, status, problem=error.message, reason=reason)
     undo = f"/ui/connectors/{row.path}/offsets/snapshots/{result.snapshot}" if result.snapshot else ""
     suffix = " Its plugin has checked them." if result.checked else ""
@@ -174,11 +181,11 @@ def _question(request: HttpRequest, name: str, kind: str, target: OffsetSnapshot
     try:
         current = connector_reads.offsets(name)["offsets"]
     except Refusal as error:
-        return ask(request, row, "offsets_nothing", {"problem": error.message}, error.status)
+        return render_confirmation(request, row, "offsets_nothing", {"problem": error.message}, error.status)
     changes = offset_snapshots.changes_to(target.entries if target else [], current)
     if not changes:
         text = "The offsets are those of the snapshot already." if target else "No offset is committed yet."
-        return ask(request, row, "offsets_nothing", {"nothing": text})
+        return render_confirmation(request, row, "offsets_nothing", {"nothing": text})
     return _ask(request, row, kind, changes, current, target)
 
 
@@ -207,7 +214,7 @@ def _ask(
         "slot": slot if slot in _SLOTS else "ask",
         **more,
     }
-    return ask(request, row, "offsets_confirm", context, status)
+    return render_confirmation(request, row, "offsets_confirm", context, status)
 
 
 def _row(entry: Mapping[str, Any]) -> tuple[str, str, str]:

@@ -24,7 +24,7 @@ from ringfence.http.masking import Masker, unmask
 from ringfence.projection.models import Connector, Task
 from ringfence.web.connector.config import effect
 from ringfence.web.connector.config_diff import changes
-from ringfence.web.connector.tab_page import ask, find_connector, record_failure, render_done
+from ringfence.web.connector.tab_page import find_connector, record_failure, render_confirmation, render_done
 from ringfence.web.views import render_gone
 
 _EDITS = on_connector(Verb.EDIT, Verb.VIEW_CONFIG)
@@ -32,7 +32,7 @@ _EDITS = on_connector(Verb.EDIT, Verb.VIEW_CONFIG)
 
 @requires(GET=_EDITS, POST=on_connector(Verb.EDIT, Verb.VIEW_CONFIG).writing())
 @require_http_methods(["GET", "HEAD", "POST"])
-def dead_letter(request: HttpRequest, name: str) -> HttpResponse:
+def use_dead_letter_queue(request: HttpRequest, name: str) -> HttpResponse:
     """Send bad records, including this one, to a dead letter queue from now on."""
     row = find_connector(name)
     if row is None:
@@ -49,7 +49,7 @@ def _topic_of(name: str) -> str:
 
 @requires(GET=_EDITS, POST=on_connector(Verb.EDIT, Verb.VIEW_CONFIG).writing())
 @require_http_methods(["GET", "HEAD", "POST"])
-def setting(request: HttpRequest, name: str) -> HttpResponse:
+def change_setting(request: HttpRequest, name: str) -> HttpResponse:
     """`?task=`: change the settings of the transform or converter that failed on the record."""
     row = find_connector(name)
     if row is None:
@@ -78,7 +78,7 @@ def rollback(request: HttpRequest, name: str) -> HttpResponse:
     versions = ConfigVersion.objects.filter(connector=name).order_by("-number")[:100]
     target = next((one for one in versions if one.settings != settings), None)
     if target is None:
-        return ask(request, row, "repair_nothing", {})
+        return render_confirmation(request, row, "repair_nothing", {})
     return HttpResponseRedirect(f"/ui/connectors/{row.path}/versions/{target.number}/rollback")
 
 
@@ -88,7 +88,7 @@ def _repair(
     masker = Masker({row.class_name, config.get("connector.class", "")})
     context = {**details, "diff": changes(row.settings, config, masker), "loaded": row.config_offset, **effect(row)}
     if request.method != "POST":
-        return ask(request, row, part, context)
+        return render_confirmation(request, row, part, context)
     try:
         if request.POST.get("version") != str(row.config_offset):
             raise Refusal(409, "The configuration was changed in between. Below is what would change now.")
@@ -96,6 +96,8 @@ def _repair(
             raise Refusal(422, "Nothing differs from the configuration now. Change a value, or cancel.")
         connector_writes.configure(row.name, config, principal_of(request), expected=row.config_offset)
     except (ConnectError, Refusal) as error:
-        return ask(request, row, part, {**context, "problem": error.message}, record_failure(request, error))
+        return render_confirmation(
+            request, row, part, {**context, "problem": error.message}, record_failure(request, error)
+        )
     hint = "Its tasks start as a new generation, at the last committed offset."
     return render_done(request, row, "The configuration was changed.", "config", hint=hint if context["tasks"] else "")

@@ -21,7 +21,14 @@ from ringfence.http.errors import ConnectError
 from ringfence.projection.models import Connector
 from ringfence.projection.plugin_metrics import format_value
 from ringfence.web.connector.header import tasks_of
-from ringfence.web.connector.tab_page import ask, find_connector, record_failure, render_done, render_refused, tab
+from ringfence.web.connector.tab_page import (
+    find_connector,
+    record_failure,
+    render_confirmation,
+    render_done,
+    render_refused,
+    tab,
+)
 from ringfence.web.state_badges import Badge, Severity
 from ringfence.web.views import find, render_gone
 
@@ -114,11 +121,13 @@ def _answer(
         return render_gone(request, name)
     part, context = question
     if request.method != "POST":
-        return ask(request, row, part, context)
+        return render_confirmation(request, row, part, context)
     try:
         _send(request, row, kind, tables)
     except (ConnectError, Refusal) as error:
-        return ask(request, row, part, {**context, "problem": error.message}, record_failure(request, error))
+        return render_confirmation(
+            request, row, part, {**context, "problem": error.message}, record_failure(request, error)
+        )
     return render_done(request, row, message, "snapshots", hint=_HINT)
 
 

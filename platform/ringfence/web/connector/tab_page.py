@@ -118,7 +118,9 @@ def head(request: HttpRequest, name: str) -> HttpResponse:
     return render(request, "ringfence/parts/connector_head.html", context)
 
 
-def ask(request: HttpRequest, row: Connector, part: str, content: dict[str, Any], status: int = 200) -> HttpResponse:
+def render_confirmation(
+    request: HttpRequest, row: Connector, part: str, content: dict[str, Any], status: int = 200
+) -> HttpResponse:
     """Render a confirmation: a dialog's content for htmx, otherwise a page."""
     context = {**content, "connector": row, "section": "connectors", "part": f"ringfence/parts/{part}.html"}
     context["may"] = principal_of(request).verbs_on(row.name)

@@ -25,7 +25,7 @@ STEPS = 400
 
 
 @dataclass(frozen=True, slots=True)
-class TaskView:
+class TaskRow:
     """A task for display. totals: over all of its attempts; cause: why it failed; restart: why it does not restart
     automatically; generation: counted from 1, 0 if unknown.
     """
@@ -69,10 +69,10 @@ def tasks(request: HttpRequest, row: Connector) -> dict[str, Any]:
 
 def _view(
     numbers: Mapping[int, int], task: Task, row: Connector, trace: str, now: int, totals: RecordTotals
-) -> TaskView:
+) -> TaskRow:
     past = is_past(row, task)
     failed = task.state == "FAILED" and not past
-    return TaskView(
+    return TaskRow(
         task=task,
         totals=totals,
         look=task_look("UNASSIGNED" if past else task.state),

@@ -24,7 +24,7 @@ from ringfence.http.masking import Masker
 from ringfence.projection.models import ActiveTopic, ClusterInfo, Connector
 from ringfence.requests.questions import ReadLastRecords
 from ringfence.web.connector.record_text import RecordText, decode
-from ringfence.web.connector.tab_page import ask, record_failure, tab
+from ringfence.web.connector.tab_page import record_failure, render_confirmation, tab
 from ringfence.web.consumer_access import consumption
 from ringfence.web.state_badges import Badge, Severity
 from ringfence.web.views import find
@@ -82,7 +82,7 @@ def records(request: HttpRequest, name: str) -> HttpResponse:
             raise ConnectError(403, f"You are not granted topic {topic}: its records are not shown.")
         answer = dispatch.ask(ReadLastRecords(topic, row.settings, committed_only=level == LEVELS[0]))
     except (ConnectError, Refusal) as error:
-        return ask(
+        return render_confirmation(
             request, row, "topic_records", {"problem": error.message, "topic": topic}, record_failure(request, error)
         )
     note(request, f"looked at the last records of topic {topic} as {level}")
@@ -90,7 +90,7 @@ def records(request: HttpRequest, name: str) -> HttpResponse:
     views = [_describe(each, masker, config) for each in answer["records"]]
     context = {"topic": topic, "level": level, "records": views, "found": answer, "levels": LEVELS}
     context["held_back"] = sum(each["end"] > each["stable"] for each in answer["partitions"])
-    return ask(request, row, "topic_records", context)
+    return render_confirmation(request, row, "topic_records", context)
 
 
 def _describe(record: Mapping[str, Any], masker: Masker, config: dict[str, str]) -> DisplayedRecord:

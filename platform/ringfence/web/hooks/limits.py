@@ -26,7 +26,7 @@ _MOST_DROPPED: Final = 64 * 1024
 Headers = list[tuple[bytes, bytes]]
 
 
-class Refusal(Exception):
+class LimitExceeded(Exception):
     """An answer of the web process itself. retry_after: in seconds; 0: the header is not sent."""
 
     def __init__(self, status: int, text: str, retry_after: int = 0) -> None:
@@ -37,7 +37,7 @@ class Refusal(Exception):
 
 
 class Usage:
-    """The requests and bytes of all webhooks in this process. The methods raise `Refusal` beyond a limit."""
+    """The requests and bytes of all webhooks in this process. The methods raise `LimitExceeded` beyond a limit."""
 
     def __init__(self) -> None:
         self._requests: Counter[str] = Counter()
@@ -47,7 +47,9 @@ class Usage:
     def count_request(self, name: str) -> Iterator[None]:
         """Count one request of a webhook while the block runs."""
         if self._requests.total() >= MOST_AT_ONCE or self._requests[name] >= MOST_OF_ONE:
-            raise Refusal(503, "Too many requests are waiting for answers. Send the request again.", RETRY_AFTER_S)
+            raise LimitExceeded(
+                503, "Too many requests are waiting for answers. Send the request again.", RETRY_AFTER_S
+            )
         self._requests[name] += 1
         try:
             yield
@@ -59,7 +61,7 @@ class Usage:
     def add_bytes(self, count: int) -> None:
         """Count bytes of a body that are in memory from now on."""
         if self._bytes + count > MOST_BYTES:
-            raise Refusal(503, "Too much data waits for answers. Send the request again.", RETRY_AFTER_S)
+            raise LimitExceeded(503, "Too much data waits for answers. Send the request again.", RETRY_AFTER_S)
         self._bytes += count
 
     def remove_bytes(self, count: int) -> None:
@@ -68,31 +70,31 @@ class Usage:
 
 
 def check_request(name: str, scope: Mapping[str, Any]) -> None:
-    """Raise `Refusal` for a request that no webhook accepts."""
+    """Raise `LimitExceeded` for a request that no webhook accepts."""
     if not name or len(name) > _LONGEST_NAME:
-        raise Refusal(404, "There is no such webhook.")
+        raise LimitExceeded(404, "There is no such webhook.")
     if scope["method"] != "POST":
-        raise Refusal(405, "A webhook accepts only POST.")
+        raise LimitExceeded(405, "A webhook accepts only POST.")
     if sum(len(key) + len(value) for key, value in scope["headers"]) > MOST_HEADERS:
-        raise Refusal(431, f"Headers of more than {MOST_HEADERS:,} bytes are not read.")
+        raise LimitExceeded(431, f"Headers of more than {MOST_HEADERS:,} bytes are not read.")
 
 
 async def read_parts(receive: Any, headers: Headers, most: int) -> AsyncIterator[bytes]:
-    """Yield the body as it arrives. Raises `Refusal`, or `RequestAborted` if the sender disconnected.
+    """Yield the body as it arrives. Raises `LimitExceeded`, or `RequestAborted` if the sender disconnected.
 
     most: the bytes that this webhook accepts.
     """
     size = 0
     if request_body.content_length(headers) > most:
-        raise Refusal(413, f"A body of more than {most:,} bytes is not read.")
+        raise LimitExceeded(413, f"A body of more than {most:,} bytes is not read.")
     async for part in request_body.parts(receive):
         size += len(part)
         if size > most:
-            raise Refusal(413, f"A body of more than {most:,} bytes is not read.")
+            raise LimitExceeded(413, f"A body of more than {most:,} bytes is not read.")
         yield part
 
 
-def keeps_connection(refusal: Refusal, headers: Headers) -> bool:
+def keeps_connection(refusal: LimitExceeded, headers: Headers) -> bool:
     """Return whether the sender keeps its connection after a refusal: the body is small enough to read and drop."""
     if refusal.status == 503:
         return 0 < request_body.content_length(headers) <= _MOST_DROPPED

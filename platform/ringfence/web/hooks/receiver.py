@@ -16,7 +16,7 @@ from django.db import Error as DatabaseError
 
 from ringfence.encryption import NoKey
 from ringfence.web.hooks import limits
-from ringfence.web.hooks.limits import Headers, Refusal, Usage, check_request, keeps_connection, read_parts
+from ringfence.web.hooks.limits import Headers, LimitExceeded, Usage, check_request, keeps_connection, read_parts
 from ringfence.web.hooks.link import Link, Unreachable
 from ringfence.web.hooks.links import Links
 
@@ -48,7 +48,7 @@ class Receiver:
                 answer = await self._answer(name, scope["headers"], receive)
         except RequestAborted:
             return
-        except Refusal as error:
+        except LimitExceeded as error:
             close = not keeps_connection(error, scope["headers"])
             await _send(send, error.status, error.text, error.retry_after, close=close)
         else:
@@ -65,9 +65,11 @@ class Receiver:
             text_headers = [(key.decode("latin-1"), value.decode("latin-1")) for key, value in headers]
             return await link.ask(text_headers, bytes(body), limits.ANSWER_SECONDS)
         except TimeoutError:
-            raise Refusal(408, f"The body did not arrive within {limits.BODY_SECONDS:.0f} s.") from None
+            raise LimitExceeded(408, f"The body did not arrive within {limits.BODY_SECONDS:.0f} s.") from None
         except Unreachable:
-            raise Refusal(503, "The task has not confirmed the request. Send it again.", limits.RETRY_AFTER_S) from None
+            raise LimitExceeded(
+                503, "The task has not confirmed the request. Send it again.", limits.RETRY_AFTER_S
+            ) from None
         finally:
             self._usage.remove_bytes(len(body))
 
@@ -76,15 +78,17 @@ class Receiver:
         try:
             is_hook, link = await self._links.find(name)
             if not is_hook:
-                raise Refusal(404, "There is no such webhook.")
+                raise LimitExceeded(404, "There is no such webhook.")
             if link is None:
-                raise Refusal(503, "The connector is not running. Send the request again.", 5)
+                raise LimitExceeded(503, "The connector is not running. Send the request again.", 5)
             await link.open()
         except (DatabaseError, NoKey) as error:
             log.warning("Cannot read where the task of %s listens: %s", quote(name), type(error).__name__)
-            raise Refusal(503, "The request cannot be forwarded at the moment. Send it again.", 5) from error
+            raise LimitExceeded(503, "The request cannot be forwarded at the moment. Send it again.", 5) from error
         except Unreachable:
-            raise Refusal(503, "The task cannot be reached. Send the request again.", limits.RETRY_AFTER_S) from None
+            raise LimitExceeded(
+                503, "The task cannot be reached. Send the request again.", limits.RETRY_AFTER_S
+            ) from None
         return link
 
 

@@ -10,7 +10,7 @@ from django.db.models import Count, Min, Q, Sum
 
 from ringfence.access.principal import EVERYBODY_HERE, Principal
 from ringfence.access.verbs import Verb
-from ringfence.clock_differences import apart, clocks
+from ringfence.clock_differences import clocks, describe_largest
 from ringfence.fencing.modes import lagging
 from ringfence.http.masking import Masker
 from ringfence.projection.health import Health
@@ -116,7 +116,7 @@ def overview(who: Principal = EVERYBODY_HERE) -> dict[str, Any]:
         "topics_lost": cluster.topics_lost if cluster else "",
         "leader_since_ms": cluster.since_ms if cluster and leader else 0,
         "mixed": lagging((worker.worker, worker.mode) for worker in workers),
-        "clocks": apart(clocks.offsets()),
+        "clocks": describe_largest(clocks.offsets()),
         "hanging": _hanging(connectors, who),
         "wrong": wrong,
         "wrong_more": more,

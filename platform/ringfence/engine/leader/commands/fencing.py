@@ -3,7 +3,7 @@
 from ringfence.engine.leader import command_plans
 from ringfence.engine.leader.command_plans import Plan
 from ringfence.engine.leader.commands.command import ActingCommand, WritingCommand, carries_out
-from ringfence.engine.leader.internal_requests import check_signature, fence
+from ringfence.engine.leader.internal_requests import await_fencing_round, check_signature
 from ringfence.engine.leader.write_result import WriteResult
 from ringfence.engine.queries import hanging_transactions
 from ringfence.engine.queries.transactional_ids import fence_id
@@ -16,7 +16,7 @@ class Fence(ActingCommand[commands.Fence]):
     def act(self) -> None:
         state = self.leader.state()
         check_signature(self.leader.config.session_keys, state, self.request)
-        fence(state, self.name, self.leader.await_round)
+        await_fencing_round(state, self.name, self.leader.await_round)
 
 
 @carries_out(commands.FenceNow)

@@ -7,7 +7,7 @@ from ringfence.connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
 from ringfence.engine.preflight.check import Check, Result
 from ringfence.engine.preflight.permission_check import check_granted
 from ringfence.engine.preflight.subject import Subject
-from ringfence.fencing.kafka.client_settings import elsewhere
+from ringfence.fencing.kafka.client_settings import is_other_cluster
 from ringfence.fencing.kafka.permission_probes import Prober
 from ringfence.fencing.kafka.permissions import Permission
 from ringfence.fencing.offsets.stores import OffsetStores
@@ -37,7 +37,7 @@ def check_writing(prober: Prober, subject: Subject, stores: OffsetStores) -> Ite
 def check_config_topic(prober: Prober, subject: Subject, _stores: OffsetStores) -> Iterator[Check]:
     """Check that the tasks' login cannot forge the workers' records, if the cluster distinguishes logins."""
     worker = subject.worker
-    if elsewhere(worker.bootstrap, worker.settings, subject.config):
+    if is_other_cluster(worker.bootstrap, worker.settings, subject.config):
         return
     authorizer = prober.broker_setting(_AUTHORIZER)
     if authorizer == "":

@@ -17,7 +17,7 @@ _WINDOW_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True)
-class TaskView:
+class TaskMetricsRow:
     """A task at one moment. An outdated report has no rates or distributions."""
 
     task: Task
@@ -27,7 +27,7 @@ class TaskView:
     recorded: RecordTotals
 
     @classmethod
-    def of(cls, task: Task, now_ms: int, recorded: RecordTotals | None) -> "TaskView":
+    def of(cls, task: Task, now_ms: int, recorded: RecordTotals | None) -> "TaskMetricsRow":
         return cls(task, now_ms, json.loads(task.measures), json.loads(task.totals), recorded or RecordTotals())
 
     @property

@@ -12,7 +12,7 @@ from ringfence.fencing.kafka.consumer import LogRecord
 from ringfence.fencing.leader.fencing_round import plan
 from ringfence.fencing.records.writable_topics import OffsetsTopics
 from ringfence.fencing.topics.cluster_state import ClusterState, Fold
-from ringfence.fencing.topics.config_encryption import NO_KEYS, SealWatch, Vault, seal
+from ringfence.fencing.topics.config_encryption import NO_KEYS, EncryptionWatch, Vault, encrypt
 from ringfence.fencing.topics.config_log import fold
 from ringfence.fencing.topics.config_records import (
     CommitRecord,
@@ -48,10 +48,10 @@ class Keys:
     def key_of(self, ciphertext: str) -> str:
         return ciphertext.split(":")[0] if ciphertext else ""
 
-    def seal(self, clear: str, about: str) -> str:
+    def encrypt(self, clear: str, about: str) -> str:
         return f"{self.key}:{about}:{base64.b64encode(clear.encode()).decode()}"
 
-    def open(self, ciphertext: str, about: str) -> str:
+    def decrypt(self, ciphertext: str, about: str) -> str:
         key, belongs, text = ciphertext.split(":")
         if key not in self.known or belongs != about:
             raise ValueError(f"add key {key}")
@@ -66,7 +66,7 @@ def written(records: Sequence[ConfigRecord | None], vault: Vault, start: int = 0
     found = []
     for offset, record in enumerate(records, start):
         if record is not None:
-            key, value = encode(seal(record, vault))
+            key, value = encode(encrypt(record, vault))
             found.append(LogRecord(0, offset, key, value, 0))
     return found
 
@@ -83,7 +83,7 @@ def read(log: Sequence[LogRecord], vault: Vault) -> ConnectorState:
 
 def renewed(log: Sequence[LogRecord], vault: Vault, end: int) -> list[LogRecord]:
     """What the leader adds."""
-    watch = SealWatch(vault)
+    watch = EncryptionWatch(vault)
     watch.look(log)
     return written(watch.renewals(fold(ClusterState(), log, "config", vault)), vault, end)
 
@@ -100,7 +100,7 @@ def test_no_value_that_may_be_secret_is_readable_and_with_the_key_all_is_as_it_w
     assert names.names == {"mine"}
 
 
-def test_a_sealed_text_counts_under_its_own_name_only() -> None:
+def test_an_encrypted_text_counts_under_its_own_name_only() -> None:
     log = written(running(), A)
     moved = [LogRecord(0, 0, b"connector-other", log[0].value, 0)]
     assert fold(ClusterState(), moved, "config", A).connector(ConnectorName("other")).unreadable
@@ -117,7 +117,7 @@ def test_without_the_key_the_connector_stops_with_the_remedy_and_no_round_begins
     stopped = plan(read([*log, *written([CommitRecord(C, 0)], A, len(log))], Keys("b", key="b")), "g")
     assert stopped is not None, "a stop ends what may be alive"
     assert stopped.ids == ["g-c-0"]
-    watch = SealWatch(Keys("b", key="b"))
+    watch = EncryptionWatch(Keys("b", key="b"))
     watch.look(log)
     assert watch.counts == {"a": 3}
     assert watch.renewals(fold(ClusterState(), log, "config", Keys("b", key="b"))) == []
@@ -133,7 +133,7 @@ def test_what_is_clear_or_under_an_older_key_is_written_again_and_nothing_is_new
     for vault, under in ((A, "a"), (B, "b"), (Keys("a", "b"), "")):  # switched on, rotated, switched off
         log = [*log, *renewed(log, vault, len(log))]
         newest = {record.key: record for record in log}
-        watch = SealWatch(vault)
+        watch = EncryptionWatch(vault)
         watch.look(log)
         assert watch.counts == {under: 3}
         assert renewed(log, vault, len(log)) == []
@@ -156,13 +156,13 @@ def test_writing_again_changes_no_verdict_with_or_without_compaction(
     again = renewed(log, A, at)
     # The same without the renewal: its records are gaps, so that all later offsets are alike.
     plain = [*written(before, NO_KEYS), *written(after, NO_KEYS, at + len(again))]
-    sealed = [*log, *again]
+    encrypted = [*log, *again]
     if compact:
-        newest = {record.key: record.offset for record in sealed}
-        sealed = [record for record in sealed if newest[record.key] == record.offset]
-    sealed += written(after, A, at + len(again))
-    assert _verdicts(read(sealed, A)) == _verdicts(read(plain, NO_KEYS))
-    assert read(sealed, A).config_offset == read(plain, NO_KEYS).config_offset or compact
+        newest = {record.key: record.offset for record in encrypted}
+        encrypted = [record for record in encrypted if newest[record.key] == record.offset]
+    encrypted += written(after, A, at + len(again))
+    assert _verdicts(read(encrypted, A)) == _verdicts(read(plain, NO_KEYS))
+    assert read(encrypted, A).config_offset == read(plain, NO_KEYS).config_offset or compact
 
 
 def test_a_task_of_no_generation_is_not_left_in_clear() -> None:

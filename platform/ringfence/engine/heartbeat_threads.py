@@ -21,7 +21,7 @@ def run_heartbeat(
     """Send heartbeats until `stop`. It is the body of a thread."""
     django_apps.load()
     from ringfence.heartbeats.cluster_view import probe_redis
-    from ringfence.heartbeats.heartbeat_thread import Beating, Probing
+    from ringfence.heartbeats.heartbeat_thread import HealthProbe, HeartbeatWriter
 
     def probe_kafka() -> str:
         try:
@@ -30,7 +30,9 @@ def run_heartbeat(
             return str(error)
         return ""
 
-    Beating(worker.worker, worker.incarnation, leads, Probing(probe_kafka), Probing(probe_redis)).run(stop)
+    HeartbeatWriter(worker.worker, worker.incarnation, leads, HealthProbe(probe_kafka), HealthProbe(probe_redis)).run(
+        stop
+    )
 
 
 def watch_redis(worker: WorkerRecord, leader: Leader, stop: threading.Event) -> None:
@@ -42,9 +44,9 @@ def watch_redis(worker: WorkerRecord, leader: Leader, stop: threading.Event) -> 
     from django.db import close_old_connections
 
     from ringfence.heartbeats.cluster_view import read
-    from ringfence.heartbeats.heartbeat import Beat
+    from ringfence.heartbeats.heartbeat import WorkerHeartbeat
 
-    def beats() -> list[Beat]:
+    def beats() -> list[WorkerHeartbeat]:
         try:
             return read()[0]
         except DatabaseError:

@@ -37,7 +37,7 @@ class _Instance:
     """Its process; None while it waits to be started again."""
 
 
-class LiveConnectors:
+class InstanceSupervisor:
     """Instances by connector name. Thread-safe; timeouts in seconds."""
 
     def __init__(

@@ -7,7 +7,7 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, Retriable
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.record_batches import Batch
-from ringfence.fencing.kafka.topic_offsets import Place, offsets_at
+from ringfence.fencing.kafka.topic_offsets import OffsetKind, offsets_at
 from ringfence.fencing.kafka.topic_tail import Limits, Reading, TailRecord
 from ringfence.fencing.offsets import record_counts
 from ringfence.fencing.offsets.record_counts import AttemptCounts
@@ -30,7 +30,7 @@ class RecordRange:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordsOf:
+class CommittedRecords:
     """The records. exact: the numbers prove that these are all records of the transaction, and no others."""
 
     topic: str
@@ -52,7 +52,7 @@ def find_records(
     offsets_topic: tuple[Connection, str],
     data: tuple[Connection, Sequence[str]],
     deadline: Deadline,
-) -> RecordsOf | None:
+) -> CommittedRecords | None:
     """Return the records; None if the offset's record is no longer in its topic. time_ms: the time of that record."""
     connection, topic = offsets_topic
     record = _find_offset(connection, topic, connector, partition, offset, time_ms, deadline)
@@ -62,7 +62,7 @@ def find_records(
     numbers = (counts.task, counts.generation) if counts else (-1, -1)
     place = (topic, record.partition, record.offset)
     if segment is None:
-        return RecordsOf(*place, -1, -1, *numbers, False, [])
+        return CommittedRecords(*place, -1, -1, *numbers, False, [])
     whole = OffsetsSegment(segment, counts)
     segments: list[tuple[str, Segment]] = []
     exact = False
@@ -72,7 +72,7 @@ def find_records(
             break
     ranges = [RecordRange(name, one.partition, one.first, one.last, one.count) for name, one in segments]
     ranges.sort(key=lambda one: (one.topic, one.partition))
-    return RecordsOf(*place, segment.producer_id, segment.epoch, *numbers, exact, ranges)
+    return CommittedRecords(*place, segment.producer_id, segment.epoch, *numbers, exact, ranges)
 
 
 def _find_segments(
@@ -133,7 +133,7 @@ def _transaction_of(
         if batch.producer_id < 0 or folds[0].ended_segments:
             raise SearchEnd
 
-    end = offsets_at(connection, topic, [record.partition], Place.END, deadline)
+    end = offsets_at(connection, topic, [record.partition], OffsetKind.END, deadline)
     read(connection, topic, {record.partition: record.offset}, end, deadline, take)
     if not folds or not folds[0].ended_segments:
         return None, None
