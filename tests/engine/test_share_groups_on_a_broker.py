@@ -115,7 +115,7 @@ def connector(stage: Stage, *, running: bool = False) -> ClusterState:
 def test_a_group_is_described_moved_forgotten_and_deleted_by_nobody_while_it_is_inhabited(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(share_group_acts, "flush", lambda *_: [])  # it takes long, and is tested below
+    monkeypatch.setattr(share_group_acts, "reset_leader_positions", lambda *_: [])  # it takes long, and is tested below
     member = stage.join()
     stage.accept(member, stage.take(member))
     limit = Deadline.after(60)
@@ -261,7 +261,7 @@ def test_who_joins_while_a_group_is_deleted_is_named_and_its_group_left(
         stage.take(late[0])
         return []
 
-    monkeypatch.setattr(share_group_acts, "flush", join)
+    monkeypatch.setattr(share_group_acts, "reset_leader_positions", join)
     monkeypatch.setattr(share_group_acts, "_LEAVE_S", 0.5)
     with pytest.raises(
         Refusal, match=r"offsets .* are deleted, the group is not: 1 member has joined it since: reader"
@@ -269,6 +269,6 @@ def test_who_joins_while_a_group_is_deleted_is_named_and_its_group_left(
         stage.act(ClusterState(), kind="delete")
     assert stage.state() == "Stable"
     late[0].close()
-    monkeypatch.setattr(share_group_acts, "flush", lambda *_: [])
+    monkeypatch.setattr(share_group_acts, "reset_leader_positions", lambda *_: [])
     stage.act(ClusterState(), kind="delete")
     assert stage.state() is None

@@ -30,7 +30,7 @@ class FakeGroup:
 
 @pytest.fixture
 def source(monkeypatch: pytest.MonkeyPatch) -> GroupSource:
-    monkeypatch.setattr("ringfence.fencing.task.group_source.InputGroup", FakeGroup)
+    monkeypatch.setattr("ringfence.fencing.task.group_source.InputGroupMember", FakeGroup)
     return GroupSource(Connection("b:1"), "id", "g", ["t"], 10_000, lambda topic, partition: None)
 
 

@@ -8,13 +8,13 @@ import pytest
 
 HANGS = """
 import ctypes
-from ringfence.crashes import tell_crashes
+from ringfence.crashes import enable_crash_reports
 
 def hang_in_c():
     print("hangs", flush=True)
     ctypes.PyDLL(None).pause()  # with Python's global lock, until a signal
 
-tell_crashes()
+enable_crash_reports()
 hang_in_c()
 print("goes on", flush=True)
 """

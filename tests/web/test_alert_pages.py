@@ -25,7 +25,7 @@ SLACK = "https://hooks.example.org/services/T0/B0/secret-part"
 @pytest.fixture(autouse=True)
 def handed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     found: list[int] = []
-    monkeypatch.setattr(tasks, "hand", found.append)
+    monkeypatch.setattr(tasks, "enqueue_delivery", found.append)
     return found
 
 

@@ -28,7 +28,7 @@ CONSOLE = "/console/connectors/flights"
 
 @pytest.fixture
 def flights(leader: FakeLeader, monkeypatch: pytest.MonkeyPatch) -> FakeLeader:
-    monkeypatch.setattr("ringfence.console.stuck_operations.waiting", list)
+    monkeypatch.setattr("ringfence.console.stuck_operations.list_queued_commands", list)
     leader.config.config(connector("flights", topic="t", **{"db.password": "hunter22"}))
     leader.start("flights", tasks=2)
     return leader
@@ -299,7 +299,7 @@ def test_a_command_that_waits_is_taken_back_before_a_leader_takes_it(
     store = redis.Redis.from_url(valkey.url)
     store.delete("leader")
     monkeypatch.setattr(transport, "results", store)
-    monkeypatch.setattr("ringfence.console.stuck_operations.waiting", queue.list_queued_commands)
+    monkeypatch.setattr("ringfence.console.stuck_operations.list_queued_commands", queue.list_queued_commands)
     sender = transport.client(valkey.url)
     command = {"kind": "create", "connector": "x", "user": "ann", "body": {"config": {"password": "hunter22"}}}
     sent = sender.send_task(
