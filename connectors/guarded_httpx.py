@@ -16,7 +16,7 @@ def restrict_client(client: Any, policy: Policy) -> None:
     """Make an httpx client connect only to allowed addresses, and follow no redirects.
 
     Each name is resolved once, and the connection goes to the address that was checked, so a name that changes between
-    check and connection achieves nothing (DNS rebinding). A refused connection raises `egress.Refusal`.
+    check and connection achieves nothing (DNS rebinding). A refused connection raises `egress.EgressDenied`.
     """
     client.follow_redirects = False
     for transport in {client._transport, *client._mounts.values()} - {None}:

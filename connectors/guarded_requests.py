@@ -18,7 +18,7 @@ from ringfence.connectors import egress, worker_limits
 def restrict_session(session: Session, retries: Retry | None = None) -> None:
     """Make a session connect only to allowed addresses, without proxies and passwords from the environment.
 
-    A refused connection raises `egress.Refusal`.
+    A refused connection raises `egress.EgressDenied`.
     """
     session.trust_env = False
     adapter = _GuardedAdapter(egress.Policy(worker_limits.current().egress), retries)
