@@ -17,7 +17,8 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.dead_letters.listing import DeadLetterFilter, Replay, ReplayMarks, read_marks
 from ringfence.fencing.errors import Abortable, Fenced, FencingError, Invalid, Retriable, UnknownOutcome
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.error_translation import kafka_errors, unknown_outcome
+from ringfence.fencing.kafka.error_translation import unknown_outcome
+from ringfence.fencing.kafka.produce_errors import produce_errors
 from ringfence.fencing.kafka.producer_interface import TransactionalClient
 from ringfence.fencing.kafka.topic_tail import Limits, OffsetRange, Reading, TailRecord, edges
 from ringfence.fencing.records.dead_letter import DeadLetter, Headers, Place, mark
@@ -183,7 +184,7 @@ class Replays:
     def _transaction(self, producer: TransactionalClient, calls: Sequence[Call]) -> None:
         producer.begin()
         try:
-            with kafka_errors("producing replayed records"):
+            with produce_errors(producer, "producing replayed records"):
                 for call in calls:
                     while True:
                         try:

@@ -19,8 +19,8 @@ from ringfence.fencing.errors import Abortable, Fenced, FencingError, NotLeader,
 from ringfence.fencing.ids import leader_transactional_id
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer import LogRecord
-from ringfence.fencing.kafka.error_translation import kafka_errors
 from ringfence.fencing.kafka.membership import GroupMetadata
+from ringfence.fencing.kafka.produce_errors import produce_errors
 from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.leader.fence_targets import AdminAccess
 from ringfence.fencing.leader.older_epochs import end_leftovers
@@ -160,7 +160,7 @@ class Term:
         assert producer is not None, "claim first"
         producer.begin()
         try:
-            with kafka_errors("writing the config topic"):
+            with produce_errors(producer, "writing the config topic"):
                 at = self._log.position
                 for record in records:
                     if isinstance(record, TopicRecord):

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Abortable, Fenced, FencingError, Retriable
 from ringfence.fencing.ids import ConnectorName, TaskId, task_transactional_id
-from ringfence.fencing.kafka.error_translation import kafka_errors
+from ringfence.fencing.kafka.produce_errors import produce_errors
 from ringfence.fencing.kafka.producer_interface import TransactionalClient
 from ringfence.fencing.offsets.ledger_keys import log_partition_of
 from ringfence.fencing.offsets.source_offsets import SourceOffsets, canonical, encode_value
@@ -58,7 +58,7 @@ def write(
 def _transaction(producer: TransactionalClient, topic: str, records: Records, deadline: Deadline) -> None:
     producer.begin()
     try:
-        with kafka_errors("writing source offsets"):
+        with produce_errors(producer, "writing source offsets"):
             for key, value in records:
                 while True:
                     try:

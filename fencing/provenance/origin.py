@@ -87,7 +87,9 @@ def find_producer(connection: Connection, topic: str, partition: int, offset: in
 
     read(connection, topic, {partition: offset}, {partition: end}, deadline, take)
     if not holding or holding[0].control or not holding[0].first <= offset <= holding[0].last:
-        raise Invalid(f"No record is at {topic}-{partition} offset {offset}: it is a marker, or compaction removed it")
+        raise Invalid(
+            f"There is no record at {topic}-{partition} offset {offset}: it is a marker, or compaction removed it"
+        )
     batch = holding[0]
     if batch.producer_id < 0:
         return Producer(-1, -1, -1, None)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Set
 from ringfence.connectors.api.records import EncodedBatches
 from ringfence.fencing.kafka.batch_sender import BatchSender
 from ringfence.fencing.kafka.error_translation import kafka_errors
+from ringfence.fencing.kafka.produce_errors import produce_errors
 from ringfence.fencing.kafka.producer_interface import TransactionalClient
 from ringfence.fencing.offsets.source_offsets import Partition
 from ringfence.fencing.records.prepared_batch import GatheredOffsets, PreparedBatch
@@ -48,7 +49,7 @@ class BatchDeliveries:
             path.note_sent(ready, offsets)
             return len(ready.batch)
         produce = self.producer.produce if positions is None else positions.noting(self.producer.produce)
-        with kafka_errors("producing"):
+        with produce_errors(self.producer, "producing"):
             return path.send(ready, produce, self.make_room, offsets, self.window)
 
     def _offset_keys(self, ready: PreparedBatch) -> list[tuple[str, bytes]]:

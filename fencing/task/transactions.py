@@ -11,7 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from ringfence.connectors.api import RecordBatch, SourceRecord
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, UnknownOutcome
-from ringfence.fencing.kafka.error_translation import kafka_errors
+from ringfence.fencing.kafka.produce_errors import produce_errors
 from ringfence.fencing.kafka.producer_interface import TransactionalClient
 from ringfence.fencing.kafka.producer_settings import BATCH_BYTES
 from ringfence.fencing.offsets.ledger_keys import log_partition_of
@@ -138,7 +138,7 @@ class Transactions:
             self._deliveries.window.reset()
             self._counters.open_since = self._clock.wall()
             if self.share is not None:
-                with kafka_errors("writing a claim"):
+                with produce_errors(self._producer, "writing a claim"):
                     letters = self.share.begin(self._producer.produce, self._offsets_topic)
                 self._counts.add(RecordCounts(dead_letters=letters))
 
@@ -156,7 +156,7 @@ class Transactions:
             self._copy.before(offsets)
         self._headers = self._counts.headers()
         self._deliveries.await_adding()
-        with kafka_errors("producing source offsets"):
+        with produce_errors(self._producer, "producing source offsets"):
             for number, (partition, offset) in enumerate(offsets, 1):
                 key, value = self._offsets.key_of(partition), encode_value(offset)
                 more = (None, None, 0, self._headers) if number == len(offsets) else ()

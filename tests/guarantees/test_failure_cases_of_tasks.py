@@ -161,11 +161,23 @@ def test_the_offsets_topic_is_away_at_the_start(stage: Stage) -> None:
     stage.exact(200)
 
 
-def test_an_id_that_expired_goes_on_with_a_new_producer(harsh_stage: Stage) -> None:
-    """Seven idle days, which are four seconds here: the coordinator has forgotten the id."""
+@pytest.mark.parametrize("batches", [1, 2])
+def test_an_id_that_expired_goes_on_with_a_new_producer(harsh_stage: Stage, batches: int) -> None:
+    """Seven idle days, which are four seconds here: the coordinator has forgotten the id.
+
+    The second batch of the transaction is produced when the first one has already failed.
+    """
     stage = harsh_stage
-    script = Script(limit=100)
-    attempt = stage.start(script, ready(stage))
+
+    def commit_after_batches(task: Counting) -> None:
+        if task.next == 150 and len(script.instances) == 1:
+            task.context.wait(1.0)
+        boundaries = task.context.transaction_context
+        if boundaries is not None and (task.next + script.batch) % (batches * script.batch) == 0:
+            boundaries.commit_transaction()
+
+    script = Script(limit=100, before_poll=commit_after_batches)
+    attempt = stage.start(script, ready(stage, transaction_boundary="connector"))
     stage.wait_for(100)
     transactional_id = attempt.run._spec.transactional_id
     with Prober(stage.connection) as prober:
