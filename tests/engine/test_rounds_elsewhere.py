@@ -92,7 +92,9 @@ def test_a_principal_that_may_not_fence_is_named_with_the_remedy_until_it_is_gra
 ) -> None:
     found: Mapping[str, str] = overrides(away.bootstrap, "u11")
     tries: list[AdminAccess] = list_admin_access(found, None, Connection("127.0.0.1:1"), {})
-    with pytest.raises(FencingError, match=r"TransactionalIdAuthorizationFailed.*tried again.*grant it") as refused:
+    with pytest.raises(
+        FencingError, match=r"TransactionalIdAuthorizationFailed.*retried automatically.*grant the permission"
+    ) as refused:
         fence([holder.transactional_id], tries)
     assert "u11" not in str(refused.value)
     grant(worker, "u11", (IDS, holder.transactional_id, WRITE, ALLOW))  # type: ignore[arg-type]

@@ -90,7 +90,7 @@ def test_a_failed_copy_is_told_and_written_later_unless_a_newer_one_came(
     copy.after([(A, {"at": 2})])
     eventually(lambda: len(writer.written) == 2, 30, "the second try")
     assert sorted(writer.written, key=str) == [record(A, 2), record(B, 1)]
-    assert "The task goes on" in told[0]
+    assert "The task continues" in told[0]
 
 
 def test_the_thread_ends_although_nothing_can_be_written(copy: OffsetsCopy, writer: Writer) -> None:
