@@ -16,8 +16,9 @@ from ringfence.fencing.ids import Incarnation, WorkerId
 from ringfence.fencing.leader.assignment import LiveWorker
 from ringfence.fencing.topics.status import WorkerRecord
 from ringfence.heartbeats.cluster_view import probe_redis, read
+from ringfence.heartbeats.health_probe import HealthProbe
 from ringfence.heartbeats.heartbeat import WorkerHeartbeat
-from ringfence.heartbeats.heartbeat_thread import HealthProbe, HeartbeatWriter
+from ringfence.heartbeats.heartbeat_writer import HeartbeatWriter
 from ringfence.local.valkey import EmbeddedValkey
 from tests.engine.test_hand_over_on_a_broker import Second
 from tests.engine.test_restarts_on_a_broker import Cluster

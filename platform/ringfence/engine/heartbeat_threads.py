@@ -21,7 +21,8 @@ def run_heartbeat(
     """Send heartbeats until `stop`. It is the body of a thread."""
     django_apps.load()
     from ringfence.heartbeats.cluster_view import probe_redis
-    from ringfence.heartbeats.heartbeat_thread import HealthProbe, HeartbeatWriter
+    from ringfence.heartbeats.health_probe import HealthProbe
+    from ringfence.heartbeats.heartbeat_writer import HeartbeatWriter
 
     def probe_kafka() -> str:
         try:

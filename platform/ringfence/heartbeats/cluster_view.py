@@ -13,8 +13,8 @@ from django.db.models.functions import Now
 
 from ringfence.celery import REDIS_URL
 from ringfence.heartbeats.cluster_health import ProjectionAge, Vitals, assess
+from ringfence.heartbeats.health_probe import HealthProbe
 from ringfence.heartbeats.heartbeat import WorkerHeartbeat
-from ringfence.heartbeats.heartbeat_thread import HealthProbe
 from ringfence.heartbeats.models import Freshness, Heartbeat
 
 KEPT_SECONDS = 1.0

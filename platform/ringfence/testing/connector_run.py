@@ -18,8 +18,8 @@ from ringfence.fencing.offsets.source_offsets import encode_key, read_offsets
 from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.testing.attempt import AttemptProcess
+from ringfence.testing.connector_calls import ask_task_configs
 from ringfence.testing.control import ConfigTopic
-from ringfence.testing.instance import ask_task_configs
 
 _SECONDS = 60
 _WORKER = {

@@ -10,8 +10,8 @@ from ringfence.connectors.common_settings import CONNECTOR_CLASS, TASKS_MAX
 from ringfence.connectors.delivery_settings import transaction_boundary
 from ringfence.connectors.plugins import class_path
 from ringfence.testing.checks.trial import Trial
+from ringfence.testing.connector_calls import ask_task_configs
 from ringfence.testing.in_memory import NeedsBroker, committed_after, read
-from ringfence.testing.instance import ask_task_configs
 from ringfence.testing.outcome import CheckFailed, CheckSkipped, compare, require
 
 _RECORDS = 60

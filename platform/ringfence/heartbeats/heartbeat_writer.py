@@ -1,63 +1,22 @@
-"""A worker's heartbeat: a thread that writes every two seconds, and two threads that probe Kafka and Redis.
+"""Writes a worker's heartbeat every two seconds, with what the probes of Kafka and Redis have found.
 
-A hanging broker, Redis or database delays only its own thread. A failed write is retried with the next beat: a worker
-that cannot write counts as cut off, rightly.
+A failed write is retried with the next beat: a worker that cannot write counts as cut off, rightly.
 """
 
 import logging
 import threading
-import time
 from collections.abc import Callable
 
 from django.db import Error as DatabaseError
 from django.db import close_old_connections, connection, transaction
 from django.db.models.functions import Now
 
+from ringfence.heartbeats.health_probe import HealthProbe
 from ringfence.heartbeats.models import Heartbeat
 
 log = logging.getLogger(__name__)
 
 BEAT_SECONDS = 2.0
-_PROBE_SECONDS = 1.0
-_HUNG_SECONDS = 8.0
-_SURE = 2
-"""Failed probes in a row before an error is reported: a restarting broker is briefly unreachable."""
-
-Probe = Callable[[], str]
-"""Returns why something does not answer, "" if it does. Takes seconds at most."""
-
-
-class HealthProbe:
-    """Probes repeatedly on its own thread. Any thread may read `error`."""
-
-    def __init__(self, probe: Probe, clock: Callable[[], float] = time.monotonic) -> None:
-        self._probe = probe
-        self._clock = clock
-        self._began: float | None = None
-        """When the probe in progress began. A process that is frozen between two probes does not find one hanging."""
-        self._failures = 0
-        self._error = ""
-
-    def run(self, stop: threading.Event) -> None:
-        """Run until `stop`."""
-        while not stop.is_set():
-            self.once()
-            stop.wait(_PROBE_SECONDS)
-
-    def once(self) -> None:
-        """Probe once."""
-        self._began = self._clock()
-        error = self._probe()
-        self._failures = self._failures + 1 if error else 0
-        self._error, self._began = error, None
-
-    @property
-    def error(self) -> str:
-        """ "" while it answers, and for one failure after it did."""
-        began = self._began
-        if began is not None and self._clock() - began > _HUNG_SECONDS:
-            return self._error or "no answer"
-        return self._error if self._failures >= _SURE else ""
 
 
 class HeartbeatWriter:
