@@ -51,7 +51,7 @@ def test_what_is_exactly_once_passes(name: str, broker: Broker, tmp_path: Path) 
         ("kills", lines.NotebookConnector, "missing"),
         ("kills", lines.ForgetfulConnector, "too often"),
         ("zombies", lines.ForgetfulConnector, "too often"),
-        ("stop", lines.DeafConnector, "still running"),
+        ("stop", lines.DeafConnector, r"(?s)still running.* in poll"),
         ("reset", lines.NotebookConnector, "missing"),
         ("tasks", lines.NumberedConnector, "too often"),
     ],

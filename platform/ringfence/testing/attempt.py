@@ -6,10 +6,14 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from typing import Any
 
 from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.local.errors import LocalError
+
+_STACKS_SECONDS = 1.0
+_MOST_LOG = 20_000
 
 
 class AttemptProcess:
@@ -60,6 +64,12 @@ class AttemptProcess:
     def thaw(self) -> None:
         self._process.send_signal(signal.SIGCONT)
 
+    def read_stacks(self) -> str:
+        """Have it write the stacks of its threads to its log, and return the log's end."""
+        self._process.send_signal(signal.SIGUSR2)
+        time.sleep(_STACKS_SECONDS)
+        return self.log[-_MOST_LOG:]
+
     def request_stop(self) -> None:
         """Send SIGTERM and return at once."""
         self._process.send_signal(signal.SIGTERM)
@@ -72,10 +82,15 @@ class AttemptProcess:
     def outcome(self, seconds: float = 60) -> dict[str, Any]:
         """Wait for its end, and return `{"reason", "trace", "left_open"}`.
 
-        Raises `subprocess.TimeoutExpired`, and LocalError if it ended without an outcome.
+        Raises `subprocess.TimeoutExpired`, with the stacks of its threads, and LocalError if it has ended without an
+        outcome.
         """
         if self._outcome is None:
-            out, _ = self._process.communicate(timeout=seconds)
+            try:
+                out, _ = self._process.communicate(timeout=seconds)
+            except subprocess.TimeoutExpired as error:
+                error.add_note(self.read_stacks())
+                raise
             if not out:
                 raise LocalError(f"The task's process ended with code {self._process.returncode}: {self.log[-2000:]}")
             self._outcome = json.loads(out)

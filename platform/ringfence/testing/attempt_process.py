@@ -12,6 +12,7 @@ import signal
 import sys
 import threading
 
+from ringfence.crashes import enable_crash_reports
 from ringfence.engine.spark.task_process import run_task
 
 _AGAIN_SECONDS = 0.2
@@ -44,6 +45,7 @@ def end_with_parent() -> None:
 
 
 if __name__ == "__main__":
+    enable_crash_reports()
     accept_stops()
     specification = sys.stdin.readline()
     end_with_parent()

@@ -15,6 +15,7 @@ from ringfence.testing.scenario import Scenario
 
 _SECONDS = 60.0
 _OPEN_SECONDS = 10.0
+_MOST_STACKS = 4_000
 
 
 class Trial:
@@ -112,9 +113,10 @@ class RunningScenario:
         for attempt in attempts:
             attempt.request_stop()
         if not wait_until(lambda: not any(each.running for each in attempts), seconds):
+            stacks = "\n".join(each.read_stacks()[-_MOST_STACKS:] for each in attempts if each.running)
             raise CheckFailed(
                 f"A task is still running {seconds:.0f} s after the request to stop: `poll` must return within about "
-                "a second, and must wait with `context.wait`, which then ends early."
+                f"a second, and must wait with `context.wait`, which then ends early. It runs here:\n{stacks}"
             )
         for attempt in attempts:
             trace = attempt.outcome()["trace"]
