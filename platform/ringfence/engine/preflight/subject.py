@@ -8,7 +8,7 @@ from ringfence.connectors.common_settings import TASKS_MAX
 from ringfence.connectors.kafka_settings.java_names import Role
 from ringfence.engine.preflight.check import Check
 from ringfence.engine.preflight.client_overrides import has_placeholder
-from ringfence.fencing.ids import ConnectorName, TaskId, task_transactional_id
+from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka.client_settings import resolve_settings, timeout_in
 from ringfence.fencing.kafka.permission_probes import Prober
 from ringfence.fencing.offsets.stores import OffsetStores
@@ -41,10 +41,6 @@ class Subject:
     def tasks_max(self) -> int:
         text = self.config.get(TASKS_MAX, "1").strip()
         return max(1, int(text)) if text.isdecimal() else 1
-
-    def transactional_id(self, task: int) -> str:
-        """Return the transactional id of the task with this number."""
-        return task_transactional_id(self.worker.group_id, TaskId(self.connector, task))
 
     @property
     def topic(self) -> str:

@@ -7,6 +7,7 @@ from ringfence.connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
 from ringfence.engine.preflight.check import Check, Result
 from ringfence.engine.preflight.permission_check import check_granted
 from ringfence.engine.preflight.subject import Subject
+from ringfence.engine.queries.transactional_ids import ids_of
 from ringfence.fencing.kafka.client_settings import is_other_cluster
 from ringfence.fencing.kafka.permission_probes import Prober
 from ringfence.fencing.kafka.permissions import Permission
@@ -20,7 +21,8 @@ def check_writing(prober: Prober, subject: Subject, stores: OffsetStores) -> Ite
     topic, offsets = subject.topic, stores.effective.name
     topics = [offsets, *([topic] if topic else [])]
     if subject.transactional:
-        permissions = prober.write_topics(subject.transactional_id(0), topics)
+        (first_id,) = ids_of(subject.connector, 1, subject.worker)
+        permissions = prober.write_topics(first_id, topics)
     else:
         permissions = {name: prober.topic(name).write for name in topics}
     yield check_granted("producer", "Write", "Topic", {offsets: permissions[offsets]}, OFFSETS_STORAGE_TOPIC)

@@ -9,6 +9,7 @@ from ringfence.engine.preflight.check import MOST_NAMED, Check, Result
 from ringfence.engine.preflight.permission_check import check_granted
 from ringfence.engine.preflight.probe_clients import PROBERS
 from ringfence.engine.preflight.subject import Subject
+from ringfence.engine.queries.transactional_ids import ids_of
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import leader_transactional_id
 from ringfence.fencing.kafka.permission_probes import Prober
@@ -21,7 +22,7 @@ _MOST_IDS: Final = 200
 
 def _ids(subject: Subject) -> list[str]:
     """Return the transactional ids of its tasks, of the first ones if there are many."""
-    return [subject.transactional_id(task) for task in range(min(subject.tasks_max, _MOST_IDS))]
+    return ids_of(subject.connector, min(subject.tasks_max, _MOST_IDS), subject.worker)
 
 
 def check_leader(prober: Prober, subject: Subject, _stores: OffsetStores) -> Iterator[Check]:
@@ -48,10 +49,9 @@ def check_fencing(prober: Prober, subject: Subject, stores: OffsetStores) -> Ite
         return
     # On the worker's own cluster, a round continues with the worker's login if this one is denied.
     alone = servers(stores.admin.bootstrap) != servers(subject.worker.bootstrap)
-    may = prober.write_ids(_ids(subject))
-    yield check_granted("admin", "Write", _ID, may, "name", decides=alone)
-    may = prober.describe_ids(_ids(subject))[0]
-    yield check_granted("admin", "Describe", _ID, may, "name", decides=alone)
+    ids = _ids(subject)
+    yield check_granted("admin", "Write", _ID, prober.write_ids(ids), "name", decides=alone)
+    yield check_granted("admin", "Describe", _ID, prober.describe_ids(ids)[0], "name", decides=alone)
     yield _check_hanging(prober, subject, stores.effective.name, alone=alone)
 
 
