@@ -1,6 +1,7 @@
 """A connector on the real broker without leader, worker or Spark: the config records are written by hand."""
 
 import functools
+import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +25,8 @@ from ringfence.fencing.topics.status import StatusState, TaskStatus, apply, deco
 from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.testing.control import ConfigTopic
 from tests.support.waiting import eventually
+
+log = logging.getLogger(__name__)
 
 PARTITION = {"source": "numbers"}
 
@@ -220,6 +223,7 @@ class Attempt:
         new_producer: Callable[[TaskSpec, int], TransactionalClient] | None,
     ) -> None:
         self.outcome: Outcome | None = None
+        self._number = spec.placement.attempt
         self._script = script
         made = type("Scripted", (kind,), {"script": script})
         plugin = Plugin(made, config, convert)
@@ -231,6 +235,7 @@ class Attempt:
     def _run(self) -> None:
         try:
             self.outcome = self.run.run()
+            log.warning("Attempt %d ended: %s", self._number, self.outcome.reason)  # shown if the test fails
         finally:
             self._reporter.close()
 

@@ -20,6 +20,7 @@ from ringfence.fencing.topics.config_records import (
 )
 from ringfence.fencing.topics.connector_state import Placement
 from ringfence.fencing.topics.names import Topics
+from ringfence.fencing.topics.topic_log import TopicLog
 
 _SECONDS = 60
 
@@ -45,6 +46,7 @@ class ConfigTopic:
     def write(self, *records: ConfigRecord) -> int:
         """Write the records in one transaction. Returns the offset of the last record, as the broker reports it.
 
+        Readers see the records when it returns: an attempt that is placed and started at once finds its placement.
         Counting would not work: a broker that is killed, or whose followers leave, may append a marker twice.
         """
         last = -1
@@ -62,7 +64,17 @@ class ConfigTopic:
         while self.producer.flush(deadline.slice(1.0)):
             assert not deadline.expired, f"{self.topics.config} accepted no records for {_SECONDS} s"
         self.producer.commit(deadline)
+        self._await_marker(last, deadline)
         return last
+
+    def _await_marker(self, start: int, deadline: Deadline) -> None:
+        """Wait for the marker of a commit: the coordinator answers before it is written."""
+        log = TopicLog(self.connection, self.topics.config, {0: start}, deadline=deadline)
+        try:
+            for _ in log.catch_up(deadline, own=self.producer.producer_id):
+                pass
+        finally:
+            log.close()
 
     def write_generation(self, config: Mapping[str, str], task_configs: Sequence[Mapping[str, str]]) -> None:
         """Write a new generation with these tasks, which is not fenced yet."""
