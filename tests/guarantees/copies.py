@@ -80,7 +80,7 @@ def committed(bootstrap: str, topic: str) -> list[Seen]:
         partitions = sorted(reader.list_topics(topic, 10).topics[topic].partitions)
         reader.assign([TopicPartition(topic, partition, 0) for partition in partitions])
         while ends < len(partitions):
-            message = reader.poll(10)
+            message = reader.poll(60)
             assert message is not None
             if message.error() is not None:
                 ends += 1

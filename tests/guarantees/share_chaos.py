@@ -3,6 +3,7 @@
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 
 from tests.guarantees.share_monkey import ShareMonkey
@@ -46,8 +47,13 @@ def chaos(
     assert not feeder.is_alive(), "the input was not written in time"
     assert queue.fed > records / 10, f"only {queue.fed} of {records} records were written"
     monkey.calm()
-    given = queue.read(queue.source)
-    assert len([value for value in given if b"aborted" not in value]) == queue.fed
+
+    def read_input() -> Counter[bytes]:
+        """All of it: the marker of the last commit is written after its answer."""
+        given = queue.read(queue.source)
+        return given if len([value for value in given if b"aborted" not in value]) == queue.fed else Counter()
+
+    given = eventually(read_input, 30, f"{queue.fed} records of the input")
 
     def all_there() -> bool:
         seen = queue.visible()

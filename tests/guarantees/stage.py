@@ -13,7 +13,7 @@ from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.producer_interface import TransactionalClient
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.offsets.record_counts import RecordCounts
-from ringfence.fencing.offsets.source_offsets import read_offsets
+from ringfence.fencing.offsets.source_offsets import SourceOffsets, read_offsets
 from ringfence.fencing.records.conversion import Convert
 from ringfence.fencing.records.error_handling import Stage as Stage_
 from ringfence.fencing.task.plugin import Outcome, Plugin
@@ -174,14 +174,17 @@ class Stage(ConfigTopic):
 
     def offset(self) -> int:
         """The committed source offset."""
-        found = read_offsets(self.connection, self.topics.offsets, self.connector, Deadline.after(60))
-        position = found.offset(PARTITION)
+        position = self._read_offsets().offset(PARTITION)
         return int(str(position["next"])) if position else 0
 
     def counted(self) -> RecordCounts:
         """What the attempts told in their transactions that they committed, in all."""
-        found = read_offsets(self.connection, self.topics.offsets, self.connector, Deadline.after(60))
-        return functools.reduce(RecordCounts.plus, found.counts.values(), RecordCounts())
+        return functools.reduce(RecordCounts.plus, self._read_offsets().counts.values(), RecordCounts())
+
+    def _read_offsets(self) -> SourceOffsets:
+        """Patient, because a commit is answered before its markers are written."""
+        deadline = Deadline.after(60)
+        return read_offsets(self.connection, self.topics.offsets, self.connector, deadline, patience_s=10)
 
     def status(self) -> TaskStatus | None:
         """The task's newest status."""
@@ -237,6 +240,7 @@ class Attempt:
             self.outcome = self.run.run()
             log.warning("Attempt %d ended: %s", self._number, self.outcome.reason)  # shown if the test fails
         finally:
+            self._reporter.flush(60)
             self._reporter.close()
 
     def finish_after(self, number: int) -> None:

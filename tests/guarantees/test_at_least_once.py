@@ -25,7 +25,7 @@ from tests.guarantees.stage import PARTITION, Counting, Listening, Script, Stage
 from tests.support.broker import Broker
 from tests.support.waiting import eventually
 
-DISABLED = {"exactly.once.source.support": "disabled"}
+DISABLED = {"exactly.once.source.support": "disabled", "offset.flush.timeout.ms": "30000"}
 NEVER = {**DISABLED, "offset.flush.interval.ms": "3600000"}
 OFTEN = {**DISABLED, "offset.flush.interval.ms": "20"}
 
@@ -218,7 +218,9 @@ def test_an_attempt_fences_one_before_it_that_was_exactly_once(stage: Stage) -> 
 def test_a_rolling_upgrade_hands_over_without_loss_and_orderly_without_duplicates(stage: Stage) -> None:
     config = ready(stage)
     for attempt, mode in enumerate(("disabled", "preparing", "enabled", "preparing", "disabled"), start=1):
-        running = stage.start(Script(before_poll=paced), config, attempt, worker={"exactly.once.source.support": mode})
+        running = stage.start(
+            Script(before_poll=paced), config, attempt, worker={**DISABLED, "exactly.once.source.support": mode}
+        )
         stage.wait_for(len(stage.visible()) + 200)
         running.run.end()
         assert running.ended().trace is None
@@ -234,7 +236,7 @@ def test_a_start_that_reads_for_long_says_how_far_it_is(
     offsets = [(b'["other",{"n":%d}]' % number, b'{"at":1}') for number in range(500)]
     PlainProducer(stage.connection).write(stage.topics.offsets, offsets, Deadline.after(30))
     config = ready(stage)
-    stage.start(Script(limit=5), config, worker={"exactly.once.source.support": mode})
+    stage.start(Script(limit=5), config, worker={**DISABLED, "exactly.once.source.support": mode})
     stage.wait_for(5)
     log = TopicLog(stage.connection, stage.topics.status)
     try:

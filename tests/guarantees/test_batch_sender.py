@@ -132,7 +132,7 @@ def test_batches_without_an_offset_are_not_committed(scene: Scene) -> None:
     with pytest.raises(Abortable, match="no source offset"):
         producer.commit(Deadline.after(30))
     producer.abort(Deadline.after(30))  # librdkafka refuses, as it knows of no transaction
-    assert not scene.transaction().open
+    eventually(lambda: not scene.transaction().open, 10, "the end of the transaction")
 
 
 def test_a_fenced_producer_adds_nothing(scene: Scene) -> None:
@@ -160,7 +160,7 @@ def test_a_refused_batch_fails_the_commit(scene: Scene, settings: dict[str, str]
     with pytest.raises(Fatal, match=words):
         scene.commit(producer)
     assert producer.abort(Deadline.after(30))
-    assert not scene.transaction().open
+    eventually(lambda: not scene.transaction().open, 10, "the end of the transaction")
 
 
 def test_a_record_that_is_too_large_is_not_sent(scene: Scene) -> None:

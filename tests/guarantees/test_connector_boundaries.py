@@ -116,8 +116,8 @@ def test_offsets_of_aborted_records_are_committed_although_nothing_follows(stage
     assert (stage.visible(), stage.offset()) == ([], 20)
     second = Script(limit=30)
     stage.start(second, made, attempt=2, kind=Aborting)
-    eventually(lambda: bool(second.instances) and second.instances[0].next == 30, 60, "the next attempt has polled")
-    assert second.instances[0].polls >= 1
+    eventually(lambda: bool(second.instances) and second.instances[-1].next == 30, 60, "the next attempt has polled")
+    assert second.instances[-1].polls >= 1
     stop(stage)
     assert (stage.visible(), stage.offset()) == ([], 20)
 

@@ -3,6 +3,7 @@
 Those of leaders and rounds: `test_failure_cases_of_leaders`. Lost and late requests: `test_unknown_outcomes`.
 """
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 
@@ -12,7 +13,7 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.permission_probes import Prober
 from ringfence.fencing.kafka.producer_interface import TransactionalClient
-from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, delete_topics
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, delete_topics, topic_ids
 from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.task.clients import transactional_producer
 from ringfence.fencing.task.task_spec import TaskSpec
@@ -62,14 +63,15 @@ def test_a_worker_with_a_stale_configuration_starts_a_task(stage: Stage) -> None
     made = ready(stage)
     first = stage.start(Script(limit=100), made)
     first.finish_after(100)
-    lives: list[TransactionalClient] = []
+    producers: list[int] = []
 
     def noted(spec: TaskSpec, timeout_ms: int) -> TransactionalClient:
-        lives.append(transactional_producer(spec, timeout_ms))
-        return lives[-1]
+        producers.append(spec.placement.attempt)
+        return transactional_producer(spec, timeout_ms)
 
     made = ready(stage)
-    current = stage.start(Script(), made, attempt=2, new_producer=noted)
+    script = Script()
+    current = stage.start(script, made, attempt=2, new_producer=noted)
     stage.wait_for(300)
     stale_script = Script()
     stale = Attempt(first.run._spec, stale_script, made, Counting, Plain(True), noted)
@@ -78,7 +80,8 @@ def test_a_worker_with_a_stale_configuration_starts_a_task(stage: Stage) -> None
     assert stale_script.instances == []
     before = len(stage.visible())
     stage.wait_for(before + 300)
-    assert len(lives) == 1, "the stale task has taken no producer, and the current one was not disturbed"
+    assert set(producers) == {2}, "the stale task has taken no producer"
+    assert len(script.instances) == 1, "the current one was not disturbed"
     assert current.outcome is None
     stage.write(TargetStateRecord(stage.connector, TargetState.STOPPED))
     current.ended()
@@ -89,8 +92,10 @@ def test_a_task_starts_after_a_newer_generation_was_written(stage: Stage) -> Non
     """Between its first look and its producer: step 4, the config topic to the end after the init, ends it."""
     made = ready(stage)
     script = Script()
+    started = threading.Event()
 
     def overtaken(spec: TaskSpec, timeout_ms: int) -> TransactionalClient:
+        assert started.wait(60)
         # The view follows the topic on its own thread: keep the news from it till the producer is initialised.
         attempt.run._view._turn.acquire()
         stage.configure(made)
@@ -105,6 +110,7 @@ def test_a_task_starts_after_a_newer_generation_was_written(stage: Stage) -> Non
         return producer
 
     attempt = stage.start(script, made, new_producer=overtaken)
+    started.set()
     assert attempt.ended().trace is None
     assert script.instances == []
     assert stage.visible() == []
@@ -150,6 +156,8 @@ def test_the_offsets_topic_is_away_at_the_start(stage: Stage) -> None:
     """The task waits for it, reads nothing in the meantime, and goes on when it is there."""
     made = ready(stage)
     delete_topics(stage.connection, [stage.topics.offsets], Deadline.after(30))
+    name = stage.topics.offsets
+    eventually(lambda: topic_ids(stage.connection, [name], Deadline.after(30))[name] is None, 30, "the topic is gone")
     script = Script(limit=200)
     attempt = stage.start(script, made)
     eventually(lambda: attempt.run._report._stage == "reading source offsets", 60, "it has come as far as its offsets")

@@ -40,7 +40,13 @@ COMMIT = 5
 @pytest.fixture
 def stage(broker: Broker, unique: Callable[[str], str]) -> Iterator[Stage]:
     made = Stage(Connection(broker.bootstrap), unique("lost"))
-    found = topic_ids(made.connection, [made.topics.config, made.topics.offsets], Deadline.after(30))
+    names = [made.topics.config, made.topics.offsets]
+
+    def find_ids() -> dict[str, str | None]:
+        found = topic_ids(made.connection, names, Deadline.after(30))
+        return found if all(found.values()) else {}
+
+    found = eventually(find_ids, 30, "the ids of the new topics")
     made.topics = replace(
         made.topics, config_id=str(found[made.topics.config]), offsets_id=str(found[made.topics.offsets])
     )

@@ -22,6 +22,7 @@ from ringfence.fencing.proof.report_json import to_json
 from ringfence.fencing.proof.verdict import EXACT, FAILED, make_checks, verdict
 from tests.guarantees.stage import PARTITION, Script, Stage
 from tests.support.broker import Broker
+from tests.support.transactions import await_markers
 from tests.support.waiting import eventually
 
 
@@ -74,6 +75,7 @@ class Rogue:
 
     def __init__(self, stage: Stage, transactional_id: str) -> None:
         self.stage = stage
+        self.id = transactional_id
         self.producer = TransactionalProducer(stage.connection, transactional_id)
         self.producer.init(Deadline.after(30))
         self.producer.begin()
@@ -91,6 +93,7 @@ class Rogue:
     def commit(self) -> None:
         self.producer.commit(Deadline.after(30))
         self.producer.close()
+        await_markers(self.stage.connection, self.id)
 
 
 def task_id(stage: Stage) -> str:

@@ -32,7 +32,6 @@ class Replayable:
         stage.configure(config)
         stage.count()
         stage.start(Script(limit=LIMIT), config, convert=Picky()).finish_after(LIMIT)
-        self.deadline = Deadline.after(120)
         # The last stable offset moves a moment after the answer to a commit.
         eventually(lambda: len(self.places()) == len(BAD), 30, "the letters")
 
@@ -49,7 +48,7 @@ class Replayable:
         self, *, before: dict[int, int] | None = None, records: int = 50, wanted: DeadLetterFilter | None = None
     ) -> Page:
         whose = wanted or DeadLetterFilter(self.stage.connector)
-        return page(self.stage.connection, self.topic, whose, self.deadline, Limits(records), before=before)
+        return page(self.stage.connection, self.topic, whose, Deadline.after(60), Limits(records), before=before)
 
     def states(self) -> dict[int, Replay]:
         """By the number that the letter holds."""

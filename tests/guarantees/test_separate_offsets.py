@@ -18,6 +18,7 @@ from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.local.kafka import EmbeddedKafka
 from tests.guarantees.stage import PARTITION, Counting, Script, Stage
 from tests.support.broker import Broker
+from tests.support.transactions import await_markers
 from tests.support.waiting import eventually
 
 # What the worker says of its offsets topic; a deleting one is not taken over.
@@ -63,6 +64,7 @@ def write_offset(stage: Stage, topic: str, offset: Mapping[str, object] | None) 
     producer.produce(topic, encode_value(offset), encode_key(stage.connector, PARTITION))
     producer.commit(Deadline.after(30))
     producer.close()
+    await_markers(stage.connection, producer.transactional_id)
 
 
 def test_records_and_the_topics_own_offset_agree_and_the_workers_gets_a_copy(stage: Stage) -> None:

@@ -244,7 +244,7 @@ def test_a_task_tells_its_topics_once_and_again_after_a_reset(stage: Stage) -> N
     stage.wait_for(100)
     records = Reporter(stage.connection, stage.topics.status, stage.topics.events)
     records.status(StatusTombstone(key_of(stage.connector, stage.data)))
-    records.flush(10)
+    records.flush(60)
     records.close()
     script.limit += 100
     stage.wait_for(200)

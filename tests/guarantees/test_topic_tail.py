@@ -49,15 +49,16 @@ def test_committed_aborted_and_open_are_told_apart(broker: Broker, topic: str, u
     send(one, "gone")
     one.abort_transaction(30)
 
-    def marker_is_written() -> bool:
-        return offsets_at(connection, topic, [0], OffsetKind.END, Deadline.after(30)) == {0: 5}
+    def marker_is_written(end: int) -> bool:
+        return offsets_at(connection, topic, [0], OffsetKind.END, Deadline.after(30)) == {0: end}
 
-    eventually(marker_is_written, 30, "the marker of the abort")
+    eventually(lambda: marker_is_written(5), 30, "the marker of the abort")
     other.begin_transaction()
     send(other, "open")
     one.begin_transaction()
     send(one, "behind")  # committed, but no read_committed reader gets past the one that is open
     one.commit_transaction(30)
+    eventually(lambda: marker_is_written(8), 30, "the marker of the commit")
 
     found = tail(connection, topic, Deadline.after(30), Limits(size=5))
     committed = {b"a": Visibility.COMMITTED, b"b": Visibility.COMMITTED, b"p1": Visibility.COMMITTED}

@@ -12,6 +12,7 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from tests.support.broker import Broker
+from tests.support.transactions import await_markers
 
 
 def test_committed_records_are_printed_and_followed(
@@ -23,7 +24,8 @@ def test_committed_records_are_printed_and_followed(
     monkeypatch.setenv("CONNECT_BOOTSTRAP_SERVERS", broker.bootstrap)
     topic, connection = unique("tail"), Connection(broker.bootstrap)
     create_topics(connection, [TopicSpec(topic, 1, 1)], Deadline.after(30))
-    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": unique("tail")})
+    transactional_id = unique("tail")
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": transactional_id})
     producer.init_transactions(30)
 
     def send(*values: str, commit: bool = True) -> None:
@@ -36,6 +38,7 @@ def test_committed_records_are_printed_and_followed(
     send("first", "a\x1b[2J")
     send("aborted", commit=False)
     send("last")
+    await_markers(connection, transactional_id)
     assert cli.main(["topics", "tail", topic, "--exit", "--last", "2"]) == 0
     assert capsys.readouterr().out.splitlines() == ["0:1\tk\ta\\x1b[2J", "0:5\tk\tlast"]
 

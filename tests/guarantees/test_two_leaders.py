@@ -36,7 +36,14 @@ class Candidate:
         self.captured: list[GroupMetadata] = []
         self.lost = 0
         self.seat = GroupMembership(
-            connection, group, topic, f"{name}@1", self.captured.append, self._lose, session_timeout_ms=6000
+            connection,
+            group,
+            topic,
+            f"{name}@1",
+            self.captured.append,
+            self._lose,
+            session_timeout_ms=15_000,
+            max_poll_interval_ms=300_000,
         )
 
     def _lose(self) -> None:

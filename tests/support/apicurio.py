@@ -25,7 +25,7 @@ _DEPENDENCY = f"""\
       <artifact name="apicurio-registry-app" type="tar.gz" ext="tar.gz" m:classifier="all"/>
     </dependency>"""
 _JVM = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-_READY_SECONDS = 90.0
+_READY_SECONDS = 180.0
 Json = Any
 
 

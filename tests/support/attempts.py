@@ -66,5 +66,5 @@ class JavaAttempt(Attempt):
         java = self.java()
         self._process.kill()
         self._process.wait()
-        psutil.wait_procs([java], 10)
+        psutil.wait_procs([java], 60)
         assert not java.is_running() or java.status() == psutil.STATUS_ZOMBIE, "the JVM outlives its task"

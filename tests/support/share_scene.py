@@ -8,7 +8,12 @@ from ringfence.fencing.kafka.share_member import Answer, Message, ShareMember, a
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from tests.support.waiting import eventually
 
-_SETTINGS = {"auto.offset.reset": "earliest", "heartbeat.interval.ms": "1000", "delivery.count.limit": "2"}
+_SETTINGS = {
+    "auto.offset.reset": "earliest",
+    "heartbeat.interval.ms": "1000",
+    "delivery.count.limit": "2",
+    "record.lock.duration.ms": "60000",
+}
 
 
 def make_share_group(where: Connection, group: str, topic: str) -> None:

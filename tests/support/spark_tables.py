@@ -90,7 +90,7 @@ class Tasks:
         while True:
             self._busiest().kill()
             with suppress(queue.Empty):
-                spec, end = self.ends.get(timeout=15)
+                spec, end = self.ends.get(timeout=60)
                 assert isinstance(end, Lost), str(end)
                 return spec.task.task
 

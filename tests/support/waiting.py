@@ -4,6 +4,8 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from ringfence.fencing.errors import Retriable
+
 T = TypeVar("T")
 _PATIENCE, _MOST_PATIENCE = 3, 60.0
 """A busy or slow machine takes several times as long. It costs a test that passes nothing."""
@@ -21,18 +23,19 @@ def eventually(
     `timeout`: seconds on a machine without other work; it is given three times as long, or a minute more.
     `pause`: seconds between two looks; longer ones for conditions that cost something.
     `describe` says what was waited for; as a callable it is asked at the end, for what was seen instead.
-    An AssertionError inside of `condition` counts as "not yet" and is shown at the end; other errors are raised.
+    An AssertionError or Retriable inside of `condition` counts as "not yet" and is shown at the end; other errors are
+    raised.
     """
     seconds = min(timeout * _PATIENCE, timeout + _MOST_PATIENCE)
     deadline = time.monotonic() + seconds
-    failure: AssertionError | None = None
+    failure: Exception | None = None
     while True:
         try:
             answer = condition()
             if answer:
                 return answer
             failure = None
-        except AssertionError as error:
+        except (AssertionError, Retriable) as error:
             failure = error
         if time.monotonic() >= deadline:
             words = describe() if callable(describe) else describe or getattr(condition, "__name__", "the condition")

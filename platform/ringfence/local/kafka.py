@@ -29,7 +29,7 @@ _JVM = (
 _FIRST_COMPILER = ("-XX:TieredStopAtLevel=1",)
 _FORMAT_JVM = (*_FIRST_COMPILER, "-XX:+UseSerialGC", f"-Dlog4j2.configurationFile={_LOG4J}")
 _READY_LINE = b"Kafka Server started"
-_FORMAT_SECONDS = 60
+_FORMAT_SECONDS = 120
 
 
 class EmbeddedKafka:
@@ -78,7 +78,7 @@ class EmbeddedKafka:
         """Return whether the process runs. It may not be ready yet."""
         return self._process is not None and self._process.poll() is None
 
-    def start(self, timeout: float = 60.0) -> None:
+    def start(self, timeout: float = 120.0) -> None:
         """Start the broker; return when topics can be created. Formats the storage on the first start.
 
         Raises LocalError if the port is taken, or the broker ends or is not ready within `timeout` seconds.
