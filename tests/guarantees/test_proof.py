@@ -16,6 +16,7 @@ from ringfence.fencing.kafka.hanging_transactions import HangingProber
 from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.offsets.record_counts import AttemptCounts, RecordCounts, encode
 from ringfence.fencing.offsets.source_offsets import encode_key, encode_value
+from ringfence.fencing.proof import count as proof_count
 from ringfence.fencing.proof.check_result import Result
 from ringfence.fencing.proof.count import Counting, ProofCounts, ProofScope
 from ringfence.fencing.proof.report_json import to_json
@@ -113,6 +114,14 @@ def test_what_tasks_write_is_proved_over_generations_and_attempts(stage: Stage) 
     assert (counts["visible"], counts["doubles"], counts["gaps"], counts["others"]) == (1000, 0, 0, 0)
     assert counts["transactions"] == 1000 // 50
     assert [each.offset for each in found.offsets] == [{"next": 1000}]
+
+
+def test_all_places_are_read_though_the_broker_is_slow(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(stage, 500)
+    monkeypatch.setattr(proof_count, "_STALL_SECONDS", 0.0)
+    found = count(stage)
+    assert found.positions is not None
+    assert found.positions.records == 500
 
 
 def test_a_task_that_goes_on_meanwhile_is_proved_up_to_what_was_committed(stage: Stage) -> None:
