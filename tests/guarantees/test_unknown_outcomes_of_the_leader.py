@@ -117,18 +117,24 @@ def careless(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def deliver_amid_the_next(leader: LateLeader, trap: Trap, monkeypatch: pytest.MonkeyPatch) -> None:
     """The request comes late: when the next write's records are in the broker, and its end is not asked for yet."""
-    real = TransactionalProducer.send_offsets
+    real, begin = TransactionalProducer.send_offsets, TransactionalProducer.begin
+    records = 0
+
+    def count_first(self: TransactionalProducer) -> None:
+        nonlocal records
+        records = leader.proxied.proxy.count(Api.PRODUCE)
+        begin(self)
 
     def send_offsets(
         self: TransactionalProducer, offsets: Sequence[tuple[str, int, int]], metadata: bytes, deadline: Deadline
     ) -> None:
-        records = leader.proxied.proxy.count(Api.PRODUCE)
         assert self.flush(20) == 0
         # The transaction by which a claim begins has no records.
         if leader.proxied.proxy.count(Api.PRODUCE) > records and not leader.delivered:
             leader.delivered.append(leader.proxied.proxy.deliver(trap.wait()))
         real(self, offsets, metadata, deadline)
 
+    monkeypatch.setattr(TransactionalProducer, "begin", count_first)
     monkeypatch.setattr(TransactionalProducer, "send_offsets", send_offsets)
 
 
