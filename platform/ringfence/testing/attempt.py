@@ -45,8 +45,9 @@ class AttemptProcess:
     @property
     def log(self) -> str:
         """Return what it has written to standard error so far."""
-        self._errors.seek(0)
-        return self._errors.read().decode(errors="replace")
+        # The process shares the file's position and writes there: do not move it.
+        errors = self._errors.fileno()
+        return os.pread(errors, os.fstat(errors).st_size, 0).decode(errors="replace")
 
     @property
     def running(self) -> bool:
