@@ -60,7 +60,7 @@ def worker(valkey: EmbeddedValkey) -> Iterator[Celery]:
 
     app.conf.update(worker_hijack_root_logger=False)
     options = {"pool": "threads", "concurrency": 4, "perform_ping_check": False, "queues": ["leader", "plugins"]}
-    with start_worker(app, **options):
+    with start_worker(app, shutdown_timeout=60, **options):
         yield app
 
 
@@ -104,13 +104,16 @@ def test_a_command_that_met_a_change_of_the_leader_is_sent_again_as_a_new_one(wo
     assert len(seen) == len(set(seen)) == 4
 
 
-def test_it_is_repeated_only_within_its_time_and_only_where_nothing_was_changed(worker: Celery) -> None:
+def test_it_is_repeated_only_within_its_time_and_only_where_nothing_was_changed(
+    worker: Celery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatch, "_TOO_LATE_SECONDS", 15.0)  # so much is left for the last answer on a busy machine
     seen.clear()
     began = time.monotonic()
     with pytest.raises(Refusal) as refused:
-        send("bounce", "c", {"times": 1000}, timeout=5)
+        send("bounce", "c", {"times": 1000}, timeout=17)
     assert (refused.value.status, refused.value.retry) == (409, True)
-    assert 0.2 < time.monotonic() - began < 5
+    assert 0.2 < time.monotonic() - began < 17
     assert len(seen) > 1
     seen.clear()
     with pytest.raises(Refusal):
@@ -149,14 +152,14 @@ def test_written_source_offsets_are_waited_for(worker: Celery) -> None:
     positions.move("config", "t", "id", {}, {0: 4})
     positions.move("offsets", "o", "id", {}, {0: 0, 2: 8})
     with pytest.raises(Refusal, match="offset 8 of the offsets topic"):
-        send("offsets", "c", {}, timeout=0.5)
+        send("offsets", "c", {}, timeout=5)
     positions.move("offsets", "o", "id", {2: 8}, {2: 9})
     assert send("offsets", "c", {}).offset == 3
 
 
 def test_a_projection_that_lags_is_said_to_lag(worker: Celery) -> None:
     with pytest.raises(Refusal) as refused:
-        send("configure", "c", {"offset": 7}, timeout=0.5)
+        send("configure", "c", {"offset": 7}, timeout=5)
     assert "It was written to Kafka" in refused.value.message
 
 

@@ -208,10 +208,10 @@ def test_a_backup_is_taken_with_a_login_that_can_only_read_it(guarded: Guarded, 
 def test_nobody_gets_in_by_another_way(guarded: Guarded) -> None:
     """Not without a login, not by a wrong one, and not as the super user at the listener that others reach."""
     assert not login_refused(guarded.login("worker", "SCRAM-SHA-512"))
-    assert login_refused(guarded.login("worker", "SCRAM-SHA-512", "wrong"))
-    assert login_refused(guarded.login("admin", "SCRAM-SHA-512"))
-    assert login_refused(guarded.login("admin", "PLAIN"))
-    assert login_refused(guarded.login("worker", "PLAIN"))
+    assert login_refused(guarded.login("worker", "SCRAM-SHA-512", "wrong"), seconds=20)
+    assert login_refused(guarded.login("admin", "SCRAM-SHA-512"), seconds=20)
+    assert login_refused(guarded.login("admin", "PLAIN"), seconds=20)
+    assert login_refused(guarded.login("worker", "PLAIN"), seconds=20)
 
 
 def test_the_worker_ends_a_hanging_transaction_and_cannot_change_permissions(guarded: Guarded, tmp_path: Path) -> None:

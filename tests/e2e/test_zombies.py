@@ -59,10 +59,13 @@ def beside_others(flow: Make, **options: int) -> tuple[Flow, Flow]:
 
     When the other one is deleted, the leader levels the load: the first one moves to the other worker.
     """
-    flow("a-neighbour", throughput=0)
+    neighbour = flow("a-neighbour", throughput=0)
+    neighbour.await_states("RUNNING")
     alone = flow("b-alone", throughput=0)
+    alone.await_states("RUNNING")
     one = flow("c-flow", **options)
     assert one.worker_of() != alone.worker_of()
+    assert one.worker_of() == neighbour.worker_of()
     return one, alone
 
 

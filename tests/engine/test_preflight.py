@@ -143,12 +143,17 @@ TWINS = {"producer Write TransactionalId", "producer Describe TransactionalId"}
 
 
 def test_all_is_ok_for_the_super_user_and_shows_names_only(worker: WorkerConfig) -> None:
-    found = ask(worker, topic="fresh")
+    def asked() -> tuple[dict[str, Check], Check]:
+        """Again where a broker that has just started was too slow."""
+        found = ask(worker, topic="fresh")
+        kept_out = found.pop("producer kept out of the config topic")
+        assert [check for check in found.values() if check.result is not Result.OK] == []
+        return found, kept_out
+
+    found, kept_out = eventually(asked, 20, pause=0.3)
     # The one thing that it may and should not; a warning, as validation goes.
-    kept_out = found.pop("producer kept out of the config topic")
     assert (kept_out.result, kept_out.refuses) == (Result.FAILED, False)
     assert "producer.sasl.jaas.config" in kept_out.remedy
-    assert [check for check in found.values() if check.result is not Result.OK] == []
     assert "worker Write TransactionalId" in found
     assert "producer Create Topic fresh" in found
     assert found["transaction timeout"].message == "60000 ms; the broker allows up to 120000 ms."
@@ -341,14 +346,15 @@ def test_the_overrides_principals_are_the_ones_that_write_read_and_fence(
     with pytest.raises(FencingError):
         read_offsets(reading_connection(spec), OFFSETS, spec.task.connector, Deadline.after(3))
     with pytest.raises(Fatal, match="Grant the principal of the connector's admin client"), Fencer(admin) as fencer:
-        fencer.fence([spec.transactional_id], Deadline.after(3))
+        fencer.fence([spec.transactional_id], Deadline.after(20))
 
     grant(worker, user, (IDS, spec.transactional_id, DESCRIBE, ALLOW))
 
     def named() -> bool:  # it finds the coordinator now, and that one refuses
-        with pytest.raises(Fatal) as refused, Fencer(admin) as fencer:
-            fencer.fence([spec.transactional_id], Deadline.after(3))
-        return f"Fencing {spec.transactional_id}: TransactionalIdAuthorizationFailedError" in str(refused.value)
+        with pytest.raises(FencingError) as refused, Fencer(admin) as fencer:
+            fencer.fence([spec.transactional_id], Deadline.after(20))
+        said = f"Fencing {spec.transactional_id}: TransactionalIdAuthorizationFailedError"
+        return isinstance(refused.value, Fatal) and said in str(refused.value)
 
     eventually(named, pause=0.2)
     grant(worker, user, (IDS, spec.transactional_id, WRITE, ALLOW), (TOPIC, OFFSETS, READ, ALLOW))

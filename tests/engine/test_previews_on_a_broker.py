@@ -17,7 +17,7 @@ from tests.engine.test_restarts_on_a_broker import C, Cluster
 from tests.plugins.conftest import environment  # noqa: F401 - a fixture
 from tests.support.waiting import eventually
 
-BOUNDS = {"records": 3, "bytes": 1_000_000, "seconds": 5.0}
+BOUNDS = {"records": 3, "bytes": 1_000_000, "seconds": 30.0}
 
 
 def test_a_preview_reads_what_the_connector_would_and_beside_it_only_where_that_hinders_nobody(

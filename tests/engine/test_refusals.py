@@ -158,7 +158,7 @@ def test_brokers_that_do_not_answer_are_not_waited_for_and_refuse_nothing(hole: 
 
 
 def test_a_mode_is_known_before_the_brokers_have_answered(hole: str) -> None:
-    (found,) = asked(worker_at(hole), lambda _: {"w2": "disabled"}, REQUIRED, 1)
+    (found,) = asked(worker_at(hole), lambda _: {"w2": "disabled"}, REQUIRED, 5)
     assert "w2 (disabled)" in found.message
 
 

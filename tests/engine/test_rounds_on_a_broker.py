@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from typing import cast
 
+from ringfence.fencing.topics.events import Event
 from ringfence.fencing.topics.status import PLACED, SUPERSEDED, State, TaskStatus
 from tests.engine.test_restarts_on_a_broker import T0, C, Cluster, cluster  # noqa: F401 - a fixture
 from tests.plugins.conftest import environment  # noqa: F401 - a fixture
@@ -45,6 +46,11 @@ def test_a_round_waits_for_old_tasks_though_their_successors_are_announced(
         time.sleep(0.05)
     cluster.reporter.status(ended(old))
     eventually(lambda: cluster.leader.state().connector(C).runnable, 30, "the round is over")
-    rounds = [event for event in cluster.events() if event["type"] == "round"]
-    (done,) = [event for event in rounds if len(cast(list[object], event["fenced"])) == 1]
+
+    def of_one() -> list[Event]:
+        rounds = [event for event in cluster.events() if event["type"] == "round"]
+        return [event for event in rounds if len(cast(list[object], event["fenced"])) == 1]
+
+    eventually(of_one, 30, "it is told, shortly after")
+    (done,) = of_one()
     assert int(str(done["ms"])) > 1000

@@ -205,12 +205,23 @@ def test_what_the_broker_has_persisted_is_told_as_a_strip_and_step_by_step(
     group, topic = unique("g"), unique("t")
     make_share_group(Connection(broker.bootstrap), group, topic)
     worker = WorkerConfig.from_environment({"CONNECT_BOOTSTRAP_SERVERS": broker.bootstrap})
-    limit = Deadline.after(30)
-    (state,) = find_states(worker, group, describe(worker, group, limit)["partitions"], 2, limit)
+    limit = Deadline.after(120)
+
+    def state_of_all() -> dict[str, Any]:
+        (state,) = find_states(worker, group, describe(worker, group, limit)["partitions"], 2, Deadline.after(30))
+        assert state["whole"], state
+        return state
+
+    def timeline_of_all() -> dict[str, Any]:
+        told = find_timeline(worker, group, topic, 0, Deadline.after(30))
+        assert told["whole"], told
+        return told
+
+    state = eventually(state_of_all, 30, pause=0.3)
     archived, done = [5, 9, "archived", 2], [10, 14, "acknowledged", 1]
     assert (state["whole"], state["start"], state["end"]) == (True, 0, 15)
     assert (state["strip"], state["archived"]) == ([[0, 4, "available", 1], archived, done], [archived])
-    told = find_timeline(worker, group, topic, 0, limit)
+    told = eventually(timeline_of_all, 30, pause=0.3)
     assert (told["end"], told["whole"], told["steps"][0]["kind"]) == (20, True, "snapshot")
     changed = [each for step in told["steps"] for each in step["changed"]]
     assert [5, 9, "available", 1] in changed  # the first delivery's end, of which the present state says nothing

@@ -17,8 +17,8 @@ def test_threads_that_hang_are_waited_for_together() -> None:
         thread.start()
     began = time.monotonic()
     try:
-        assert join_all(threads, 2.0) == ["one", "two", "three"]
-        assert 2.0 <= time.monotonic() - began < 5.5  # one after another: 6 s
+        assert join_all(threads, 4.0) == ["one", "two", "three"]
+        assert 4.0 <= time.monotonic() - began < 11  # one after another: 12 s
     finally:
         never.set()
     assert join_all(threads, 30.0) == []

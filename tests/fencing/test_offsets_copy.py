@@ -97,7 +97,7 @@ def test_the_thread_ends_although_nothing_can_be_written(copy: OffsetsCopy, writ
     writer.failing = 10_000
     copy.after([(A, {"at": 1})])
     copy.close(1)
-    assert not copy._thread.is_alive()
+    eventually(lambda: not copy._thread.is_alive(), describe="the end of the thread")
 
 
 def test_a_tombstone_waits_for_older_copies_and_replaces_those_that_are_due(copy: OffsetsCopy, writer: Writer) -> None:

@@ -15,20 +15,20 @@ from tests.support.broker import Broker, new_kafka
 
 def create_topic(bootstrap: str, name: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(name, 1, 1)])[name].result(10)
+    admin.create_topics([NewTopic(name, 1, 1)])[name].result(60)
 
 
 def cluster_id(bootstrap: str) -> str:
-    return str(AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=10).cluster_id)
+    return str(AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=60).cluster_id)
 
 
 def write(bootstrap: str, topic: str, *values: bytes) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"writer-of-{topic}"})
-    producer.init_transactions(10)
+    producer.init_transactions(60)
     producer.begin_transaction()
     for value in values:
         producer.produce(topic, value)
-    producer.commit_transaction(10)
+    producer.commit_transaction(60)
 
 
 def read(bootstrap: str, topic: str, count: int) -> list[bytes]:

@@ -49,7 +49,7 @@ def test_a_role_that_dies_is_started_again_with_a_new_pid_file(tmp_path: Path) -
     try:
         first = role.pid
         os.kill(first, signal.SIGKILL)
-        assert supervisor.tend_until(lambda: role.pid != first, 10)
+        assert supervisor.tend_until(lambda: role.pid != first, 30)
         assert int((tmp_path / "worker-1.pid").read_text()) == role.pid
         assert process_exists(role.pid)
     finally:
@@ -83,7 +83,7 @@ def test_the_log_of_a_running_role_is_bounded(tmp_path: Path, monkeypatch: pytes
     supervisor, role = Supervisor(), Sleeper("web", tmp_path, "sh", "-c", "echo one long line of its log; sleep 1000")
     supervisor.launch(role)
     try:
-        assert supervisor.tend_until((tmp_path / "log.1").exists, 10)
+        assert supervisor.tend_until((tmp_path / "log.1").exists, 30)
         assert (tmp_path / "log.1").read_text() == "one long line of its log\n"
         assert (tmp_path / "log").read_text() == ""
     finally:

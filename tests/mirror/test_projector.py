@@ -23,13 +23,7 @@ from ringfence.projection.projector import Projector
 from ringfence.worker_config import WorkerConfig
 from tests.support.broker import Broker
 from tests.support.topics import connector, generation
-
-
-def until(true: Callable[[], bool], seconds: float = 20) -> None:
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "it did not come true"
-        time.sleep(0.05)
+from tests.support.waiting import eventually
 
 
 @pytest.fixture
@@ -71,7 +65,7 @@ def projecting(config: WorkerConfig, count: int = 1, ids: TopicIds | None = None
     finally:
         stop.set()
         for thread in threads:
-            thread.join(20)
+            thread.join(60)
         assert not any(thread.is_alive() for thread in threads)
 
 
@@ -96,21 +90,21 @@ def write_config(config: WorkerConfig, *records: codec.ConfigRecord) -> int:
 def test_what_is_written_shows_and_the_position_passes_it(config: WorkerConfig) -> None:
     with projecting(config) as notices:
         end = write_config(config, connector("c"), *generation("c", 2, 1))
-        until(lambda: positions.shown_offset("config", 0) >= end)
+        eventually(lambda: positions.shown_offset("config", 0) >= end, 20)
         row = Connector.objects.get()
         assert (row.name, row.task_count, row.fencing) == ("c", 2, False)
-        until(lambda: positions.shown_offset("config", 0) == end + 1)  # the commit marker, too
-        assert any("c" in notice.changed for notice in notices)
+        eventually(lambda: positions.shown_offset("config", 0) == end + 1, 20)  # the commit marker, too
+        eventually(lambda: any("c" in notice.changed for notice in notices), 20)  # it is told behind the commit
         assert ClusterInfo.objects.get().kafka_cluster_id
 
 
 def test_a_second_projector_goes_on_where_the_first_stood(config: WorkerConfig) -> None:
     with projecting(config):
         write_config(config, connector("a"))
-        until(lambda: Connector.objects.filter(name="a").exists())
+        eventually(lambda: Connector.objects.filter(name="a").exists(), 20)
     write_config(config, connector("b"), ConnectorRecord(ConnectorName("a"), None))
     with projecting(config):
-        until(lambda: list(Connector.objects.filter(known=True).values_list("name", flat=True)) == ["b"])
+        eventually(lambda: list(Connector.objects.filter(known=True).values_list("name", flat=True)) == ["b"], 20)
 
 
 def test_somebody_elses_open_transaction_holds_no_rows(config: WorkerConfig) -> None:
@@ -119,7 +113,7 @@ def test_somebody_elses_open_transaction_holds_no_rows(config: WorkerConfig) -> 
     foreign.init_transactions(20)
     with projecting(config):
         end = write_config(config, connector("a"))
-        until(lambda: positions.shown_offset("config", 0) > end)
+        eventually(lambda: positions.shown_offset("config", 0) > end, 20)
         foreign.begin_transaction()
         for topic in (config.config_topic, config.offsets_topic):
             foreign.produce(topic, key=b"foreign", value=b"{}", partition=0)
@@ -128,17 +122,17 @@ def test_somebody_elses_open_transaction_holds_no_rows(config: WorkerConfig) -> 
         offsets = Producer({"bootstrap.servers": config.bootstrap})
         offsets.produce(config.offsets_topic, key=b'["b",{"p":1}]', value=b'{"at":7}', partition=0)
         assert offsets.flush(20) == 0
-        until(lambda: positions.shown_offset("config", 0) >= end)
-        until(lambda: positions.shown_offset("offsets", 0) == 2)
+        eventually(lambda: positions.shown_offset("config", 0) >= end, 20)
+        eventually(lambda: positions.shown_offset("offsets", 0) == 2, 20)
         assert Connector.objects.get(name="b").task_count == 2
         assert SourceOffset.objects.get().offset == '{"at":7}'
         held = TopicPosition.objects.get(role="config")
         assert held.applied_offset < held.shown_offset, "it was not held: this has shown nothing"
         later = write_config(config, ConnectorRecord(ConnectorName("b"), None))
-        until(lambda: positions.shown_offset("config", 0) >= later)
+        eventually(lambda: positions.shown_offset("config", 0) >= later, 20)
         assert list(Connector.objects.filter(known=True).values_list("name", flat=True)) == ["a"]
         foreign.abort_transaction(20)
-        until(lambda: TopicPosition.objects.get(role="config").applied_offset > later)
+        eventually(lambda: TopicPosition.objects.get(role="config").applied_offset > later, 20)
         assert list(Connector.objects.filter(known=True).values_list("name", flat=True)) == ["a"]
         assert GenerationRow.objects.filter(connector="b").count() == 1
 
@@ -153,7 +147,7 @@ def test_two_projectors_at_once_count_each_event_once(config: WorkerConfig) -> N
                 producer.flush(10)
                 time.sleep(0.05)
         producer.flush(10)
-        until(lambda: Event.objects.count() >= 600)
+        eventually(lambda: Event.objects.count() >= 600, 20)
         time.sleep(0.5)
     messages = [event.summary for event in Event.objects.all()]
     assert len(messages) == len(set(messages)) == 600
@@ -178,10 +172,10 @@ def test_a_replaced_config_topic_empties_nothing_and_is_told(config: WorkerConfi
     before = ids_of(config, 1)
     with projecting(config, ids=before):
         write_config(config, connector("old"), *generation("old", 1, 1))
-        until(lambda: names() == ["old"])
+        eventually(lambda: names() == ["old"], 20)
         assert cluster_topics.find_lost() is None
         replace_config_topic(config)
-        until(lambda: cluster_topics.find_lost() is not None)
+        eventually(lambda: cluster_topics.find_lost() is not None, 20)
         assert names() == ["old"]
     for seen in (None, before, ids_of(config, 1)):  # nobody has accepted it: neither old knowledge nor a fresh start
         with projecting(config, ids=seen):
@@ -196,7 +190,7 @@ def test_a_replaced_config_topic_empties_nothing_and_is_told(config: WorkerConfi
 def test_an_accepted_config_topic_is_read_anew_and_the_lists_are_never_empty(config: WorkerConfig) -> None:
     with projecting(config, ids=ids_of(config, 1)):
         write_config(config, connector("gone"), connector("kept"))
-        until(lambda: names() == ["gone", "kept"])
+        eventually(lambda: names() == ["gone", "kept"], 20)
     replace_config_topic(config)
     write_config(config, connector("kept"), connector("new"))
     seen: set[tuple[str, ...]] = set()
@@ -206,7 +200,7 @@ def test_an_accepted_config_topic_is_read_anew_and_the_lists_are_never_empty(con
             seen.add(tuple(names()))
             return names() == ["kept", "new"]
 
-        until(there)
+        eventually(there, 20)
     assert all("kept" in each for each in seen), seen
     assert cluster_topics.find_lost() is None
 
@@ -214,10 +208,10 @@ def test_an_accepted_config_topic_is_read_anew_and_the_lists_are_never_empty(con
 def test_a_deletion_whose_tombstone_is_compacted_away_is_noticed(config: WorkerConfig) -> None:
     with projecting(config):
         write_config(config, connector("a"), connector("b"))
-        until(lambda: names() == ["a", "b"])
+        eventually(lambda: names() == ["a", "b"], 20)
     Connector.objects.filter(name="a").update(name="ghost")  # what the topic does not know at all
     with projecting(config):
-        until(lambda: names() == ["b"])
+        eventually(lambda: names() == ["b"], 20)
 
 
 def test_the_database_away_is_waited_for(config: WorkerConfig, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,4 +232,4 @@ def test_the_database_away_is_waited_for(config: WorkerConfig, monkeypatch: pyte
         time.sleep(1)
         assert not Connector.objects.exists()
         away.clear()
-        until(lambda: Connector.objects.filter(name="c").exists())
+        eventually(lambda: Connector.objects.filter(name="c").exists(), 20)

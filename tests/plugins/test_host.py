@@ -239,7 +239,7 @@ def test_a_call_that_was_caught_in_anothers_fall_is_tried_again(host: PluginHost
     host.start_connector("good", hostile(marker=str(tmp_path / "good")))
     asked = 0
     with ThreadPoolExecutor(1) as other:
-        late = other.submit(host.task_configs, "slow", 1, timeout=2)
+        late = other.submit(host.task_configs, "slow", 1, timeout=10)
         eventually(hangs.exists)
         while not late.done() or not asked:
             assert len(host.task_configs("good", 1)) == 1
@@ -274,7 +274,7 @@ def test_plugin_processes_die_with_their_host(environment: dict[str, str]) -> No
     code = (
         "import time, psutil\n"
         "from ringfence.engine.plugins import PluginHost; from tests.plugins.conftest import hostile\n"
-        "host = PluginHost(); host.start_connector('c', hostile()); host.plugins()\n"
+        "host = PluginHost(call_seconds=60); host.start_connector('c', hostile()); host.plugins()\n"
         "print(*[child.pid for child in psutil.Process().children()], flush=True); time.sleep(600)"
     )
     process = subprocess.Popen(
@@ -286,7 +286,7 @@ def test_plugin_processes_die_with_their_host(environment: dict[str, str]) -> No
     process.kill()
     process.wait()
     process.stdout.close()
-    eventually(lambda: not any(psutil.pid_exists(pid) for pid in pids), 5)
+    eventually(lambda: not any(psutil.pid_exists(pid) for pid in pids))
 
 
 def test_close_leaves_no_process(environment: dict[str, str]) -> None:

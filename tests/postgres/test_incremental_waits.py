@@ -24,7 +24,7 @@ def test_it_waits_for_transactions_that_run_when_it_is_asked_for(
         with psycopg.connect(database.connection.info.dsn) as other:
             other.execute("UPDATE t SET v = v + 1 WHERE id = 1")
             send(run, EXECUTE, "public.t")
-            run.poll_until(lambda: "waits for 1 transactions" in caplog.text, 10)
+            run.poll_until(lambda: "waits for 1 transactions" in caplog.text)
             assert rows_read(run.records[before:]) == []
             other.commit()
             read_all(run)
@@ -62,7 +62,7 @@ def test_a_change_that_was_told_before_snapshots_see_it_is_not_taken_back(
         run.poll_until(lambda: len(run.records[first:]) == len(writers), 30)
         assert {one.value["op"] for one in run.records[first:]} == {"u"}  # type: ignore[index]
         send(run, RESUME)
-        run.poll_until(lambda: "not visible to snapshots yet" in caplog.text, 10)
+        run.poll_until(lambda: "not visible to snapshots yet" in caplog.text)
         assert rows_read(run.records[first:]) == []
     finally:
         database.execute("ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")

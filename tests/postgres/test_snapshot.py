@@ -41,6 +41,21 @@ def is_within_a_range(stand: SnapshotStand, task: int) -> bool:
     return any(one.rows and not one.done for one in ranges)
 
 
+def is_taken_up_again(stand: SnapshotStand) -> bool:
+    """Whether an attempt has read on in a range that another one began."""
+    return any(len(one.segments) > 1 for one in stand.state().ranges.values())
+
+
+def strikes_a_range(stand: SnapshotStand, task: int, choice: random.Random) -> bool:
+    """Kill the task while it reads a range, and place it again. Whether some range is taken up again by now."""
+    eventually(lambda: is_within_a_range(stand, task), 90, stand.logs, pause=0.1)
+    time.sleep(choice.uniform(0.0, 0.1))  # where the kill strikes is left to chance
+    stand.strike(task)
+    stand.begin(task)
+    eventually(lambda: is_taken_up_again(stand) or not is_within_a_range(stand, task), 90, stand.logs, pause=0.05)
+    return is_taken_up_again(stand)
+
+
 def run_with_kills(stand: SnapshotStand, seed: int, kills: int, rows: int) -> list[tuple[Any, ...]]:
     """Kill tasks in the snapshot, and the streaming one behind it. What is wrong in the end."""
     choice = random.Random(seed)
@@ -52,11 +67,8 @@ def run_with_kills(stand: SnapshotStand, seed: int, kills: int, rows: int) -> li
         for number in range(stand.tasks):
             stand.begin(number)
         for kill in range(kills):
-            struck = (kill + 1) % stand.tasks
-            eventually(lambda struck=struck: is_within_a_range(stand, struck), 90, stand.logs, pause=0.1)  # type: ignore[misc]
-            time.sleep(choice.uniform(0.0, 0.1))  # where the kill strikes is left to chance
-            stand.strike(struck)
-            stand.begin(struck)
+            while not strikes_a_range(stand, (kill + 1) % stand.tasks, choice):
+                pass  # the range was done by then
         eventually(lambda: stand.state().complete, 90, stand.logs, pause=0.2)
         stand.strike(0)  # while it streams what the rows contain, or just before
         stand.begin(0)

@@ -131,7 +131,7 @@ def test_every_row_of_a_query_once_under_kills_and_concurrent_writers(
         "mode": "timestamp+incrementing",
         "incrementing.column.name": "id",
         "timestamp.column.name": "at",
-        "timestamp.delay.interval.ms": "3000",
+        "timestamp.delay.interval.ms": "15000",
         "batch.max.rows": "20",
     }
     writers = [lambda: numbers.write(150)] * 3

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ringfence.connectors.api import ConnectorError
+from ringfence.connectors.api import ConnectorError, SourceRecord
 from ringfence.connectors.builtin.postgres.snapshot.task_share import share_config
 from ringfence.connectors.builtin.postgres.unsupported import find_unsupported
 from tests.postgres.local import Database, Run, loopback
@@ -86,7 +86,15 @@ def test_the_plan_of_the_snapshot_before_is_not_taken_for_the_new_one(database: 
     finish(database, run)
     make_loss(database, run, "dropped")
     again = database.again(run)
-    read = [one for _ in range(6) for one in again.task.poll() or () if one.topic]
+    read: list[SourceRecord] = []
+
+    def poll() -> bool:
+        read.extend(one for one in again.task.poll() or () if one.topic)
+        return len(read) >= 2
+
+    eventually(poll, 30, lambda: read, pause=0.05)
+    for _ in range(6):
+        poll()  # nothing more comes
     assert [one.topic for one in read] == ["local.public.t"] * 2, read
     assert again.task._streaming is None, "nothing of the new one is committed yet"
 

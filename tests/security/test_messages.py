@@ -43,7 +43,8 @@ def worker(url: str) -> Iterator[Celery]:
         ran.append(arguments)
         return {"ok": True}
 
-    with start_worker(app, pool="threads", concurrency=1, perform_ping_check=False, queues=[QUEUE]):
+    options = {"pool": "threads", "concurrency": 1, "perform_ping_check": False, "queues": [QUEUE]}
+    with start_worker(app, shutdown_timeout=60, **options):
         yield app
 
 

@@ -56,6 +56,7 @@ def test_behind_the_documented_proxy_everybody_logs_in(root: Path) -> None:
                 f"http://{web.address}/connectors/by-stranger/config",
                 json={"connector.class": "VerifiableSource", "topic": "t"},
                 headers=headers,
+                timeout=60,
             )
             assert (web.get(**headers).status_code, written.status_code) == (401, 401), headers
 
@@ -88,7 +89,7 @@ def local(root: Path) -> Iterator[Web]:
 def test_this_machine_comes_in(local: Web) -> None:
     for host in (local.address, "localhost", f"localhost:{local.port}", "127.0.0.1", "[::1]:8083"):
         assert local.get(host=host).status_code == 200, host
-    assert httpx.get(f"http://{local.address}/ui/").status_code == 200
+    assert httpx.get(f"http://{local.address}/ui/", timeout=60).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -131,11 +132,11 @@ def test_a_link_logs_in_once(local: Web, root: Path) -> None:
     code = login_link.create(root / "link")
     link = f"http://{local.address}/ui/login?link={code}"
     elsewhere = {"x-forwarded-for": "203.0.113.9"}  # so that nothing but the session lets it in
-    with httpx.Client(headers=elsewhere) as browser:
+    with httpx.Client(headers=elsewhere, timeout=60) as browser:
         assert browser.get(f"http://{local.address}/ui/login?link=wrong").status_code == 401
         assert browser.get(link).status_code == 302
         assert browser.get(f"http://{local.address}/connectors").status_code == 200
-    with httpx.Client(headers=elsewhere) as thief:
+    with httpx.Client(headers=elsewhere, timeout=60) as thief:
         second = thief.get(link)
         assert second.status_code == 401
         assert "used already" in second.text

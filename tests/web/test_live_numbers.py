@@ -119,7 +119,8 @@ def test_a_change_of_state_is_fetched_and_numbers_of_others_wake_nobody(flights:
 def test_the_rest_of_the_page_follows_after_some_seconds(
     flights: FakeLeader, alone: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streams, "PART_SECONDS", 0.3)
+    monkeypatch.setattr(streams, "PART_SECONDS", 6.0)  # after three at least: the numbers come long before
+    monkeypatch.setattr(streams, "BEAT_SECONDS", 3600.0)
 
     async def until_part() -> list[str]:
         hub, stream = streams.hub(), streams.stream("flights")

@@ -62,9 +62,8 @@ def test_pages_come_with_their_styles_and_scripts(up: Up) -> None:
 
 
 def test_a_connector_runs(up: Up) -> None:
+    up.rest.settled(201, "POST", "/connectors", {"name": "from-a-wheel", "config": CONNECTOR}, timeout=120)
     with httpx.Client(base_url=f"http://{up.http}", timeout=120) as client:
-        created = client.post("/connectors", json={"name": "from-a-wheel", "config": CONNECTOR})
-        assert created.status_code == 201, created.text
 
         def running() -> bool:
             status = client.get("/connectors/from-a-wheel/status").json()

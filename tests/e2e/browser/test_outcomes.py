@@ -11,6 +11,7 @@ from tests.e2e.browser.facts import state
 from tests.e2e.browser.visitor import NARROW, WIDE
 from tests.e2e.flow import Flow
 from tests.e2e.up import Up
+from tests.support.waiting import eventually
 
 Make = Callable[..., Flow]
 
@@ -74,7 +75,7 @@ def test_a_notice_moves_nothing_and_there_is_one_at_most(visitors: Visitors, flo
     for act, told in (("pause", "Pause requested"), ("resume", "Resume requested"), ("pause", "Pause requested")):
         page.locator(f"#do-{act}").click()
         notice(page, told)
-        assert place_of(page) == before
+        eventually(lambda: place_of(page) == before and page.locator("#notices > .alert").count() == 1, 10)
     state(page, "Paused")
 
 

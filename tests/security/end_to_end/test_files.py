@@ -28,7 +28,7 @@ def test_an_editor_reads_neither_the_machines_files_nor_the_platforms(site: Site
         assert CLOSED in site.refused(**{"connector.class": FILE, "file": path, "topic": "team-a-x"})
     for path in (str(key), str(link)):
         body = {"config": {"connector.class": FILE, "file": path, "topic": "t", "name": unique("team-a")}}
-        answer = site.editor.call("POST", "/api/v1/preview", body)
+        answer = site.editor.started("POST", "/api/v1/preview", body)
         assert answer.status_code == 400, answer.text
         assert CLOSED in answer.text
     for name in ("producer.override.ssl.truststore.location", "value.converter.schema.registry.ssl.key.location"):

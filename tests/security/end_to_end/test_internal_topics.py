@@ -91,7 +91,7 @@ def test_they_are_no_source_either(site: Site, reader: str) -> None:
     assert "which connectors do not read" in site.refused(**source, topics="connect-configs")
     name = unique("team-a")
     body = {"config": {**source, "name": name, "topics": "connect-.*, .*consumer_offsets"}}
-    answer = site.editor.call("POST", "/api/v1/preview", body)
+    answer = site.editor.started("POST", "/api/v1/preview", body)
     assert answer.status_code == 200, answer.text
     assert answer.json()["records"] == []
     assert answer.json()["tasks"] == 0
