@@ -1,6 +1,7 @@
 """The Kafka clients of KafkaSource: a cluster's topics, and a consumer of assigned partitions."""
 
 import logging
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -39,6 +40,10 @@ _QUEUE_KB: Final = "4096"
 _QUEUE_RECORDS: Final = "20000"
 """The same for small records: each takes about 400 bytes more than its content."""
 _LOGS: Final = {"log_level": "0"}
+_COORDINATOR_MOVES: Final = frozenset(
+    {KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.NOT_COORDINATOR}
+)
+_AGAIN_SECONDS: Final = 0.2
 
 Partitions = Sequence[tuple[str, int]]
 
@@ -160,7 +165,7 @@ class Cluster:
         reading = {"group.id": group, "isolation.level": names.READ_COMMITTED, "enable.auto.commit": False}
         reader = Consumer({**self._settings, **_LOGS, **reading})
         try:
-            offsets = reader.committed([TopicPartition(*one) for one in partitions], timeout=self._seconds)
+            offsets = self._committed(reader, partitions)
         except KafkaException as error:
             # A principal without access to the group has never been a member of it.
             if error.args[0].code() in (KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.GROUP_ID_NOT_FOUND):
@@ -169,6 +174,18 @@ class Cluster:
         finally:
             reader.close()
         return {(one.topic, one.partition): one.offset for one in offsets if one.offset >= 0}
+
+    def _committed(self, reader: Consumer, partitions: Partitions) -> list[TopicPartition]:
+        """Ask again while the group's coordinator changes, as it does on a new cluster and after each election."""
+        ends_at = time.monotonic() + self._seconds
+        while True:
+            left = max(0.1, ends_at - time.monotonic())
+            try:
+                return reader.committed([TopicPartition(*one) for one in partitions], timeout=left)
+            except KafkaException as error:
+                if error.args[0].code() not in _COORDINATOR_MOVES or time.monotonic() >= ends_at:
+                    raise
+            time.sleep(_AGAIN_SECONDS)
 
     def _offsets(self, partitions: Partitions, spec: OffsetSpec) -> dict[tuple[str, int], int]:
         specs = {TopicPartition(topic, partition): spec for topic, partition in partitions}
