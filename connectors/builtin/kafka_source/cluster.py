@@ -165,7 +165,7 @@ class Cluster:
         reading = {"group.id": group, "isolation.level": names.READ_COMMITTED, "enable.auto.commit": False}
         reader = Consumer({**self._settings, **_LOGS, **reading})
         try:
-            offsets = self._committed(reader, partitions)
+            offsets = self._read_offsets(reader, partitions)
         except KafkaException as error:
             # A principal without access to the group has never been a member of it.
             if error.args[0].code() in (KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.GROUP_ID_NOT_FOUND):
@@ -175,7 +175,7 @@ class Cluster:
             reader.close()
         return {(one.topic, one.partition): one.offset for one in offsets if one.offset >= 0}
 
-    def _committed(self, reader: Consumer, partitions: Partitions) -> list[TopicPartition]:
+    def _read_offsets(self, reader: Consumer, partitions: Partitions) -> list[TopicPartition]:
         """Ask again while the group's coordinator changes, as it does on a new cluster and after each election."""
         ends_at = time.monotonic() + self._seconds
         while True:
