@@ -56,7 +56,7 @@ class Troubles:
         broker = self._rng.choice(self._brokers)
         broker.kill()
         time.sleep(self._rng.uniform(0.2, 2.0))
-        broker.start(120)
+        broker.start()
 
     def reconfigure(self, monkey: ShareMonkey) -> None:
         """Another number of tasks; those of the old generation end by themselves."""

@@ -226,7 +226,6 @@ class Attempt:
         new_producer: Callable[[TaskSpec, int], TransactionalClient] | None,
     ) -> None:
         self.outcome: Outcome | None = None
-        self._number = spec.placement.attempt
         self._script = script
         made = type("Scripted", (kind,), {"script": script})
         plugin = Plugin(made, config, convert)
@@ -238,7 +237,8 @@ class Attempt:
     def _run(self) -> None:
         try:
             self.outcome = self.run.run()
-            log.warning("Attempt %d ended: %s", self._number, self.outcome.reason)  # shown if the test fails
+            # Shown if the test fails.
+            log.warning("Attempt %d ended: %s", self.run._spec.placement.attempt, self.outcome.reason)
         finally:
             self._reporter.flush(60)
             self._reporter.close()

@@ -111,7 +111,7 @@ def test_each_value_once_while_brokers_are_killed(brokers: list[EmbeddedKafka]) 
             writer.wait_for_more(10 * BATCH)
             broker.kill()
             writer.wait_for_more(10 * BATCH)
-            broker.start(120)
+            broker.start()
         writer.wait_for_more(10 * BATCH)
     finally:
         writer.end()

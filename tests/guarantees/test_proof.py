@@ -76,7 +76,6 @@ class Rogue:
 
     def __init__(self, stage: Stage, transactional_id: str) -> None:
         self.stage = stage
-        self.id = transactional_id
         self.producer = TransactionalProducer(stage.connection, transactional_id)
         self.producer.init(Deadline.after(30))
         self.producer.begin()
@@ -94,7 +93,7 @@ class Rogue:
     def commit(self) -> None:
         self.producer.commit(Deadline.after(30))
         self.producer.close()
-        await_markers(self.stage.connection, self.id)
+        await_markers(self.stage.connection, self.producer.transactional_id)
 
 
 def task_id(stage: Stage) -> str:

@@ -17,6 +17,7 @@ from ringfence.requests.refusal import Refusal
 from ringfence.requests.topic_questions import ReadRecords
 from ringfence.worker_config import WorkerConfig
 from tests.support.broker import Broker
+from tests.support.transactions import await_markers
 
 TIME = 1_700_000_000_000
 
@@ -72,7 +73,8 @@ def test_pages_have_every_record_once_in_both_directions(broker: Broker, unique:
 
 def test_behind_an_open_transaction_records_are_told_apart(broker: Broker, unique: Callable[[str], str]) -> None:
     topic = make_topic(broker, unique("pages"), 1)
-    held, other = producer(broker, unique("held")), producer(broker, unique("other"))
+    other_id = unique("other")
+    held, other = producer(broker, unique("held")), producer(broker, other_id)
 
     def send(who: Producer, value: str) -> None:
         who.produce(topic, value, b"k", 0)
@@ -89,6 +91,7 @@ def test_behind_an_open_transaction_records_are_told_apart(broker: Broker, uniqu
     other.begin_transaction()
     send(other, "aborted")
     other.abort_transaction(30)
+    await_markers(Connection(broker.bootstrap), other_id)
     for kind in (PageStartKind.EARLIEST, PageStartKind.LATEST):
         page = read(broker, topic, PageStart(kind), 50, committed_only=False)
         assert {record.value: record.visibility for record in page.records} == {

@@ -9,9 +9,9 @@ from confluent_kafka.admin import AdminClient
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
-from ringfence.fencing.kafka.topic_offsets import OffsetKind, offsets_at
 from ringfence.fencing.kafka.topic_tail import Limits, Tail, Visibility, tail
 from tests.support.broker import Broker
+from tests.support.transactions import await_markers
 from tests.support.waiting import eventually
 
 
@@ -34,7 +34,8 @@ def topic(broker: Broker, unique: Callable[[str], str]) -> str:
 
 def test_committed_aborted_and_open_are_told_apart(broker: Broker, topic: str, unique: Callable[[str], str]) -> None:
     connection = Connection(broker.bootstrap, client_id=unique("tail"))
-    one, other = producer(broker, unique("one")), producer(broker, unique("other"))
+    one_id = unique("one")
+    one, other = producer(broker, one_id), producer(broker, unique("other"))
 
     def send(who: Producer, *values: str, partition: int = 0) -> None:
         for value in values:
@@ -48,17 +49,13 @@ def test_committed_aborted_and_open_are_told_apart(broker: Broker, topic: str, u
     one.begin_transaction()
     send(one, "gone")
     one.abort_transaction(30)
-
-    def marker_is_written(end: int) -> bool:
-        return offsets_at(connection, topic, [0], OffsetKind.END, Deadline.after(30)) == {0: end}
-
-    eventually(lambda: marker_is_written(5), 30, "the marker of the abort")
+    await_markers(connection, one_id)
     other.begin_transaction()
     send(other, "open")
     one.begin_transaction()
     send(one, "behind")  # committed, but no read_committed reader gets past the one that is open
     one.commit_transaction(30)
-    eventually(lambda: marker_is_written(8), 30, "the marker of the commit")
+    await_markers(connection, one_id)
 
     found = tail(connection, topic, Deadline.after(30), Limits(size=5))
     committed = {b"a": Visibility.COMMITTED, b"b": Visibility.COMMITTED, b"p1": Visibility.COMMITTED}

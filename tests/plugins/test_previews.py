@@ -95,7 +95,7 @@ def test_a_plugin_that_heeds_no_bound_is_stopped_and_holds_up_no_validation(host
         assert "preview did not answer" in caught.value.message
         return time.monotonic() - began
 
-    assert eventually(stopped_after, 60, "the preview's end") < 30
+    assert eventually(stopped_after, 60, "the preview's end") < 23
     assert host.validate("Hostile", hostile())["error_count"] == 0
 
 
