@@ -3,7 +3,9 @@
 import re
 from typing import Final
 
-_COORDINATES: Final = re.compile(r"[\w.-]+:[\w.-]+:[\w.+-]+", re.ASCII)
+_GROUP = r"\w[\w-]*(\.[\w-]+)*"
+_COORDINATES: Final = re.compile(rf"{_GROUP}:{_GROUP}:(?=[^:]*\d)\w[\w.+-]*(?<!\+)", re.ASCII)
+"""A version has a digit: `latest.release` is none, and neither is `1.+`, of which Ivy takes the newest."""
 _PACKAGE: Final = re.compile(r"[A-Za-z0-9][\w.-]*(\[[\w., -]+\])?==[\w.+!-]+", re.ASCII)
 _FILE: Final = re.compile(r"[A-Za-z0-9][\w.+-]*\.(zip|jar|whl)", re.ASCII)
 FILE_RULE: Final = (

@@ -1,20 +1,22 @@
 """Installs a Python plugin in its own environment, a folder of `plugin.path`: whole, or not at all.
 
-pip installs it, with wheels only, so that no code of a package runs during the installation. The platform's own
-packages are not installed again, and keep their versions: the processes that run the plugin load them.
+pip first resolves it, then installs exactly those files, by their SHA-256: wheels only, each from the worker's index,
+so that no code of a package runs during the installation (`guarded_pip`). The platform's own packages are not installed
+again, and keep their versions: the processes that run the plugin load them.
 """
 
+import importlib.util
 import json
 import logging
 import os
 import re
 import subprocess
-import sys
 import venv
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import unquote
 
 from packaging.requirements import Requirement
@@ -23,6 +25,7 @@ from packaging.utils import canonicalize_name
 from ringfence.connectors.plugin_environments import GROUP, open_environment
 from ringfence.connectors.plugin_names import FILE_RULE, PACKAGE_RULE, is_file_name, is_package
 from ringfence.engine.spark.child_environment import without_ours
+from ringfence.local import guarded_pip
 from ringfence.local.errors import LocalError
 from ringfence.local.plugin_contents import FILES, digest, read_files
 from ringfence.local.scratch import put_in_place, scratch_beside
@@ -43,7 +46,7 @@ def install_package(package: str, folder: Path) -> Path:
         raise LocalError(f"{package!r} is not a Python package: {PACKAGE_RULE}")
     name, _, version = re.sub(r"\[.*\]", "", requirement).partition("==")
     target = folder / f"{canonicalize_name(name)}-{version}"
-    return target if target.is_dir() else _install(requirement, requirement, target, {})
+    return target if target.is_dir() else _install(requirement, requirement, target)
 
 
 def install_wheel(wheel: Path, folder: Path) -> Path:
@@ -58,14 +61,14 @@ def install_wheel(wheel: Path, folder: Path) -> Path:
         raise LocalError(f"{wheel.name} is not a valid wheel name: keep the name from its build")
     target = folder / f"{canonicalize_name(parts[0])}-{parts[1]}"
     if not target.is_dir():
-        _install(wheel.name, os.fspath(wheel.absolute()), target, {wheel.name: digest(wheel)})
+        _install(wheel.name, os.fspath(wheel.absolute()), target, wheel)
     if read_files(target).get(wheel.name) != digest(wheel):
         raise LocalError(f"{target} exists already, from another file: give the wheel another version")
     return target
 
 
-def _install(name: str, requirement: str, target: Path, own: Mapping[str, str]) -> Path:
-    """Install a requirement. own: the SHA-256 of local files, by name."""
+def _install(name: str, requirement: str, target: Path, wheel: Path | None = None) -> Path:
+    """Install a requirement. wheel: the local file that it names."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with scratch_beside(target.parent) as scratch:
@@ -73,9 +76,11 @@ def _install(name: str, requirement: str, target: Path, own: Mapping[str, str]) 
             venv.create(environment, with_pip=False, symlinks=True)
             (packages,) = environment.glob("lib/python*/site-packages")
             versions = _show_platform(scratch / "platform", packages)
-            report = _run_pip(name, requirement, environment, scratch, versions)
+            pip = _Pip(name, environment, scratch)
+            files = _files_of(pip.resolve(requirement, versions), wheel)
+            pip.install(files)
             (packages / _PTH).unlink()
-            (environment / FILES).write_text(json.dumps({**_files_in(report), **own}, indent=1))
+            (environment / FILES).write_text(json.dumps({each.file: each.sha256 for each in files}, indent=1))
             if not open_environment(environment).plugins:
                 raise LocalError(
                     f"{name} contains no source connector: none of its packages has an entry point in {GROUP}"
@@ -131,34 +136,84 @@ def _own_distributions() -> list[Distribution]:
     return list(distributions.values())
 
 
-def _run_pip(
-    name: str, requirement: str, environment: Path, scratch: Path, versions: Mapping[str, str]
-) -> Mapping[str, object]:
-    """Run pip; return its installation report."""
-    constraints, report_file = scratch / "constraints.txt", scratch / "report.json"
-    constraints.write_text("".join(f"{package}=={version}\n" for package, version in versions.items()))
-    command = [sys.executable, "-P", "-m", "pip", "--python", str(environment / "bin" / "python"), "--no-input"]
-    command += ["--disable-pip-version-check", "install", "--only-binary", ":all:", "--constraint", str(constraints)]
-    command += ["--no-warn-conflicts"]  # the constraints exclude them
-    command += ["--report", str(report_file), requirement]
-    try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=_SECONDS,
-            env=without_ours(os.environ),
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise LocalError(
-            f"pip did not install {name} within {_SECONDS} s. Try again, or use a closer mirror"
-        ) from error
-    if done.returncode != 0:
-        raise LocalError(f"pip could not install {name}: {_reason(done.stderr, done.stdout)}")
-    report: Mapping[str, object] = json.loads(report_file.read_text())
-    return report
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A wheel to install. requirement: what names it in a requirements file."""
+
+    requirement: str
+    file: str
+    sha256: str
+
+
+def _files_of(report: Mapping[str, Any], wheel: Path | None) -> list[_File]:
+    """Return the files of pip's installation report. wheel: the only one that may have an address of its own.
+
+    Raises LocalError.
+    """
+    files: list[_File] = []
+    for each in report["install"]:
+        name, version = each["metadata"]["name"], each["metadata"]["version"]
+        source = each["download_info"]
+        file = unquote(str(source["url"]).rpartition("/")[2])
+        # `hash` is all that pip 22 reports.
+        algorithm, _, sha256 = source.get("archive_info", {}).get("hash", "").partition("=")
+        sha256 = sha256 if algorithm == "sha256" else ""
+        requirement = f"{name}=={version}"
+        if each["is_direct"]:
+            if wheel is None or file != wheel.name:
+                raise LocalError(f"{name} {version} would come from an address of its own, not from the worker's index")
+            requirement, sha256 = wheel.absolute().as_uri(), digest(wheel)
+        if not sha256:
+            raise LocalError(f"The index gives no SHA-256 of {file}. Use an index that does")
+        files.append(_File(requirement, file, sha256))
+    return files
+
+
+class _Pip:
+    """pip in a new environment. name: of the plugin, for errors; scratch: a folder for temporary files."""
+
+    def __init__(self, name: str, environment: Path, scratch: Path) -> None:
+        self._name = name
+        self._python = environment / "bin" / "python"
+        self._scratch = scratch
+
+    def resolve(self, requirement: str, versions: Mapping[str, str]) -> Mapping[str, Any]:
+        """Return pip's installation report, without an installation. versions: those that packages must have."""
+        constraints, report = self._scratch / "constraints.txt", self._scratch / "report.json"
+        constraints.write_text("".join(f"{package}=={version}\n" for package, version in versions.items()))
+        self._run("--dry-run", "--report", str(report), "--constraint", str(constraints), requirement)
+        resolved: Mapping[str, Any] = json.loads(report.read_text())
+        return resolved
+
+    def install(self, files: Iterable[_File]) -> None:
+        """Install these files, and nothing else."""
+        requirements = self._scratch / "requirements.txt"
+        requirements.write_text("".join(f"{each.requirement} --hash=sha256:{each.sha256}\n" for each in files))
+        self._run("--no-deps", "--require-hashes", "--requirement", str(requirements))
+
+    def _run(self, *arguments: str) -> None:
+        spec = importlib.util.find_spec("pip")
+        if spec is None or spec.origin is None:
+            raise LocalError("The worker's Python has no pip. Install it there: python -m ensurepip")
+        command = [str(self._python), "-I", str(Path(guarded_pip.__file__)), str(Path(spec.origin).parent.parent)]
+        command += ["--no-input", "--disable-pip-version-check", "install", "--only-binary", ":all:"]
+        command += ["--no-warn-conflicts"]  # the constraints exclude them
+        try:
+            done = subprocess.run(
+                [*command, *arguments],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=_SECONDS,
+                env={**without_ours(os.environ), "TMPDIR": str(self._scratch)},
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise LocalError(
+                f"pip did not install {self._name} within {_SECONDS} s. Try again, or use a closer mirror"
+            ) from error
+        if done.returncode != 0:
+            raise LocalError(f"pip could not install {self._name}: {_reason(done.stderr, done.stdout)}")
 
 
 def _reason(text: str, output: str) -> str:
@@ -173,8 +228,6 @@ def _reason(text: str, output: str) -> str:
             f"{'; '.join(lines)}. The platform's own packages keep their versions: use a version that is compatible "
             "with them"
         )
-    if "No module named pip" in text:
-        return "the worker's Python has no pip. Install it there: python -m ensurepip"
     lines = [line.removeprefix("ERROR:").strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if not line.startswith(("WARNING", "[notice]", "DEPRECATION"))]
     reason = " ".join(errors)[:_MOST_TOLD]
@@ -184,14 +237,3 @@ def _reason(text: str, output: str) -> str:
             "upload it or add it to your index (PIP_INDEX_URL)"
         )
     return reason
-
-
-def _files_in(report: Mapping[str, object]) -> dict[str, str]:
-    installed = report["install"]
-    assert isinstance(installed, list)
-    files: dict[str, str] = {}
-    for each in installed:
-        source = each["download_info"]
-        hashes = source.get("archive_info", {}).get("hashes", {})
-        files[unquote(str(source["url"]).rpartition("/")[2])] = str(hashes.get("sha256", ""))
-    return files
