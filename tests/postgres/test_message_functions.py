@@ -4,6 +4,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -116,3 +117,34 @@ def test_it_leaves_other_messages_alone() -> None:
     assert write(message_of([*row[:-1], b"x" * 256])) is None
     assert write(message_of(row).replace(b"N", b"K", 1)) is None
     assert write(message_of(row)[:-40]) is None
+
+
+@pytest.mark.parametrize(
+    ("form", "value"),
+    [
+        (Form.OTHER, b"1"),
+        (Form.TEXT, b"plain"),
+        (Form.FLOAT64, b"1.5"),
+        (Form.FLOAT64, b"15"),
+        (Form.MOMENT, b"2026-11-28 10:00:00.000000+00"),
+    ],
+)
+@pytest.mark.parametrize("last", [None, b"x" * 256])
+def test_a_value_that_does_not_fit_is_noticed_at_once(form: Form, value: bytes, last: bytes | None) -> None:
+    """Behind 60 values, each of which can be read in two ways: 2**60 attempts would never end."""
+    columns = [WrittenColumn(b'"c"', bytes, b"null", form)] * 61
+    function = message_function(OID, columns, [], operations=b"IU", head=HEAD, around_key=AROUND)
+    records: list[bytes | None] = []
+    keys: list[bytes | None] = []
+    assert function(records.append, keys.append, {}, b"", b"", message_of([*[value] * 60, last])) is None
+    assert function(records.append, keys.append, {b"I": b""}, b"", b"", message_of([value] * 61)) is True
+    assert len(records) == 1
+
+
+def test_a_table_without_columns_has_records() -> None:
+    function = message_function(OID, [], [], operations=b"IU", head=HEAD, around_key=AROUND)
+    records: list[bytes | None] = []
+    keys: list[bytes | None] = []
+    assert function(records.append, keys.append, {b"I": b""}, b"", b"", message_of([])) is True
+    assert function(records.append, keys.append, {b"I": b""}, b"", b"", message_of([b"1"])) is None
+    assert len(records) == 1

@@ -3,6 +3,9 @@
 Most messages are inserts, or updates without an old row, and contain all values, all of them short. Text values contain
 no NUL bytes, so in these messages only the lengths do, and one regular expression can split a message. It also
 separates values that are valid JSON from those that must be encoded. All other messages go through `row_functions`.
+
+A value and the bytes behind it are an atomic group: only one end of the value fits, so nothing else need be tried.
+Without this, a null behind n values would be noticed after 2**n attempts.
 """
 
 import re
@@ -65,9 +68,9 @@ def message_function(
     for place, column in enumerate(columns):
         reading = _READINGS[column.form]
         if column.name is None:
-            pattern.append(_SHORT_VALUE + rb"[^\0]*")
+            pattern.append(rb"[^\0]*")
             continue
-        pattern.append(_SHORT_VALUE + reading.pattern)
+        pattern.append(reading.pattern)
         names = [f"v{place}_{number}" for number in range(re.compile(pattern[-1]).groups)]
         groups += names
         namespace[f"write{place}"] = column.write
@@ -78,7 +81,11 @@ def message_function(
             lines.append(f"if v{place} is None: return None")
     start = re.escape(oid.to_bytes(4, "big") + b"N" + len(columns).to_bytes(2, "big"))
     # Header (kind, two positions, time), kind, relation, mark of a new row, count of columns, values.
-    namespace["match"] = re.compile(b"(?s)w(.{8}).{16}([%b])%b%b\\Z" % (operations, start, b"".join(pattern))).match
+    ends = [_SHORT_VALUE] * (len(pattern) - 1) + [rb"\Z"]
+    values = (
+        _SHORT_VALUE + b"".join(b"(?>%b%b)" % pair for pair in zip(pattern, ends, strict=True)) if pattern else ends[0]
+    )
+    namespace["match"] = re.compile(b"(?s)w(.{8}).{16}([%b])%b%b" % (operations, start, values)).match
     namespace["record"] = head.replace(b"%", b"%%") + row_format(columns, places) + b"%b%b%b%b%b"
     first, last = (part.replace(b"%", b"%%") for part in around_key)
     namespace["key"] = first + row_format(columns, key) + last
