@@ -30,6 +30,11 @@ _NO_FRAME: Final = (
     "The Java process of the connector wrote to its standard output, which is not for logs: {!r}. Remove from the "
     "worker's java.options what lets the JVM write there, or name a file, as in -Xlog:gc:file=/tmp/gc.log"
 )
+_MOST_BYTES: Final = 2**31
+"""Of a frame: our Java host builds one in a Java array, which is smaller."""
+_RESTART: Final = (
+    "If code of the plugin writes to the connection, remove it; otherwise please report it. Restart the task"
+)
 
 Event = Mapping[str, Any]
 
@@ -139,28 +144,38 @@ class JavaChannel(ABC):
         self._kill(self._killed_for)
 
     def _read(self) -> None:
-        with suppress(ConnectionError), self._reader as pipe:
-            while True:
-                head = pipe.read(HEAD.size)
-                if len(head) < HEAD.size:
-                    break
-                size, kind = HEAD.unpack(head)
-                if kind not in (JSON, BATCH, ENCODED, LOG):
-                    self.kill(_NO_FRAME.format(head + pipe.read1(200)))
-                    break
-                payload = pipe.read(size - 1)
-                if len(payload) < size - 1:
-                    break
-                self.last_sign = time.monotonic()
-                if kind == BATCH:
-                    self.frames.put(decode_batch(payload))
-                elif kind == ENCODED:
-                    self.frames.put(decode_encoded(payload))
-                elif kind == LOG:
-                    self._log.take(payload)
-                else:
-                    self._take(json.loads(payload))
+        try:
+            with suppress(ConnectionError), self._reader as pipe:
+                while self._read_frame(pipe):
+                    pass
+        except Exception as error:  # noqa: BLE001 - without an end, whoever waits for a frame would wait for ever
+            self.kill(f"The Java process of the connector has sent a frame that cannot be read: {error!r}. {_RESTART}")
         self._end()
+
+    def _read_frame(self, pipe: BufferedReader) -> bool:
+        """Read and dispatch one frame. Returns False at the end of the connection."""
+        head = pipe.read(HEAD.size)
+        if len(head) < HEAD.size:
+            return False
+        size, kind = HEAD.unpack(head)
+        if kind not in (JSON, BATCH, ENCODED, LOG):
+            self.kill(_NO_FRAME.format(head + pipe.read1(200)))
+            return False
+        if not 0 < size <= _MOST_BYTES:
+            raise ValueError(f"{size} bytes")
+        payload = pipe.read(size - 1)
+        if len(payload) < size - 1:
+            return False
+        self.last_sign = time.monotonic()
+        if kind == BATCH:
+            self.frames.put(decode_batch(payload))
+        elif kind == ENCODED:
+            self.frames.put(decode_encoded(payload))
+        elif kind == LOG:
+            self._log.take(payload)
+        else:
+            self._take(json.loads(payload))
+        return True
 
     def _take(self, message: Event) -> None:
         if "id" in message and "event" not in message:

@@ -11,13 +11,15 @@ from typing import IO, Final
 from ringfence.connectors.java.runtime import JavaRuntime
 
 # -Xrs: Java installs no signal handlers; -Xshare:auto: a class archive that does not match is ignored. The JVM's own
-# messages go to standard error, because standard output carries frames.
+# messages go to standard error, because standard output carries frames. automatic.config.providers: Kafka's clients in
+# a connector would otherwise read files for whoever may configure it, with ${…} and a provider that it names itself.
 _OPTIONS: Final = (
     "-Xrs",
     "-XX:+UseSerialGC",
     "-XX:+ExitOnOutOfMemoryError",
     "-Xshare:auto",
     "-Djava.awt.headless=true",
+    "-Dorg.apache.kafka.automatic.config.providers=none",
     "-XX:+DisplayVMOutputToStderr",
     "-Xlog:disable",
     "-Xlog:all=warning,cds=off,cds+dynamic=off:stderr",
