@@ -71,7 +71,7 @@ def controller_port(kafka: EmbeddedKafka) -> int:
 
 
 def write(where: Connection, key: bytes, value: bytes) -> None:
-    writer = Producer(where.librdkafka())  # type: ignore[arg-type]
+    writer = Producer(where.librdkafka())
     writer.produce(CONFIGS, value, key)
     assert writer.flush(30) == 0
 
