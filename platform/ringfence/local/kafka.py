@@ -92,8 +92,8 @@ class EmbeddedKafka:
     @property
     def needs_user(self) -> bool:
         """Return whether there is data, and the login's user, with this password, is not in it."""
-        known = self._saved_identity().get("login")
-        return self.login is not None and self._is_formatted and known != self.login.fingerprint
+        fingerprint = self._saved_identity().get("login")
+        return self.login is not None and self._is_formatted and fingerprint != self.login.fingerprint
 
     def start(self, timeout: float = 120.0) -> None:
         """Start the broker; return when topics can be created. Formats the storage on the first start.

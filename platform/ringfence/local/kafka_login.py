@@ -69,22 +69,22 @@ class KafkaLogin:
             **self._controller_settings(),
             "sasl.mechanism.inter.broker.protocol": "PLAIN",
             "listener.name.setup.sasl.enabled.mechanisms": "PLAIN",
-            "listener.name.setup.plain.sasl.jaas.config": _both_sides("setup", self._derived("setup")),
+            "listener.name.setup.plain.sasl.jaas.config": _both_sides("setup", self._derive("setup")),
         }
 
     def setup_login(self) -> dict[str, str]:
         """Return librdkafka's settings for a broker with `setup_settings`."""
-        login = {"sasl.username": "setup", "sasl.password": self._derived("setup")}
+        login = {"sasl.username": "setup", "sasl.password": self._derive("setup")}
         return {"security.protocol": _PROTOCOL, "sasl.mechanism": "PLAIN", **login}
 
     def _controller_settings(self) -> dict[str, str]:
         return {
             "sasl.mechanism.controller.protocol": "PLAIN",
             "listener.name.controller.sasl.enabled.mechanisms": "PLAIN",
-            "listener.name.controller.plain.sasl.jaas.config": _both_sides("controller", self._derived("controller")),
+            "listener.name.controller.plain.sasl.jaas.config": _both_sides("controller", self._derive("controller")),
         }
 
-    def _derived(self, purpose: str) -> str:
+    def _derive(self, purpose: str) -> str:
         return hmac.new(self.password.encode(), purpose.encode(), hashlib.sha256).hexdigest()
 
 
