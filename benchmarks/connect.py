@@ -1,5 +1,6 @@
 """The real Kafka Connect 4.3.0 for comparison: one distributed worker, run as by its own start script."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from benchmarks.rest import BenchmarkError, Rest
@@ -48,11 +49,14 @@ READY_SECONDS = 240.0
 class ConnectWorker:
     """Kafka Connect's ConnectDistributed with its own group and topics, exactly once, REST on a free port."""
 
-    def __init__(self, root: Path, bootstrap: str, more: tuple[Coordinate, ...] = ()) -> None:
-        """more: further plugins."""
+    def __init__(
+        self, root: Path, bootstrap: str, more: tuple[Coordinate, ...] = (), login: Mapping[str, str] | None = None
+    ) -> None:
+        """more: further plugins. login: the settings of a Java client."""
         self._jars = (*JARS, *more)
         self._root = root
         self._bootstrap = bootstrap
+        self._login = dict(login or {})
         self._process: GuardedProcess | None = None
         self._port = free_port()
         self.url = f"http://127.0.0.1:{self._port}"
@@ -89,8 +93,10 @@ class ConnectWorker:
             for kind in ("config", "offset", "status")
             for what, value in (("topic", f"kafka-connect-{kind}"), ("replication.factor", "1"))
         }
+        clients = ("", "producer.", "consumer.", "admin.")
         return {
             "bootstrap.servers": self._bootstrap,
+            **{f"{client}{key}": value for client in clients for key, value in self._login.items()},
             "group.id": "kafka-connect",
             "exactly.once.source.support": "enabled",
             "listeners": f"http://127.0.0.1:{self._port}",

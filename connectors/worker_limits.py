@@ -24,6 +24,7 @@ WRITE_ROOTS: Final = "file.write.roots"
 CLOSED_PATHS: Final = "ringfence.closed.paths"
 CLUSTER_ID: Final = "ringfence.cluster.id"
 HOME_SERVERS: Final = "ringfence.home.servers"
+HOME_LOGIN: Final = "ringfence.home.login"
 INTERNAL_TOPICS: Final = "ringfence.internal.topics"
 _BETWEEN: Final = ","
 
@@ -35,7 +36,8 @@ class WorkerLimits:
     cluster_id: that of the worker's Kafka cluster, "" if unknown. topics: the workers' own topics there. egress: the
     allowed connections (`connectors.egress`). home: the addresses of the worker's Kafka, which are always allowed.
     write_roots: the roots in which connectors may delete and move files. listen_host: where tasks that receive requests
-    listen. offsets: connectors' own offsets topics, as last set by `set_offsets_topics`.
+    listen. home_login: a properties file with a login at home, for connectors that read topics there and bring none.
+    offsets: connectors' own offsets topics, as last set by `set_offsets_topics`.
     """
 
     roots: tuple[str, ...] = ()
@@ -46,6 +48,7 @@ class WorkerLimits:
     home: str = ""
     write_roots: tuple[str, ...] = ()
     listen_host: str = LISTEN_DEFAULT
+    home_login: str = ""
     offsets: frozenset[str] = field(default_factory=frozenset)
 
     def as_settings(self) -> dict[str, str]:
@@ -61,6 +64,7 @@ class WorkerLimits:
             CLUSTER_ID: self.cluster_id,
             EGRESS_ALLOW: self.egress,
             HOME_SERVERS: self.home,
+            HOME_LOGIN: self.home_login,
             LISTEN_HOST: self.listen_host,
         }
 
@@ -91,7 +95,8 @@ def of_settings(settings: Mapping[str, str]) -> WorkerLimits:
     )
     egress, home = settings.get(EGRESS_ALLOW, DEFAULT), settings.get(HOME_SERVERS, "")
     listen = settings.get(LISTEN_HOST, "").strip() or LISTEN_DEFAULT
-    return WorkerLimits(roots, closed, settings.get(CLUSTER_ID, ""), topics, egress, home, writable, listen)
+    cluster, login = settings.get(CLUSTER_ID, ""), settings.get(HOME_LOGIN, "")
+    return WorkerLimits(roots, closed, cluster, topics, egress, home, writable, listen, login)
 
 
 def of_environment(environment: Mapping[str, str]) -> WorkerLimits:

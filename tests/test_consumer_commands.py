@@ -15,3 +15,11 @@ def test_a_topic_is_quoted_and_a_login_is_in_a_file() -> None:
     assert "read_committed" in open_["kafka-console-consumer.sh"]
     assert all("client.properties" not in words for words in open_.values())
     assert all("client.properties" in words and "s3cret" not in " ".join(words) for words in secured.values())
+
+
+def test_the_file_of_an_embedded_kafka_is_named() -> None:
+    settings = {"security.protocol": "SASL_PLAINTEXT", "sasl.password": "s3cret"}
+    kcat, console = (each.text for each in consumer_commands("h:1", "t", settings, "/data x/kafka-client.properties"))
+    assert "-F '/data x/kcat.conf'" in kcat
+    assert "--consumer.config '/data x/kafka-client.properties'" in console
+    assert "s3cret" not in kcat + console

@@ -61,7 +61,7 @@ def _insert(server: Postgres, rows: int, *, create: bool = False) -> None:
 def _job(server: Postgres, running: Running) -> int:
     name = f"orders_{int(time.time())}"  # the server is new in each run
     topic = f"{name}.public.orders"
-    connection = Connection(running.bootstrap)
+    connection = running.connection("demo-debezium")
     create_topics(connection, [TopicSpec(topic)], Deadline.after(30))
     config = {
         "connector.class": CLASS,

@@ -59,14 +59,14 @@ def main() -> int:
 def _job(server: Postgres, kills: int, running: Running) -> int:
     name = f"bank_{int(time.time())}"
     topics = [f"{name}.public.accounts", f"{name}.public.transfers"]
-    connection = Connection(running.bootstrap)
+    connection = running.connection("demo-postgres")
     create_topics(connection, [TopicSpec(topic) for topic in topics], Deadline.after(30))
     _create(running, name, server.port)
     with psycopg.connect(server.url) as database:
         _await(lambda: database.execute("SELECT count(*) FROM pg_replication_slots WHERE active"), "the slot")
         opened = "INSERT INTO accounts SELECT g, %s FROM generate_series(1, %s) g"
         database.execute(opened.encode(), [BALANCE, ACCOUNTS])
-    reader = _Reader(running.bootstrap, topics)
+    reader = _Reader(connection, topics)
     tellers = [_Teller(server, seed) for seed in range(TELLERS)]
     try:
         for number in range(kills):
@@ -162,20 +162,13 @@ class _Reader:
     It recognises transactions by the markers between them, which have offsets but are not records.
     """
 
-    def __init__(self, bootstrap: str, topics: list[str]) -> None:
+    def __init__(self, connection: Connection, topics: list[str]) -> None:
         self.bank = Bank()
         self._accounts = topics[0]
         self._next = 0
         self._newest_ms = 0
-        self._consumer = Consumer(
-            {
-                "bootstrap.servers": bootstrap,
-                "group.id": "none",
-                "enable.auto.commit": False,
-                "enable.partition.eof": True,
-                "isolation.level": "read_committed",
-            }
-        )
+        more = {"group.id": "none", "enable.auto.commit": False, "enable.partition.eof": True}
+        self._consumer = Consumer({**connection.librdkafka(), **more, "isolation.level": "read_committed"})
         self._consumer.assign([TopicPartition(topic, 0, 0) for topic in topics])
 
     def read_until(self, reached: Callable[[], bool]) -> None:

@@ -1,14 +1,16 @@
 """Encrypts configurations in the config topic with the platform's keys (`fencing.topics.config_value`). Pure.
 
 The leader and the workers have the keys. Tasks need only generations and placements, so they read without keys and see
-the settings in plain text. The leader rewrites each configuration that does not match its encryption settings: those in
-plain text after encryption is switched on, encrypted ones after it is switched off, and those under an older key.
+the settings in plain text. The session key is encrypted as well; only leaders use it, and make another each hour. The
+leader rewrites each configuration that does not match its encryption settings: those in plain text after encryption is
+switched on, encrypted ones after it is switched off, and those under an older key.
 """
 
 import json
 import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 from typing import Final, Protocol
@@ -18,7 +20,14 @@ from ringfence.fencing.ids import parse_task
 from ringfence.fencing.kafka.consumer import LogRecord
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_record import ConfigRecord
-from ringfence.fencing.topics.config_records import ConnectorRecord, TaskCountRecord, TaskRecord, connector_of, decode
+from ringfence.fencing.topics.config_records import (
+    ConnectorRecord,
+    SessionKeyRecord,
+    TaskCountRecord,
+    TaskRecord,
+    connector_of,
+    decode,
+)
 from ringfence.fencing.topics.config_value import is_clear
 
 log = logging.getLogger(__name__)
@@ -69,6 +78,8 @@ NO_KEYS: Final[Vault] = _NoKeys()
 
 def encrypt(record: ConfigRecord, vault: Vault) -> ConfigRecord:
     """Return the record as it is written: with encrypted settings if the vault has a key, else unchanged."""
+    if isinstance(record, SessionKeyRecord) and vault.key:
+        return replace(record, key="", ciphertext=vault.encrypt(record.key, record.to_key()))
     settings = _settings_of(record)
     if not vault.key or settings is None:
         return record
@@ -86,8 +97,13 @@ def encrypt(record: ConfigRecord, vault: Vault) -> ConfigRecord:
 def decrypt(record: ConfigRecord, vault: Vault) -> ConfigRecord:
     """The inverse of `encrypt`. Raises `CannotDecrypt`.
 
-    A task count record that cannot be decrypted is returned unchanged: a round must still know what it has to fence.
+    A task count record that cannot be decrypted is returned unchanged: a round must still know what it has to fence. So
+    is a session key: tasks have no use for it, and a leader makes another.
     """
+    if isinstance(record, SessionKeyRecord) and record.ciphertext:
+        with suppress(ValueError):
+            return replace(record, key=vault.decrypt(record.ciphertext, record.to_key()), ciphertext="")
+        return record
     if not isinstance(record, ConnectorRecord | TaskRecord | TaskCountRecord) or not record.ciphertext:
         return record
     settings = _settings_of(record) or {}

@@ -101,7 +101,7 @@ class SessionKeys:
         """
         if algorithm.lower() not in self.verification_algorithms:
             return SignatureCheck.UNSUPPORTED
-        if newest is None:
+        if newest is None or not _usable(newest):  # anybody can sign with an empty key
             return SignatureCheck.NO_KEY
         try:
             digest = base64.b64decode(signature, validate=True)

@@ -113,7 +113,7 @@ def test_an_unreadable_record_stops_its_connector_and_no_other(platform: Up, flo
 @pytest.mark.slow
 def test_a_second_worker_of_the_same_name_is_refused(platform: Up) -> None:
     settings = {
-        "CONNECT_BOOTSTRAP_SERVERS": platform.bootstrap,
+        **platform.kafka_variables,
         "CONNECT_EXACTLY_ONCE_SOURCE_SUPPORT": "enabled",
         "RINGFENCE_REDIS_URL": platform.redis_url,
         "RINGFENCE_ENCRYPTION_KEY_FILE": str(platform.data / "encryption-keys"),

@@ -146,7 +146,7 @@ def test_following_ends_with_ctrl_c(shell: Shell, name: str, tmp_path: Path) -> 
 
 
 def test_a_workers_health_check_asks_the_group(shell: Shell, platform: Up) -> None:
-    shell.env = environment({"CONNECT_BOOTSTRAP_SERVERS": platform.bootstrap})
+    shell.env = environment(platform.kafka_variables)
     there, nobody = (shell.start("worker", "--id", worker, "--check") for worker in ("worker-1", "worker-9"))
     assert "worker-1 is a member of group ringfence" in ended(there)
     assert "Group ringfence has no member worker-9" in ended(nobody, 1)

@@ -59,7 +59,7 @@ def test_a_table_is_read_once_and_its_tasks_end(up: Up, server: Postgres) -> Non
     up.rest.settled(201, "PUT", f"/connectors/{name}/config", config)
 
     def values() -> Counter[bytes | None]:
-        return Counter(value for _, _, value, *_ in committed(up.bootstrap, name))
+        return Counter(value for _, _, value, *_ in committed(up.bootstrap, name, up.connection.settings))
 
     def tasks() -> list[object]:
         return list(up.rest.status(name)["tasks"])

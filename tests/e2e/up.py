@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ringfence.fencing.kafka.connection import Connection
+from ringfence.local.data_directory import DataDirectory
 from ringfence.local.guarded_process import process_exists
 from ringfence.local.ports import free_port
 from tests.e2e import processes
@@ -65,7 +66,25 @@ class Up:
 
     @property
     def connection(self) -> Connection:
-        return Connection(self.bootstrap, client_id="e2e")
+        """With the login of the embedded Kafka; another one, which a test brings, has none."""
+        login = None if self._elsewhere else DataDirectory(self.data).kafka_login()
+        return Connection(self.bootstrap, login.librdkafka_settings() if login else {}, client_id="e2e")
+
+    @property
+    def kafka_variables(self) -> dict[str, str]:
+        """Where Kafka is, and the login, as a worker's variables."""
+        login = {f"CONNECT_{key.upper().replace('.', '_')}": value for key, value in self.kafka_login.items()}
+        return {"CONNECT_BOOTSTRAP_SERVERS": self.bootstrap, **login}
+
+    @property
+    def kafka_login(self) -> dict[str, str]:
+        """The same login, for Java clients."""
+        login = DataDirectory(self.data).kafka_login()
+        return login.java_settings() if login else {}
+
+    @property
+    def _elsewhere(self) -> bool:
+        return "CONNECT_BOOTSTRAP_SERVERS" in self._settings
 
     @property
     def redis_port(self) -> int:
@@ -87,8 +106,7 @@ class Up:
         return self.data / "up.txt"
 
     def command(self) -> list[str]:
-        elsewhere = "CONNECT_BOOTSTRAP_SERVERS" in self._settings
-        ports = ["--http", self.http, *([] if elsewhere else ["--kafka", self.bootstrap])]
+        ports = ["--http", self.http, *([] if self._elsewhere else ["--kafka", self.bootstrap])]
         return [sys.executable, "-m", "ringfence.cli", "up", "--data", str(self.data), *ports]
 
     def start(self) -> float:

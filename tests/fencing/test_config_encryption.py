@@ -1,6 +1,7 @@
 """Configurations in the config topic under the platform's keys: nobody reads them without, and nothing starts again."""
 
 import base64
+import hmac
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -24,6 +25,7 @@ from ringfence.fencing.topics.config_records import (
 )
 from ringfence.fencing.topics.config_value import is_clear
 from ringfence.fencing.topics.connector_state import ConnectorState
+from ringfence.fencing.topics.session_keys import SessionKeys, SignatureCheck
 from tests.fencing.test_cluster_state import _histories, _verdicts
 
 C = ConnectorName("c")
@@ -104,6 +106,19 @@ def test_an_encrypted_text_counts_under_its_own_name_only() -> None:
     log = written(running(), A)
     moved = [LogRecord(0, 0, b"connector-other", log[0].value, 0)]
     assert fold(ClusterState(), moved, "config", A).connector(ConnectorName("other")).unreadable
+
+
+def test_a_session_key_is_encrypted_and_a_leader_without_the_key_makes_another() -> None:
+    keys = SessionKeys.of({})
+    made = keys.make_key(1000)
+    log = written([made], A)
+    assert made.key.encode() not in (log[0].value or b"")
+    assert fold(ClusterState(), log, "config", A).session_key == made
+    for vault in (NO_KEYS, Keys("b", key="b")):
+        found = fold(ClusterState(), log, "config", vault).session_key
+        assert keys.due(found, 1000)
+        signature = base64.b64encode(hmac.new(b"", b"", "sha256").digest()).decode()
+        assert keys.verdict(found, b"", signature, "HmacSHA256") is not SignatureCheck.VALID
 
 
 def test_without_the_key_the_connector_stops_with_the_remedy_and_no_round_begins() -> None:

@@ -71,9 +71,10 @@ def write(bootstrap: str, topic: str, numbers: Sequence[int], *, commit: bool = 
         producer.abort_transaction(30)
 
 
-def committed(bootstrap: str, topic: str) -> list[Seen]:
+def committed(bootstrap: str, topic: str, login: Mapping[str, str] | None = None) -> list[Seen]:
     """What a read_committed reader sees, by partition and in its order."""
-    reader = Consumer({"bootstrap.servers": bootstrap, "group.id": "none", "enable.partition.eof": True})
+    settings = {"bootstrap.servers": bootstrap, "group.id": "none", "enable.partition.eof": True}
+    reader = Consumer({**settings, **(login or {})})
     found: list[Seen] = []
     try:
         ends = 0

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from ringfence.local.data_directory import DataDirectory
-from ringfence.local.environment import complete, worker_properties
+from ringfence.local.environment import choose_encryption, complete, lines_about_encryption, worker_properties
 from ringfence.local.errors import LocalError
 from ringfence.local.ports import free_port
+from ringfence.worker_config import WorkerConfig
 
 HOLDER = """
 import sys, time
@@ -100,6 +101,36 @@ def test_what_is_set_already_stays(tmp_path: Path) -> None:
     assert env["RINGFENCE_DATABASE_URL"] == f"sqlite:///{tmp_path}/ringfence.sqlite3"
     outside = complete(given, DataDirectory(tmp_path), embedded_kafka=False, **where)
     assert "CONNECT_EVENTS_STORAGE_REPLICATION_FACTOR" not in outside
+
+
+def test_a_new_folder_encrypts_the_topic_and_logs_in(tmp_path: Path) -> None:
+    """One that has Kafka's data keeps what it has; an explicit setting wins; another Kafka is none of this."""
+    where = {"bootstrap": "127.0.0.1:9", "redis_url": "redis://127.0.0.1:8/0", "http": "127.0.0.1:7"}
+    setting = "CONNECT_CONFIG_STORAGE_ENCRYPTION_ENABLE"
+    new, old = DataDirectory(tmp_path / "new"), DataDirectory(tmp_path / "old")
+    new.root.mkdir()
+    (old.root / "kafka" / "logs").mkdir(parents=True)
+    for instance in (new, old):
+        assert setting not in complete({}, instance, embedded_kafka=True, **where), "as a command sees it before `up`"
+        assert "CONNECT_SASL_MECHANISM" not in complete({}, instance, embedded_kafka=True, **where)
+        choose_encryption(instance)
+        (instance.root / "kafka" / "logs").mkdir(parents=True, exist_ok=True)
+        choose_encryption(instance)  # at the next start
+    encrypted, clear = (complete({}, each, embedded_kafka=True, **where) for each in (new, old))
+    assert encrypted[setting] == "true"
+    assert lines_about_encryption(encrypted) == []
+    assert setting not in clear
+    assert "config.storage.encryption.enable=true" in lines_about_encryption(clear)[0]
+    assert complete({setting: "false"}, new, embedded_kafka=True, **where)[setting] == "false"
+    login = new.create_kafka_login()
+    assert new.create_kafka_login() == login
+    env = complete({"CONNECT_SECURITY_PROTOCOL": "SSL"}, new, embedded_kafka=True, **where)
+    assert WorkerConfig.from_environment(env).connection().settings == login.librdkafka_settings()
+    files = ["kafka-password", "kafka-client.properties", "kcat.conf"]
+    assert all(login.password in (new.root / name).read_text() for name in files)
+    assert {stat.S_IMODE((new.root / name).stat().st_mode) for name in files} == {0o600}
+    outside = complete({}, new, embedded_kafka=False, **where)
+    assert not {setting, "CONNECT_SASL_MECHANISM", "RINGFENCE_KAFKA_CLIENT_FILE"} & outside.keys()
 
 
 def test_nobody_else_reads_the_folder_even_where_it_was_open_before() -> None:

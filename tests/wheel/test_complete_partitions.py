@@ -96,7 +96,7 @@ def test_complete_partitions_are_left_out_and_none_of_their_rows_comes_twice(up:
         return [each["id"] for each in up.rest.expect(200, "GET", f"/connectors/{name}/status")["tasks"]]
 
     def values() -> list[bytes | None]:
-        return [value for _, _, value, *_ in committed(up.bootstrap, name)]
+        return [value for _, _, value, *_ in committed(up.bootstrap, name, up.connection.settings)]
 
     eventually(lambda: len(values()) > ROWS, _SECONDS, "no rows come")
     up.rest.settled(202, "POST", f"/connectors/{name}/restart?includeTasks=true")

@@ -28,7 +28,7 @@ def red(index: Path) -> None:
 
 
 def values(up: Up, topic: str) -> list[bytes | None]:
-    return [value for _, _, value, *_ in committed(up.bootstrap, topic)]
+    return [value for _, _, value, *_ in committed(up.bootstrap, topic, up.connection.settings)]
 
 
 def await_value(up: Up, topic: str, value: bytes) -> None:

@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -17,10 +18,10 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourceType,
 )
 
-from ringfence.connectors import egress, worker_limits
+from ringfence.connectors import egress, properties, worker_limits
 from ringfence.connectors.api import ConnectorError
 from ringfence.connectors.builtin.kafka_source import settings as names
-from ringfence.connectors.kafka_settings.java_names import Role, Translation, merge, servers
+from ringfence.connectors.kafka_settings.java_names import Role, Translation, merge, servers, translate
 from ringfence.connectors.pinned_files import pin_client_files
 from ringfence.connectors.topic_durability import add_min_isr
 
@@ -57,6 +58,7 @@ def source_settings(config: Mapping[str, str]) -> Translation:
     settings, unreadable = pin_client_files(_clients(config, SOURCE_PREFIX, CONSUMER_PREFIX))
     translation = merge(Role.CONSUMER, [(SOURCE_PREFIX, settings), (CONSUMER_PREFIX, settings)])
     translation.errors.update(unreadable)
+    _log_in_at_home(translation, Role.CONSUMER, names.SOURCE_SERVERS)
     return _judge_egress(translation, names.SOURCE_SERVERS)
 
 
@@ -67,10 +69,37 @@ def target_settings(config: Mapping[str, str]) -> Translation:
     settings, unreadable = pin_client_files(_clients(config, TARGET_PREFIX))
     translation = merge(Role.ADMIN, [(TARGET_PREFIX, settings)])
     translation.errors.update(unreadable)
+    _log_in_at_home(translation, Role.ADMIN, names.TARGET_SERVERS)
     home = worker_limits.current().home
     if home and servers(translation.settings.get("bootstrap.servers", "")) == servers(home):
         return translation
     return _judge_egress(translation, names.TARGET_SERVERS)
+
+
+def _log_in_at_home(translation: Translation, role: Role, key: str) -> None:
+    """Add the login that `ringfence up` has for its own Kafka, if that is meant and no login is given.
+
+    key: the setting of the addresses. The server proves that it knows the password, and is not told it.
+    """
+    limits = worker_limits.current()
+    meant = _by_number(translation.settings.get("bootstrap.servers", ""))
+    if not limits.home_login or not meant or not meant <= _by_number(limits.home):
+        return
+    if any(name.startswith(("security.", "sasl.", "ssl.")) for name in translation.settings):
+        return
+    try:
+        login = properties.read(Path(limits.home_login).read_text(encoding="utf-8"))
+    except OSError as error:
+        translation.errors[key] = (
+            f"The login of this Kafka cannot be read ({error.strerror}): start the platform again."
+        )
+        return
+    translation.settings.update(translate(role, login).settings)
+
+
+def _by_number(addresses: str) -> frozenset[str]:
+    """Return the addresses, with one name for this machine."""
+    return frozenset(address.replace("localhost:", "127.0.0.1:") for address in servers(addresses))
 
 
 def _judge_egress(translation: Translation, key: str) -> Translation:

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def worker_config(args: argparse.Namespace) -> "WorkerConfig":
     """Return the workers' settings, and the keys of an `ringfence up`. Raises `LocalError` if they are unknown here."""
     settings = environment.read_environment(args.config)
-    if "CONNECT_BOOTSTRAP_SERVERS" not in settings and not settings.get("RINGFENCE_WORKER_CONFIG"):
+    if _means_up(settings):
         instance = DataDirectory(args.data or default_root())
         port = instance.recall("kafka") if instance.root.exists() else None
         if port is None:
@@ -51,6 +52,17 @@ def worker_config(args: argparse.Namespace) -> "WorkerConfig":
         return WorkerConfig.from_environment(settings)
     except Invalid as error:
         raise LocalError(str(error)) from error
+
+
+def client_file(args: argparse.Namespace) -> str:
+    """Return the file with which Java clients log in to the Kafka of a `ringfence up`; "" for other clusters."""
+    settings = environment.read_environment(args.config)
+    instance = DataDirectory(args.data or default_root())
+    return str(instance.kafka_client_file) if _means_up(settings) and instance.kafka_client_file.exists() else ""
+
+
+def _means_up(settings: Mapping[str, str]) -> bool:
+    return "CONNECT_BOOTSTRAP_SERVERS" not in settings and not settings.get("RINGFENCE_WORKER_CONFIG")
 
 
 def has_database(args: argparse.Namespace) -> bool:

@@ -26,7 +26,8 @@ def add_topics(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=["*"],
         metavar="GLOB",
-        help="the topics that these connectors may write to (default: *, all but internal ones)",
+        help="the topics that these connectors may write to (default: *, all but internal ones). On a Kafka cluster "
+        "without ACLs, this limits writing only: KafkaSource reads every topic but internal ones",
     )
 
 

@@ -22,7 +22,8 @@ def run(args: argparse.Namespace) -> int:
     """Print records until Ctrl-C; with --exit, only the existing ones. Raises `LocalError`."""
     config = cluster_settings.worker_config(args)
     if args.commands:
-        for command in consumer_commands(config.bootstrap, args.topic, config.settings):
+        file = cluster_settings.client_file(args)
+        for command in consumer_commands(config.bootstrap, args.topic, config.settings, file):
             print(command.text)
         return 0
     connection = config.connection("ringfence-topics-tail")

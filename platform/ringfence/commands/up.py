@@ -170,6 +170,9 @@ def _start(args: argparse.Namespace, instance: DataDirectory, supervisor: Superv
             resolve("kafka", KAFKA_SERVER)
     began = time.monotonic()
     if kafka is not None:
+        environment.choose_encryption(instance)
+        if kafka.needs_user:
+            say("Kafka's data has no user with this password yet: it is created, which takes some seconds, once")
         supervisor.launch(KafkaRole(kafka))  # takes seconds, during which the rest is prepared
     redis_url = settings.get("RINGFENCE_REDIS_URL") or _launch_valkey(instance, supervisor)
     env = environment.complete(
@@ -189,7 +192,11 @@ def _start(args: argparse.Namespace, instance: DataDirectory, supervisor: Superv
     _launch_processes(args, instance, supervisor, env, http, door)
     instance.remember("http", text(http))
     say(f"Kafka is at {env['CONNECT_BOOTSTRAP_SERVERS']}; `ringfence topics tail TOPIC` reads a topic")
-    return Running(_url(http), env["CONNECT_BOOTSTRAP_SERVERS"], instance, door)
+    if kafka is not None:
+        say(f"Other clients of this Kafka log in with {instance.kafka_client_file}")
+        for line in environment.lines_about_encryption(env):
+            say(line)
+    return Running(_url(http), env, instance, door)
 
 
 def _launch_valkey(instance: DataDirectory, supervisor: Supervisor) -> str:
@@ -253,7 +260,13 @@ def _kafka(address: Address | None, instance: DataDirectory) -> EmbeddedKafka:
         raise LocalError(
             f"Port {port} is in use, Kafka cannot listen there: choose another with --kafka 127.0.0.1:PORT"
         )
-    return EmbeddedKafka(instance.root / "kafka", port, instance.log("kafka"), pid_file=instance.pid_file("kafka"))
+    return EmbeddedKafka(
+        instance.root / "kafka",
+        port,
+        instance.log("kafka"),
+        pid_file=instance.pid_file("kafka"),
+        login=instance.create_kafka_login(),
+    )
 
 
 def _redis_port(instance: DataDirectory) -> int:

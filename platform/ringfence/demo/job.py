@@ -13,7 +13,6 @@ from ringfence.demo.flights import FLIGHTS, flights_file
 from ringfence.demo.tally import Tally, TallyResult
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
-from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer import PartitionReader
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.local.errors import LocalError
@@ -31,7 +30,7 @@ def run(running: Running, console: Console) -> TallyResult:
     """Run the job once, with a new connector and topic. Raises LocalError if it does not finish."""
     source = flights_file()
     name = _name(running)
-    connection = Connection(running.bootstrap, client_id="ringfence-demo")
+    connection = running.connection("ringfence-demo")
     reader = None
     try:
         create_topics(connection, [TopicSpec(name)], Deadline.after(30))

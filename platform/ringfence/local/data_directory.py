@@ -8,11 +8,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from ringfence.consumer_commands import KCAT_FILE
 from ringfence.encryption import new_key
 from ringfence.local.errors import LocalError
 from ringfence.local.guarded_process import process_exists, wait_until
+from ringfence.local.kafka_login import KafkaLogin, as_properties
+from ringfence.local.private_files import write_private
 
 _LAST_ONE_SECONDS = 15.0
+_KAFKA_PASSWORD = "kafka-password"  # noqa: S105 - the name of a file
 
 
 def default_root() -> Path:
@@ -131,6 +135,28 @@ class DataDirectory:
             self._write("redis-password", secrets.token_hex(24))
         return path.read_text().strip()
 
+    def kafka_login(self) -> KafkaLogin | None:
+        """Return the embedded Kafka's login; None for the folder of an `up` that had none."""
+        path = self.root / _KAFKA_PASSWORD
+        return KafkaLogin(path.read_text().strip()) if path.exists() else None
+
+    def create_kafka_login(self) -> KafkaLogin:
+        """Return the login, created at random on the first start. Also writes it for clients; only its owner can
+        read the files. Another password in the file becomes the login at the next start.
+        """
+        if not (self.root / _KAFKA_PASSWORD).exists():
+            self._write(_KAFKA_PASSWORD, KafkaLogin.new().password)
+        login = self.kafka_login()
+        assert login is not None
+        write_private(self.kafka_client_file, as_properties(login.java_settings()))
+        write_private(self.kafka_client_file.with_name(KCAT_FILE), as_properties(login.librdkafka_settings()))
+        return login
+
+    @property
+    def kafka_client_file(self) -> Path:
+        """The login as a properties file of Kafka's Java clients."""
+        return self.root / "kafka-client.properties"
+
     def _state(self) -> dict[str, str]:
         path = self.root / "state.json"
         if not path.exists():
@@ -142,8 +168,4 @@ class DataDirectory:
         return state
 
     def _write(self, name: str, text: str) -> None:
-        scratch = self.root / f".{name}.tmp"
-        descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(text + "\n")
-        scratch.replace(self.root / name)
+        write_private(self.root / name, text + "\n")

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ringfence.connectors import properties
+from ringfence.consumer_commands import CLIENT_FILE
 from ringfence.encryption import KEY_FILE, KEYS
 from ringfence.local.cache import cache_root
 from ringfence.local.data_directory import DataDirectory
@@ -15,6 +16,9 @@ from ringfence.local.jars import FLIGHTS_FILE
 
 DEMO_RUN_FOLDER = "RINGFENCE_DEMO_RUN_FOLDER"
 _WEBS = ("RINGFENCE_SECRET_KEY", "RINGFENCE_TOKEN")
+
+_ENCRYPTION = "CONNECT_CONFIG_STORAGE_ENCRYPTION_ENABLE"
+_ENCRYPTED_TOPICS = "encrypted topics"
 
 TOPICS = {
     "CONFIG_STORAGE": "connect-configs",
@@ -45,8 +49,8 @@ def read_environment(config: Path | None) -> dict[str, str]:
 def complete(
     base: Mapping[str, str], instance: DataDirectory, *, bootstrap: str, embedded_kafka: bool, redis_url: str, http: str
 ) -> dict[str, str]:
-    """Return `base` with everything that the roles need. Existing variables are kept, except for the
-    actual addresses.
+    """Return `base` with everything that the roles need. Existing variables are kept, except for the actual
+    addresses, and the login of the embedded Kafka.
     """
     defaults = {
         "CONNECT_GROUP_ID": "ringfence",
@@ -65,7 +69,13 @@ def complete(
         defaults[f"CONNECT_{name}_TOPIC"] = topic
         if embedded_kafka:
             defaults[f"CONNECT_{name}_REPLICATION_FACTOR"] = "1"
+    if embedded_kafka and instance.recall(_ENCRYPTED_TOPICS):
+        defaults[_ENCRYPTION] = "true"
     env = defaults | dict(base)
+    env.pop(CLIENT_FILE, None)
+    if embedded_kafka and (login := instance.kafka_login()):
+        env |= {"CONNECT_" + key.upper().replace(".", "_"): value for key, value in login.java_settings().items()}
+        env[CLIENT_FILE] = str(instance.kafka_client_file)
     env["CONNECT_BOOTSTRAP_SERVERS"] = bootstrap
     env["RINGFENCE_REDIS_URL"] = redis_url
     env["RINGFENCE_HTTP"] = http
@@ -77,6 +87,23 @@ def complete(
     if not env.get(KEYS) and not env.get(KEY_FILE):
         env[KEY_FILE] = str(instance.encryption_keys())
     return env
+
+
+def choose_encryption(instance: DataDirectory) -> None:
+    """Let the config topic of a new embedded Kafka be encrypted, now and later. Call it before Kafka's first start.
+
+    A folder that has Kafka's data keeps what it has, since a program may read its topic.
+    """
+    if not (instance.root / "kafka" / "logs").exists():
+        instance.remember(_ENCRYPTED_TOPICS, "true")
+
+
+def lines_about_encryption(env: Mapping[str, str]) -> list[str]:
+    """Return what the user at the terminal needs to know, if the config topic is in clear by default."""
+    if _ENCRYPTION in env:
+        return []
+    setting = _ENCRYPTION.removeprefix("CONNECT_").lower().replace("_", ".")
+    return [f"Configurations are in Kafka in clear: set {setting}=true in a file for --config to encrypt them."]
 
 
 def for_demo(env: Mapping[str, str], instance: DataDirectory) -> dict[str, str]:

@@ -8,12 +8,17 @@ from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from pathlib import Path
 
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import FencingError
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.local import cds_archive, unclean_shutdown
 from ringfence.local.errors import LocalError
 from ringfence.local.guarded_process import GuardedProcess, wait_until
 from ringfence.local.jars import KAFKA_SERVER, resolve
 from ringfence.local.java import find_java
+from ringfence.local.kafka_login import ITERATIONS, USER, KafkaLogin, as_properties
 from ringfence.local.ports import accepts, free_port, port_is_free
+from ringfence.local.private_files import write_private
 
 _LOG4J = Path(__file__).with_name("kafka-log4j2.properties")
 # A small heap and the serial collector: on two cores the parallel collectors cost more threads than they save.
@@ -28,16 +33,20 @@ _JVM = (
 # In the first minutes the second compiler costs more than it saves: a third of a broker's CPU time.
 _FIRST_COMPILER = ("-XX:TieredStopAtLevel=1",)
 _FORMAT_JVM = (*_FIRST_COMPILER, "-XX:+UseSerialGC", f"-Dlog4j2.configurationFile={_LOG4J}")
+_TRAINED = "with a login"
 _READY_LINE = b"Kafka Server started"
 _FORMAT_SECONDS = 120
+_USER_SECONDS = 60.0
+_IDENTITY = "identity.json"
 
 
 class EmbeddedKafka:
     """One broker on 127.0.0.1, with its data in `data`.
 
     `start` after `stop` or `kill` continues with the same data, port and cluster id. properties: added to the broker's
-    settings; they take precedence. short_lived: the broker starts with less CPU time, but never becomes as fast.
-    archive: replaces the archive of a warm start. The broker ends with this process, even if that is killed.
+    settings; they take precedence. login: required at both listeners; None for none. Data that has no such login gets
+    it at the next start. short_lived: the broker starts with less CPU time, but never becomes as fast. archive:
+    replaces the archive of a warm start. The broker ends with this process, even if that is killed.
     """
 
     def __init__(
@@ -48,6 +57,7 @@ class EmbeddedKafka:
         *,
         pid_file: Path | None = None,
         properties: Mapping[str, str] | None = None,
+        login: KafkaLogin | None = None,
         short_lived: bool = False,
         archive: tuple[str, ...] = (),
     ) -> None:
@@ -55,6 +65,7 @@ class EmbeddedKafka:
         self.port = port
         self.log = log
         self.properties = dict(properties or {})
+        self.login = login
         self._pid_file = pid_file
         self._jvm_options = _FIRST_COMPILER if short_lived else ()
         self._archive = archive
@@ -78,6 +89,12 @@ class EmbeddedKafka:
         """Return whether the process runs. It may not be ready yet."""
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def needs_user(self) -> bool:
+        """Return whether there is data, and the login's user, with this password, is not in it."""
+        fingerprint = self._saved_identity().get("login")
+        return self.login is not None and self._is_formatted and fingerprint != self.login.fingerprint
+
     def start(self, timeout: float = 120.0) -> None:
         """Start the broker; return when topics can be created. Formats the storage on the first start.
 
@@ -92,8 +109,10 @@ class EmbeddedKafka:
             raise LocalError(f"The embedded Kafka on port {self.port} is running already: stop() it first")
         if not port_is_free("127.0.0.1", self.port):
             raise LocalError(f"Port {self.port} is in use, Kafka cannot listen there: choose another port")
+        if self.needs_user:
+            self._create_user()
         jars = resolve("kafka", KAFKA_SERVER)
-        warm = () if self._archive else cds_archive.jvm_options(jars, _train)
+        warm = () if self._archive else cds_archive.jvm_options(jars, _train, _TRAINED)
         classpath = ["-cp", str(jars / "*")]
         config = self._configure([str(find_java()), *_FORMAT_JVM, *warm, *classpath])
         java = [str(find_java()), *_JVM, *warm, *self._archive, *self._jvm_options, *classpath]
@@ -141,37 +160,81 @@ class EmbeddedKafka:
         self.data.mkdir(parents=True, exist_ok=True)
         identity = self._identity()
         config = self.data / "server.properties"
-        settings = _settings(self.data / "logs", self.port, int(identity["controller_port"])) | self.properties
-        config.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
-        if not (self.data / "logs" / "meta.properties").exists():
+        ports = self.port, int(identity["controller_port"])
+        listeners = self.login.broker_settings(*ports) if self.login else _open_listeners(*ports)
+        settings = {**listeners, **_settings(self.data / "logs", ports[1]), **self.properties}
+        write_private(config, as_properties(settings))
+        if not self._is_formatted:
             self._format(java, config, identity["cluster_id"])
         return config
+
+    @property
+    def _is_formatted(self) -> bool:
+        return (self.data / "logs" / "meta.properties").exists()
 
     def _format(self, java: list[str], config: Path, cluster_id: str) -> None:
         # A first start that was killed while formatting leaves an incomplete directory, without records.
         shutil.rmtree(self.data / "logs", ignore_errors=True)
         tool = ["kafka.tools.StorageTool", "format", "--config", str(config), "--cluster-id", cluster_id]
-        answer = subprocess.run([*java, *tool], capture_output=True, text=True, timeout=_FORMAT_SECONDS, check=False)
+        user = self.login.storage_arguments() if self.login else []
+        # Other users of this machine see a command line, but not what is in a file that it names.
+        words = self.data / "format.arguments"
+        write_private(words, "".join(f"{json.dumps(word)}\n" for word in [*tool, *user]))
+        try:
+            command = [*java, f"@{words}"]
+            answer = subprocess.run(command, capture_output=True, text=True, timeout=_FORMAT_SECONDS, check=False)
+        finally:
+            words.unlink()
         if answer.returncode != 0:
             why = _complaint(answer.stdout + answer.stderr)
             raise LocalError(f"Kafka's storage in {self.data} could not be formatted: {why}")
+        self._remember_user()
+
+    def _create_user(self) -> None:
+        """Run the broker for a moment with listeners that need no user, and create it."""
+        # Imported here, because only data of an earlier release needs a client.
+        from ringfence.fencing.kafka.scram_users import set_password
+
+        assert self.login is not None
+        port, controller_port = free_port(), int(self._identity()["controller_port"])
+        settings = self.login.setup_settings(port, controller_port)
+        setup = EmbeddedKafka(self.data, port, self.log, properties=settings, short_lived=True)
+        connection = Connection(setup.bootstrap, self.login.setup_login(), "ringfence-up")
+        try:
+            setup.start()
+            set_password(connection, USER, self.login.password, ITERATIONS, Deadline.after(_USER_SECONDS))
+        except FencingError as error:
+            raise LocalError(f"Kafka's data in {self.data} got no login: {error}; see {self.log}") from error
+        finally:
+            setup.stop()
+        self._remember_user()
+
+    def _remember_user(self) -> None:
+        if self.login is not None:
+            self._save_identity({**self._saved_identity(), "login": self.login.fingerprint})
 
     def _identity(self) -> dict[str, str]:
         """Return what stays the same over restarts; if the controller port is in use, another one is chosen."""
-        path = self.data / "identity.json"
-        identity: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
+        identity = self._saved_identity()
         identity.setdefault("cluster_id", _new_cluster_id())
         controller = identity.get("controller_port")
         if controller is None or not port_is_free("127.0.0.1", int(controller)):
             identity["controller_port"] = str(next(port for port in iter(free_port, None) if port != self.port))
-        scratch = path.with_suffix(".tmp")
-        scratch.write_text(json.dumps(identity))
-        scratch.replace(path)
+        self._save_identity(identity)
         return identity
+
+    def _saved_identity(self) -> dict[str, str]:
+        path = self.data / _IDENTITY
+        identity: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
+        return identity
+
+    def _save_identity(self, identity: Mapping[str, str]) -> None:
+        write_private(self.data / _IDENTITY, json.dumps(identity))
 
 
 def _train(scratch: Path, options: tuple[str, ...]) -> None:
-    kafka = EmbeddedKafka(scratch / "data", free_port(), scratch / "log", archive=options)
+    # With a login: its classes are in the archive, too.
+    kafka = EmbeddedKafka(scratch / "data", free_port(), scratch / "log", login=KafkaLogin.new(), archive=options)
     kafka.start()
     kafka.stop(grace=60)
 
@@ -188,16 +251,21 @@ def _new_cluster_id() -> str:
     return urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("=").replace("-", "A")
 
 
-def _settings(logs: Path, port: int, controller_port: int) -> dict[str, str]:
+def _open_listeners(port: int, controller_port: int) -> dict[str, str]:
+    return {
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "inter.broker.listener.name": "PLAINTEXT",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    }
+
+
+def _settings(logs: Path, controller_port: int) -> dict[str, str]:
     return {
         "process.roles": "broker,controller",
         "node.id": "1",
         "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
-        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
-        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
         "controller.listener.names": "CONTROLLER",
-        "inter.broker.listener.name": "PLAINTEXT",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
         "log.dirs": str(logs),
         "auto.create.topics.enable": "true",
         # One broker: internal topics have one replica, and few partitions for a fast start.

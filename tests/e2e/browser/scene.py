@@ -85,7 +85,7 @@ class Scene:
 
 def _commit(up: Up, group: str, topic: str) -> None:
     """A consumer group that was at the topic's beginning, and left."""
-    reader = Consumer({"bootstrap.servers": up.bootstrap, "group.id": group})
+    reader = Consumer(up.connection.librdkafka(group_id=group))
     try:
         reader.commit(offsets=[TopicPartition(topic, number, 0) for number in range(3)], asynchronous=False)
     finally:

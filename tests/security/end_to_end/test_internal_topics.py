@@ -99,7 +99,7 @@ def test_they_are_no_source_either(site: Site, reader: str) -> None:
 
 def test_the_records_of_one_are_shown_to_nobody(site: Site) -> None:
     """A connector of an earlier version may have written there, or have its dead letters there."""
-    worker = WorkerConfig.from_environment({"CONNECT_BOOTSTRAP_SERVERS": site.up.bootstrap})
+    worker = WorkerConfig.from_environment(site.up.kafka_variables)
     access, plugins = TopicRules(worker).access("team-a-old"), PluginHost(call_seconds=PATIENCE)
     try:
         for topic in ("connect-configs", "__consumer_offsets"):

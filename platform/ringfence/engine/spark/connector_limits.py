@@ -8,6 +8,7 @@ from typing import Final
 from ringfence.connectors.config_providers import PREFIX
 from ringfence.connectors.egress import EGRESS_ALLOW
 from ringfence.connectors.worker_limits import FILE_ROOTS, WRITE_ROOTS, WorkerLimits, names
+from ringfence.consumer_commands import CLIENT_FILE
 from ringfence.engine.platform_topics import topics_of
 from ringfence.environment import database
 from ringfence.worker_config import WorkerConfig
@@ -18,12 +19,14 @@ _SQLITE: Final = ("", "-wal", "-shm", "-journal")
 
 def limits_of(worker: WorkerConfig, cluster_id: str, environment: Mapping[str, str] | None = None) -> WorkerLimits:
     """Return the limits. cluster_id: of the worker's Kafka; environment: this process's by default."""
-    paths = sorted(set(_forbidden_paths(worker.settings, os.environ if environment is None else environment)))
+    variables = os.environ if environment is None else environment
+    paths = sorted(set(_forbidden_paths(worker.settings, variables)))
     roots = names(worker.settings.get(FILE_ROOTS, ""))
     egress = worker.settings[EGRESS_ALLOW]
     home = worker.connection().bootstrap
     writable = names(worker.settings.get(WRITE_ROOTS, ""))
-    return WorkerLimits(roots, tuple(paths), cluster_id, tuple(astuple(topics_of(worker))), egress, home, writable)
+    topics, login = tuple(astuple(topics_of(worker))), variables.get(CLIENT_FILE, "")
+    return WorkerLimits(roots, tuple(paths), cluster_id, topics, egress, home, writable, home_login=login)
 
 
 def _forbidden_paths(settings: Mapping[str, str], environment: Mapping[str, str]) -> Iterator[str]:
