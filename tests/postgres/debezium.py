@@ -7,10 +7,10 @@ import gzip
 import json
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import httpx
 import psycopg
@@ -36,8 +36,18 @@ SETTINGS: Final = {
     "value.converter": "org.apache.kafka.connect.json.JsonConverter",
 }
 """Of both connectors."""
-LAST: Final = "compared.shop.two_keys"
-"""The topic of the last change."""
+
+
+class Script(NamedTuple):
+    """Tables, and what is done to them. last: the topic of the last change; is_last: tells its key from others."""
+
+    tables: str
+    changes: Sequence[str]
+    last: str
+    is_last: Callable[[Any], bool]
+
+
+USUAL: Final = Script(TABLES, CHANGES, "compared.shop.two_keys", lambda key: key.get("a") == "end")
 
 
 def run(
@@ -45,6 +55,7 @@ def run(
     settings: Mapping[str, str] = SETTINGS,
     converters: Sequence[Coordinate] = (),
     read: Load = load_json,
+    script: Script = USUAL,
 ) -> list[Comparable]:
     """Debezium's records of all changes, by topic; settings: of the connector."""
     with ExitStack() as stack:
@@ -56,13 +67,13 @@ def run(
         stack.callback(worker.stop)
         worker.start()
         with psycopg.connect(postgres.url, autocommit=True) as connection:
-            connection.execute(TABLES.encode())
+            connection.execute(script.tables.encode())
             _create(worker.url, postgres, settings)
             slot = "SELECT count(*) FROM pg_replication_slots WHERE active"
             eventually(lambda: connection.execute(slot).fetchone() == (1,), 90, "Debezium to stream", pause=0.5)
-            for change in CHANGES:
+            for change in script.changes:
                 connection.execute(change.encode())
-        return _read(kafka.bootstrap, read)
+        return _read(kafka.bootstrap, read, script)
 
 
 def _create(url: str, postgres: Postgres, settings: Mapping[str, str]) -> None:
@@ -80,7 +91,7 @@ def _create(url: str, postgres: Postgres, settings: Mapping[str, str]) -> None:
     assert answer.status_code == 201, answer.text
 
 
-def _read(bootstrap: str, read: Load) -> list[Comparable]:
+def _read(bootstrap: str, read: Load, script: Script) -> list[Comparable]:
     """Everything, once the last change is there."""
     reader = Consumer({"bootstrap.servers": bootstrap, "group.id": "none", "enable.auto.commit": False})
     found: list[Comparable] = []
@@ -88,9 +99,11 @@ def _read(bootstrap: str, read: Load) -> list[Comparable]:
 
         def is_there() -> bool:
             topics = reader.list_topics(timeout=10).topics
-            ends = [reader.get_watermark_offsets(TopicPartition(LAST, 0), 10)[1]] if LAST in topics else [0]
-            keys = [each[1] for each in _all() if each[0] == LAST and each[1]] if ends[0] else []
-            return any(read(key, "compared")["payload"].get("a") == "end" for key in keys)
+            ends = (
+                [reader.get_watermark_offsets(TopicPartition(script.last, 0), 10)[1]] if script.last in topics else [0]
+            )
+            keys = [each[1] for each in _all() if each[0] == script.last and each[1]] if ends[0] else []
+            return any(script.is_last(read(key, "compared")["payload"]) for key in keys)
 
         def _all() -> list[tuple[str, bytes | None, bytes | None, list[Any]]]:
             everything = []

@@ -5,10 +5,10 @@ zero if the column is required, because a schema's default is a constant. It nev
 """
 
 import re
-from decimal import Decimal
+from decimal import MAX_PREC, Decimal, localcontext
 from typing import Final
 
-from ringfence.connectors.api import SchemaType
+from ringfence.connectors.api import ConnectorError, SchemaType
 from ringfence.connectors.builtin.postgres.column_types import ColumnType
 
 _LITERAL: Final = re.compile(r"^\(?B?'((?:[^']|'')*)'(?:::.*)?\)?$", re.DOTALL)
@@ -29,10 +29,11 @@ def default_of(expression: str | None, type_: ColumnType, required: bool) -> obj
         return type_.zero if required else None
     try:
         value = type_.read(text)
-    except (ValueError, ArithmeticError, IndexError):
+        if isinstance(value, Decimal):
+            with localcontext(prec=MAX_PREC):
+                return value.quantize(Decimal(1).scaleb(-int(schema.parameters["scale"])))
+    except (ValueError, ArithmeticError, LookupError, TypeError, ConnectorError):
         return type_.zero if required else None
-    if isinstance(value, Decimal):
-        return value.quantize(Decimal(1).scaleb(-int(schema.parameters["scale"])))
     return value
 
 

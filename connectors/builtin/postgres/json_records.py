@@ -22,7 +22,7 @@ from ringfence.connectors.builtin.postgres.row_functions import (
     row_function,
     values_function,
 )
-from ringfence.connectors.builtin.postgres.tables import Table
+from ringfence.connectors.builtin.postgres.tables import Table, has_null, has_required_elements
 from ringfence.connectors.converters.base import HeaderConverter
 from ringfence.connectors.converters.json_converter import JsonConverter, dumps
 
@@ -118,10 +118,13 @@ class JsonRecords:
         if read is types.read_bool:
             return _BOOLEANS.get, Form.OTHER
         encode = self._value.encoders.present(schema)
+        complete = has_required_elements(schema)
 
         def write(raw: bytes) -> bytes | None:
             value = read(raw)
-            return None if value is None else dumps(value if encode is None else encode(value))
+            if value is None or (complete and has_null(value)):
+                return None  # the row is decoded, which changes the schema
+            return dumps(value if encode is None else encode(value))
 
         if schema.name == types.ZONED_TIMESTAMP.name:
             return _zoned_timestamp(write), Form.MOMENT

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from ringfence.connectors.api import ConnectorError, Schema, Struct
+from ringfence.connectors.api import ConnectorError, Schema, SchemaType, Struct
 from ringfence.connectors.api.schemas import struct
 from ringfence.connectors.builtin.postgres.catalog import CatalogColumn, CatalogTable
 from ringfence.connectors.builtin.postgres.column_types import ColumnType, Read
@@ -116,6 +116,9 @@ class Table:
             for place, schema in enumerate(self._fields.values())
             if not schema.optional and schema.default is None
         ]
+        self._arrays_without_nulls = [
+            place for place, schema in enumerate(self._fields.values()) if has_required_elements(schema)
+        ]
 
     def _rename_fields(self, fields: Mapping[str, Schema]) -> dict[str, Schema]:
         by_name: dict[str, str] = {}
@@ -137,6 +140,8 @@ class Table:
             values = [self._unavailable[place] if value is UNCHANGED else value for place, value in enumerate(values)]
         if None in values:
             self._allow_nulls(values)
+        if self._arrays_without_nulls:
+            self._allow_null_elements(values)
         return Struct.of(self.row_schema, values)
 
     def key_row(self, values: Row) -> Struct:
@@ -167,6 +172,37 @@ class Table:
             for place in nulls:
                 self._fields[names[place]] = self._fields[names[place]].but(optional=True)
             self._shape()
+
+    def _allow_null_elements(self, values: Row) -> None:
+        """Make the elements of arrays of enums optional once one is null. Debezium replaces the whole array by null."""
+        places = [place for place in self._arrays_without_nulls if has_null(values[place])]
+        if places:
+            names = list(self._fields)
+            for place in places:
+                self._fields[names[place]] = _with_optional_elements(self._fields[names[place]])
+            self._shape()
+
+
+def has_required_elements(schema: Schema) -> bool:
+    """Return whether the schema is one of an array whose elements may not be null."""
+    if schema.type is not SchemaType.ARRAY or schema.values is None:
+        return False
+    return has_required_elements(schema.values) or (
+        schema.values.type is SchemaType.STRING and not schema.values.optional
+    )
+
+
+def has_null(value: object) -> bool:
+    """Return whether an array, at any depth, has a null element."""
+    return isinstance(value, list) and any(each is None or has_null(each) for each in value)
+
+
+def _with_optional_elements(schema: Schema) -> Schema:
+    assert schema.values is not None
+    inner = schema.values
+    return schema.but(
+        values=_with_optional_elements(inner) if inner.type is SchemaType.ARRAY else inner.but(optional=True)
+    )
 
 
 def _field(column_type: ColumnType, here: CatalogColumn | None) -> Schema:

@@ -126,9 +126,12 @@ def _interval_parts(text: str) -> tuple[int, int, int]:
 
 
 def interval_micros(raw: bytes) -> int:
-    """Return an interval in microseconds; a month has 30.4375 days."""
+    """Return an interval in microseconds; a month has 30.4375 days.
+
+    What has more than 64 bits becomes the largest or smallest integer of 64 bits, as in Debezium.
+    """
     months, days, micros = _interval_parts(raw.decode())
-    return round(months * _MONTH_US) + days * _DAY_US + micros
+    return min(max(round(months * _MONTH_US) + days * _DAY_US + micros, -(1 << 63)), (1 << 63) - 1)
 
 
 def interval_iso(raw: bytes) -> str:

@@ -171,8 +171,6 @@ class Types:
         if inner is None:
             return None
         element = inner.schema if self._type(type_.element).kind == "e" else inner.schema.but(optional=True)
-        if inner.schema is numbers.VARIABLE_SCALE_DECIMAL:
-            element = inner.schema
         schema = array(element)
         for _ in range(dimensions - 1):
             schema = array(schema.but(optional=True))
