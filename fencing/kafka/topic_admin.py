@@ -164,8 +164,8 @@ def topic_settings(connection: Connection, topic: str, deadline: Deadline) -> di
 def find_topic(connection: Connection, topic: str, deadline: Deadline) -> bool:
     """Return whether the topic exists. If not, the brokers are asked to create it, which takes them a moment."""
     with asking(connection, f"looking for topic {topic}") as client:
-        known = client.list_topics(topic, timeout=max(0.5, deadline.remaining)).topics.get(topic)
-    return known is not None and known.error is None
+        metadata = client.list_topics(topic, timeout=max(0.5, deadline.remaining)).topics.get(topic)
+    return metadata is not None and metadata.error is None
 
 
 def cluster_id(connection: Connection, deadline: Deadline) -> str:

@@ -62,8 +62,8 @@ class HeaderNames:
     """Validates which headers are kept."""
 
     def __call__(self, name: str, value: object) -> None:
-        listed = value if isinstance(value, list | tuple) else []
-        if len(listed) > MOST_INCLUDED or any(len(str(each)) > _LONGEST_NAME for each in listed):
+        header_names = value if isinstance(value, list | tuple) else []
+        if len(header_names) > MOST_INCLUDED or any(len(str(each)) > _LONGEST_NAME for each in header_names):
             raise ConfigException(f"{name}: name at most {MOST_INCLUDED} headers of {_LONGEST_NAME} characters each.")
 
     def __str__(self) -> str:

@@ -66,10 +66,10 @@ def _count_down(counter: Counter[Any], key: object) -> None:
 def sender_of(address: str) -> str:
     """Return whom an address stands for: itself, or the network of an IPv6 address."""
     try:
-        parsed = ip_address(address)
+        ip = ip_address(address)
     except ValueError:
         return address
-    return address if parsed.version == 4 else str(ip_network((parsed, _ONE_SITE), strict=False))
+    return address if ip.version == 4 else str(ip_network((ip, _ONE_SITE), strict=False))
 
 
 def check_request(name: str, scope: Mapping[str, Any]) -> None:

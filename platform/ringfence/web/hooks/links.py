@@ -87,7 +87,7 @@ class Links:
         finally:
             self._asking.pop(name, None)
         if len(self._states) >= _MOST_NAMES:
-            self._states = {known: state for known, state in self._states.items() if state.is_hook}
+            self._states = {hook: state for hook, state in self._states.items() if state.is_hook}
         entry = self._states[name] = HookState(is_hook, endpoint, time.monotonic())
         return entry
 
