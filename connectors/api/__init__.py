@@ -34,7 +34,7 @@ from ringfence.connectors.api.connector import (
     SourceConnectorContext,
 )
 from ringfence.connectors.api.endpoints import Endpoint
-from ringfence.connectors.api.errors import ConnectorError, RetriableError
+from ringfence.connectors.api.errors import ConnectorError, RecordRefused, RetriableError
 from ringfence.connectors.api.metrics import Gauge, SourceMetrics
 from ringfence.connectors.api.offsets import OffsetReader, SourceOffset, SourcePartition
 from ringfence.connectors.api.positions import PositionPaths
@@ -90,6 +90,7 @@ __all__ = [
     "Recommender",
     "RecordBatch",
     "RecordPosition",
+    "RecordRefused",
     "RetriableError",
     "Schema",
     "SchemaAndValue",

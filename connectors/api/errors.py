@@ -29,5 +29,17 @@ class ConnectorError(Exception):
     record: BadRecord | None = None
 
 
+class RecordRefused(ConnectorError):
+    """A record that `SourceTaskContext.admit` does not admit. too_large: for its topic; again: it may be later.
+
+    The message is for those who run the connector: it may tell of their settings.
+    """
+
+    def __init__(self, message: str, *, too_large: bool = False, again: bool = False) -> None:
+        super().__init__(message)
+        self.too_large = too_large
+        self.again = again
+
+
 class RetriableError(ConnectorError):
     """The same call may succeed later: `poll` is called again after a pause, and nothing is aborted."""

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar, Protocol
 
 from ringfence.connectors.api.endpoints import Endpoint
+from ringfence.connectors.api.errors import RecordRefused
 from ringfence.connectors.api.metrics import SourceMetrics
 from ringfence.connectors.api.offsets import OffsetReader
 from ringfence.connectors.api.records import RecordBatch, SourceRecord
@@ -211,6 +212,16 @@ class SourceTaskContext(Protocol):
         decides what is done; source partitions and offsets of the task's records are only shown, for example in dead
         letters. Call it once, in `start`. Needs `transaction.boundary=poll`. Raises `ConnectorError` on a worker that
         is not exactly once.
+        """
+        ...
+
+    def admit(self, records: Sequence[SourceRecord]) -> Sequence[SourceRecord | RecordRefused]:
+        """Transform and convert records before the task accepts them, so that none of them can fail it later.
+
+        For a task whose input comes from strangers: it returns the records that it gets from the next `poll`, and tells
+        the senders of the others why not. The result has one item for each record: what to return in its place, or why
+        it is refused, also if it is too large for its topic. Call it in `poll`. Settings that no record can satisfy,
+        such as a topic that the connector may not write to, fail the task as ever.
         """
         ...
 

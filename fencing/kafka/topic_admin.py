@@ -144,16 +144,28 @@ def topic_exists(connection: Connection, topic: str, deadline: Deadline) -> bool
 
 def topic_setting(connection: Connection, topic: str, name: str, deadline: Deadline) -> str | None:
     """Return one setting of a topic; None if this principal may not ask."""
+    return (topic_settings(connection, topic, deadline) or {}).get(name)
+
+
+def topic_settings(connection: Connection, topic: str, deadline: Deadline) -> dict[str, str] | None:
+    """Return the settings of a topic; None if this principal may not ask."""
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
     try:
         with asking(connection, f"asking for the settings of topic {topic}") as client:
             futures = client.describe_configs([resource], request_timeout=max(0.5, deadline.remaining))
-            entry = futures[resource].result().get(name)
+            entries = futures[resource].result()
     except FencingError as error:
         if error.code not in ("TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"):
             raise
         return None
-    return None if entry is None else str(entry.value)
+    return {name: str(entry.value) for name, entry in entries.items()}
+
+
+def find_topic(connection: Connection, topic: str, deadline: Deadline) -> bool:
+    """Return whether the topic exists. If not, the brokers are asked to create it, which takes them a moment."""
+    with asking(connection, f"looking for topic {topic}") as client:
+        metadata = client.list_topics(topic, timeout=max(0.5, deadline.remaining)).topics.get(topic)
+    return metadata is not None and metadata.error is None
 
 
 def cluster_id(connection: Connection, deadline: Deadline) -> str:

@@ -17,7 +17,7 @@ from ringfence.fencing.kafka.producer_interface import Produce
 from ringfence.fencing.offsets.source_offsets import Offset, Partition
 from ringfence.fencing.records.conversion import Convert
 from ringfence.fencing.records.error_handling import RecordErrors
-from ringfence.fencing.records.prepared_batch import GatheredOffsets, PreparedBatch
+from ringfence.fencing.records.prepared_batch import AdmittedRecord, GatheredOffsets, PreparedBatch
 from ringfence.fencing.records.produce_calls import make_call, send_calls, send_raw
 from ringfence.fencing.records.send_window import SendWindow
 from ringfence.fencing.records.topic_name_check import TopicCheck
@@ -118,7 +118,10 @@ class RecordPath:
             return ready
         for run in alike(batch):
             if run.__class__ is not StructBatch and run[0].value_schema is SERIALIZED:
-                self._add_serialized(run, ready)
+                if isinstance(run[0], AdmittedRecord):
+                    self._one_by_one(run, ready)
+                else:
+                    self._add_serialized(run, ready)
             elif len(run) < _FEW or not self._by_column(run, ready, to_values):
                 self._one_by_one(run, ready)
         return ready
@@ -214,7 +217,8 @@ class RecordPath:
             if record.__class__ is OffsetRecord:
                 continue
             if record.value_schema is SERIALIZED:
-                raise ConnectorError(_NOT_SERIALIZED)
+                self._add_admitted(record, ready)
+                continue
             try:
                 out = record if transform is None else transform(record)
                 if out is None:
@@ -238,6 +242,21 @@ class RecordPath:
         if partition is not None:
             offsets.append((partition, offset))
         ready.size += size
+
+    @staticmethod
+    def _add_admitted(record: SourceRecord, ready: PreparedBatch) -> None:
+        if not isinstance(record, AdmittedRecord):
+            raise ConnectorError(_NOT_SERIALIZED)
+        own = record.ready
+        if record.most and ready.together + record.bytes > record.most:
+            ready.pauses.append(len(ready.calls))
+            ready.together = 0
+        ready.together += record.bytes
+        ready.calls += own.calls
+        ready.topics |= own.topics
+        ready.size += own.size
+        ready.skipped += own.skipped
+        ready.dead_letters += own.dead_letters
 
     def _try_again(self, record: SourceRecord, ready: PreparedBatch) -> None:
         """Prepare a failed record step by step. Raises an error that is not tolerated."""
@@ -272,8 +291,19 @@ class RecordPath:
         if isinstance(ready.batch, RecordBatch):
             count = send_raw(ready.batch, produce, full, window, ready.size)
         else:
-            count = send_calls(ready.calls, produce, full, window, ready.size)
+            count = self._send_calls(ready, produce, full, window)
         self.note_sent(ready, offsets)
+        return count
+
+    @staticmethod
+    def _send_calls(ready: PreparedBatch, produce: Produce, full: Callable[[], None], window: SendWindow | None) -> int:
+        if not ready.pauses or window is None:
+            return send_calls(ready.calls, produce, full, window, ready.size)
+        count = start = 0
+        for end in (*ready.pauses, len(ready.calls)):
+            window.empty()
+            count += send_calls(ready.calls[start:end], produce, full)
+            start = end
         return count
 
     def note_sent(self, ready: PreparedBatch, offsets: GatheredOffsets) -> None:

@@ -58,6 +58,11 @@ class SendWindow:
         self._queued = True
         return admitted
 
+    def empty(self) -> None:
+        """Wait until everything is delivered."""
+        self._deliver()
+        self.reset()
+
     def _await_deliveries(self) -> None:
         start = self._monotonic()
         self._deliver()

@@ -8,8 +8,10 @@ from ringfence.connectors.api import (
     Endpoint,
     GroupInput,
     OffsetReader,
+    RecordRefused,
     ShareInput,
     Signal,
+    SourceRecord,
     TransactionContext,
 )
 from ringfence.fencing.modes import Mode
@@ -21,6 +23,16 @@ from ringfence.fencing.task.runtime import TaskRuntime
 from ringfence.fencing.task.share_group_input import no_share_groups
 
 _GO_ON = frozenset({DesiredState.RUN})
+
+
+Admit = Callable[[Sequence[SourceRecord]], Sequence[SourceRecord | RecordRefused]]
+
+
+def no_admission(records: Sequence[SourceRecord]) -> Sequence[SourceRecord | RecordRefused]:
+    """Refuse to admit: without transactions nobody is told when a record is there."""
+    raise ConnectorError(
+        "Records can be admitted only with transactions: set exactly.once.source.support=enabled on the workers"
+    )
 
 
 def no_partitions(topic: str) -> int:
@@ -43,6 +55,7 @@ class TaskContext:
         read_offsets: Callable[[], OffsetReader],
         encoded_batch_bytes: int = 0,
         count_partitions: Callable[[str], int] = no_partitions,
+        admit: Admit = no_admission,
     ) -> None:
         """due_in: returns the seconds until the open transaction must be committed; a wait ends by then.
 
@@ -57,6 +70,7 @@ class TaskContext:
         self._read_offsets = read_offsets
         self.encoded_batch_bytes = encoded_batch_bytes
         self.count_partitions = count_partitions
+        self.admit = admit
 
     @property
     def config(self) -> Mapping[str, str]:

@@ -12,6 +12,7 @@ from ringfence.fencing.offsets.source_offsets import SourceOffsets
 from ringfence.fencing.records.record_path import RecordPath
 from ringfence.fencing.share.share_group_source import ShareSource
 from ringfence.fencing.task import start_progress
+from ringfence.fencing.task.admission import Admission
 from ringfence.fencing.task.boundaries import Boundaries, Boundary
 from ringfence.fencing.task.clients import group_source
 from ringfence.fencing.task.context import TaskContext
@@ -44,6 +45,7 @@ class TransactionalRun:
         self._new_producer = new_producer
         producer_settings = resolve_settings(Role.PRODUCER, worker, spec.connector_config).settings
         self._batch_bytes = batch_bytes(producer_settings)
+        self._producer_settings = producer_settings
         self._encoded_batch_bytes = encoded_batch_bytes(producer_settings)
         self._boundaries = Boundaries.of(spec.connector_config, int(worker.get("offset.flush.interval.ms", "60000")))
         self._timeout_ms = self._boundaries.transaction_timeout_ms(
@@ -114,6 +116,7 @@ class TransactionalRun:
                 read_offsets=lambda: task_offsets.read(runtime.is_superseded),
                 encoded_batch_bytes=self._encoded_batch_bytes,
                 count_partitions=transactions.count_partitions,
+                admit=Admission(runtime, path, self._producer_settings).admit,
             )
             report.stage("starting the plugin")
             plugin.start(runtime.plugin.config)  # 7

@@ -7,10 +7,12 @@ from ringfence.connectors.api import (
     Endpoint,
     GroupInput,
     RecordBatch,
+    RecordRefused,
     ShareInput,
     Signal,
     SourceOffset,
     SourcePartition,
+    SourceRecord,
     SourceTask,
     TransactionContext,
 )
@@ -47,6 +49,8 @@ class FakeContext:
         self.waits: list[float] = []
         self.endpoints: list[Endpoint] = []
         self.reconfigurations = 0
+        self.refused: dict[object, RecordRefused] = {}
+        """By key of the record; all others are admitted."""
 
     def read_offsets(self) -> FakeOffsets:
         return self.offset_reader
@@ -70,6 +74,9 @@ class FakeContext:
         cluster: Mapping[str, str] | None = None,
     ) -> ShareInput:
         raise NotImplementedError
+
+    def admit(self, records: Sequence[SourceRecord]) -> list[SourceRecord | RecordRefused]:
+        return [self.refused.get(record.key, record) for record in records]
 
     def announce_endpoint(self, endpoint: Endpoint) -> None:
         self.endpoints.append(endpoint)

@@ -1,6 +1,7 @@
 """WebhookSource without Kafka: signatures, keys and their window, who is answered when, and the line to the task."""
 
 import asyncio
+import base64
 import hashlib
 import hmac
 import json
@@ -17,12 +18,23 @@ from ringfence.connectors.api import (
     ExactlyOnceSupport,
     OffsetRecord,
     RecordBatch,
+    RecordRefused,
     SourceRecord,
 )
 from ringfence.connectors.builtin.webhook import settings as names
-from ringfence.connectors.builtin.webhook.answers import ACCEPTED, DUPLICATE, FULL, NO_ROOM, STOPPED, Answer
+from ringfence.connectors.builtin.webhook.answers import (
+    ACCEPTED,
+    DUPLICATE,
+    FULL,
+    NO_ROOM,
+    REPLAY_WAITS,
+    REPLAYED,
+    STOPPED,
+    TOO_LARGE,
+    Answer,
+)
 from ringfence.connectors.builtin.webhook.connector import WebhookSourceConnector
-from ringfence.connectors.builtin.webhook.idempotency_keys import HEAD, PAGE_KEYS, KeyWindow, digest_of
+from ringfence.connectors.builtin.webhook.idempotency_keys import HEAD, PAGE_KEYS, KeyWindow, digest_of, digest_of_body
 from ringfence.connectors.builtin.webhook.request_parsing import Receiver, RequestRejected
 from ringfence.connectors.builtin.webhook.request_queue import RequestQueue, Ticket
 from ringfence.connectors.builtin.webhook.settings import CONFIG_DEF
@@ -77,6 +89,53 @@ def test_github_signature_as_their_documentation_shows_it() -> None:
 def test_stripe_signature(header: str, believed: bool) -> None:
     check = signature_check("stripe", [SECRET], "", 300_000)
     assert (check({"stripe-signature": header}, b"body", NOW) == "") is believed
+
+
+STANDARD_KEY = b"a key of twenty-four byt"
+STANDARD_SECRET = f"whsec_{base64.b64encode(STANDARD_KEY).decode()}"
+
+
+def standard(message_id: str, seconds: int, body: bytes, key: bytes = STANDARD_KEY) -> dict[str, str]:
+    signed = f"{message_id}.{seconds}.".encode() + body
+    signature = base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
+    return {
+        "webhook-id": message_id,
+        "webhook-timestamp": str(seconds),
+        "webhook-signature": f"v1a,other v1,{signature}",
+    }
+
+
+def test_standard_webhooks_as_their_specification_shows_it() -> None:
+    headers = {
+        "webhook-id": "msg_p5jXN8AQM9LWM0D4loKWxJek",
+        "webhook-timestamp": "1614265330",
+        "webhook-signature": "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
+    }
+    check = signature_check("standard-webhooks", ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"], "", 300_000)
+    body = b'{"test": 2432232314}'
+    assert check(headers, body, 1_614_265_330_000) == ""
+    assert check(headers, body, 1_614_265_330_000 + 301_000), "too late"
+    assert check({**headers, "webhook-id": "msg_other"}, body, 1_614_265_330_000), "another key"
+    assert check({**headers, "webhook-timestamp": "1614265331"}, body, 1_614_265_330_000), "another time"
+
+
+def test_standard_webhooks_signatures() -> None:
+    check = signature_check("standard-webhooks", [STANDARD_SECRET], "", 300_000)
+    now = NOW // 1000
+    assert check(standard("m", now, b"body"), b"body", NOW) == ""
+    assert check(standard("m", now, b"body", b"other"), b"body", NOW)
+    assert check(standard("m", now, b"body"), b"bodY", NOW)
+    # Signed as id "m", time 5 and a body that begins with a time: it is no message with the id "m.5".
+    moved = {**standard("m", 5, f"{now}.body".encode()), "webhook-id": "m.5", "webhook-timestamp": str(now)}
+    assert check(moved, b"body", NOW)
+    assert check({}, b"body", NOW)
+
+
+def test_plain_hmac_may_be_base64_as_shopifys() -> None:
+    check = signature_check("hmac", [SECRET], "X-Shopify-Hmac-Sha256", 0)
+    signature = base64.b64encode(bytes.fromhex(sign(b"b"))).decode()
+    assert check({"x-shopify-hmac-sha256": signature}, b"b", NOW) == ""
+    assert check({"x-shopify-hmac-sha256": signature.lower()}, b"b", NOW)
 
 
 def test_own_header_bearer_and_two_secrets() -> None:
@@ -209,8 +268,9 @@ class Asked:
         self.requests = RequestQueue(self.window, **{"most": 10, "most_bytes": 1000, "most_keys": 100, **limits})
         self.answers: dict[str, Answer] = {}
 
-    def ask(self, who: str, key: str = "", size: int = 1) -> Ticket | None:
-        ticket = Ticket(who, (), size, NOW, key, digest_of(key) if key else None)
+    def ask(self, who: str, key: str = "", size: int = 1, body: str = "") -> Ticket | None:
+        body_digest = digest_of_body(body.encode()) if body else None
+        ticket = Ticket(who, (), size, NOW, key, digest_of(key) if key else None, body_digest)
         found = self.requests.offer(ticket, self.teller(who), NOW)
         if isinstance(found, Answer):
             self.answers[who] = found
@@ -298,6 +358,63 @@ def test_a_request_that_nobody_waits_for_is_dropped_unless_it_was_taken() -> Non
     assert asked.answers["d"] == DUPLICATE
 
 
+@pytest.mark.parametrize(
+    ("config", "checked"),
+    [
+        ({"signature": "github"}, True),
+        ({"signature": "hmac"}, True),
+        ({"signature": "stripe"}, True),
+        ({"signature": "hmac", "signature.replay.check": "none"}, False),
+        ({"signature": "hmac", "idempotency.key": "body:/id"}, False),
+        ({"signature": "hmac", "idempotency.key": ""}, False),
+        ({"signature": "bearer"}, False),
+        ({"signature": "none", "signature.secret": ""}, False),
+        ({"signature": "standard-webhooks", "idempotency.key": "header:Webhook-Id"}, False),
+    ],
+)
+def test_bodies_are_remembered_where_their_keys_are_not_signed(config: dict[str, str], checked: bool) -> None:
+    assert receiver(**{"signature.secret": STANDARD_SECRET, **config}).replays_checked is checked
+
+
+def test_a_task_needs_the_headers_that_it_looks_at() -> None:
+    made = receiver(
+        **{"signature": "hmac", "signature.secret": SECRET, "signature.header": "X-Own", "headers.include": "X-A,x-own"}
+    )
+    assert made.needed_headers == ["idempotency-key", "x-a", "x-own"]
+    made = receiver(**{"signature": "standard-webhooks", "signature.secret": STANDARD_SECRET, "idempotency.key": ""})
+    assert made.needed_headers == ["webhook-id", "webhook-signature", "webhook-timestamp"]
+
+
+def test_the_same_body_under_another_key_is_refused_as_long_as_it_is_remembered() -> None:
+    asked = Asked(most_keys=2)
+    asked.ask("a", "k", body="body")
+    asked.ask("b", "other", body="body")
+    assert asked.answers == {"b": REPLAY_WAITS}, "not committed yet"
+    asked.poll()
+    asked.settle(asked.requests.commit())
+    asked.ask("c", "other", body="body")
+    asked.ask("d", "k", body="body")
+    asked.ask("e", "other", body="new")
+    assert asked.answers["c"] == REPLAYED
+    assert asked.answers["d"] == DUPLICATE, "sent again by its sender"
+    assert "e" not in asked.answers
+    asked.ask("f", "third", body="third")
+    assert asked.answers["f"] == NO_ROOM, "a key and its body count as one"
+    assert asked.requests.replays == 2
+
+
+def test_what_becomes_no_record_is_answered_and_its_key_and_body_are_free() -> None:
+    asked = Asked()
+    asked.ask("a", "k", body="body")
+    (ticket,) = asked.requests.take(1, 0)
+    asked.ask("b", "k", body="body")  # at once
+    asked.settle(asked.requests.refuse(ticket, TOO_LARGE))
+    assert asked.answers == {"a": TOO_LARGE, "b": TOO_LARGE}
+    assert asked.requests.waiting == 0
+    assert asked.requests.commit() == []
+    assert asked.ask("c", "other", body="body") is not None
+
+
 # --- configuration
 
 
@@ -310,6 +427,17 @@ def test_configurations_that_cannot_work_are_refused() -> None:
     assert names.SECRET in errors_of(signature="github")
     assert names.SIGNATURE in errors_of(**{"signature.secret": SECRET})
     assert "transaction.boundary" in errors_of(**{"transaction.boundary": "interval"})
+    standard_webhooks = {"signature": "standard-webhooks", "signature.secret": STANDARD_SECRET}
+    assert names.KEY in errors_of(**standard_webhooks), "a key that is not signed"
+    assert not errors_of(**standard_webhooks, **{names.KEY: "header:Webhook-Id"})
+    assert not errors_of(**standard_webhooks, **{names.KEY: "body:/id"})
+    assert names.SECRET in errors_of(**{**standard_webhooks, "signature.secret": "no base64!"})
+    assert not errors_of(**{**standard_webhooks, "signature.secret": "${file:/x:y}", names.KEY: "body:/id"})
+    stripe = {"signature": "stripe", "signature.secret": SECRET, names.KEY: "body:/id"}
+    assert not errors_of(**stripe)
+    assert names.WINDOW in errors_of(**stripe, **{names.WINDOW: "599999"}), "a signature outlives its key"
+    headers = {value.name: value.errors for value in CONFIG_DEF.validate({**CONFIG, names.HEADERS: "x," * 90 + "x"})}
+    assert headers[names.HEADERS]
     checked = {value.name: value.errors for value in CONFIG_DEF.validate({**CONFIG, "idempotency.key": "id"})}
     assert checked["idempotency.key"]
 
@@ -364,9 +492,9 @@ def test_a_request_through_the_line(running: tuple[WebhookSourceTask, FakeContex
         while not records:
             records = await asyncio.to_thread(polled, task)
         assert not asked.done()
-        assert [type(each) is OffsetRecord for each in records] == [False, True]
+        assert [type(each) is OffsetRecord for each in records] == [False, True, True]
         assert (records[0].key, records[0].value, records[0].headers) == ("k", {"n": 1}, (("X-Kept", "v"),))
-        assert records[0].source_offset == {"first": 0, "next": 1}
+        assert records[-1].source_offset == {"first": 0, "next": 1}
         task.commit()
         answers = [await asked, await link.ask(headers, b"{}", 60), await link.ask([], b"{}", 60)]
         link.close()
@@ -375,6 +503,85 @@ def test_a_request_through_the_line(running: tuple[WebhookSourceTask, FakeContex
     answers = asyncio.run(ask())
     assert [(answer["status"], answer["text"]) for answer in answers[:2]] == [(200, "accepted"), (200, "duplicate")]
     assert answers[2]["status"] == 400
+
+
+@pytest.mark.parametrize(
+    ("refusal", "status"),
+    [
+        (RecordRefused("secret", too_large=True), 413),
+        (RecordRefused("secret"), 422),
+        (RecordRefused("secret", again=True), 503),
+    ],
+)
+def test_what_cannot_be_converted_is_refused_alone(
+    running: tuple[WebhookSourceTask, FakeContext], refusal: RecordRefused, status: int
+) -> None:
+    task, context = running
+    context.refused["bad"] = refusal
+
+    async def ask() -> tuple[dict[str, Any], dict[str, Any]]:
+        link = Link(context.endpoints[0])
+        await link.open()
+        bad, good = (asyncio.create_task(link.ask([("idempotency-key", key)], b"{}", 60)) for key in ("bad", "good"))
+        records: list[SourceRecord] = []
+        while not (bad.done() and records):
+            records += await asyncio.to_thread(polled, task)
+        assert [each.key for each in records if type(each) is SourceRecord] == ["good"]
+        task.commit()
+        answers = await bad, await good
+        link.close()
+        return answers
+
+    bad, good = asyncio.run(ask())
+    assert (bad["status"], good["status"]) == (status, 200)
+    assert "secret" not in bad["text"]
+    assert bool(bad["again"]) is (status == 503)
+
+
+def test_a_frame_that_is_too_large_is_answered_and_cuts_nobody(running: tuple[WebhookSourceTask, FakeContext]) -> None:
+    """Also one from a web process of an earlier version, which sends all headers."""
+    task, context = running
+
+    async def ask() -> list[int]:
+        link = Link(context.endpoints[0])
+        await link.open()
+        assert link.needed_headers == frozenset({"idempotency-key", "x-kept"})
+        honest = asyncio.create_task(link.ask([("idempotency-key", "k")], b"{}", 60))
+        link.needed_headers = None
+        wrong = [
+            await link.ask([("a", "")] * 16_000, b"{}", 60),
+            await link.ask([("a", "x" * 200_000)], b"{}", 60),
+            await link.ask([("idempotency-key", "k")], b"x" * 600_000, 60),
+            await link.ask([("idempotency-key", None)], b"{}", 60),  # type: ignore[list-item]
+        ]
+        while not await asyncio.to_thread(polled, task):
+            pass
+        task.commit()
+        statuses = [each["status"] for each in (*wrong, await honest)]
+        link.close()
+        return statuses
+
+    assert asyncio.run(ask()) == [431, 431, 413, 500, 200]
+
+
+def test_the_task_gets_the_first_of_each_header_that_it_needs() -> None:
+    link = Link(Endpoint("id", "127.0.0.1", 1, "s"))
+    link.needed_headers = frozenset({"a", "b"})
+    headers = [("a", "1"), ("cookie", "c"), ("a", "2"), ("b", "3")]
+    assert link._choose(headers) == [("a", "1"), ("b", "3")]
+
+
+def test_a_cut_connection_is_no_error_of_the_request(running: tuple[WebhookSourceTask, FakeContext]) -> None:
+    async def ask() -> None:
+        link = Link(running[1].endpoints[0])
+        await link.open()
+        assert link._writer is not None
+        link._writer.transport.abort()
+        with pytest.raises(Unreachable):
+            await link.ask([("idempotency-key", "k")], b"{}", 60)
+        assert link.closed
+
+    asyncio.run(ask())
 
 
 def test_a_request_without_a_commit_in_time_is_to_be_sent_again() -> None:

@@ -6,13 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.test import override_settings
 
 from ringfence.connectors.api import Endpoint
 from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
 from ringfence.fencing.topics.status import State, TaskStatus, decode
+from ringfence.local.ports import free_port
 from ringfence.projection.endpoints import find_endpoint, pack_endpoint
 from ringfence.projection.models import Task
-from ringfence.web.hooks import limits
+from ringfence.web.hooks import arriving_bodies, limits
 from ringfence.web.hooks.link import Unreachable
 from ringfence.web.hooks.links import Links, look_up
 from ringfence.web.hooks.receiver import Receiver, hook_name
@@ -57,19 +59,27 @@ class Site:
         self.receiver = Receiver(self.links)  # type: ignore[arg-type]
 
     async def post(
-        self, name: str = "hook", body: bytes = b"{}", method: str = "POST", headers: Any = (), parts: Any = None
+        self,
+        name: str = "hook",
+        body: bytes = b"{}",
+        method: str = "POST",
+        headers: Any = (),
+        parts: Any = None,
+        client: str = "127.0.0.1",
+        receive: Any = None,
     ) -> tuple[int, dict[str, str], dict[str, Any]]:
         messages = [{"type": "http.request", "body": each, "more_body": True} for each in parts or [body]]
         messages.append({"type": "http.request", "body": b"", "more_body": False})
         sent: list[dict[str, Any]] = []
 
-        async def receive() -> dict[str, Any]:
+        async def receive_all() -> dict[str, Any]:
             return messages.pop(0)
 
         async def send(message: dict[str, Any]) -> None:
             sent.append(message)
 
-        await self.receiver(name, {"method": method, "headers": headers}, receive, send)
+        scope = {"method": method, "headers": headers, "client": (client, 1)}
+        await self.receiver(name, scope, receive or receive_all, send)
         found = {key.decode(): value.decode() for key, value in sent[0]["headers"]}
         return sent[0]["status"], found, json.loads(sent[1]["body"])
 
@@ -125,7 +135,8 @@ def test_a_sender_keeps_its_connection_where_too_much_waits(length: bytes, kept:
         ({"method": "GET"}, 405),
         ({"body": b"x" * 101}, 413),
         ({"headers": [(b"content-length", b"101")]}, 413),
-        ({"headers": [(b"h", b"x" * limits.MOST_HEADERS)]}, 431),
+        ({"headers": [(b"h", b"x" * limits.MOST_HEADER_BYTES)]}, 431),
+        ({"headers": [(b"a", b"")] * 101}, 431),
     ],
 )
 def test_what_is_refused(given: dict[str, Any], status: int) -> None:
@@ -150,7 +161,7 @@ def test_whatever_may_pass_is_answered_with_retry_after() -> None:
 def test_one_webhook_leaves_room_for_others_and_all_for_the_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MOST_OF_ONE", 2)
     monkeypatch.setattr(limits, "MOST_AT_ONCE", 3)
-    monkeypatch.setattr(limits, "MOST_BYTES", 10)
+    monkeypatch.setattr(arriving_bodies, "MOST_BYTES", 10)
 
     async def ask(site: Site) -> None:
         link = site.links.link
@@ -165,6 +176,123 @@ def test_one_webhook_leaves_room_for_others_and_all_for_the_pages(monkeypatch: p
         link.free.set()
         assert [(await each)[0] for each in waiting] == [200] * 3
         assert (await site.post("loud", b"x" * 10))[0] == 200, "all is given back"
+
+    on_site(ask)
+
+
+def test_an_address_gets_half_of_a_webhooks_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MOST_OF_ADDRESS", 2)
+
+    async def ask(site: Site) -> None:
+        link = site.links.link
+        assert link is not None
+        waiting = [asyncio.create_task(site.post(client="192.0.2.1")) for _ in range(2)]
+        await asyncio.sleep(0.01)
+        assert (await site.post(client="192.0.2.1"))[0] == 503
+        waiting.append(asyncio.create_task(site.post(client="192.0.2.2")))
+        await asyncio.sleep(0.01)
+        link.free.set()
+        assert [(await each)[0] for each in waiting] == [200] * 3
+
+    on_site(ask)
+
+
+@override_settings(BEHIND_PROXY=True)
+def test_behind_a_proxy_the_forwarded_address_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MOST_OF_ADDRESS", 1)
+
+    async def ask(site: Site) -> None:
+        link = site.links.link
+        assert link is not None
+        first = asyncio.create_task(site.post(headers=[(b"x-forwarded-for", b"192.0.2.9, 192.0.2.1")]))
+        await asyncio.sleep(0.01)
+        assert (await site.post(headers=[(b"x-forwarded-for", b"192.0.2.1")]))[0] == 503
+        other = asyncio.create_task(site.post(headers=[(b"x-forwarded-for", b"192.0.2.2")]))
+        await asyncio.sleep(0.01)
+        link.free.set()
+        assert [(await each)[0] for each in (first, other)] == [200, 200]
+
+    on_site(ask)
+
+
+def test_a_network_of_ipv6_is_one_sender() -> None:
+    assert limits.sender_of("2001:db8:1:2:3::4") == limits.sender_of("2001:db8:1:2::1") == "2001:db8:1:2::/64"
+    assert limits.sender_of("192.0.2.1") == "192.0.2.1"
+    assert limits.sender_of("unknown") == "unknown"
+
+
+class SlowBody:
+    """A request whose body does not end until it is told to."""
+
+    def __init__(self, site: Site, client: str, body: bytes = b"{") -> None:
+        self.end = asyncio.Event()
+        self._first = [body]
+        self.task = asyncio.create_task(site.post(client=client, receive=self._receive))
+
+    async def _receive(self) -> dict[str, Any]:
+        if self._first:
+            return {"type": "http.request", "body": self._first.pop(), "more_body": True}
+        await self.end.wait()
+        return {"type": "http.request", "body": b"}", "more_body": False}
+
+
+def test_bodies_on_their_way_take_no_places_and_the_oldest_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MOST_OF_ONE", 1)
+    monkeypatch.setattr(arriving_bodies, "MOST_AT_ONCE", 4)
+    monkeypatch.setattr(arriving_bodies, "MOST_OF_ADDRESS", 3)
+
+    async def ask(site: Site) -> None:
+        assert site.links.link is not None
+        site.links.link.free.set()
+        honest = SlowBody(site, "192.0.2.1")
+        await asyncio.sleep(0)
+        slow = []
+        for _ in range(5):
+            slow.append(SlowBody(site, "192.0.2.2"))
+            await asyncio.sleep(0.01)
+        refused = [await each.task for each in slow[:2]]
+        assert [(status, headers["connection"]) for status, headers, _ in refused] == [(503, "close")] * 2
+        assert not any(each.task.done() for each in slow[2:])
+        third = SlowBody(site, "192.0.2.3")  # all are in use: the address with the most gives way
+        assert (await slow[2].task)[0] == 503
+        for each in (honest, third):
+            each.end.set()
+            assert (await each.task)[0] == 200
+        for each in slow[3:]:
+            each.end.set()
+            assert (await each.task)[0] == 200
+
+    on_site(ask)
+
+
+def test_the_memory_of_all_bodies_is_bounded_and_the_address_with_the_most_gives_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(arriving_bodies, "MOST_BYTES", 100)
+
+    async def ask(site: Site) -> None:
+        assert site.links.link is not None
+        site.links.link.free.set()
+        slow = [SlowBody(site, "192.0.2.2", b"x" * 40) for _ in range(2)]
+        await asyncio.sleep(0.01)
+        assert (await site.post(client="192.0.2.1", body=b"x" * 50))[0] == 200
+        assert (await slow[0].task)[0] == 503
+        assert not slow[1].task.done()
+        assert (await site.post(client="192.0.2.1", body=b"x" * 60))[0] == 200
+        slow[1].end.set()
+        assert (await slow[1].task)[0] == 200
+        assert (await site.post(client="192.0.2.1", body=b"x" * 100))[0] == 200, "all is given back"
+
+    on_site(ask)
+
+
+def test_a_body_must_keep_a_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arriving_bodies, "FIRST_SECONDS", 0.05)
+
+    async def ask(site: Site) -> None:
+        status, headers, told = await SlowBody(site, "192.0.2.2").task
+        assert (status, headers["connection"]) == (408, "close")
+        assert "too slow" in told["message"]
 
     on_site(ask)
 
@@ -197,6 +325,47 @@ def test_only_connectors_that_receive_are_webhooks() -> None:
     Task.objects.create(connector="other", number=0, known=True, endpoint=pack_endpoint(status_of()))
     assert look_up("hook") == (True, None)
     assert look_up("other") == look_up("unknown") == (False, None)
+
+
+def test_a_task_that_cannot_be_reached_is_tried_seldom_and_logged_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever sends requests to a webhook whose task is away neither fills the log nor opens connections."""
+    monkeypatch.setattr("ringfence.web.hooks.links._AGAIN_SECONDS", 3600)
+    endpoint = Endpoint("id", "127.0.0.1", free_port(), "s")
+
+    async def run() -> None:
+        async def ask(name: str) -> tuple[bool, Endpoint | None]:
+            return True, endpoint
+
+        site = Site()
+        site.receiver = Receiver(Links(ask))
+        for _ in range(20):
+            assert (await site.post())[0] == 503
+
+    asyncio.run(run())
+    assert len(caplog.records) == 1
+
+
+def test_names_without_a_webhook_take_few_queries_and_push_out_no_webhook(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ringfence.web.hooks.links._MOST_NAMES", 10)
+    most = [0, 0]
+
+    async def ask(name: str) -> tuple[bool, Endpoint | None]:
+        most[0] += 1
+        most[1] = max(most)
+        await asyncio.sleep(0.001)
+        most[0] -= 1
+        return name == "hook", None
+
+    async def run() -> None:
+        links = Links(ask)
+        assert (await links.find("hook"))[0]
+        await asyncio.gather(*(links.find(f"none-{number}") for number in range(100)))
+        assert most[1] <= 8
+        assert "hook" in links._states
+
+    asyncio.run(run())
 
 
 def test_the_rows_are_asked_once_a_second_and_a_new_task_replaces_the_old_ones_connection() -> None:

@@ -18,6 +18,7 @@ from ringfence.connectors.api import (
 from ringfence.connectors.builtin.webhook import settings as names
 from ringfence.connectors.builtin.webhook.idempotency_keys import HEAD, check_head, check_page, page_of
 from ringfence.connectors.builtin.webhook.settings import CONFIG_DEF
+from ringfence.connectors.builtin.webhook.signatures import key_header, standard_secret
 from ringfence.connectors.builtin.webhook.task import WebhookSourceTask
 from ringfence.connectors.delivery_settings import TRANSACTION_BOUNDARY, transaction_boundary
 
@@ -65,6 +66,7 @@ class WebhookSourceConnector(SourceConnector):
                 f"{names.SECRET} is set, but {names.SIGNATURE}=none checks nothing. Choose how requests are signed, "
                 "or remove the secret."
             ]
+        errors.update(_find_signature_errors(config, signature))
         boundary = transaction_boundary(config)
         if boundary != "poll":
             errors[TRANSACTION_BOUNDARY] = [
@@ -95,3 +97,41 @@ class WebhookSourceConnector(SourceConnector):
             if offset is not None:
                 check_page(offset) if is_page else check_head(offset)
         return True
+
+
+def _find_signature_errors(config: Mapping[str, str], signature: str) -> dict[str, list[str]]:
+    """Return what lets a signed request be sent again, and secrets of a wrong form."""
+    errors: dict[str, list[str]] = {}
+    if signature == names.STANDARD:
+        errors.update(_find_secret_errors(config))
+        if key_header(config.get(names.KEY, "")) not in ("", names.STANDARD_ID):
+            errors[names.KEY] = [
+                f"{names.SIGNATURE}={signature} signs the header {names.STANDARD_ID} and no other key. Use "
+                f"{names.HEADER_KEY}{names.STANDARD_ID}, or a key in the body."
+            ]
+    if signature in (names.STANDARD, names.STRIPE) and config.get(names.KEY, "").strip():
+        window, tolerance = (_milliseconds(config, name) for name in (names.WINDOW, names.TOLERANCE))
+        if window is not None and tolerance is not None and window < 2 * tolerance:
+            errors[names.WINDOW] = [
+                f"A request is accepted for {2 * tolerance} ms, while its key is remembered for {window} ms: whoever "
+                f"has seen it could send it again. Use at least twice {names.TOLERANCE}."
+            ]
+    return errors
+
+
+def _find_secret_errors(config: Mapping[str, str]) -> dict[str, list[str]]:
+    errors = {}
+    for name in (names.SECRET, names.SECRET_BEFORE):
+        secret = config.get(name, "").strip()
+        try:
+            if secret and "${" not in secret:
+                standard_secret(secret)
+        except ValueError:
+            errors[name] = ["A secret of Standard Webhooks is whsec_ and base64, as the sender shows it."]
+    return errors
+
+
+def _milliseconds(config: Mapping[str, str], name: str) -> int | None:
+    """Return a time; None if it is no number, which its own validation reports."""
+    text = config.get(name, "").strip() or str(CONFIG_DEF.keys[name].default)
+    return int(text) if text.isdecimal() else None

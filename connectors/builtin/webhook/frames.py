@@ -16,9 +16,17 @@ from typing import Any, Final
 import orjson
 
 HANDSHAKE_SECONDS: Final = 5.0
-MOST_GREETING: Final = 4096
+MOST_GREETING: Final = 64 * 1024
+"""In bytes; a task's greeting names the headers that it needs."""
 MOST_HEADER: Final = 128 * 1024
-"""In bytes; twice the limit of a web process for the headers of a request, since JSON may be longer."""
+"""In bytes; several times the limit of a web process for the headers of a request, since JSON may be longer."""
+MOST_HEADERS: Final = 100
+"""The most headers of a request."""
+MOST_READ_HEADER: Final = 1024 * 1024
+MOST_READ_BODY: Final = 16 * 1024 * 1024
+"""Larger frames end the connection. What is smaller and still too large is answered, since it is one sender's fault,
+and many senders share the connection.
+"""
 _SIZES: Final = struct.Struct(">II")
 _WEB, _TASK = b"web", b"task"
 
@@ -34,6 +42,12 @@ def pack(header: Mapping[str, object], body: bytes = b"") -> bytes:
     """Return the bytes of a frame."""
     text = orjson.dumps(header)
     return b"".join((_SIZES.pack(len(text), len(body)), text, body))
+
+
+def is_too_long(header: Mapping[str, Any]) -> bool:
+    """Return whether the headers of a request are larger than a web process may send. Counts before it measures."""
+    pairs = header.get("headers", ())
+    return len(pairs) > MOST_HEADERS or sum(len(name) + len(value) for name, value in pairs) > MOST_HEADER
 
 
 async def read_frame(reader: asyncio.StreamReader, most_header: int, most_body: int) -> Frame:

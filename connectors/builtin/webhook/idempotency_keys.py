@@ -3,7 +3,8 @@
 Keys are stored as digests in pages of some hundred. The newest page is written with each transaction until it is full;
 a page is deleted once the window has passed its newest key. One more offset lists the pages, since source partitions
 cannot be listed. Pages and records are in the same transaction, so a key is known if and only if its record is in
-Kafka.
+Kafka. Where a signature covers the body alone, the digests of bodies are kept in the same way, beside those of their
+keys (`digest_of_body`).
 """
 
 import base64
@@ -33,6 +34,11 @@ def page_of(number: int) -> dict[str, object]:
 def digest_of(key: str) -> bytes:
     """Return a key's digest: 16 bytes."""
     return hashlib.blake2b(key.encode(), digest_size=16).digest()
+
+
+def digest_of_body(body: bytes) -> bytes:
+    """Return a body's digest, which is never the one of a key."""
+    return hashlib.blake2b(body, digest_size=16, person=b"body").digest()
 
 
 class KeyWindow:

@@ -9,9 +9,10 @@ from collections.abc import Coroutine, Iterable
 from typing import Any, Final
 
 from ringfence.connectors.builtin.webhook import frames
-from ringfence.connectors.builtin.webhook.answers import TOO_LATE, Answer
+from ringfence.connectors.builtin.webhook.answers import FAILED, TOO_LATE, TOO_MANY_HEADERS, Answer
 from ringfence.connectors.builtin.webhook.request_parsing import Receiver
 from ringfence.connectors.builtin.webhook.request_queue import RequestQueue, Tell, Ticket
+from ringfence.connectors.log_limit import LogLimit
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +41,7 @@ class Listener:
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.StreamWriter] = set()
         self._host = ""
+        self._limit = LogLimit()
 
     def start(self, host: str) -> None:
         """Raises `OSError` if it cannot listen there."""
@@ -96,20 +98,31 @@ class Listener:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._connections.add(writer)
         try:
-            content = {"max_body": self._receiver.most_body}
+            content = {"max_body": self._receiver.most_body, "headers": self._receiver.needed_headers}
             await frames.greet_web(reader, writer, self.id, self.secret, content)
             while True:
-                header, body = await frames.read_frame(reader, frames.MOST_HEADER, self._receiver.most_body)
-                self._receive(writer, header, body)
-        except (frames.NotTrusted, TimeoutError) as error:
-            logger.warning(
-                "A connection to the webhook's listener was refused: %s", str(error) or "no greeting in time"
-            )
+                frame = await frames.read_frame(reader, frames.MOST_READ_HEADER, frames.MOST_READ_BODY)
+                self._answer(writer, *frame)
+        except (frames.NotTrusted, TimeoutError, ValueError) as error:
+            why = str(error) if isinstance(error, frames.NotTrusted) else "no greeting in time, or no JSON"
+            self._limit.warning(logger, "A connection to the webhook's listener was refused: %s", why)
         except (asyncio.IncompleteReadError, OSError):
             pass  # the web process is gone; its requests are committed anyway
         finally:
             self._connections.discard(writer)
             writer.close()
+
+    def _answer(self, writer: asyncio.StreamWriter, header: dict[str, Any], body: bytes) -> None:
+        """Take one request. Whatever is wrong with it concerns its sender alone."""
+        number = header.get("id")
+        try:
+            if frames.is_too_long(header):
+                _send(writer, number, TOO_MANY_HEADERS)
+            else:
+                self._receive(writer, header, body)
+        except Exception as error:  # noqa: BLE001 - of one request, on a connection that many share
+            self._limit.warning(logger, "A request could not be read: %s", type(error).__name__)
+            _send(writer, number, FAILED)
 
     def _receive(self, writer: asyncio.StreamWriter, header: dict[str, Any], body: bytes) -> None:
         """Take one request. It is answered now, after the commit, or after its timeout."""

@@ -8,9 +8,14 @@ import orjson
 from ringfence.connectors.api import ParsedConfig, Password
 from ringfence.connectors.builtin.webhook import settings as names
 from ringfence.connectors.builtin.webhook.answers import Answer
-from ringfence.connectors.builtin.webhook.idempotency_keys import digest_of
+from ringfence.connectors.builtin.webhook.idempotency_keys import digest_of, digest_of_body
 from ringfence.connectors.builtin.webhook.request_queue import RequestQueue, Tell, Ticket
-from ringfence.connectors.builtin.webhook.signatures import signature_check
+from ringfence.connectors.builtin.webhook.signatures import (
+    headers_read,
+    key_header,
+    leaves_key_unsigned,
+    signature_check,
+)
 
 LONGEST_KEY: Final = 255
 _DEEPEST: Final = 100
@@ -30,16 +35,22 @@ class Receiver:
 
     def __init__(self, config: ParsedConfig) -> None:
         secrets = [config.get(name) for name in (names.SECRET, names.SECRET_BEFORE)]
+        signature, signature_header = config.string(names.SIGNATURE), config.string(names.SIGNATURE_HEADER)
         self._check = signature_check(
-            config.string(names.SIGNATURE),
+            signature,
             [secret.value for secret in secrets if isinstance(secret, Password)],
-            config.string(names.SIGNATURE_HEADER),
+            signature_header,
             config.integer(names.TOLERANCE),
         )
         self._format = config.string(names.BODY_FORMAT)
         self._key = config.string(names.KEY).strip()
         self._header_names = [name.strip() for name in config.strings(names.HEADERS) if name.strip()]
         self.most_body = config.integer(names.MOST_BODY)
+        self.replays_checked = config.string(names.REPLAY) == names.BODY and leaves_key_unsigned(signature, self._key)
+        """Whether the same body is refused under another key."""
+        needed = (*headers_read(signature, signature_header), key_header(self._key), *self._header_names)
+        self.needed_headers: Final = sorted({name.lower() for name in needed if name})
+        """The names of all headers that `read` looks at, in lower case."""
 
     @property
     def keyed(self) -> bool:
@@ -66,7 +77,8 @@ class Receiver:
         value = self._value(body)
         key = self._find_key(by_name, value, body)
         header_pairs = tuple((name, by_name[name.lower()]) for name in self._header_names if name.lower() in by_name)
-        return Ticket(value, header_pairs, len(body), now_ms, key, digest_of(key) if key else None)
+        body_digest = digest_of_body(body) if self.replays_checked else None
+        return Ticket(value, header_pairs, len(body), now_ms, key, digest_of(key) if key else None, body_digest)
 
     def _value(self, body: bytes) -> object:
         if self._format == names.BYTES:

@@ -9,7 +9,16 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from ringfence.connectors.builtin.webhook.answers import ACCEPTED, DUPLICATE, FULL, NO_ROOM, STOPPED, Answer
+from ringfence.connectors.builtin.webhook.answers import (
+    ACCEPTED,
+    DUPLICATE,
+    FULL,
+    NO_ROOM,
+    REPLAY_WAITS,
+    REPLAYED,
+    STOPPED,
+    Answer,
+)
 from ringfence.connectors.builtin.webhook.idempotency_keys import KeyPage, KeyWindow
 
 Tell = Callable[[Answer], None]
@@ -17,7 +26,9 @@ Tell = Callable[[Answer], None]
 
 @dataclass(eq=False, slots=True)
 class Ticket:
-    """One waiting request, with all its senders. key, digest: "" and None without an idempotency key."""
+    """One waiting request, with all its senders. key, digest: "" and None without an idempotency key. body_digest: None
+    unless the same body must not come under another key.
+    """
 
     value: object
     headers: tuple[tuple[str, str], ...]
@@ -25,8 +36,14 @@ class Ticket:
     at_ms: int
     key: str
     digest: bytes | None
+    body_digest: bytes | None = None
     waiting: list[Tell] = field(default_factory=list)
     is_taken: bool = False
+
+    @property
+    def digests(self) -> list[bytes]:
+        """What is remembered of it."""
+        return [each for each in (self.digest, self.body_digest) if each is not None]
 
 
 class RequestQueue:
@@ -44,9 +61,10 @@ class RequestQueue:
         self._queue: deque[Ticket] = deque()
         self._open_tickets: list[Ticket] = []
         self._pending: dict[bytes, Ticket] = {}
+        """By each digest that is remembered once it is committed."""
         self._bytes = self._count = 0
         self._closed = False
-        self.duplicates = self.refused = 0
+        self.duplicates = self.refused = self.replays = self.unconvertible = 0
 
     @property
     def waiting(self) -> int:
@@ -69,20 +87,31 @@ class RequestQueue:
                     self.duplicates += 1
                     pending.waiting.append(tell)
                     return pending
-                if len(self._window) + len(self._pending) >= self._most_keys:
+                replay = self._find_replay(ticket, now_ms)
+                if replay is not None:
+                    self.replays += 1
+                    return replay
+                if len(self._window) + len(self._pending) >= self._most_keys * len(ticket.digests):
                     self.refused += 1
                     return NO_ROOM
             if self._count >= self._most or self._bytes + ticket.size > self._most_bytes:
                 self.refused += 1
                 return FULL
-            if ticket.digest is not None:
-                self._pending[ticket.digest] = ticket
+            self._pending.update(dict.fromkeys(ticket.digests, ticket))
             ticket.waiting.append(tell)
             self._queue.append(ticket)
             self._count += 1
             self._bytes += ticket.size
             self._arrived.notify()
             return ticket
+
+    def _find_replay(self, ticket: Ticket, now_ms: int) -> Answer | None:
+        """Return the answer to a body that is known under another key; None if it is new."""
+        if ticket.body_digest is None:
+            return None
+        if self._window.knows(ticket.body_digest, now_ms):
+            return REPLAYED
+        return REPLAY_WAITS if ticket.body_digest in self._pending else None
 
     def withdraw(self, ticket: Ticket, tell: Tell) -> None:
         """Stop waiting with `tell`. A request without waiting senders that was not taken yet is dropped."""
@@ -109,8 +138,23 @@ class RequestQueue:
         with self._lock:
             self._window.forget(now_ms)
             pages = self._window.expire(now_ms)
-            pages += self._window.write([each.digest for each in tickets if each.digest is not None], now_ms)
+            pages += self._window.write([digest for each in tickets for digest in each.digests], now_ms)
             return pages, self._window.head
+
+    @property
+    def head(self) -> Mapping[str, object]:
+        """The source offset that lists the pages as they are written now."""
+        with self._lock:
+            return self._window.head
+
+    def refuse(self, ticket: Ticket, answer: Answer) -> list[tuple[Tell, Answer]]:
+        """Record that a taken request becomes no record. Returns the answers to send; its key stays unknown."""
+        with self._lock:
+            self.unconvertible += 1
+            self._open_tickets.remove(ticket)
+            self._release(ticket)
+            waiting, ticket.waiting = ticket.waiting, []
+            return [(tell, answer) for tell in waiting]
 
     def commit(self) -> list[tuple[Tell, Answer]]:
         """Record that all taken requests are committed. Returns the answers to send."""
@@ -142,5 +186,5 @@ class RequestQueue:
     def _release(self, ticket: Ticket) -> None:
         self._count -= 1
         self._bytes -= ticket.size
-        if ticket.digest is not None:
-            self._pending.pop(ticket.digest, None)
+        for digest in ticket.digests:
+            self._pending.pop(digest, None)

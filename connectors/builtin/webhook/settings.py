@@ -19,6 +19,7 @@ SIGNATURE: Final = "signature"
 SECRET: Final = "signature.secret"  # noqa: S105 - a name
 SECRET_BEFORE: Final = "signature.secret.previous"  # noqa: S105 - a name
 SIGNATURE_HEADER: Final = "signature.header"
+REPLAY: Final = "signature.replay.check"
 TOLERANCE: Final = "signature.tolerance.ms"
 KEY: Final = "idempotency.key"
 WINDOW: Final = "idempotency.window.ms"
@@ -35,7 +36,13 @@ PREVIEW: Final = "webhook.preview"
 """In a task's configuration: show an example, and do not listen."""
 
 NONE, GITHUB, STRIPE, HMAC, BEARER = "none", "github", "stripe", "hmac", "bearer"
-SIGNATURES: Final = (GITHUB, STRIPE, HMAC, BEARER, NONE)
+STANDARD: Final = "standard-webhooks"
+SIGNATURES: Final = (GITHUB, STRIPE, STANDARD, HMAC, BEARER, NONE)
+STANDARD_ID: Final = "webhook-id"
+BODY: Final = "body"
+REPLAY_CHECKS: Final = (BODY, NONE)
+MOST_INCLUDED: Final = 90
+"""Names of headers to keep. With those of the signature and the key, a task needs fewer than 100."""
 JSON, TEXT, BYTES = "json", "text", "bytes"
 FORMATS: Final = (JSON, TEXT, BYTES)
 HEADER_KEY, BODY_KEY = "header:", "body:"
@@ -45,9 +52,22 @@ PAGE: Final = "page"
 """Keys of the source partitions: `{"webhook": "keys"}`, and `{"webhook": "keys", "page": 17}`."""
 FIRST, NEXT, KEYS = "first", "next", "keys"
 
+_LONGEST_NAME: Final = 200
 _SIGNED: Final = "Signature"
 _ONCE: Final = "Exactly once"
 _LIMITS: Final = "Limits"
+
+
+class HeaderNames:
+    """Validates which headers are kept."""
+
+    def __call__(self, name: str, value: object) -> None:
+        header_names = value if isinstance(value, list | tuple) else []
+        if len(header_names) > MOST_INCLUDED or any(len(str(each)) > _LONGEST_NAME for each in header_names):
+            raise ConfigException(f"{name}: name at most {MOST_INCLUDED} headers of {_LONGEST_NAME} characters each.")
+
+    def __str__(self) -> str:
+        return f"at most {MOST_INCLUDED} names"
 
 
 class KeyPlace:
@@ -94,6 +114,7 @@ CONFIG_DEF: Final = (
         HEADERS,
         ConfigType.LIST,
         "",
+        validator=HeaderNames(),
         documentation="HTTP headers to keep as headers of the record: comma-separated names.",
         display_name="HTTP headers",
     )
@@ -103,8 +124,9 @@ CONFIG_DEF: Final = (
         validator=OneOf(*SIGNATURES),
         recommender=Choices(*SIGNATURES),
         importance=Importance.HIGH,
-        documentation="How a sender authenticates. github: X-Hub-Signature-256. stripe: Stripe-Signature. hmac: "
-        "HMAC-SHA256 of the body, in hexadecimal. bearer: the secret itself, in Authorization. none: "
+        documentation="How a sender authenticates. github: X-Hub-Signature-256. stripe: Stripe-Signature. "
+        "standard-webhooks: webhook-signature, which also covers the key and the time. hmac: HMAC-SHA256 of the body, "
+        "in hexadecimal or base64. bearer: the secret itself, in Authorization. none: "
         "anybody who reaches the web process may write to the topic.",
         group=_SIGNED,
         width=Width.SHORT,
@@ -139,12 +161,27 @@ CONFIG_DEF: Final = (
         display_name="Signature header",
     )
     .define(
+        REPLAY,
+        ConfigType.STRING,
+        BODY,
+        validator=OneOf(*REPLAY_CHECKS),
+        recommender=Choices(*REPLAY_CHECKS),
+        importance=Importance.MEDIUM,
+        documentation="For signatures that cover the body but not the key, as with a key in a header beside github, "
+        "hmac or stripe. body: the same body under another key is refused with 409 within the window, since whoever "
+        "has seen one request could send it again under any key. none: it is another record.",
+        group=_SIGNED,
+        width=Width.SHORT,
+        display_name="Replay check",
+    )
+    .define(
         TOLERANCE,
         ConfigType.LONG,
         300_000,
         validator=Range(1000, 86_400_000),
         importance=Importance.LOW,
-        documentation="With signature=stripe: the maximum difference between the signed time and now.",
+        documentation="With signature=stripe or standard-webhooks: the maximum difference between the signed time "
+        "and now.",
         group=_SIGNED,
         width=Width.SHORT,
         display_name="Tolerance (ms)",
@@ -179,7 +216,8 @@ CONFIG_DEF: Final = (
         1_000_000,
         validator=Range(1, 5_000_000),
         importance=Importance.LOW,
-        documentation="The maximum number of remembered keys, with about 150 bytes of memory each. Further requests "
+        documentation="The maximum number of remembered keys, with about 150 bytes of memory each, and twice that "
+        "where bodies are remembered, too (signature.replay.check). Further requests "
         "are answered with 503 until older keys leave the window: no key is forgotten early.",
         group=_ONCE,
         width=Width.SHORT,
@@ -191,7 +229,8 @@ CONFIG_DEF: Final = (
         524_288,
         validator=Range(1, 4 * 1024 * 1024),
         importance=Importance.LOW,
-        documentation="Larger bodies are refused with 413. Keep it below the topic's max.message.bytes.",
+        documentation="Larger bodies are refused with 413, and so are records that turn out larger than "
+        "their topic's max.message.bytes.",
         group=_LIMITS,
         width=Width.SHORT,
         display_name="Body (bytes)",

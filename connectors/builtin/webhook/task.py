@@ -5,13 +5,25 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from ringfence.connectors.api import ConnectorError, Endpoint, OffsetRecord, RecordBatch, SourceRecord, SourceTask
+from ringfence.connectors.api import (
+    ConnectorError,
+    Endpoint,
+    OffsetRecord,
+    ParsedConfig,
+    RecordBatch,
+    RecordRefused,
+    SourceRecord,
+    SourceTask,
+)
 from ringfence.connectors.builtin.webhook import settings as names
+from ringfence.connectors.builtin.webhook.answers import TOO_LARGE, UNCONVERTIBLE, UNCONVERTIBLE_NOW, Answer
 from ringfence.connectors.builtin.webhook.idempotency_keys import HEAD, KeyWindow
 from ringfence.connectors.builtin.webhook.listener import Listener
 from ringfence.connectors.builtin.webhook.request_parsing import Receiver, RequestRejected
-from ringfence.connectors.builtin.webhook.request_queue import RequestQueue, Ticket
+from ringfence.connectors.builtin.webhook.request_queue import RequestQueue, Tell, Ticket
 from ringfence.connectors.builtin.webhook.settings import CONFIG_DEF
+from ringfence.connectors.builtin.webhook.signatures import leaves_key_unsigned
+from ringfence.connectors.log_limit import LogLimit
 from ringfence.connectors.worker_limits import current
 
 logger = logging.getLogger(__name__)
@@ -25,6 +37,9 @@ transaction, a new one is refused (CONCURRENT_TRANSACTIONS), and librdkafka wait
 
 class WebhookSourceTask(SourceTask):
     """One request is one record. An answer of 2xx is given only in `commit`, or for a key that was committed before.
+
+    A request is transformed and converted before it is accepted: what cannot become a record is refused, and nothing
+    else happens, neither to the task nor to other requests.
 
     So an attempt that was superseded, or whose transaction is aborted, never answers with 2xx for what it has taken:
     its senders get 503, or no answer, and send again.
@@ -40,7 +55,8 @@ class WebhookSourceTask(SourceTask):
         self._rested = 0.0
         """When the next transaction may begin, on the monotonic clock."""
         self._batch = settings.integer(names.BATCH)
-        receiver = Receiver(settings)
+        self._refusals = LogLimit()
+        receiver = _make_receiver(settings)
         self._example: Ticket | None = None
         if config.get(names.PREVIEW):
             self._example = _read_example(receiver, settings.string(names.PREVIEW_BODY), settings.string(names.KEY))
@@ -55,6 +71,13 @@ class WebhookSourceTask(SourceTask):
             most_keys=settings.integer(names.MOST_KEYS),
         )
         self._window = window
+        if leaves_key_unsigned(settings.string(names.SIGNATURE), settings.string(names.KEY)) and (
+            not receiver.replays_checked
+        ):
+            logger.warning(
+                "%s=none: whoever has seen a signed request can send it again under any key, and each is a record",
+                names.REPLAY,
+            )
         self._measure()
         self._listen(receiver, settings.integer(names.RESPONSE_TIMEOUT) / 1000)
 
@@ -80,6 +103,10 @@ class WebhookSourceTask(SourceTask):
             "webhook_requests_refused", "Requests answered with 503 because the queue or the window is full"
         )
         self._duplicates = metrics.gauge("webhook_duplicates", "Requests whose key was known")
+        self._replays = metrics.gauge(
+            "webhook_replays", "Requests refused because their body was known under another key"
+        )
+        self._unconvertible = metrics.gauge("webhook_requests_unconvertible", "Requests that could not become a record")
         self._keys = metrics.gauge("webhook_keys", "Idempotency keys that are remembered")
 
     def poll(self) -> Sequence[SourceRecord] | RecordBatch | None:
@@ -94,13 +121,32 @@ class WebhookSourceTask(SourceTask):
         self._waiting.set(requests.waiting)
         self._refused.set(requests.refused)
         self._duplicates.set(requests.duplicates)
+        self._replays.set(requests.replays)
         self._keys.set(len(self._window))
+        tickets, records = self._admit(requests, tickets)
+        self._unconvertible.set(requests.unconvertible)
         pages, head = requests.write_keys(tickets, time.time_ns() // 1_000_000)
-        if not tickets and not pages:
-            return None
-        records = [self._record(ticket, head) for ticket in tickets]
-        records += [OffsetRecord(partition, offset) for partition, offset in pages]
-        return records if tickets else [*records, OffsetRecord(HEAD, head)]
+        if pages:
+            records += [OffsetRecord(partition, offset) for partition, offset in [*pages, (HEAD, head)]]
+        return records or None
+
+    def _admit(self, requests: RequestQueue, tickets: Sequence[Ticket]) -> tuple[list[Ticket], list[SourceRecord]]:
+        """Return the requests that become records, with these. The senders of the others are answered."""
+        admitted: list[Ticket] = []
+        records: list[SourceRecord] = []
+        answers: list[tuple[Tell, Answer]] = []
+        head = requests.head
+        outcomes = self.context.admit([self._record(ticket, head) for ticket in tickets]) if tickets else ()
+        for ticket, outcome in zip(tickets, outcomes, strict=True):
+            if isinstance(outcome, RecordRefused):
+                answers += requests.refuse(ticket, _answer_to(outcome))
+                self._refusals.warning(logger, "A request is refused, since it can be no record: %s", outcome)
+            else:
+                admitted.append(ticket)
+                records.append(outcome)
+        if answers and self._listener is not None:
+            self._listener.tell(answers)
+        return admitted, records
 
     def _record(self, ticket: Ticket, head: Mapping[str, object]) -> SourceRecord:
         return SourceRecord(
@@ -119,6 +165,20 @@ class WebhookSourceTask(SourceTask):
             self._listener.tell(self._requests.close())
         if self._listener is not None:
             self._listener.stop()
+
+
+def _answer_to(refusal: RecordRefused) -> Answer:
+    """Return what the sender hears: nothing of the connector's settings, nor of other systems."""
+    if refusal.again:
+        return UNCONVERTIBLE_NOW
+    return TOO_LARGE if refusal.too_large else UNCONVERTIBLE
+
+
+def _make_receiver(settings: ParsedConfig) -> Receiver:
+    try:
+        return Receiver(settings)
+    except ValueError as error:
+        raise ConnectorError(f"{names.SECRET} is {error}: copy it from the sender.") from error
 
 
 def _read_example(receiver: Receiver, body: str, key: str) -> Ticket:

@@ -1,7 +1,19 @@
 """The address that a request comes from."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from django.conf import settings
 from django.http import HttpRequest
+
+
+def address_in(scope: Mapping[str, Any]) -> str:
+    """Do the same as `address_of` for a request that does not reach Django, by its ASGI scope."""
+    if settings.BEHIND_PROXY:
+        forwarded = b",".join(value for name, value in scope["headers"] if name == b"x-forwarded-for")
+        if forwarded:
+            return forwarded.rpartition(b",")[2].strip().decode("latin-1")
+    return str((scope.get("client") or [""])[0])
 
 
 def address_of(request: HttpRequest) -> str:

@@ -12,6 +12,7 @@ from ringfence.connectors.api import (
     GroupInput,
     OffsetRecord,
     RecordBatch,
+    RecordRefused,
     RetriableError,
     ShareInput,
     Signal,
@@ -73,6 +74,10 @@ class MemoryContext:
         cluster: Mapping[str, str] | None = None,
     ) -> ShareInput:
         raise NeedsBroker("A task in memory joins no share group: check this connector with a broker.")
+
+    def admit(self, records: Sequence[SourceRecord]) -> Sequence[SourceRecord | RecordRefused]:
+        """Admit all: nothing is converted in memory."""
+        return records
 
     def announce_endpoint(self, endpoint: Endpoint) -> None:
         raise NeedsBroker("A task in memory has no web process in front of it: check this connector with a broker.")

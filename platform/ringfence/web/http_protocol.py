@@ -9,6 +9,8 @@ HEADER_SECONDS = 10.0
 """Seconds, from the connection or from the first byte of a later request on it, to the end of the headers."""
 HEADER_BYTES = 64 * 1024
 """Bytes of a request's address and all its headers."""
+HEADERS = 100
+"""The most headers of a request, as in other web servers: each costs more than its bytes."""
 IDLE_SECONDS = 75
 """Seconds that a connection is kept after an answer: longer than clients and load balancers keep theirs. If the server
 closes first, the next request may already be on its way."""
@@ -54,7 +56,17 @@ class BoundedProtocol(HttpToolsProtocol):
         elif self._until is None:
             self._wait()
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._refused:
+            return
+        if len(self.headers) >= HEADERS:
+            self._refuse_headers()
+        else:
+            super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
+        if self._refused:
+            return
         size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
         if size > HEADER_BYTES:
             self._refuse_headers()
@@ -95,7 +107,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._close()
 
     def _refuse_headers(self) -> None:
-        text = f"The address and the headers have more than {HEADER_BYTES:,} bytes."
+        text = f"There are more than {HEADERS} headers, or they and the address have more than {HEADER_BYTES:,} bytes."
         self._refuse("431 Request Header Fields Too Large", text)
 
     def _refuse(self, status: str, text: str) -> None:

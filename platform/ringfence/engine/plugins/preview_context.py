@@ -9,8 +9,10 @@ from ringfence.connectors.api import (
     Endpoint,
     GroupInput,
     OffsetReader,
+    RecordRefused,
     ShareInput,
     Signal,
+    SourceRecord,
     TransactionContext,
 )
 from ringfence.fencing.task.plugin_metrics import Gauges
@@ -66,6 +68,10 @@ class PreviewContext:
             "This task reads as a member of a share group, and a preview joins no group. Look at the records of its "
             "topics instead."
         )
+
+    def admit(self, records: Sequence[SourceRecord]) -> Sequence[SourceRecord | RecordRefused]:
+        """Admit all: a preview converts what `poll` returns."""
+        return records
 
     def announce_endpoint(self, endpoint: Endpoint) -> None:
         raise ConnectorError("This task waits for incoming requests, but a preview receives none.")

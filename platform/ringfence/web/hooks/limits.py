@@ -1,72 +1,75 @@
-"""The limits of webhook requests: how many at once, how large, and how long they may take.
+"""The limits of webhook requests: how many wait for answers at once, and how large they are.
 
-Pages and API keep the remaining connections and memory of the web process.
+Pages and API keep the remaining connections and memory of the web process. `arriving_bodies` bounds what has not
+arrived yet.
 """
 
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
+from ipaddress import ip_address, ip_network
 from typing import Any, Final
 
+from ringfence.connectors.builtin.webhook.frames import MOST_HEADERS
 from ringfence.web import request_body
+from ringfence.web.hooks.limit_exceeded import LimitExceeded
 
 MOST_AT_ONCE: Final = 600
-"""The most concurrent requests of all webhooks in this process."""
+"""The most requests of all webhooks that wait for answers, in this process."""
 MOST_OF_ONE: Final = 300
-MOST_BYTES: Final = 64 * 1024 * 1024
-"""Bytes of all bodies in memory."""
-MOST_HEADERS: Final = 32 * 1024
-BODY_SECONDS: Final = 15.0
+MOST_OF_ADDRESS: Final = 150
+"""Of one webhook and one address."""
+MOST_HEADER_BYTES: Final = 32 * 1024
 ANSWER_SECONDS: Final = 35.0
 """Longer than a task may take to answer."""
 RETRY_AFTER_S: Final = 1
 _LONGEST_NAME: Final = 1000
 _MOST_DROPPED: Final = 64 * 1024
+_ONE_SITE: Final = 64
+"""The bits of an IPv6 address that belong to one site, which chooses the others as it likes."""
 
 Headers = list[tuple[bytes, bytes]]
 
 
-class LimitExceeded(Exception):
-    """An answer of the web process itself. retry_after: in seconds; 0: the header is not sent."""
-
-    def __init__(self, status: int, text: str, retry_after: int = 0) -> None:
-        super().__init__(text)
-        self.status = status
-        self.text = text
-        self.retry_after = retry_after
-
-
-class Usage:
-    """The requests and bytes of all webhooks in this process. The methods raise `LimitExceeded` beyond a limit."""
+class Places:
+    """The requests that wait for answers. A place is taken only once the body is there."""
 
     def __init__(self) -> None:
         self._requests: Counter[str] = Counter()
-        self._bytes = 0
+        self._by_address: Counter[tuple[str, str]] = Counter()
 
     @contextmanager
-    def count_request(self, name: str) -> Iterator[None]:
-        """Count one request of a webhook while the block runs."""
-        if self._requests.total() >= MOST_AT_ONCE or self._requests[name] >= MOST_OF_ONE:
-            raise LimitExceeded(
-                503, "Too many requests are waiting for answers. Send the request again.", RETRY_AFTER_S
-            )
+    def take(self, name: str, address: str) -> Iterator[None]:
+        """Take one of a webhook's places while the block runs. Raises `LimitExceeded` if none is free."""
+        if (
+            self._requests.total() >= MOST_AT_ONCE
+            or self._requests[name] >= MOST_OF_ONE
+            or self._by_address[name, address] >= MOST_OF_ADDRESS
+        ):
+            text = "Too many requests are waiting for answers. Send the request again."
+            raise LimitExceeded(503, text, RETRY_AFTER_S, body_read=True)
         self._requests[name] += 1
+        self._by_address[name, address] += 1
         try:
             yield
         finally:
-            self._requests[name] -= 1
-            if not self._requests[name]:
-                del self._requests[name]
+            _count_down(self._requests, name)
+            _count_down(self._by_address, (name, address))
 
-    def add_bytes(self, count: int) -> None:
-        """Count bytes of a body that are in memory from now on."""
-        if self._bytes + count > MOST_BYTES:
-            raise LimitExceeded(503, "Too much data waits for answers. Send the request again.", RETRY_AFTER_S)
-        self._bytes += count
 
-    def remove_bytes(self, count: int) -> None:
-        """The inverse of `add_bytes`."""
-        self._bytes -= count
+def _count_down(counter: Counter[Any], key: object) -> None:
+    counter[key] -= 1
+    if not counter[key]:
+        del counter[key]
+
+
+def sender_of(address: str) -> str:
+    """Return whom an address stands for: itself, or the network of an IPv6 address."""
+    try:
+        ip = ip_address(address)
+    except ValueError:
+        return address
+    return address if ip.version == 4 else str(ip_network((ip, _ONE_SITE), strict=False))
 
 
 def check_request(name: str, scope: Mapping[str, Any]) -> None:
@@ -75,8 +78,11 @@ def check_request(name: str, scope: Mapping[str, Any]) -> None:
         raise LimitExceeded(404, "There is no such webhook.")
     if scope["method"] != "POST":
         raise LimitExceeded(405, "A webhook accepts only POST.")
-    if sum(len(key) + len(value) for key, value in scope["headers"]) > MOST_HEADERS:
-        raise LimitExceeded(431, f"Headers of more than {MOST_HEADERS:,} bytes are not read.")
+    headers = scope["headers"]
+    if len(headers) > MOST_HEADERS:
+        raise LimitExceeded(431, f"More than {MOST_HEADERS} headers are not read.")
+    if sum(len(key) + len(value) for key, value in headers) > MOST_HEADER_BYTES:
+        raise LimitExceeded(431, f"Headers of more than {MOST_HEADER_BYTES:,} bytes are not read.")
 
 
 async def read_parts(receive: Any, headers: Headers, most: int) -> AsyncIterator[bytes]:
@@ -95,7 +101,7 @@ async def read_parts(receive: Any, headers: Headers, most: int) -> AsyncIterator
 
 
 def keeps_connection(refusal: LimitExceeded, headers: Headers) -> bool:
-    """Return whether the sender keeps its connection after a refusal: the body is small enough to read and drop."""
+    """Return whether the sender keeps its connection after a refusal: the body was read, or is small enough to drop."""
     if refusal.status == 503:
-        return 0 < request_body.content_length(headers) <= _MOST_DROPPED
+        return refusal.body_read or 0 < request_body.content_length(headers) <= _MOST_DROPPED
     return refusal.status == 404

@@ -2,15 +2,19 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Sequence
 from typing import Any, Final
 
 from ringfence.connectors.api import Endpoint
 from ringfence.connectors.builtin.webhook import frames
+from ringfence.connectors.log_limit import LogLimit
 
 log = logging.getLogger(__name__)
 
 _CONNECT_SECONDS: Final = 3.0
+_limit: Final = LogLimit()
+"""By address: while a task is away, each request tries again."""
 _MOST_UNSENT: Final = 64 * 1024 * 1024
 
 
@@ -25,7 +29,11 @@ class Link:
         self.endpoint = endpoint
         self.most_body = 0
         """The most bytes that the task accepts; known once the link is open."""
+        self.needed_headers: frozenset[str] | None = None
+        """The headers that the task looks at; None if it does not say so, as one of an earlier version."""
         self.closed = False
+        self.failed_at: float | None = None
+        """When the task could not be reached, on the monotonic clock."""
         self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._number = 0
         self._opening: asyncio.Task[None] | None = None
@@ -44,14 +52,21 @@ class Link:
                 reader, self._writer = await asyncio.open_connection(self.endpoint.host, self.endpoint.port)
                 greeting = await frames.greet_task(reader, self._writer, self.endpoint.id, self.endpoint.secret)
             self.most_body = int(greeting["max_body"])
-        except (OSError, TimeoutError, EOFError, KeyError, ValueError, frames.NotTrusted) as error:
-            log.info("The task at %s:%d does not accept requests: %s", self.endpoint.host, self.endpoint.port, error)
+            if "headers" in greeting:
+                self.needed_headers = frozenset(map(str, greeting["headers"]))
+        except (OSError, TimeoutError, EOFError, KeyError, TypeError, ValueError, frames.NotTrusted) as error:
+            where = f"{self.endpoint.host}:{self.endpoint.port}"
+            _limit.warning(log, "The task at %s does not accept requests: %s", where, error, subject=where)
+            self.failed_at = time.monotonic()
             self.close()
             raise Unreachable from error
         self._reading = asyncio.create_task(self._read(reader))
 
     async def ask(self, headers: Sequence[tuple[str, str]], body: bytes, seconds: float) -> dict[str, Any]:
-        """Return the task's answer: `status`, `text`, `again`. Raises `Unreachable`."""
+        """Return the task's answer: `status`, `text`, `again`. Raises `Unreachable`.
+
+        headers: with names in lower case; the task gets those that it needs, and only the first of each name.
+        """
         writer = self._writer
         if self.closed or writer is None or writer.transport.get_write_buffer_size() > _MOST_UNSENT:
             raise Unreachable
@@ -59,14 +74,34 @@ class Link:
         number = self._number
         answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self._waiting[number] = answer
-        writer.write(frames.pack({"id": number, "headers": headers}, body))
         try:
+            self._send(writer, frames.pack({"id": number, "headers": self._choose(headers)}, body))
             async with asyncio.timeout(seconds):
                 return await answer
         except TimeoutError:
             raise Unreachable from None
         finally:
             self._waiting.pop(number, None)
+
+    def _choose(self, headers: Sequence[tuple[str, str]]) -> Sequence[tuple[str, str]]:
+        if self.needed_headers is None:
+            return headers
+        first: dict[str, str] = {}
+        for name, value in headers:
+            if name in self.needed_headers:
+                first.setdefault(name, value)
+        return [*first.items()]
+
+    def _send(self, writer: asyncio.StreamWriter, frame: bytes) -> None:
+        """Raises `Unreachable`: the task may have cut the connection a moment ago."""
+        if writer.is_closing():
+            self.close()
+            raise Unreachable
+        try:
+            writer.write(frame)
+        except (OSError, RuntimeError) as error:  # uvloop's, of a closed transport
+            self.close()
+            raise Unreachable from error
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
         try:

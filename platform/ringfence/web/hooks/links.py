@@ -12,7 +12,11 @@ from ringfence.projection.models import Connector
 from ringfence.web.hooks.link import Link
 
 _FRESH_SECONDS: Final = 1.0
+_AGAIN_SECONDS: Final = 0.25
+"""After a task could not be reached, before it is tried again: until then requests are answered at once."""
 _MOST_NAMES: Final = 10_000
+_MOST_QUERIES: Final = 8
+"""The most queries at once about names that are no webhooks, since anyone may request any name: pages need threads."""
 _CLASSES: Final = ("WebhookSource", "WebhookSourceConnector")
 
 
@@ -46,6 +50,7 @@ class Links:
         self._states: dict[str, HookState] = {}
         self._asking: dict[str, asyncio.Task[HookState]] = {}
         self._links: dict[str, Link] = {}
+        self._queries = asyncio.Semaphore(_MOST_QUERIES)
 
     async def find(self, name: str) -> tuple[bool, Link | None]:
         """Return whether such a webhook exists, and the connection to its task; None if it is not listening.
@@ -56,7 +61,7 @@ class Links:
         if entry is None or time.monotonic() - entry.at > _FRESH_SECONDS:
             entry = await self._refresh(name)
         link = self._links.get(name)
-        if link is not None and (link.closed or link.endpoint != entry.endpoint):
+        if link is not None and (link.endpoint != entry.endpoint or (link.closed and not _rests(link))):
             link.close()
             del self._links[name]
             link = None
@@ -72,11 +77,20 @@ class Links:
         return await asyncio.shield(asking)
 
     async def _read(self, name: str) -> HookState:
+        before = self._states.get(name)
         try:
-            is_hook, endpoint = await self._ask(name)
+            if before is not None and before.is_hook:
+                is_hook, endpoint = await self._ask(name)
+            else:
+                async with self._queries:
+                    is_hook, endpoint = await self._ask(name)
         finally:
             self._asking.pop(name, None)
         if len(self._states) >= _MOST_NAMES:
-            self._states.clear()  # names without a webhook: anyone may request any name
+            self._states = {hook: state for hook, state in self._states.items() if state.is_hook}
         entry = self._states[name] = HookState(is_hook, endpoint, time.monotonic())
         return entry
+
+
+def _rests(link: Link) -> bool:
+    return link.failed_at is not None and time.monotonic() - link.failed_at < _AGAIN_SECONDS

@@ -4,7 +4,6 @@ The path is the connector's name, so two connectors cannot claim the same path. 
 bounds what it reads, and forwards request and answer. Signature, idempotency key and secret are checked by the task.
 """
 
-import asyncio
 import json
 import logging
 from collections.abc import Mapping
@@ -14,9 +13,13 @@ from urllib.parse import quote
 from django.core.exceptions import RequestAborted
 from django.db import Error as DatabaseError
 
+from ringfence.access.client_address import address_in
+from ringfence.connectors.log_limit import LogLimit
 from ringfence.encryption import NoKey
 from ringfence.web.hooks import limits
-from ringfence.web.hooks.limits import Headers, LimitExceeded, Usage, check_request, keeps_connection, read_parts
+from ringfence.web.hooks.arriving_bodies import ArrivingBodies
+from ringfence.web.hooks.limit_exceeded import LimitExceeded
+from ringfence.web.hooks.limits import Headers, Places, check_request, keeps_connection, read_parts, sender_of
 from ringfence.web.hooks.link import Link, Unreachable
 from ringfence.web.hooks.links import Links
 
@@ -38,14 +41,15 @@ class Receiver:
 
     def __init__(self, links: Links) -> None:
         self._links = links
-        self._usage = Usage()
+        self._places = Places()
+        self._bodies = ArrivingBodies()
+        self._limit = LogLimit()
 
     async def __call__(self, name: str, scope: Mapping[str, Any], receive: Any, send: Any) -> None:
         """Answer one request."""
         try:
             check_request(name, scope)
-            with self._usage.count_request(name):
-                answer = await self._answer(name, scope["headers"], receive)
+            answer = await self._answer(name, scope["headers"], receive, sender_of(address_in(scope)))
         except RequestAborted:
             return
         except LimitExceeded as error:
@@ -54,24 +58,20 @@ class Receiver:
         else:
             await _send(send, answer["status"], str(answer["text"]), int(answer["again"]))
 
-    async def _answer(self, name: str, headers: Headers, receive: Any) -> dict[str, Any]:
+    async def _answer(self, name: str, headers: Headers, receive: Any, address: str) -> dict[str, Any]:
         link = await self._open(name)
-        body = bytearray()
+        async with self._bodies.arrival(address) as body:
+            async for part in read_parts(receive, headers, link.most_body):
+                body.add(part)
         try:
-            async with asyncio.timeout(limits.BODY_SECONDS):
-                async for part in read_parts(receive, headers, link.most_body):
-                    self._usage.add_bytes(len(part))
-                    body += part
-            text_headers = [(key.decode("latin-1"), value.decode("latin-1")) for key, value in headers]
-            return await link.ask(text_headers, bytes(body), limits.ANSWER_SECONDS)
-        except TimeoutError:
-            raise LimitExceeded(408, f"The body did not arrive within {limits.BODY_SECONDS:.0f} s.") from None
+            with self._places.take(name, address):
+                text_headers = [(key.decode("latin-1"), value.decode("latin-1")) for key, value in headers]
+                return await link.ask(text_headers, bytes(body.content), limits.ANSWER_SECONDS)
         except Unreachable:
-            raise LimitExceeded(
-                503, "The task has not confirmed the request. Send it again.", limits.RETRY_AFTER_S
-            ) from None
+            text = "The task has not confirmed the request. Send it again."
+            raise LimitExceeded(503, text, limits.RETRY_AFTER_S, body_read=True) from None
         finally:
-            self._usage.remove_bytes(len(body))
+            self._bodies.release(body)
 
     async def _open(self, name: str) -> Link:
         """Return the connection to the running task."""
@@ -83,7 +83,7 @@ class Receiver:
                 raise LimitExceeded(503, "The connector is not running. Send the request again.", 5)
             await link.open()
         except (DatabaseError, NoKey) as error:
-            log.warning("Cannot read where the task of %s listens: %s", quote(name), type(error).__name__)
+            self._limit.warning(log, "Cannot read where tasks listen: %s (%s)", type(error).__name__, quote(name))
             raise LimitExceeded(503, "The request cannot be forwarded at the moment. Send it again.", 5) from error
         except Unreachable:
             raise LimitExceeded(
