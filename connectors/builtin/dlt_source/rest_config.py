@@ -21,6 +21,7 @@ _SECRET_HEADER: Final = re.compile(r"auth|cookie|token|secret|key|password", re.
 _PLACEHOLDER: Final = re.compile(
     r"incremental\.(start_value|initial_value|last_value|end_value)|resources\.[A-Za-z]\w*(\.[A-Za-z0-9]\w*)+"
 )
+_URL: Final = re.compile(r"(https?://[^\s?'\"]*+)(?:(\?)[^\s'\"]*+)?")
 _SIGN_INS: Final = ("bearer", "api_key", "http_basic", "oauth2_client_credentials")
 
 
@@ -70,7 +71,7 @@ def find_secrets(value: object) -> list[str]:
 
 def redact(config: ParsedConfig, error: BaseException) -> str:
     """Return the error's message, without credentials and without the query strings of URLs."""
-    text = re.sub(r"(https?://[^\s?'\"]*)\?[^\s'\"]*", r"\1?…", f"{type(error).__name__}: {error}")
+    text = _URL.sub(lambda url: url[1] + ("?…" if url[2] else ""), f"{type(error).__name__}: {error}")
     for name in (names.AUTH, names.SECRETS):
         for secret in find_secrets(parse_object(name, secret_text(config, name))):
             text = text.replace(secret, "[hidden]")
