@@ -135,7 +135,7 @@ class _Reference(NamedTuple):
 
 
 def _references(text: str) -> Iterator[_Reference]:
-    """Find what Kafka's `\\$\\{([^}]*?):(([^}]*?):)?([^}]*?)\\}` finds, but in linear time: texts come from any editor."""
+    """Find what Kafka's `\\$\\{([^}]*?):(([^}]*?):)?([^}]*?)\\}` finds, in linear time: the text is any editor's."""
     begin = 0
     while (end := text.find("}", begin)) >= 0:
         start = text.find("${", begin, end)

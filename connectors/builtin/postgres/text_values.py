@@ -14,7 +14,9 @@ _DAY_US: Final = 86_400_000_000
 _EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
 _MONTH_US: Final = 30.4375 * _DAY_US
 """A month of an interval, as in Debezium: a twelfth of 365.25 days."""
-_INTERVAL: Final = re.compile(r"(?:(-?\+?\d{1,19}) (year|mon|day)s?)|(?:([+-])?(\d{1,19}):(\d\d):(\d\d)(?:\.(\d{1,19}))?)")
+_INTERVAL: Final = re.compile(
+    r"(?:(-?\+?\d{1,19}) (year|mon|day)s?)|(?:([+-])?(\d{1,19}):(\d\d):(\d\d)(?:\.(\d{1,19}))?)"
+)
 _CYCLE_YEARS: Final = 400
 _CYCLE_DAYS: Final = 146_097
 

@@ -106,9 +106,10 @@ class IcebergSnapshot(Snapshot):
                 yield self._find(file["file_path"])
 
     def _read_avro(self, path: str) -> Iterator[Json]:
-        import fastavro
+        from ringfence.connectors.avro.container import open_blocks
 
-        return iter(fastavro.reader(io.BytesIO(read_whole(self._place, self._find(path)))))  # type: ignore[arg-type]
+        _, blocks = open_blocks(io.BytesIO(read_whole(self._place, self._find(path))))
+        return (record for _, records in blocks for record in records)
 
     def _find(self, path: str) -> FileInfo:
         if not path.startswith(self._location):
