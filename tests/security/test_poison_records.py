@@ -126,7 +126,7 @@ RECORD: Mapping[str, Any] = {"value": {"text": "a" * 250_000, "list": list(range
     [
         " or ".join(["value.list contains -1"] * 36),
         " or ".join(['value.text like "*a?a?b"'] * 35),
-        " or ".join(['value.text like "*' + "?" * 180 + 'b"'] * 5),
+        " or ".join(['value.text like "*' + "?" * 180 + 'b"'] * 4),
     ],
 )
 def test_an_expression_has_a_number_of_steps_for_a_record(text: str) -> None:
