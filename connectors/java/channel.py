@@ -3,6 +3,7 @@
 import itertools
 import json
 import queue
+import struct
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -29,6 +30,10 @@ from ringfence.connectors.java.logs import LastLines
 _NO_FRAME: Final = (
     "The Java process of the connector wrote to its standard output, which is not for logs: {!r}. Remove from the "
     "worker's java.options what lets the JVM write there, or name a file, as in -Xlog:gc:file=/tmp/gc.log"
+)
+_MALFORMED: Final = (
+    "The Java process of the connector sent a frame that cannot be read ({}). What it sent before is kept. Restart the "
+    "task; if this comes again, the plugin interferes with the host"
 )
 
 Event = Mapping[str, Any]
@@ -145,22 +150,29 @@ class JavaChannel(ABC):
                 if len(head) < HEAD.size:
                     break
                 size, kind = HEAD.unpack(head)
-                if kind not in (JSON, BATCH, ENCODED, LOG):
+                if kind not in (JSON, BATCH, ENCODED, LOG) or not size:
                     self.kill(_NO_FRAME.format(head + pipe.read1(200)))
                     break
                 payload = pipe.read(size - 1)
                 if len(payload) < size - 1:
                     break
                 self.last_sign = time.monotonic()
-                if kind == BATCH:
-                    self.frames.put(decode_batch(payload))
-                elif kind == ENCODED:
-                    self.frames.put(decode_encoded(payload))
-                elif kind == LOG:
-                    self._log.take(payload)
-                else:
-                    self._take(json.loads(payload))
+                try:
+                    self._take_frame(kind, payload)
+                except (ValueError, LookupError, TypeError, AttributeError, RecursionError, struct.error) as error:
+                    self.kill(_MALFORMED.format(type(error).__name__))
+                    break
         self._end()
+
+    def _take_frame(self, kind: int, payload: bytes) -> None:
+        if kind == BATCH:
+            self.frames.put(decode_batch(payload))
+        elif kind == ENCODED:
+            self.frames.put(decode_encoded(payload))
+        elif kind == LOG:
+            self._log.take(payload)
+        else:
+            self._take(json.loads(payload))
 
     def _take(self, message: Event) -> None:
         if "id" in message and "event" not in message:
