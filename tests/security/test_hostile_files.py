@@ -217,3 +217,47 @@ def test_other_parameters_are_sent_as_before() -> None:
     endpoint = {"path": "a", "params": {"page": 1, "token_type": {"a": 1}, "sort": "key"}, "json": {"q": "password"}}
     config = {"client": {"base_url": "http://127.0.0.1"}, "resources": [{"name": "a", "endpoint": endpoint}]}
     assert parse_rest_config(json.dumps(config))
+
+
+# Parquet
+
+
+def read_parquet(file: io.BytesIO) -> list[object]:
+    settings = FilesSourceConnector.config_def().parse({"url": "file:///x", "format": "parquet", "topic": "t"})
+    file.seek(0)
+    return list(FORMATS["parquet"](file, 0, settings).read(10).values)
+
+
+def test_a_parquet_list_of_millions_is_refused() -> None:
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    long = pa.ListArray.from_arrays(pa.array([0, 2_000_000], pa.int32()), pa.array([0] * 2_000_000, pa.int8()))
+    file = io.BytesIO()
+    pq.write_table(pa.table({"a": pa.StructArray.from_arrays([long], ["b"])}), file, compression="zstd")
+    assert len(file.getvalue()) < 20_000
+    with pytest.raises(FormatError, match="2,000,000 elements"):
+        read_parquet(file)
+
+
+def test_parquet_lists_and_maps_are_read_as_before() -> None:
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    maps = pa.array([[("a", [1])], None, []], pa.map_(pa.string(), pa.list_(pa.int32())))
+    file = io.BytesIO()
+    pq.write_table(pa.table({"m": maps, "l": [[[1, 2], None], [], None]}), file)
+    assert len(read_parquet(file)) == 3
+
+
+def test_a_parquet_schema_of_many_levels_is_a_format_error() -> None:
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    deep = pa.int32()
+    for _ in range(300):
+        deep = pa.list_(deep)
+    file = io.BytesIO()
+    pq.write_table(pa.table([pa.array([None], type=deep)], names=["a"]), file)
+    with pytest.raises(FormatError, match="not a Parquet file"):
+        read_parquet(file)
