@@ -16,7 +16,7 @@ JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
 IMAGE_PYTHON = $(shell sed -n 's/^FROM python:\([0-9.]*\)-.*/\1/p' Dockerfile)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-debezium demo-postgres up test test-thorough test-all chaos bench reports golden font screenshots lint format audit sbom lock clean
+.PHONY: help setup demo demo-debezium demo-postgres up test test-thorough test-all fuzz chaos bench reports golden font screenshots lint format audit sbom lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -69,6 +69,9 @@ test-thorough: setup ## Run more cases of what `make test` shows, as continuous 
 
 test-all: setup ## Run all tests
 	$(BIN)/pytest $(ARGS)
+
+fuzz: setup ## Give every parser of foreign bytes changed inputs (FUZZ_SECONDS for each of them, 600 unless set)
+	FUZZ_SECONDS=$(or $(FUZZ_SECONDS),600) $(BIN)/pytest tests/security/fuzzing $(ARGS)
 
 chaos: setup ## Kill processes for minutes, and count the records: none missing, none twice
 	$(BIN)/pytest tests/chaos -s $(ARGS)

@@ -5,12 +5,11 @@ The worker names its providers as for Kafka Connect: `config.providers=file`, `c
 stored and shown.
 """
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from ringfence.connectors.api.config_types import HIDDEN, ConfigException
 from ringfence.connectors.env_and_file_providers import environment, path_checker, read_file, read_property, within
@@ -18,7 +17,6 @@ from ringfence.connectors.env_and_file_providers import environment, path_checke
 PREFIX: Final = "config.providers"
 PROVIDERS: Final = "RINGFENCE_CONFIG_PROVIDERS"
 """The environment variable that passes the worker's `config.providers*` settings to plugin processes, as JSON."""
-_REFERENCE: Final = re.compile(r"\$\{([^}]*?):(([^}]*?):)?([^}]*?)\}")
 _JAVA: Final = "org.apache.kafka.common.config.provider."
 _SHORT: Final = 4
 """Shorter values are too common to be searched for in other strings."""
@@ -79,16 +77,16 @@ class ConfigProviders:
 
     def refers(self, value: str) -> bool:
         """Return whether the text contains a reference to one of these providers."""
-        return any(match[1] in self._providers for match in _REFERENCE.finditer(value))
+        return any(reference.provider in self._providers for reference in _references(value))
 
     def files(self, config: Mapping[str, str]) -> list[Path]:
         """Return the files with the values of this configuration, without files that must not be read."""
         paths = set()
-        for match in (match for value in config.values() for match in _REFERENCE.finditer(value)):
-            provider = self._providers.get(match[1])
+        for reference in (reference for value in config.values() for reference in _references(value)):
+            provider = self._providers.get(reference.provider)
             if provider is not None and provider.file is not None:
                 with suppress(ConfigException):
-                    paths.add(provider.file(match[3] or "", match[4]))
+                    paths.add(provider.file(reference.path, reference.key))
         return sorted(paths)
 
     def resolve(self, config: Mapping[str, str]) -> ResolvedConfig:
@@ -106,20 +104,47 @@ class ConfigProviders:
         errors: dict[str, str] = {}
         result: dict[str, str] = {}
 
-        def value_of(match: re.Match[str]) -> str:
-            provider = self._providers.get(match[1])
-            if provider is None:
-                return match[0]
-            secrets[match[0]] = provider.value(match[3] or "", match[4])
-            return secrets[match[0]]
+        def replace(value: str) -> str:
+            pieces, end = [], 0
+            for reference in _references(value):
+                provider = self._providers.get(reference.provider)
+                if provider is not None:
+                    secret = provider.value(reference.path, reference.key)
+                    secrets[value[reference.start : reference.end]] = secret
+                    pieces += [value[end : reference.start], secret]
+                    end = reference.end
+            return "".join([*pieces, value[end:]])
 
         for key, value in config.items():
             try:
-                result[key] = _REFERENCE.sub(value_of, value)
+                result[key] = replace(value)
             except ConfigException as error:
                 errors[key] = f"Invalid value {value} for configuration {key}: {error}"
                 result[key] = value
         return ResolvedConfig(dict(config), result, secrets), errors
+
+
+class _Reference(NamedTuple):
+    """`${provider:path:key}` or `${provider:key}` in a text, from `start` to before `end`."""
+
+    start: int
+    end: int
+    provider: str
+    path: str
+    key: str
+
+
+def _references(text: str) -> Iterator[_Reference]:
+    """Find what Kafka's `\\$\\{([^}]*?):(([^}]*?):)?([^}]*?)\\}` finds, in linear time: the text is any editor's."""
+    begin = 0
+    while (end := text.find("}", begin)) >= 0:
+        start = text.find("${", begin, end)
+        colon = text.find(":", start + 2, end) if start >= 0 else -1
+        if colon >= 0:
+            path, separator, key = text[colon + 1 : end].partition(":")
+            where = (path, key) if separator else ("", path)
+            yield _Reference(start, end + 1, text[start + 2 : colon], *where)
+        begin = end + 1
 
 
 def _provider(name: str, settings: Mapping[str, str]) -> Provider:

@@ -7,7 +7,6 @@ from ringfence.connectors.api.config_types import HIDDEN, ConfigException, Confi
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _BITS = {ConfigType.SHORT: 16, ConfigType.INT: 32, ConfigType.LONG: 64}
-_COMMA = re.compile(r"\s*,\s*")
 
 
 def parse_value(name: str, type_: ConfigType, value: object) -> object:  # noqa: C901 - a case for each type
@@ -29,7 +28,7 @@ def parse_value(name: str, type_: ConfigType, value: object) -> object:  # noqa:
             if isinstance(value, list | tuple):
                 return [str(item) for item in value]
             if text is not None:
-                return _COMMA.split(text) if text else []
+                return [part.strip() for part in text.split(",")] if text else []
             raise ConfigException.invalid(name, display, "Expected a comma separated list.")
         case ConfigType.PASSWORD:
             if isinstance(value, Password):

@@ -32,8 +32,9 @@ _NO_FRAME: Final = (
 )
 _MOST_BYTES: Final = 2**31
 """Of a frame: our Java host builds one in a Java array, which is smaller."""
-_RESTART: Final = (
-    "If code of the plugin writes to the connection, remove it; otherwise please report it. Restart the task"
+_MALFORMED: Final = (
+    "The Java process of the connector sent a frame that cannot be read ({}). What it sent before is kept. Restart the "
+    "task; if this comes again, the plugin interferes with the host"
 )
 
 Event = Mapping[str, Any]
@@ -149,7 +150,7 @@ class JavaChannel(ABC):
                 while self._read_frame(pipe):
                     pass
         except Exception as error:  # noqa: BLE001 - without an end, whoever waits for a frame would wait for ever
-            self.kill(f"The Java process of the connector has sent a frame that cannot be read: {error!r}. {_RESTART}")
+            self.kill(_MALFORMED.format(type(error).__name__))
         self._end()
 
     def _read_frame(self, pipe: BufferedReader) -> bool:

@@ -6,7 +6,8 @@ host/BatchPacker.java document their layouts. Pure: bytes in, values out.
 
 import json
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any, Final
@@ -44,6 +45,11 @@ def encode(message: Mapping[str, object]) -> bytes:
 
 def decode_batch(buffer: bytes) -> BatchFrame:
     """Decode a batch. Raises ValueError or struct.error for an invalid buffer."""
+    with _errors():
+        return _decode_batch(buffer)
+
+
+def _decode_batch(buffer: bytes) -> BatchFrame:
     number, records, flags, skipped, letters = _FIXED.unpack_from(buffer, 0)
     reader = _Reader(buffer, _FIXED.size)
     names = [reader.blob().decode() for _ in range(reader.number())]
@@ -67,6 +73,19 @@ def decode_batch(buffer: bytes) -> BatchFrame:
 
 def decode_encoded(buffer: bytes) -> BatchFrame:
     """Decode record batches. Raises ValueError or struct.error for an invalid buffer."""
+    with _errors():
+        return _decode_encoded(buffer)
+
+
+@contextmanager
+def _errors() -> Iterator[None]:
+    try:
+        yield
+    except (LookupError, TypeError, RecursionError) as error:
+        raise ValueError(f"a batch is malformed ({type(error).__name__})") from error
+
+
+def _decode_encoded(buffer: bytes) -> BatchFrame:
     number, flags, skipped, letters = _NUMBERED.unpack_from(buffer, 0)
     reader = _Reader(buffer, _NUMBERED.size)
     offsets = [(partition, offset) for partition, offset in json.loads(reader.blob())]

@@ -34,7 +34,7 @@ _TARGETS: Final = (
     SchemaType.STRING,
 )
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+")
-_REAL: Final = re.compile(r"([+-]?)(?:(NaN)|(Infinity)|((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[fFdD]?)")
+_REAL: Final = re.compile(r"([+-]?)(?:(NaN)|(Infinity)|((?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[fFdD]?)")
 
 
 def parse_spec(name: str, items: list[str]) -> tuple[dict[str, SchemaType], SchemaType | None]:

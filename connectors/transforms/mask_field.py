@@ -20,7 +20,7 @@ from ringfence.connectors.transforms.base import KeyOrValue, halves, replace_nul
 from ringfence.connectors.transforms.cast import cast
 
 _WHOLE = (SchemaType.INT8, SchemaType.INT16, SchemaType.INT32, SchemaType.INT64)
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
 _NOTHING: Mapping[type, object] = {bool: False, int: 0, float: 0.0, str: ""}

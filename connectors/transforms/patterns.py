@@ -13,7 +13,7 @@ _PIECES: Final = re.compile(
     r"""
       \\k<(?P<back>[A-Za-z][A-Za-z0-9]*)>    # a group named before
     | \\.                                   # any other escape
-    | \[\^?\]?(?:\\.|[^\]\\])*\]           # a class of characters: nothing in it is a group
+    | \[\^?\]?(?:\\.|[^\]\\])*+(?:\]|\\?\Z)  # a class of characters, if it ends: nothing in it is a group
     | (?P<group>\(\?<)(?=[A-Za-z])          # the begin of a named group
     """,
     re.VERBOSE | re.DOTALL,

@@ -27,7 +27,7 @@ from ringfence.connectors.api.structs import single
 from ringfence.connectors.values.date_patterns import DatePattern
 from ringfence.connectors.values.moments import to_date, to_datetime, to_time
 
-_NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _WIDTHS: Final = ((8, INT8), (16, INT16), (32, INT32), (64, INT64))
 _RANKS: Final = {
     kind: rank for rank, kind in enumerate((*(schema.type for _, schema in _WIDTHS), FLOAT32.type, FLOAT64.type))
@@ -38,6 +38,8 @@ _TIME: Final = DatePattern("HH:mm:ss.SSS'Z'")
 _DATE: Final = DatePattern("yyyy-MM-dd")
 _TIMESTAMP: Final = DatePattern("yyyy-MM-dd'T'HH:mm:ss.SSS'Z'")
 _NOTHING: Final = SchemaAndValue(None, None)
+_DEEPEST: Final = 100
+"""A text whose lists and mappings are nested deeper is a string."""
 
 
 class _NoLiteral(ValueError):
@@ -111,6 +113,7 @@ class _Reader:
     def __init__(self, text: str) -> None:
         self._pieces = [match[0] for match in _PIECE.finditer(text)]
         self._at = 0
+        self._depth = 0
 
     @property
     def first(self) -> str:
@@ -146,7 +149,12 @@ class _Reader:
         if piece == '"':
             return self._text()
         if piece in "[{":
-            return self._list() if piece == "[" else self._mapping()
+            if self._depth == _DEEPEST:
+                raise _NoLiteral
+            self._depth += 1
+            inner = self._list() if piece == "[" else self._mapping()
+            self._depth -= 1
+            return inner
         if piece in ",]}:":
             raise _NoLiteral
         if piece[0].isdigit() and (moment := self.moment(piece)) is not None:

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator
 from enum import Enum
 from typing import Final, NamedTuple
 
+from ringfence.fencing.errors import Unreadable
+
 # Base offset, length, leader epoch, magic, CRC, attributes, last offset delta, first and newest timestamp, producer
 # id, producer epoch, base sequence, number of records.
 _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
@@ -48,18 +50,23 @@ class Batch(NamedTuple):
 
 
 def parse(data: bytes) -> Iterator[Batch]:
-    """Return the batches of a fetch response, without an incomplete last one."""
+    """Return the batches of a fetch response, without an incomplete last one. Raises `Unreadable` for other bytes."""
     at, size = 0, len(data)
     while size - at > _MAGIC_AT:
         base, length = _PREFIX.unpack_from(data, at)
         until = at + _PREFIX.size + length
+        if until <= at + _MAGIC_AT:
+            raise Unreadable("The broker's response is no record batch: its length is impossible")
         if until > size:
             return
         if data[at + _MAGIC_AT] < 2:
             # Message sets from before Kafka 0.11, which had no transactions. A compressed one has its last offset.
             yield Batch(base, base)
         else:
-            yield _batch(data, at, until)
+            try:
+                yield _batch(data, at, until)
+            except (struct.error, IndexError) as error:
+                raise Unreadable("The broker's response is no record batch: it ends too early") from error
         at = until
 
 

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from ringfence.connectors import egress, worker_limits
 from ringfence.connectors.api import ConnectorError, ParsedConfig
 from ringfence.connectors.builtin.dlt_source import settings as names
+from ringfence.connectors.secret_names import secret_by_name
 
 _FORBIDDEN: Final = {
     "auth": f"Move it to {names.AUTH}, which is never shown.",
@@ -18,9 +19,11 @@ _FORBIDDEN: Final = {
     "parallelized": "Remove it: pages are read one after another.",
 }
 _SECRET_HEADER: Final = re.compile(r"auth|cookie|token|secret|key|password", re.IGNORECASE)
+_SENT: Final = ("params", "json", "data")
 _PLACEHOLDER: Final = re.compile(
     r"incremental\.(start_value|initial_value|last_value|end_value)|resources\.[A-Za-z]\w*(\.[A-Za-z0-9]\w*)+"
 )
+_URL: Final = re.compile(r"(https?://[^\s?'\"]*+)(?:(\?)[^\s'\"]*+)?")
 _SIGN_INS: Final = ("bearer", "api_key", "http_basic", "oauth2_client_credentials")
 
 
@@ -70,7 +73,7 @@ def find_secrets(value: object) -> list[str]:
 
 def redact(config: ParsedConfig, error: BaseException) -> str:
     """Return the error's message, without credentials and without the query strings of URLs."""
-    text = re.sub(r"(https?://[^\s?'\"]*)\?[^\s'\"]*", r"\1?…", f"{type(error).__name__}: {error}")
+    text = _URL.sub(lambda url: url[1] + ("?…" if url[2] else ""), f"{type(error).__name__}: {error}")
     for name in (names.AUTH, names.SECRETS):
         for secret in find_secrets(parse_object(name, secret_text(config, name))):
             text = text.replace(secret, "[hidden]")
@@ -83,21 +86,28 @@ def secret_text(config: ParsedConfig, name: str) -> str | None:
     return None if value is None else str(getattr(value, "value", value))
 
 
-def _check(value: object, key: str = "") -> None:
+def _check(value: object, key: str = "", sent: str = "") -> None:
+    """sent: the part of a request in which the value is, "" for none."""
+    sent = sent or (key if key in _SENT else "")
     if isinstance(value, dict):
         for name, inner in value.items():
-            if key not in ("params", "json", "data") and name in _FORBIDDEN:
+            if key not in _SENT and name in _FORBIDDEN:
                 raise ConnectorError(f"{names.REST}: {name} is not allowed. {_FORBIDDEN[name]}")
+            if sent and not isinstance(inner, dict | list) and secret_by_name(str(name)):
+                raise ConnectorError(
+                    f"{names.REST}: {name} in {sent} would be visible to all who may view the connector. Use "
+                    f'{names.AUTH} with "type": "api_key", "name" and "location": "query", or sign in otherwise.'
+                )
             if key == "headers" and _SECRET_HEADER.search(str(name)):
                 raise ConnectorError(
                     f"{names.REST}: the header {name} would be visible to all who may view the connector. Use "
                     f'{names.AUTH} with "type": "api_key" and "name" for it.'
                 )
             _check_text(str(name))
-            _check(inner, name)
+            _check(inner, name, sent)
     elif isinstance(value, list):
         for inner in value:
-            _check(inner, key)
+            _check(inner, key, sent)
     elif isinstance(value, str):
         _check_text(value)
 

@@ -14,7 +14,9 @@ _DAY_US: Final = 86_400_000_000
 _EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
 _MONTH_US: Final = 30.4375 * _DAY_US
 """A month of an interval, as in Debezium: a twelfth of 365.25 days."""
-_INTERVAL: Final = re.compile(r"(?:(-?\+?\d+) (year|mon|day)s?)|(?:([+-])?(\d+):(\d\d):(\d\d)(?:\.(\d+))?)")
+_INTERVAL: Final = re.compile(
+    r"(?:(-?\+?\d{1,19}) (year|mon|day)s?)|(?:([+-])?(\d{1,19}):(\d\d):(\d\d)(?:\.(\d{1,19}))?)"
+)
 _CYCLE_YEARS: Final = 400
 _CYCLE_DAYS: Final = 146_097
 
@@ -199,13 +201,18 @@ def _read_quoted(text: str, at: int) -> tuple[str, int]:
         at += 2
 
 
-_PAIR: Final = re.compile(r'"((?:[^"\\]|\\.)*)"=>(?:"((?:[^"\\]|\\.)*)"|NULL)')
-_ESCAPED: Final = re.compile(r"\\(.)")
+_PAIR: Final = re.compile(r'(?:, )?"((?:[^"\\]|\\.)*+)"=>(?:"((?:[^"\\]|\\.)*+)"|NULL)', re.DOTALL)
+_ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 
 
 def hstore_pairs(text: str) -> dict[str, str | None]:
-    """Return the keys and values of an hstore."""
-    return {
-        _ESCAPED.sub(r"\1", match[1]): None if match[2] is None else _ESCAPED.sub(r"\1", match[2])
-        for match in _PAIR.finditer(text)
-    }
+    """Return the keys and values of an hstore. Raises `ValueError` if the text is not one."""
+    pairs: dict[str, str | None] = {}
+    at = 0
+    while at < len(text):
+        match = _PAIR.match(text, at)
+        if match is None:
+            raise ValueError(f"an hstore cannot be read from character {at} on")
+        pairs[_ESCAPED.sub(r"\1", match[1])] = None if match[2] is None else _ESCAPED.sub(r"\1", match[2])
+        at = match.end()
+    return pairs

@@ -13,7 +13,13 @@ from urllib.parse import unquote
 
 from ringfence.connectors.api import ConnectorError
 from ringfence.connectors.builtin.files.places import FileInfo, Place
-from ringfence.connectors.builtin.spark_table.snapshots import FileConstants, Snapshot, find_type, read_whole
+from ringfence.connectors.builtin.spark_table.snapshots import (
+    FileConstants,
+    Snapshot,
+    find_type,
+    metadata_errors,
+    read_whole,
+)
 
 if TYPE_CHECKING:
     import pyarrow
@@ -32,6 +38,10 @@ class DeltaSnapshot(Snapshot):
 
     def __init__(self, place: Place, files: Sequence[FileInfo], version: str | None) -> None:
         """version: a version; None: the newest."""
+        with metadata_errors("Delta"):
+            self._read(place, files, version)
+
+    def _read(self, place: Place, files: Sequence[FileInfo], version: str | None) -> None:
         log = _Log(place, files, version)
         self.version = str(log.version)
         self._metadata: Action = {}

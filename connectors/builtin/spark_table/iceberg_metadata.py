@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING, Any, Final
 from ringfence.connectors.api import ConnectorError
 from ringfence.connectors.builtin.files.places import FileInfo, Place, require
 from ringfence.connectors.builtin.spark_table import settings as names
-from ringfence.connectors.builtin.spark_table.snapshots import FileConstants, Snapshot, find_type, read_whole
+from ringfence.connectors.builtin.spark_table.snapshots import (
+    MOST_BYTES,
+    FileConstants,
+    Snapshot,
+    check_size,
+    find_type,
+    metadata_errors,
+    read_whole,
+)
 
 if TYPE_CHECKING:
     import pyarrow
@@ -40,6 +48,10 @@ class IcebergSnapshot(Snapshot):
     def __init__(self, place: Place, files: Sequence[FileInfo], version: str | None, metadata: str | None) -> None:
         """version: the id of a snapshot; None: the current one. metadata: the name of the current metadata file."""
         require("fastavro", "Iceberg tables")
+        with metadata_errors("Iceberg"):
+            self._read(place, files, version, metadata)
+
+    def _read(self, place: Place, files: Sequence[FileInfo], version: str | None, metadata: str | None) -> None:
         self._place = place
         self._files = {file.name: file for file in files}
         table = self._read_metadata(files, metadata)
@@ -88,7 +100,11 @@ class IcebergSnapshot(Snapshot):
         else:
             name = max(numbers, key=lambda each: int(numbers[each]))
         content = read_whole(self._place, self._files[name])
-        table: Json = json.loads(gzip.decompress(content) if ".gz" in name else content)
+        if ".gz" in name:
+            with gzip.open(io.BytesIO(content)) as stream:
+                content = stream.read(MOST_BYTES + 1)
+            check_size(self._files[name], len(content))
+        table: Json = json.loads(content)
         return table
 
     def _read_files(self, manifests: str) -> Iterator[FileInfo]:
@@ -106,9 +122,10 @@ class IcebergSnapshot(Snapshot):
                 yield self._find(file["file_path"])
 
     def _read_avro(self, path: str) -> Iterator[Json]:
-        import fastavro
+        from ringfence.connectors.avro.container import open_blocks
 
-        return iter(fastavro.reader(io.BytesIO(read_whole(self._place, self._find(path)))))  # type: ignore[arg-type]
+        _, blocks = open_blocks(io.BytesIO(read_whole(self._place, self._find(path))))
+        return (record for _, records in blocks for record in records)
 
     def _find(self, path: str) -> FileInfo:
         if not path.startswith(self._location):

@@ -1,9 +1,10 @@
 """Which files of a folder belong to the table, and which columns of its rows are not in the files."""
 
 import re
+import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from ringfence.connectors.api import ConnectorError, RetriableError, Schema
@@ -43,12 +44,43 @@ class FolderSnapshot(Snapshot):
         return None
 
 
+MOST_BYTES: Final = 256 << 20
+"""Of one file of a table's metadata, after decompression."""
+
+
+def check_size(file: FileInfo, size: int) -> None:
+    """Raise `ConnectorError` if a file of the metadata is larger than `MOST_BYTES`."""
+    if size > MOST_BYTES:
+        raise ConnectorError(
+            f"File {file.name} of the table's metadata is larger than {MOST_BYTES >> 20} MB. Write a checkpoint, or "
+            "expire snapshots."
+        )
+
+
+@contextmanager
+def metadata_errors(kind: str) -> Iterator[None]:
+    """Translate what broken or hostile metadata make the parsers raise to `ConnectorError`, which quotes none of it."""
+    import pyarrow
+
+    broken = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, EOFError, RecursionError, zlib.error)
+    try:
+        yield
+    except (*broken, pyarrow.ArrowException) as error:
+        raise ConnectorError(
+            f"The metadata of the {kind} table cannot be read ({type(error).__name__}). Check that another program did "
+            "not change them, and restart the task."
+        ) from error
+
+
 def read_whole(place: Place, file: FileInfo) -> bytes:
-    """Return the content of a small file. Raises `RetriableError` if it has changed since it was listed."""
+    """Return the content of a small file. Raises `RetriableError` if it has changed since it was listed, and
+    `ConnectorError` if it is larger than `MOST_BYTES`.
+    """
     try:
         with closing(place.open(file)) as opened:
-            content: bytes = opened.stream.read()
+            content: bytes = opened.stream.read(MOST_BYTES + 1)
             opened.check()
+            check_size(file, len(content))
             return content
     except FileChanged as error:
         raise RetriableError(f"File {file.name} was changed or deleted while the plan was made.") from error

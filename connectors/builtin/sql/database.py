@@ -2,6 +2,7 @@
 
 import os
 import re
+import sqlite3
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
@@ -15,7 +16,10 @@ from ringfence.connectors import egress, files, worker_limits
 from ringfence.connectors.api import ConnectorError, ParsedConfig, Password
 from ringfence.connectors.builtin.sql import settings as names
 
-CONNECT_SECONDS: Final = 10
+CONNECT_SECONDS: Final = 5
+"""Less than a validation may take, so that a database that does not answer is an error in it, not its end."""
+_MOST_VALUE: Final = 64 << 20
+"""The bytes of a value or row of SQLite, which runs in this process: a query can make values of any size."""
 _NO_FILE: Final = os.devnull + "/none"
 _PORTS: Final = {"postgresql": 5432, "mysql": 3306, "mariadb": 3306}
 _DRIVERS: Final = {"postgresql": "postgresql+psycopg", "mysql": "mysql+pymysql", "mariadb": "mariadb+pymysql"}
@@ -59,6 +63,8 @@ class Database:
             ) from error
         if self.kind in ("mysql", "mariadb"):
             sa.event.listen(engine, "connect", _use_utc)
+        if self.kind == "sqlite":
+            sa.event.listen(engine, "connect", _limit_values)
         return engine
 
     def read_now(self, connection: Connection) -> datetime:
@@ -145,12 +151,21 @@ def _sqlite(rest: str, login: Login) -> tuple[URL, dict[str, object]]:
     path = path.removeprefix("//").removeprefix("/") if path.startswith("////") else path.removeprefix("//")
     if not path.startswith("/"):
         raise ConnectorError(f"{login.url} must contain an absolute path: jdbc:sqlite:/path.")
-    os.close(files.open_allowed(path))
+    try:
+        os.close(files.open_allowed(path))
+    except OSError as error:
+        raise ConnectorError(
+            f"{login.url}: {path} cannot be opened here ({error.strerror}). Check the path."
+        ) from error
     real = os.path.realpath(path)
     quoted = real.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
     return URL.create("sqlite", database=f"file:{quoted}", query={"mode": "ro", "uri": "true"}), {
         "timeout": CONNECT_SECONDS
     }
+
+
+def _limit_values(connection: Any, _: object) -> None:
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_VALUE)
 
 
 def _use_utc(connection: Any, _: object) -> None:

@@ -289,7 +289,9 @@ CONFIG_DEF: Final = (
 
 def query_of(config: ParsedConfig) -> str | None:
     """Return the configured query without a semicolon at its end; None if there is none."""
-    return re.sub(r"[\s;]+\Z", "", str(config.get(QUERY) or "")).strip() or None
+    text = str(config.get(QUERY) or "")
+    last = re.search(r"[^\s;]", text[::-1])  # a search for the end itself takes quadratic time for many blanks
+    return text[: len(text) - last.start()].strip() if last else None
 
 
 def limit_of(config: ParsedConfig) -> int | None:

@@ -9,11 +9,16 @@ from typing import Any, Final
 
 from ringfence.connectors import egress
 from ringfence.connectors.api import ConnectorError
+from ringfence.connectors.avro.bounds import BeyondBounds, Bounds, check_json
 from ringfence.connectors.converters.registry.confluent_client import load, transport_error
 from ringfence.connectors.converters.registry.settings import client, registry_settings
 
 _ID_BYTES: Final = 5
 _DEEPEST: Final = 20
+_MOST_REFERENCES: Final = 100
+"""The schemas that a schema may refer to, in all: each is a request."""
+_MOST_SCHEMAS: Final = 1000
+"""The schemas that one reader requests: any record can name another id."""
 _MODULES: Final = (
     "confluent_kafka.schema_registry.confluent.type.decimal_pb2",
     "google.type.date_pb2",
@@ -54,6 +59,8 @@ class SchemaReader:
             raise ConnectorError("The value does not contain the id of a registry's schema.")
         form = self._forms.get(number)
         if form is None:
+            if len(self._forms) >= _MOST_SCHEMAS:
+                raise ConnectorError(f"Its schema {number} is not requested: {_MOST_SCHEMAS} others were before it.")
             form = self._forms[number] = self._ask(number)
         if isinstance(form, str):
             raise ConnectorError(form)
@@ -61,6 +68,8 @@ class SchemaReader:
             return ReadValue(number, form.kind, form.name, form.read(data[_ID_BYTES:]))
         except ConnectorError:
             raise
+        except BeyondBounds as error:
+            raise ConnectorError(f"The value is not decoded with schema {number}: {error}.") from error
         except Exception as error:
             raise ConnectorError(f"The value does not fit schema {number} ({type(error).__name__}).") from error
 
@@ -105,17 +114,24 @@ class _Avro(_Form):
 
     def __init__(self, registry: Any, schema: Any) -> None:
         self._avro = load("fastavro")
-        self._schema = self._parse(registry, schema, {}, 0)
+        named: dict[str, Any] = {}
+        self._left = _MOST_REFERENCES
+        self._schema = self._parse(registry, schema, named, 0)
+        self._bounds = Bounds(self._schema, named)
         self.name = str(self._schema.get("name", "")) if isinstance(self._schema, dict) else ""
 
     def _parse(self, registry: Any, schema: Any, names: dict[str, Any], depth: int) -> Any:
-        if depth > _DEEPEST:
-            raise ConnectorError("Its references are nested too deeply.")
+        self._left -= 1
+        if depth > _DEEPEST or not self._left:
+            raise ConnectorError("Its references are too many, or nested too deeply.")
         for each in schema.references or ():
             self._parse(registry, registry.get_version(each.subject, each.version).schema, names, depth + 1)
-        return self._avro.parse_schema(json.loads(schema.schema_str), named_schemas=names)
+        document = json.loads(schema.schema_str)
+        check_json(document)
+        return self._avro.parse_schema(document, named_schemas=names)
 
     def read(self, data: bytes) -> object:
+        self._bounds.check(data)
         return self._avro.schemaless_reader(io.BytesIO(data), self._schema)
 
 

@@ -115,7 +115,7 @@ def registry_settings() -> ConfigDef:
         default=10_000,
         validator=Range(1),
         importance=_LOW,
-        documentation="The timeout of a request to the registry.",
+        documentation="The timeout of a request to the registry, from connecting to the last byte of the response.",
     )
 
 
@@ -206,7 +206,7 @@ def client(settings: ParsedConfig) -> Any:
     try:
         new_client = registry.SchemaRegistryClient(client_config(settings))
         for http_client in find_http_clients(new_client):
-            restrict_client(http_client, policy)
+            restrict_client(http_client, policy, settings.integer("http.read.timeout.ms") / 1000)
         return new_client
     except (ValueError, TypeError, OSError) as error:
         raise ConfigException(f"The Schema Registry's settings are inconsistent: {error}") from error

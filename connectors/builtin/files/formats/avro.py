@@ -1,6 +1,7 @@
 """Avro object container files: records with the schema in the file."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any, BinaryIO, ClassVar
 
 from ringfence.connectors.api import ParsedConfig, Struct
@@ -15,17 +16,19 @@ class AvroReader(FormatReader):
     compressible: ClassVar[bool] = False
 
     def __init__(self, file: BinaryIO | Any, position: int, settings: ParsedConfig) -> None:
-        import fastavro
-
+        from ringfence.connectors.avro.container import ERRORS, open_blocks
         from ringfence.connectors.builtin.files.formats.avro_types import to_connect
 
         try:
-            blocks = fastavro.block_reader(file)
-        except (ValueError, EOFError, KeyError) as error:
+            schema, blocks = open_blocks(file)
+            self._schema, self._value_of = to_connect(schema)
+        except FormatError:
+            raise
+        except ERRORS as error:
             raise FormatError(f"it is not an Avro file: {error}") from error
-        self._schema, self._value_of = to_connect(blocks.writer_schema)
+        self._errors = ERRORS
         self._row = position
-        self._records = self._read_records(iter(blocks), position)
+        self._records = self._read_records(blocks, position)
         self._pending = next(self._records, None)
 
     def read(self, limit: int) -> Rows:
@@ -41,15 +44,14 @@ class AvroReader(FormatReader):
     def at_end(self) -> bool:
         return self._pending is None
 
-    def _read_records(self, blocks: Iterator[Any], skip: int) -> Iterator[Struct]:
+    def _read_records(self, blocks: Iterator[tuple[int, Iterator[Any]]], skip: int) -> Iterator[Struct]:
         value_of = self._value_of
         try:
-            for block in blocks:
-                if skip >= block.num_records:
-                    skip -= block.num_records
+            for count, records in blocks:
+                if skip >= count:
+                    skip -= count
                     continue
-                records: Sequence[Any] = list(block)[skip:]
+                yield from map(value_of, islice(records, skip, None))
                 skip = 0
-                yield from map(value_of, records)
-        except (ValueError, EOFError) as error:
+        except self._errors as error:
             raise FormatError(f"it cannot be read as Avro after record {self._row}: {error}") from error

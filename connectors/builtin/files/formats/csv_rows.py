@@ -7,6 +7,7 @@ from typing import Any, BinaryIO, ClassVar, Final
 from ringfence.connectors.api import ParsedConfig, Schema, Struct
 from ringfence.connectors.api.schemas import STRING, optional, struct
 from ringfence.connectors.builtin.files.formats.base import FormatError, FormatReader, Rows
+from ringfence.connectors.builtin.files.formats.text import MOST_LINE_BYTES
 from ringfence.connectors.builtin.files.settings import (
     CSV_DELIMITER,
     CSV_HEADER,
@@ -18,7 +19,7 @@ from ringfence.connectors.builtin.files.settings import (
 
 _BOM: Final = b"\xef\xbb\xbf"
 _TEXT: Final = optional(STRING)
-csv.field_size_limit(1 << 27)
+csv.field_size_limit(MOST_LINE_BYTES)
 
 
 class CsvReader(FormatReader):
@@ -90,7 +91,9 @@ class CsvReader(FormatReader):
             ) from error
 
     def _lines(self) -> Iterator[str]:
-        while line := self._file.readline():
+        while line := self._file.readline(MOST_LINE_BYTES + 1):
+            if len(line) > MOST_LINE_BYTES:
+                raise FormatError(f"the line at byte {self._at} has more than {MOST_LINE_BYTES:,} bytes")
             first = self._at == 0
             self._at += len(line)
             yield (line.removeprefix(_BOM) if first else line).decode(self._encoding)

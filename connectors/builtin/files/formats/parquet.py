@@ -8,6 +8,10 @@ from ringfence.connectors.api.schemas import struct
 from ringfence.connectors.builtin.files.formats.base import Columns, FormatError, FormatReader, Rows
 
 _BATCH_ROWS = 10_000
+_MOST_ELEMENTS = 1_000_000
+"""Of one list or map: a file of some kilobytes may have a list of billions."""
+_ARROWS_WORDS = ("Parquet", "thrift", "Thrift")
+"""What Arrow writes into the OSError for a broken file; one of the place that is read says other things."""
 
 
 class ParquetReader(FormatReader):
@@ -26,8 +30,12 @@ class ParquetReader(FormatReader):
         try:
             self._file = pyarrow.parquet.ParquetFile(file)
             columns = [(field.name, *to_connect(field.type, field.name)) for field in self._file.schema_arrow]
-        except pyarrow.ArrowInvalid as error:
+        except (pyarrow.ArrowException, ValueError, RecursionError) as error:
             raise FormatError(f"it is not a Parquet file: {error}") from error
+        except OSError as error:
+            if any(word in str(error) for word in _ARROWS_WORDS):
+                raise FormatError(f"it is not a Parquet file: {error}") from error
+            raise
         if not columns:
             raise FormatError("it has no columns")
         self._schema: Schema = struct({name: schema for name, schema, _ in columns})
@@ -76,6 +84,27 @@ class ParquetReader(FormatReader):
                 rest = batch.slice(min(position, batch.num_rows))
                 position -= batch.num_rows - rest.num_rows
                 if rest.num_rows:
+                    for column in rest.columns:
+                        _check_lists(column)
                     yield [convert(column) for convert, column in zip(self._converters, rest.columns, strict=True)]
-        except pyarrow.ArrowInvalid as error:
+        except MemoryError as error:
+            raise FormatError(
+                f"its {_BATCH_ROWS:,} rows after row {self._row} need more memory than the task has"
+            ) from error
+        except (pyarrow.ArrowException, ValueError, ArithmeticError) as error:
             raise FormatError(f"it cannot be read as Parquet after row {self._row}: {error}") from error
+
+
+def _check_lists(column: Any) -> None:
+    """Raise `FormatError` for a list or map that is too long to become Python values."""
+    import pyarrow.compute
+
+    types, compute = pyarrow.types, pyarrow.compute
+    if types.is_list(column.type) or types.is_large_list(column.type) or types.is_map(column.type):
+        longest = compute.max(compute.subtract(column.offsets[1:], column.offsets[:-1])).as_py() or 0
+        if longest > _MOST_ELEMENTS:
+            raise FormatError(f"it has a list of {longest:,} elements, and at most {_MOST_ELEMENTS:,} are read")
+        _check_lists(column.items if types.is_map(column.type) else column.flatten())
+    elif types.is_struct(column.type):
+        for part in column.flatten():
+            _check_lists(part)

@@ -9,6 +9,8 @@ from ringfence.connectors.builtin.files.formats.base import FormatError, FormatR
 from ringfence.connectors.builtin.files.settings import ENCODING
 
 CHUNK_BYTES: Final = 1 << 20
+MOST_LINE_BYTES: Final = 128 << 20
+"""Of a line, which is kept in memory: a compressed file of a megabyte may be a line of a gigabyte."""
 
 
 class TextReader(FormatReader):
@@ -59,6 +61,10 @@ class TextReader(FormatReader):
             self._read_to += len(chunk)
             if chunk:
                 self._lines.feed(chunk)
+                if not len(self._lines) and self._read_to - self._lines.position > MOST_LINE_BYTES:
+                    raise FormatError(
+                        f"the line at byte {self._lines.position} has more than {MOST_LINE_BYTES:,} bytes"
+                    )
             else:
                 self._lines.finish()
                 self._all_read = True

@@ -22,6 +22,7 @@ _GOOGLE: Final = "https://storage.googleapis.com"
 _SCOPE: Final = "https://www.googleapis.com/auth/devstorage.read_write"
 _ADDRESS: Final = re.compile(r"gs://(?P<bucket>[a-z0-9][a-z0-9._-]{1,220}[a-z0-9])(?:/(?P<prefix>.*))?")
 _TIMEOUT: Final = (5, 30)
+_MOST_JSON: Final = 16 << 20
 _KEEPS_NOTHING: Final = "The bucket's server cannot be read"
 
 
@@ -133,7 +134,13 @@ class GcsPrefix(Place):
 
     def _ask(self, method: str, path: str, query: Mapping[str, str]) -> Any:
         with self._response(method, path, query, {}) as response:
-            return response.json()
+            text = response.raw.read(_MOST_JSON + 1, decode_content=True)
+            if len(text) > _MOST_JSON:
+                raise OSError(f"{_KEEPS_NOTHING}: its answer is larger than {_MOST_JSON >> 20} MB")
+            try:
+                return json.loads(text)
+            except (ValueError, RecursionError) as error:
+                raise OSError(f"{_KEEPS_NOTHING}: its answer is not JSON") from error
 
     @contextmanager
     def _response(self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]) -> Iterator[Any]:

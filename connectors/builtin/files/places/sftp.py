@@ -28,6 +28,8 @@ from ringfence.connectors.builtin.files.settings import URL
 if TYPE_CHECKING:
     import paramiko
 
+_DEEPEST: Final = 100
+"""A server could name folders in folders without end."""
 _ASIDE: Final = ".ringfence-"
 """The prefix of a file's name while it is deleted or moved."""
 
@@ -83,11 +85,14 @@ class SftpFolder(Place):
             while folders:
                 folder = folders.pop()
                 for entry in client.listdir_attr(posixpath.join(self._path or "/", folder)):
+                    if "/" in entry.filename or "\0" in entry.filename or not entry.filename:
+                        continue  # not a name: no file of the folder can have it
                     name = posixpath.join(folder, entry.filename)
                     if is_hidden(name):
                         continue
                     if stat.S_ISDIR(entry.st_mode or 0):
-                        folders.append(name)
+                        if name.count("/") < _DEEPEST:
+                            folders.append(name)
                     elif stat.S_ISREG(entry.st_mode or 0):
                         yield FileInfo(name, _etag(entry), float(entry.st_mtime or 0))
 

@@ -1,7 +1,7 @@
 """A small language for filters: `value.carrier == "UA" and (value.delay > 15 or not headers.source)`. Pure.
 
-Nothing is evaluated as code: an expression is parsed into a tree of a few kinds of nodes. Each takes a bounded number
-of steps for a record. A missing field is null. Comparing values of different types is false, not an error.
+Nothing is evaluated as code: an expression is parsed into a tree of a few kinds of nodes. All of it takes a bounded
+number of steps for a record. A missing field is null. Comparing values of different types is false, not an error.
 
     or, and, not, ( )
     == != < <= > >=          numbers with numbers, strings with strings
@@ -16,7 +16,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from ringfence.engine.browsing.expression_operators import COMPARISONS, Names, Node, both, either, follow, truth
+from ringfence.engine.browsing.expression_operators import (
+    COMPARISONS,
+    Names,
+    Node,
+    Scope,
+    both,
+    compared,
+    either,
+    follow,
+    truth,
+)
 
 LONGEST: Final = 1000
 _DEEPEST: Final = 30
@@ -40,18 +50,22 @@ class _Token:
 
 
 def parse(text: str) -> Callable[[Names], bool]:
-    """Return a function from a record's names (`key`, `value` …) to whether it matches. Raises `Wrong`."""
+    """Return a function from a record's names (`key`, `value` …) to whether it matches. Raises `Wrong`.
+
+    The function raises `TooManySteps` for a record on which the expression takes too long.
+    """
     if len(text) > LONGEST:
         raise Wrong(f"an expression may have at most {LONGEST} characters")
     parser = _Parser(_tokens(text))
     node = parser.parse_any(0)
     parser.expect_end()
-    return lambda names: truth(node(names))
+    return lambda names: truth(node(Scope(names)))
 
 
 def _tokens(text: str) -> list[_Token]:
     tokens, at = [], 0
-    while text[at:].strip():
+    text = text.rstrip()
+    while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None:
             raise Wrong(f"cannot be read from {text[at:].strip()[:20]!r} on")
@@ -89,7 +103,7 @@ class _Parser:
             raise Wrong("it is nested too deeply")
         if self._takes("not"):
             inner = self._parse_negation(depth + 1)
-            return lambda names: not truth(inner(names))
+            return lambda scope: not truth(inner(scope))
         return self._parse_comparison(depth)
 
     def _parse_comparison(self, depth: int) -> Node:
@@ -98,8 +112,7 @@ class _Parser:
         if token is None or token.text not in COMPARISONS or token.kind not in ("sign", "word"):
             return left
         self._at += 1
-        compare, right = COMPARISONS[token.text], self._parse_operand(depth)
-        return lambda names: compare(left(names), right(names))
+        return compared(token.text, left, self._parse_operand(depth))
 
     def _parse_operand(self, depth: int) -> Node:
         token = self._next()
@@ -142,7 +155,7 @@ class _Parser:
             else:
                 break
         root, steps = token.text, tuple(path)
-        return lambda names: follow(names.get(root), steps)
+        return lambda scope: follow(scope.names.get(root), steps)
 
     def _peek(self) -> _Token | None:
         return self._tokens[self._at] if self._at < len(self._tokens) else None

@@ -8,8 +8,10 @@ from ringfence.connectors.api import ConfigDef, ConfigType, SchemaAndValue, Sour
 from ringfence.connectors.api.config_def import HIDDEN
 from ringfence.connectors.kafka_settings.security import SECRETS
 
+_DEEPEST: Final = 100
 _SHORT: Final = 4
 """Shorter values are too common to be searched for inside records; they are hidden only as whole values."""
+_NOTHING: Final = f"{HIDDEN} (a secret of fewer than {_SHORT} characters may be in it)"
 
 
 class Redactor:
@@ -26,12 +28,18 @@ class Redactor:
         texts = set()
         for value in self.secrets:
             texts |= {value, value.strip(), repr(value)[1:-1]}
-        self._values = sorted((text for text in texts if text), key=len, reverse=True)
+        self._values = sorted((text for text in texts if len(text) >= _SHORT), key=len, reverse=True)
+        # Without definitions, a short value is rather a number of tasks than a secret.
+        self._short = set() if definitions is None else {text for text in texts if 0 < len(text) < _SHORT}
 
     def __call__(self, text: str) -> str:
+        """Return the text without secrets.
+
+        If a short one is in it, nothing of the text is returned: `cl[hidden]sed` would say what a secret `o` is.
+        """
         for value in self._values:
             text = text.replace(value, HIDDEN)
-        return text
+        return _NOTHING if any(value in text for value in self._short) else text
 
 
 class Scrubber:
@@ -52,7 +60,14 @@ class Scrubber:
         return text
 
     def value(self, value: object) -> object:
-        """Do the same for any value of a record, including keys of mappings."""
+        """Do the same for any value of a record, including keys of mappings. A value that is nested too deeply to be
+        searched is hidden.
+        """
+        return self._clean(value, 0)
+
+    def _clean(self, value: object, depth: int) -> object:
+        if depth > _DEEPEST:
+            return HIDDEN
         match value:
             case str():
                 return self.text(value)
@@ -61,24 +76,27 @@ class Scrubber:
                 clean_text = self.text(raw.decode("utf-8", "surrogateescape"))
                 return clean_text.encode("utf-8", "surrogateescape")
             case Mapping():
-                return {self.text(k) if isinstance(k, str) else k: self.value(item) for k, item in value.items()}
+                below = depth + 1
+                return {
+                    self.text(k) if isinstance(k, str) else k: self._clean(item, below) for k, item in value.items()
+                }
             case Struct():
-                return Struct.of(value.schema, [self._in_struct(item) for item in value.values])
+                return Struct.of(value.schema, [self._in_struct(item, depth + 1) for item in value.values])
             case SchemaAndValue():  # a tuple, too
-                return SchemaAndValue(value.schema, self._in_struct(value.value))
+                return SchemaAndValue(value.schema, self._in_struct(value.value, depth + 1))
             case list():
-                return [self.value(item) for item in value]
+                return [self._clean(item, depth + 1) for item in value]
             case tuple():
-                return tuple(self.value(item) for item in value)
+                return tuple(self._clean(item, depth + 1) for item in value)
             case bool() | None:
                 return value
             case _:
                 text = str(value)
                 return value if self.text(text) == text else HIDDEN
 
-    def _in_struct(self, value: object) -> object:
+    def _in_struct(self, value: object, depth: int = 0) -> object:
         """Return None instead of a value whose mask would not fit its schema."""
-        clean = self.value(value)
+        clean = self._clean(value, depth)
         return None if isinstance(clean, str) and not isinstance(value, str) else clean
 
     def record(self, record: SourceRecord) -> SourceRecord:

@@ -1,0 +1,274 @@
+"""Every parser that meets bytes from elsewhere: how to call it, valid inputs to begin with, and its declared errors."""
+
+# ruff: noqa: E501 - one line for each parser
+
+import asyncio
+import gzip
+import io
+import json
+import lzma
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any, Final
+
+import fastavro
+import orjson
+
+from ringfence.connectors.api import ConfigException, ConnectorError
+from ringfence.connectors.avro import container
+from ringfence.connectors.avro.bounds import Bounds, check_json
+from ringfence.connectors.avro.container import open_blocks
+from ringfence.connectors.builtin.dlt_source.rest_config import parse_rest_config
+from ringfence.connectors.builtin.files.compression import BROKEN, decompress
+from ringfence.connectors.builtin.files.connector import FilesSourceConnector
+from ringfence.connectors.builtin.files.formats import FORMATS
+from ringfence.connectors.builtin.files.offsets import parse as parse_file_offset
+from ringfence.connectors.builtin.postgres import pgoutput, text_values
+from ringfence.connectors.builtin.postgres.incremental.requests import parse_request
+from ringfence.connectors.builtin.pyspark_source.ddl import parse_ddl
+from ringfence.connectors.builtin.spark_table.delta_log import DeltaSnapshot
+from ringfence.connectors.builtin.spark_table.iceberg_metadata import IcebergSnapshot
+from ringfence.connectors.builtin.webhook import frames as webhook_frames
+from ringfence.connectors.builtin.webhook import request_parsing
+from ringfence.connectors.config_providers import ConfigProviders
+from ringfence.connectors.converters.registry.reading import _indexes
+from ringfence.connectors.java import frames as java_frames
+from ringfence.connectors.kafka_settings import security
+from ringfence.connectors.properties import MalformedLine
+from ringfence.connectors.properties import read as read_properties
+from ringfence.connectors.transforms.patterns import java_pattern
+from ringfence.connectors.values import literals
+from ringfence.engine.browsing.expression import Wrong, parse
+from ringfence.engine.browsing.expression_operators import TooManySteps
+from ringfence.engine.browsing.value_decoding import Decoder
+from ringfence.engine.plugins.secret_removal import Scrubber
+from ringfence.fencing.errors import FencingError
+from ringfence.fencing.kafka import record_batches
+from ringfence.fencing.share.share_partition import state_topic
+from ringfence.fencing.topics import config_records, status
+from tests.security.test_hostile_files import COMMIT, Folder
+
+
+@dataclass(frozen=True)
+class Target:
+    """A parser. errors: those that its callers expect."""
+
+    parse: Callable[[bytes], object]
+    seeds: Sequence[bytes]
+    errors: tuple[type[BaseException], ...] = ()
+
+
+def _avro_schema() -> tuple[Any, Bounds]:
+    fields = [
+        {"name": "n", "type": ["null", "N"]},
+        {"name": "a", "type": {"type": "array", "items": ["null", "long", "N"]}},
+        {"name": "m", "type": {"type": "map", "values": "string"}},
+        {"name": "d", "type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}},
+        {"name": "t", "type": {"type": "long", "logicalType": "timestamp-micros"}},
+        {"name": "e", "type": {"type": "enum", "name": "E", "symbols": ["A", "B"]}},
+    ]
+    named: dict[str, Any] = {}
+    schema = fastavro.parse_schema({"type": "record", "name": "N", "fields": fields}, named_schemas=named)
+    return schema, Bounds(schema, named)
+
+
+_SCHEMA, _BOUNDS = _avro_schema()
+
+
+def _read_avro(data: bytes) -> object:
+    _BOUNDS.check(data)
+    return fastavro.schemaless_reader(io.BytesIO(data), _SCHEMA, None)
+
+
+def _read_avro_with_its_schema(data: bytes) -> object:
+    """The schema up to a zero byte, then the value, as a registry's."""
+    text, _, value = data.partition(b"\0")
+    document = json.loads(text)
+    check_json(document)
+    named: dict[str, Any] = {}
+    schema = fastavro.parse_schema(document, named_schemas=named)
+    Bounds(schema, named).check(value)
+    return fastavro.schemaless_reader(io.BytesIO(value), schema, None)
+
+
+def _read_container(data: bytes) -> object:
+    _, blocks = open_blocks(io.BytesIO(data))
+    return sum(1 for _, records in blocks for _ in records)
+
+
+def _file_settings(format: str) -> Any:
+    return FilesSourceConnector.config_def().parse({"url": "file:///x", "format": format, "topic": "t"})
+
+
+def _read_file(format: str, name: str = "a") -> Callable[[bytes], object]:
+    settings = _file_settings(format)
+
+    def read(data: bytes) -> object:
+        reader = FORMATS[format](decompress(name, io.BytesIO(data)), 0, settings)
+        count = 0
+        while not reader.at_end and count < 10_000:
+            rows = reader.read(500)
+            count += len(rows.values)
+            if not rows.values:
+                break
+        return count
+
+    return read
+
+
+def _delta(data: bytes) -> object:
+    place: Any = Folder({COMMIT: data, "a.parquet": b""})
+    return DeltaSnapshot(place, list(place.list()), None).files
+
+
+def _iceberg(data: bytes) -> object:
+    place: Any = Folder({"metadata/v1.metadata.json": data, "m.avro": data})
+    return IcebergSnapshot(place, list(place.list()), None, None).files
+
+
+def _read_frame(data: bytes) -> object:
+    async def read() -> object:
+        reader = asyncio.StreamReader()
+        reader.feed_data(data)
+        reader.feed_eof()
+        return await webhook_frames.read_frame(reader, 1000, 1000)
+
+    return asyncio.run(read())
+
+
+class _Table:
+    readers = (lambda raw: text_values.hstore_pairs(raw.decode()), bytes, bytes)
+
+
+def _pgoutput(data: bytes) -> object:
+    table: Any = _Table()
+    return pgoutput.decode(data, {1: table})
+
+
+def _state(data: bytes) -> object:
+    key, _, value = data.partition(b"|")
+    return state_topic.decode(key, value)
+
+
+def _config(data: bytes) -> object:
+    key, _, value = data.partition(b"|")
+    return config_records.decode(key, value)
+
+
+def _status(data: bytes) -> object:
+    key, _, value = data.partition(b"|")
+    return status.decode(key, value)
+
+
+def _text(parse: Callable[[str], object]) -> Callable[[bytes], object]:
+    return lambda data: parse(data.decode("utf-8", "replace"))
+
+
+def _expression(text: str) -> object:
+    return parse(text)({"key": text, "value": {"a": [1, text], "b": {"c": None}}, "headers": {}, "partition": 1})
+
+
+def _written(schema: Any, *records: Any, codec: str = "null") -> bytes:
+    out = io.BytesIO()
+    fastavro.writer(out, schema, records, codec=codec)
+    return out.getvalue()
+
+
+def _value(schema: Any, record: Any) -> bytes:
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, schema, record)
+    return out.getvalue()
+
+
+def _parquet() -> bytes:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    out = io.BytesIO()
+    pq.write_table(pa.table({"a": [1, 2, 3], "b": ["x", None, "z"], "c": [[1], [], [2, 3]]}), out)
+    return out.getvalue()
+
+
+_ROW: Final = {
+    "type": "record",
+    "name": "R",
+    "fields": [{"name": "a", "type": "long"}, {"name": "b", "type": "string"}],
+}
+_ROWS: Final = [{"a": each, "b": "x" * each} for each in range(20)]
+_NESTED: Final = {
+    "n": None,
+    "a": [None, 3],
+    "m": {"a": "b"},
+    "d": Decimal("1.5"),
+    "t": datetime(2026, 1, 1, tzinfo=UTC),
+    "e": "B",
+}
+_RELATION: Final = b"R\0\0\0\1public\0t\0d\0\2\1id\0\0\0\0\x17\xff\xff\xff\xff\0n\0\0\0\0\x19\xff\xff\xff\xff"
+_INSERT: Final = b'I\0\0\0\1N\0\3t\0\0\0\x0a"a"=>"b\\""n' + b"t\0\0\0\1x"
+_BATCH: Final = (
+    struct.Struct(">qiibIhiqqqhii").pack(0, 49 + 9, 0, 2, 0, 0x30, 0, 0, 0, 7, 1, -1, 1) + b"\x10\0\0\0\x08\0\0\0\1\0\0"
+)
+_DELTA: Final = (
+    b'{"protocol":{"minReaderVersion":1}}\n{"metaData":{"schemaString":"{}"}}\n{"add":{"path":"a.parquet"}}\n'
+)
+_TABLE: Final = {"format-version": 2, "location": "s3://b/t", "current-snapshot-id": 1, "schemas": [{"fields": []}]}
+_ICEBERG: Final = json.dumps({**_TABLE, "snapshots": [{"snapshot-id": 1, "manifest-list": "s3://b/t/m.avro"}]}).encode()
+_KEY: Final = b"\0\0\0\1g" + b"i" * 16 + b"\0\0\0\1|"
+_SNAPSHOT: Final = struct.pack(">hiiiqqq", 0, 1, 1, 1, 5, 0, 0) + b"\2" + struct.pack(">qqbh", 1, 2, 0, 1) + b"\0\0"
+_JAVA: Final = (
+    struct.pack("<QIIIIi", 1, 1, 0, 0, 0, 1)
+    + struct.pack("<i", 1)
+    + b"t"
+    + struct.pack("<i", 9)
+    + b"[[{},{}]]"
+    + struct.pack("<i", 2)
+    + b"vv"
+)
+
+_AVRO: Final = container.ERRORS
+_FILE: Final = (ConnectorError, OSError, *BROKEN)
+_STRUCT: Final = (ValueError, struct.error)
+_PG: Final = (KeyError, ValueError, IndexError, struct.error)
+
+TARGETS: Final[dict[str, Target]] = {
+    "Avro value": Target(_read_avro, [_value(_SCHEMA, _NESTED), b"\x02" * 300], _AVRO),
+    "Avro schema and value": Target(
+        _read_avro_with_its_schema, [json.dumps(_ROW).encode() + b"\0" + _value(_ROW, _ROWS[3]), b'["null","long"]\0\2\2'], _AVRO
+    ),
+    "Avro container": Target(_read_container, [_written(_ROW, *_ROWS), _written(_ROW, *_ROWS, codec="deflate")], _AVRO),
+    "Avro file": Target(_read_file("avro"), [_written(_ROW, *_ROWS), _written(_ROW, *_ROWS, codec="xz")], _FILE),
+    "Parquet file": Target(_read_file("parquet"), [_parquet()], _FILE),
+    "CSV file": Target(_read_file("csv"), [b'a,b\n1,"x\ny"\n2,\n', b"\xef\xbb\xbfa\n1\n"], _FILE),
+    "JSON lines": Target(_read_file("jsonl"), [b'{"a": [1, null]}\n\n"x"\n', b"[" * 2000], _FILE),
+    "text file": Target(_read_file("text"), [b"a\r\nb\rc\n\n"], _FILE),
+    "gzip file": Target(_read_file("text", "a.gz"), [gzip.compress(b"a\nb\n" * 50)], _FILE),
+    "xz file": Target(_read_file("text", "a.xz"), [lzma.compress(b"a\nb\n" * 50)], _FILE),
+    "Delta log": Target(_delta, [_DELTA], (ConnectorError,)),
+    "Iceberg metadata": Target(_iceberg, [_ICEBERG], (ConnectorError,)),
+    "file offset": Target(lambda data: parse_file_offset(orjson.loads(data)), [b'{"etag":"a","byte":5}'], (ConnectorError, ValueError)),
+    "pgoutput": Target(_pgoutput, [_RELATION, _INSERT, b"B" + b"\0" * 20, b"T\0\0\0\1\0\0\0\0\1", b"M\0" + b"\0" * 8 + b"p\0\0\0\0\1x"], _PG),
+    "hstore": Target(_text(text_values.hstore_pairs), [b'"a"=>"b", "c"=>NULL'], (ValueError,)),
+    "interval": Target(text_values.interval_micros, [b"1 year 2 mons -3 days 04:05:06.7"], (ValueError,)),
+    "snapshot signal": Target(lambda data: parse_request("execute-snapshot", data.decode()), [b'{"data-collections":["public.t"]}'], (ValueError,)),
+    "webhook frame": Target(_read_frame, [webhook_frames.pack({"a": 1}, b"body")], (webhook_frames.NotTrusted, EOFError, ValueError)),
+    "webhook body": Target(request_parsing._parse, [b'{"a": [1, 2.5, "x"]}', b"[" * 300], (request_parsing.RequestRejected,)),
+    "Java batch": Target(java_frames.decode_batch, [_JAVA], _STRUCT),
+    "Java record batches": Target(java_frames.decode_encoded, [struct.pack("<QIIIi", 1, 0, 0, 0, 2) + b"[]" + struct.pack("<i", 0)], _STRUCT),
+    "Protobuf index": Target(_indexes, [b"\0", b"\4\0\2"], (ConnectorError, IndexError)),
+    "record batches": Target(lambda data: [*record_batches.parse(data)], [_BATCH, _BATCH * 2], (FencingError,)),
+    "share state": Target(_state, [_KEY + _SNAPSHOT], (ValueError,)),
+    "config record": Target(_config, [b'connector-a|{"properties":{"a":"b"}}', b'task-a-0|{"properties":{}}', b'commit-a|{"tasks":1}', b'target-state-a|{"state":"PAUSED"}'], (FencingError,)),
+    "status record": Target(_status, [b'status-connector-a|{"state":"RUNNING"}', b'status-task-a-0|{"state":"FAILED","generation":1}']),
+    "shown record": Target(lambda data: Decoder(None, Scrubber(["hunter22"])).decode(data).as_json(1, 1), [b'{"a": "hunter22"}', b"\0\0\0\0\1a", b"[" * 200]),
+    "expression": Target(_text(_expression), [b'value.a[1] like "*a?b" or not (key contains "x" and value.b.c == null)'], (Wrong, TooManySteps)),
+    "references": Target(_text(lambda text: ConfigProviders({}).resolve({"a": text})), [b"${file:/a:b} ${env:X}"], (ConfigException,)),
+    "properties": Target(_text(read_properties), [b"a=b\n# c\nd\\:e : f\\u0041\\\n g\n"], (MalformedLine,)),
+    "literal": Target(_text(literals.parse), [b'[1, "a", {"b": 1.5e3}]', b"2024-01-31T10:11:12.123Z"]),
+    "JAAS": Target(_text(security.login), [b'org.apache.kafka.common.security.plain.PlainLoginModule required username="a" password="b";'], (ValueError,)),
+    "Java pattern": Target(_text(lambda text: java_pattern("regex", text)), [b"(?<a>x+)[^]a]\\k<a>"], (ConfigException, RecursionError)),
+    "REST description": Target(_text(parse_rest_config), [b'{"client": {"base_url": "http://127.0.0.1"}, "resources": ["a"]}'], (ConnectorError, RecursionError)),
+    "DDL": Target(_text(parse_ddl), [b"a INT, b ARRAY<STRUCT<c: STRING>>, `d``e` DECIMAL(10, 2)"], (ConnectorError,)),
+}  # fmt: skip
