@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 _parser: Any = re._parser  # its trees are tested in tests/connectors/test_linear_patterns.py
-_compiler: Any = re._compiler
+_compiler: Any = re._compiler  # type: ignore[attr-defined]  # typeshed leaves it out
 
 LONGEST_PATTERN: Final = 4096
 """Characters."""
