@@ -6,13 +6,15 @@ followed at once, as in Thompson's construction, which includes look-around.
 Back references, atomic groups and possessive repetitions are refused: they are about the order of ways.
 """
 
+import importlib
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-_parser: Any = re._parser  # its trees are tested in tests/connectors/test_linear_patterns.py
-_compiler: Any = re._compiler  # type: ignore[attr-defined]  # typeshed leaves it out
+# Private modules: tests/connectors/test_linear_patterns.py holds their trees against what they mean to `re` itself.
+_parser: Any = importlib.import_module("re._parser")
+_compiler: Any = importlib.import_module("re._compiler")
 
 LONGEST_PATTERN: Final = 4096
 """Characters."""

@@ -34,8 +34,8 @@ ADAPTERS: Mapping[str, tuple[str, str]] = {
 PUBLIC = {"_asdict", "_fields", "_make", "_replace", "_meta", "_default_manager", "_state", "_exit"}
 """Documented with their underscore: of named tuples, of Django's models, of `os`."""
 
-STANDARD = {"_actions", "_SubParsersAction", "_parser", "_compiler"}
-"""Of argparse and re, which come with Python: the tests run on each version of it."""
+STANDARD = {"_actions", "_SubParsersAction"}
+"""Of argparse, which comes with Python: the tests run on each version of it."""
 
 
 _KINDS = (
