@@ -207,6 +207,8 @@ def measure(args: argparse.Namespace, scratch: Path) -> tuple[list[LiveLoad], di
         "RINGFENCE_REDIS_URL": valkey.url,
         "RINGFENCE_SECRET_KEY": "only for measuring",
         "RINGFENCE_DEBUG": "0",
+        "RINGFENCE_STREAMS_PER_ACCOUNT": "1000",  # all pages are one account's
+        "RINGFENCE_STREAMS_TOTAL": "1000",
     }
     web: GuardedProcess | None = None
     try:

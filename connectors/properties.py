@@ -79,20 +79,20 @@ def write(settings: Mapping[str, str]) -> str:
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
     """Yield the lines with content, continuation lines joined, with the number of the first."""
-    joined, began = "", 0
+    pieces: list[str] = []
+    began = 0
     for number, natural in enumerate(_LINE_END.split(text), 1):
         line = natural.lstrip(_BLANKS)
-        if not joined and (not line or line[0] in "#!"):
+        if not pieces and (not line or line[0] in "#!"):
             continue
-        began, joined = began if joined else number, joined + line
-        goes_on = (len(line) - len(line.rstrip("\\"))) % 2 == 1
-        if goes_on:
-            joined = joined[:-1]
+        began = began if pieces else number
+        if (len(line) - len(line.rstrip("\\"))) % 2 == 1:
+            pieces.append(line[:-1])
         else:
-            yield began, joined
-            joined = ""
-    if joined:  # the last line ended with a backslash
-        yield began, joined
+            yield began, "".join([*pieces, line])
+            pieces = []
+    if any(pieces):  # the last line ended with a backslash
+        yield began, "".join(pieces)
 
 
 def _plain(text: str, line: int) -> str:

@@ -1,10 +1,10 @@
 """`topic.creation.*`: how missing topics are created before the first record is written (KIP-158)."""
 
-import re
 from collections.abc import Mapping
 from typing import Final
 
 from ringfence.connectors.api import NO_DEFAULT, ConfigDef, ConfigException, ConfigType, Importance, UniqueItems, Width
+from ringfence.connectors.linear_patterns import LinearPattern
 
 PREFIX: Final = "topic.creation."
 GROUPS: Final = "topic.creation.groups"
@@ -47,8 +47,8 @@ def _count(name: str, value: object) -> None:
 def _expressions(name: str, value: object) -> None:
     for part in value if isinstance(value, list) else []:
         try:
-            re.compile(str(part))
-        except re.error as error:
+            LinearPattern(str(part))
+        except ValueError as error:
             raise ConfigException.invalid(name, part, f"it is not a regular expression: {error}") from error
 
 

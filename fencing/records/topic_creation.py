@@ -1,11 +1,11 @@
 """Creates topics before the first record goes there, by the connector's rules (KIP-158, `topic.creation.*`)."""
 
 import logging
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from ringfence.connectors.linear_patterns import LinearPattern
 from ringfence.connectors.topic_creation_settings import DEFAULT, ENABLE, PREFIX, REPLICATION_FACTOR, group_names
 from ringfence.fencing.clock import Clock, Deadline
 from ringfence.fencing.errors import FencingError
@@ -23,8 +23,8 @@ _SECONDS: Final = 60.0
 class Group:
     """Topics that are created with the same settings."""
 
-    include: Sequence[re.Pattern[str]]
-    exclude: Sequence[re.Pattern[str]]
+    include: Sequence[LinearPattern]
+    exclude: Sequence[LinearPattern]
     partitions: int
     replication: int
     config: Mapping[str, str]
@@ -76,7 +76,7 @@ def _sizes(settings: Mapping[str, str]) -> dict[str, str]:
 
 def _group(settings: Mapping[str, str]) -> Group:
     include, exclude = (
-        [re.compile(part.strip()) for part in settings.get(key, "").split(",") if part.strip()]
+        [LinearPattern(part.strip()) for part in settings.get(key, "").split(",") if part.strip()]
         for key in ("include", "exclude")
     )
     others = {name: value for name, value in settings.items() if name not in _NOT_TOPICS}

@@ -17,7 +17,7 @@ from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.clock import Deadline
 from ringfence.heartbeats.cluster_view import look
 from ringfence.projection import cluster_topics
-from ringfence.quotas import COMMANDS, QUESTIONS, Lane, TooMany
+from ringfence.quotas import COMMANDS, QUESTIONS, Lane, TooMany, waiting
 from ringfence.read_your_writes import wait_for_rows
 from ringfence.requests.commands import Command, SentCommand
 from ringfence.requests.questions import Question
@@ -88,7 +88,7 @@ def _refuse_in_vain(*, leader: bool) -> None:
 def _turn(lane: Lane) -> Iterator[None]:
     """Wait for a free place in the account's lane. Raises `Refusal` with 429 if too much is in progress."""
     try:
-        with lane.take():
+        with waiting(), lane.take():
             yield
     except TooMany as many:
         raise Refusal(429, many.message, retry=True) from many

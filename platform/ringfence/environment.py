@@ -93,8 +93,15 @@ def session_hours(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class RequestLimits:
-    """Limits on the concurrent requests of accounts to the workers, for each web process; see `ringfence.quotas`."""
+    """Limits for each web process: on accounts' concurrent requests (`ringfence.quotas`), on connections
+    (`web/door.py`), and on event streams (`web/live/places.py`).
+    """
 
+    connections: int = 1000
+    connections_per_address: int = 300
+    streams_per_session: int = 10
+    streams_per_account: int = 50
+    streams_total: int = 300
     queries_per_account: int = 12
     queries_total: int = 24
     commands_per_account: int = 16

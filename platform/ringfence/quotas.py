@@ -1,15 +1,17 @@
-"""Limits the concurrent requests of one account to the workers: questions (validation, previews …) and commands,
-separately.
+"""Limits the concurrent requests of one account: those that compute here, and those that wait for a worker, which are
+questions (validation, previews …) and commands, each in a lane of its own.
 
-Each request that waits for a worker occupies a thread of the web process. The lanes together always leave some of them
-free for pages and health, and no account can fill a lane alone. Each web process counts for itself.
+Every request with a body computes in a place of `COMPUTING`, from its permission check to its answer, whatever its view
+does (`middleware/access.py`); while it waits for a worker it gives that place back. Requests of senders without a login
+have `STRANGERS`, by address. Each request occupies a thread of the web process: the lanes together always leave some of
+them free for pages and health, and no account can fill a lane alone. Each web process counts for itself.
 """
 
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 
@@ -19,6 +21,9 @@ NOBODY = "(without a login)"
 
 asking: ContextVar[str | None] = ContextVar("asking", default=None)
 """The account whose request this thread answers, "" if no login is required; None outside requests: unlimited."""
+
+held: ContextVar["Hold | None"] = ContextVar("held", default=None)
+"""The place in which this thread's request computes."""
 
 _MOST_KNOWN = 10_000
 _WAITING = 4
@@ -70,11 +75,24 @@ class Lane:
         try:
             yield
         finally:
-            with self._changed:
-                self._running[who] -= 1
-                if not self._running[who]:
-                    del self._running[who]
-                self._changed.notify_all()
+            self.leave(who)
+
+    def hold(self, who: str) -> "Hold":
+        """Occupy a place until it is released. Waits a moment for one; raises `TooMany` if none becomes free."""
+        self._enter(who)
+        return Hold(self, who)
+
+    def enter_again(self, who: str) -> None:
+        """Occupy a place that was given back for a while, also beyond the limits: the request is half done."""
+        with self._changed:
+            self._running[who] += 1
+
+    def leave(self, who: str) -> None:
+        with self._changed:
+            self._running[who] -= 1
+            if not self._running[who]:
+                del self._running[who]
+            self._changed.notify_all()
 
     def _enter(self, who: str) -> None:
         until = self._clock() + self._limits.patience
@@ -113,12 +131,45 @@ class Lane:
         return min(self._limits.burst, left + (now - at) * self._limits.per_second), now
 
 
+class Hold:
+    """A place in a lane, from `Lane.hold` to `release`."""
+
+    def __init__(self, lane: Lane, who: str) -> None:
+        self._lane = lane
+        self._who = who
+        self._taken = True
+
+    @contextmanager
+    def give_back(self) -> Iterator[None]:
+        """Leave the place free within the block, in which the request only waits."""
+        self._lane.leave(self._who)
+        try:
+            yield
+        finally:
+            self._lane.enter_again(self._who)
+
+    def release(self) -> None:
+        if self._taken:
+            self._taken = False
+            self._lane.leave(self._who)
+
+
+@contextmanager
+def waiting() -> Iterator[None]:
+    """Let others compute within the block, in which this thread's request waits for a worker."""
+    place = held.get()
+    with nullcontext() if place is None else place.give_back():
+        yield
+
+
 def _limits(each: int, together: int) -> Limits:
     text = settings.REQUEST_LIMITS
     return Limits(each, together, _WAITING, burst=text.requests_burst, per_second=text.requests_per_second)
 
 
-# By default, together 56 of the web process's 64 threads (web/asgi_handler.py), and never more.
+# By default, together 84 of the web process's 92 threads (web/asgi_handler.py), and never more.
 _request_limits = settings.REQUEST_LIMITS
 QUESTIONS = Lane("questions", _limits(_request_limits.queries_per_account, _request_limits.queries_total))
 COMMANDS = Lane("commands", _limits(_request_limits.commands_per_account, _request_limits.commands_total))
+COMPUTING = Lane("requests", Limits(4, 6, waiting=16, burst=1_000, per_second=200, patience=10.0))
+STRANGERS = Lane("requests without a login", Limits(2, 4, waiting=2, burst=100, per_second=10, patience=5.0))

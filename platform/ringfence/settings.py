@@ -13,7 +13,9 @@ RINGFENCE_SESSION_HOURS  all sessions end this long after their login; 336 by de
 RINGFENCE_OIDC_ISSUER, RINGFENCE_OIDC_…  single sign-on; see docs/access.md
 RINGFENCE_PASSWORD_LOGIN 0 if accounts log in by single sign-on only
 RINGFENCE_QUERIES_PER_ACCOUNT, RINGFENCE_QUERIES_TOTAL, RINGFENCE_COMMANDS_PER_ACCOUNT, RINGFENCE_COMMANDS_TOTAL,
-RINGFENCE_REQUESTS_PER_SECOND, RINGFENCE_REQUESTS_BURST   limits on concurrent requests; see ringfence/environment.py
+RINGFENCE_REQUESTS_PER_SECOND, RINGFENCE_REQUESTS_BURST, RINGFENCE_CONNECTIONS, RINGFENCE_CONNECTIONS_PER_ADDRESS,
+RINGFENCE_STREAMS_PER_SESSION, RINGFENCE_STREAMS_PER_ACCOUNT, RINGFENCE_STREAMS_TOTAL   limits for each web process;
+see ringfence/environment.py
 RINGFENCE_SECRET_KEY     signs sessions; random by default, so that sessions end with the process
 RINGFENCE_PUBLIC_URL     the address of these pages, for links in alerts: https://ringfence.example.org
 RINGFENCE_SMTP_URL       smtp://user:password@host:port, or smtps://; the server for alerts by mail

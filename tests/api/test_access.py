@@ -100,7 +100,7 @@ def test_every_route_declares_what_each_of_its_methods_needs() -> None:
         for method, need in needs.items():
             assert (need.reach is Reach.PUBLIC) <= (route in OPEN), f"{route} is open to everybody"
             assert (need.reach is Reach.SIGNED) == ((route, method.lower()) == SIGNED)
-            assert need.verbs or need.reach in (Reach.PUBLIC, Reach.SIGNED, Reach.ANYONE), (
+            assert need.verbs or need.reach in (Reach.PUBLIC, Reach.SIGNED, Reach.ANYONE, Reach.WHOLE), (
                 f"{method} {route} names no verb"
             )
             assert "<name:name>" in route or need.reach is not Reach.CONNECTOR, f"{route} names no connector"

@@ -147,3 +147,36 @@ def test_an_account_is_linked_and_unlinked_on_the_page(provider: FakeProvider) -
     assert rights("ann") == {("viewer", "*", "*")}
     assert root.get(unlink).status_code == 404
     assert User.objects.filter(username="ann").exists()
+
+
+def test_wrong_tokens_of_one_address_are_delayed_and_the_provider_is_heard(provider: FakeProvider) -> None:
+    client = logged_in(provider)
+
+    def send(token: str, address: str) -> Any:
+        return Client(headers={"host": "localhost"}, REMOTE_ADDR=address).post(ADDRESS, {"logout_token": token})
+
+    wrong = provider.logout_token(iss="https://elsewhere.example.org")
+    answers = [send(wrong, "10.9.9.9") for _ in range(40)]
+    assert {each.status_code for each in answers} == {400, 429}
+    assert int(answers[-1]["retry-after"]) >= 1
+    assert is_in(client)
+    assert send(provider.logout_token(), "10.1.1.1").status_code == 200
+    assert not is_in(client)
+
+
+def test_logouts_take_no_place_of_logins(provider: FakeProvider, monkeypatch: pytest.MonkeyPatch) -> None:
+    from threading import BoundedSemaphore
+
+    from ringfence.access.oidc import provider as providers
+
+    none = BoundedSemaphore(1)
+    none.acquire()
+    client = logged_in(provider)
+    with monkeypatch.context() as full:
+        full.setattr(providers, "_logout_slots", none)
+        assert post(provider.logout_token()) == 400
+        assert is_in(logged_in(provider))
+    with monkeypatch.context() as full:
+        full.setattr(providers, "_slots", none)
+        assert post(provider.logout_token()) == 200
+    assert not is_in(client)

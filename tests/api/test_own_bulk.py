@@ -82,6 +82,8 @@ def test_what_cannot_be_imported_is_said(client: Client, two: FakeLeader) -> Non
         ("json", '[{"name": "a", "b": {"c": 1}}]'),
         ("yaml", "a: ["),
         ("yaml", "- name: a\n- name: a"),
+        ("yaml", "- name: &a [x, x]\n  config: {b: c}\n"),
+        ("yaml", "- name: b\n  config: {b: &c d, e: *c}\n"),
         ("properties", "=x"),
         ("xml", "x"),
     ):

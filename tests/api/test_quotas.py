@@ -1,13 +1,17 @@
 """No account fills the lanes of questions and commands: what it has under way, and how fast it asks, is limited."""
 
+import re
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 from django.test import Client
+from django.urls import URLPattern, get_resolver
 
-from ringfence import dispatch, quotas
+from ringfence import dispatch, quotas, transport
+from ringfence.access.routes import declarations
 from ringfence.environment import RequestLimits, request_limits
 from ringfence.quotas import Lane, Limits, TooMany, asking
 from tests.support.waiting import eventually
@@ -123,9 +127,9 @@ def test_some_wait_for_their_turn() -> None:
 def test_the_lanes_leave_threads_for_pages_and_health() -> None:
     from ringfence.web.asgi_handler import THREADS
 
-    held = [one._limits.together + one._limits.waiting for one in (quotas.QUESTIONS, quotas.COMMANDS)]
-    assert sum(held) <= THREADS - 8
-    for one in (quotas.QUESTIONS, quotas.COMMANDS):
+    lanes = (quotas.QUESTIONS, quotas.COMMANDS, quotas.COMPUTING, quotas.STRANGERS)
+    assert sum(one._limits.together + one._limits.waiting for one in lanes) <= THREADS - 8
+    for one in lanes:
         assert one._limits.each < one._limits.together
 
 
@@ -159,3 +163,59 @@ def test_the_numbers_are_settings() -> None:
 def test_numbers_that_would_leave_no_thread_are_refused(given: dict[str, str], word: str) -> None:
     with pytest.raises(ImproperlyConfigured, match=word):
         request_limits({f"RINGFENCE_{name}": value for name, value in given.items()})
+
+
+def _routes_with_bodies() -> list[tuple[str, str]]:
+    """Each route that takes a body, with its method: found, so that a new one is held, too."""
+
+    def walk(patterns: Any, before: str = "") -> Any:
+        for each in patterns:
+            if isinstance(each, URLPattern):
+                route = f"/{before}{each.pattern}"
+                for method in declarations(each.callback):
+                    if method not in ("GET", "HEAD", "OPTIONS"):
+                        yield method, re.sub(r"<int:\w+>", "1", re.sub(r"<name:\w+>", "c", route))
+            else:
+                yield from walk(each.url_patterns, before + str(each.pattern))
+
+    found = list(walk(get_resolver().url_patterns))
+    assert len(found) > 100
+    return [
+        route for route in found if not route[1].startswith("/hooks/")
+    ]  # answered before Django, web/hooks/limits.py
+
+
+@pytest.mark.parametrize(("method", "path"), _routes_with_bodies())
+def test_every_request_with_a_body_has_a_place(
+    client: Client, monkeypatch: pytest.MonkeyPatch, method: str, path: str
+) -> None:
+    full = lane(Clock(), each=0)
+    for name in ("COMPUTING", "STRANGERS"):
+        monkeypatch.setattr(quotas, name, full)
+    answer = client.generic(method, path, b"{}", content_type="application/json")
+    assert answer.status_code == 429, (method, path, answer.content[:200])
+    assert int(answer["retry-after"]) >= 1
+
+
+def test_a_place_is_free_after_the_answer_and_while_a_worker_is_waited_for(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = lane(Clock(), each=1)
+    monkeypatch.setattr(quotas, "COMPUTING", one)
+    monkeypatch.setattr(dispatch, "ask", real_ask)
+    counts: list[int] = []
+
+    def wait_for_a_worker(*_: object, **__: object) -> dict[str, Any]:
+        counts.append(one._running.total())
+        raise dispatch.Refusal(503, "nobody is there")
+
+    monkeypatch.setattr(dispatch, "_refuse_in_vain", lambda leader: None)
+    monkeypatch.setattr(transport, "ask", wait_for_a_worker)
+    config = {"connector.class": "VerifiableSource", "name": "c", "topic": "t"}
+    for _ in range(2):
+        answer = client.put("/api/v1/preflight", config, content_type="application/json")
+        assert answer.status_code == 503, answer.content
+    assert counts[:1] == [0]
+    assert one._running.total() == 0
+    assert client.post("/api/v1/import", {"format": "x"}, content_type="application/json").status_code == 400
+    assert one._running.total() == 0

@@ -310,3 +310,15 @@ def test_patterns_mean_the_same_in_python_and_in_the_database(pattern: str, name
     capped = Principal("x", "token", (ALL_RIGHTS,), ceiling=Right(frozenset({Verb.VIEW}), pattern))
     assert Connector.objects.filter(capped.query()).exists() is expected
     assert not Connector.objects.filter(who.query(Verb.EDIT)).exists()
+
+
+def test_the_servers_token_cannot_be_taken_for_a_person(client: Client, two: FakeLeader) -> None:
+    from ringfence.audit.models import AuditEntry
+
+    account("ann", ("editor", "*"))
+    for claimed, shown in (("ann", "token:ann"), ("x" * 300, f"token:{'x' * 150}"), ("", "token")):
+        basic = base64.b64encode(f"{claimed}:master".encode()).decode()
+        answer = client.put("/connectors/team-a/pause", headers={"authorization": f"Basic {basic}"})
+        assert answer.status_code == 202
+        entry = AuditEntry.objects.order_by("-pk")[0]
+        assert (entry.user, entry.via) == (shown, "server token")

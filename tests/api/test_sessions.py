@@ -153,3 +153,32 @@ def test_a_logout_leaves_nothing_in_the_list() -> None:
     ann, again = log_in("ann"), log_in("ann")
     ann.post("/ui/logout")
     assert len(again.get("/api/v1/sessions").json()["results"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("what", "pattern", "status"), [("viewer", "*", 403), ("admin", "team-*", 403), ("admin", "*", 200)]
+)
+def test_a_token_with_a_limit_neither_sees_nor_ends_sessions(what: str, pattern: str, status: int) -> None:
+    """They have all rights of the account, which the token has not."""
+    from ringfence.access import tokens
+
+    log_in("ann")
+    browser = log_in("ann")
+    row = LoginSession.objects.order_by("pk").last()
+    assert row is not None
+    _, text = tokens.create(User.objects.get(username="ann"), "ci", what.split(), pattern)
+    token = {"authorization": f"Bearer {text}", "host": "localhost"}
+    client = Client()
+    for path in ("/api/v1/sessions", "/console/sessions/", f"/console/sessions/{row.pk}/end/"):
+        answer = client.get(path, headers=token)
+        assert answer.status_code == status, path
+        assert status == 200 or b"127.0.0.1" not in answer.content, "it names an address"
+    if status == 403:
+        for path in (f"/api/v1/sessions/{row.pk}", "/api/v1/sessions/others"):
+            assert client.delete(path, headers=token).status_code == 403, path
+        for path in (f"/console/sessions/{row.pk}/end/", "/console/sessions/others/end/"):
+            assert client.post(path, headers=token).status_code == 403, path
+        assert browser.get("/connectors").status_code == 200
+        assert LoginSession.objects.count() == 2
+    else:
+        assert client.delete("/api/v1/sessions/others", headers=token).json() == {"ended": 2}

@@ -224,6 +224,41 @@ def test_only_the_browser_that_began_a_login_completes_it(provider: FakeProvider
     assert "not started" in refusal(mine.get("/ui/login/sso/callback", answer)), "no answer counts twice"
 
 
+def test_an_answer_counts_once_even_with_its_cookie(provider: FakeProvider) -> None:
+    """The cookie is the browser's to keep, so the server remembers; the provider may accept a code twice."""
+    mine = browser()
+    answer = provider.log_in(begin(mine))
+    cookie = mine.cookies["ringfence_sso"].value
+    assert mine.get("/ui/login/sso/callback", answer).status_code == 302
+    sent = len(provider.sent)
+    again = browser()
+    again.cookies["ringfence_sso"] = cookie
+    assert "counts once" in refusal(again.get("/ui/login/sso/callback", answer))
+    assert len(provider.sent) == sent
+    assert again.get("/connectors").status_code == 401
+
+
+def test_a_refused_answer_counts_once_too(provider: FakeProvider) -> None:
+    mine = browser()
+    answer = provider.log_in(begin(mine))
+    cookie = mine.cookies["ringfence_sso"].value
+    assert mine.get("/ui/login/sso/callback", {**answer, "error": "access_denied"}).status_code == 403
+    mine.cookies["ringfence_sso"] = cookie
+    assert "counts once" in refusal(mine.get("/ui/login/sso/callback", answer))
+
+
+def test_states_are_forgotten_when_their_cookie_is_worth_nothing(provider: FakeProvider) -> None:
+    from ringfence.access import provider_sessions
+    from ringfence.access.models import UsedState
+
+    log_in(provider)
+    provider_sessions.prune()
+    assert UsedState.objects.count() == 1
+    UsedState.objects.update(time_ms=0)
+    provider_sessions.prune()
+    assert UsedState.objects.count() == 0
+
+
 def test_a_login_takes_a_quarter_of_an_hour_at_most(provider: FakeProvider, monkeypatch: pytest.MonkeyPatch) -> None:
     client = browser()
     answer, now = provider.log_in(begin(client)), time.time()

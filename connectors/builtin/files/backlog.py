@@ -1,6 +1,5 @@
 """Which file a task reads next. Pure rules, without file access."""
 
-import re
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -8,6 +7,7 @@ from typing import Final
 
 from ringfence.connectors.builtin.files.places import FileInfo
 from ringfence.connectors.builtin.files.settings import MODIFIED
+from ringfence.connectors.linear_patterns import LinearPattern
 
 BUCKETS: Final = 256
 """Files are distributed to tasks by bucket, so that the state of a bucket is valid for any number of tasks."""
@@ -38,7 +38,7 @@ class Backlog:
 
     def __init__(self, share: Share, pattern: str, order: str, settle_seconds: float) -> None:
         self._share = share
-        self._matches = re.compile(pattern).fullmatch
+        self._matches = LinearPattern(pattern).fullmatch
         self._order: Callable[[FileInfo], tuple[object, ...]] = _by_time if order == MODIFIED else _by_name
         self._settle = settle_seconds
         self._since: dict[str, tuple[str, float]] = {}

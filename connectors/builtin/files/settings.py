@@ -1,6 +1,5 @@
 """The settings of FilesSource, and the names in its source partitions and offsets."""
 
-import re
 from typing import Final
 
 from ringfence.connectors.api import (
@@ -15,6 +14,7 @@ from ringfence.connectors.api import (
     ShownIf,
     Width,
 )
+from ringfence.connectors.linear_patterns import LinearPattern
 
 URL: Final = "url"
 TOPIC: Final = "topic"
@@ -66,8 +66,8 @@ _IF_CSV: Final = ShownIf(FORMAT, lambda name: name == "csv")
 def check_pattern(name: str, value: object) -> None:
     """Require a regular expression."""
     try:
-        re.compile(str(value))
-    except re.error as error:
+        LinearPattern(str(value))
+    except ValueError as error:
         raise ConfigException.invalid(name, value, f"Not a regular expression: {error}") from error
 
 

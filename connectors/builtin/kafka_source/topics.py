@@ -1,10 +1,10 @@
 """Which topics are read, their names at the target, and which task reads which partition. Pure."""
 
-import re
 from collections.abc import Iterable, Mapping
 
 from ringfence.connectors.api import ParsedConfig
 from ringfence.connectors.builtin.kafka_source import settings as names
+from ringfence.connectors.linear_patterns import LinearPattern
 
 
 class Names:
@@ -13,12 +13,12 @@ class Names:
     def __init__(self, entries: Iterable[str]) -> None:
         """Raises `ValueError` that names an invalid expression."""
         self._exact = set()
-        self._patterns = []
+        self._patterns: list[LinearPattern] = []
         for entry in entries:
             self._exact.add(entry)
             try:
-                self._patterns.append(re.compile(entry))
-            except re.error as error:
+                self._patterns.append(LinearPattern(entry))
+            except ValueError as error:
                 raise ValueError(f"{entry!r} is not a regular expression: {error}") from error
 
     def __contains__(self, name: str) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ringfence.connectors.api import ConfigException, ParsedConfig
+from ringfence.connectors.linear_patterns import LinearPattern
 
 _SYSTEM: Final = frozenset({"pg_catalog", "information_schema", "pg_toast"})
 
@@ -14,8 +15,8 @@ def check_patterns(name: str, value: object) -> None:
     """Validate that each item of the list is a regular expression."""
     for item in value if isinstance(value, list) else ():
         try:
-            re.compile(str(item))
-        except re.error as error:
+            LinearPattern(str(item))
+        except ValueError as error:
             raise ConfigException.invalid(name, item, f"Not a regular expression: {error}") from error
 
 
@@ -23,7 +24,7 @@ class Patterns:
     """Regular expressions. A name is in them if it matches one completely, ignoring case."""
 
     def __init__(self, items: Iterable[object]) -> None:
-        self._compiled = [re.compile(str(item), re.IGNORECASE) for item in items]
+        self._compiled = [LinearPattern(str(item), re.IGNORECASE) for item in items]
 
     def __bool__(self) -> bool:
         return bool(self._compiled)
@@ -63,7 +64,7 @@ class Selection:
         self._columns = columns
         self.messages = messages
         self._keys = [
-            (re.compile(table, re.IGNORECASE), tuple(column.strip() for column in columns.split(",")))
+            (LinearPattern(table, re.IGNORECASE), tuple(column.strip() for column in columns.split(",")))
             for part in (keys or "").split(";")
             if part.strip()
             for table, _, columns in [part.strip().rpartition(":")]

@@ -20,6 +20,7 @@ TOKEN_KEY = "ringfence_token"  # noqa: S105 - names a session's entry
 MASTER_KEY = "ringfence_master"
 ISSUER_KEY = "ringfence_issuer"
 """The session key for the identity provider's issuer, in a session that single sign-on began."""
+_LONGEST_NAME = 150
 BY_SINGLE_SIGN_ON = "session by single sign-on"
 
 
@@ -65,13 +66,21 @@ def by_secret(request: HttpRequest, secret: str, name: str = "") -> Principal | 
         tokens.record_use(row)
         return of_token(row)
     if is_master(secret):
-        return Principal(name or "token", "server token", (ALL_RIGHTS,))
+        return Principal(_server_token_name(name), "server token", (ALL_RIGHTS,))
     limits = throttle.keys(address_of(request))
     if wait := throttle.wait_seconds(limits):
         return Nobody(wait)
     if secret:
         throttle.record_failure(limits)
     return Nobody()
+
+
+def _server_token_name(claimed: str) -> str:
+    """Return how the audit trail names whoever sent the server's token; claimed: the name that they gave.
+
+    An account's name has no colon, so this is never taken for one.
+    """
+    return f"token:{claimed[:_LONGEST_NAME]}" if claimed else "token"
 
 
 def is_master(secret: str) -> bool:

@@ -122,6 +122,13 @@ class UsedLogoutToken(models.Model):
     time_ms = models.BigIntegerField()
 
 
+class UsedState(models.Model):
+    """The `state` of a login at the identity provider that was answered. Each answer counts once."""
+
+    digest = models.CharField(max_length=64, primary_key=True)
+    time_ms = models.BigIntegerField()
+
+
 class Throttle(models.Model):
     """Failed login tries, of an address or for an account, since `since_ms`."""
 

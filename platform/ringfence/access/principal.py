@@ -3,10 +3,11 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from django.db import connection
 from django.db.models import Q
 
 from ringfence.access.verbs import Verb
-from ringfence.fencing.name_patterns import EVERYTHING, matches, regular_expression
+from ringfence.fencing.name_patterns import EVERYTHING, linear_expression, matches, regular_expression
 from ringfence.fencing.topics.topic_grants import Groups, limits
 
 
@@ -47,6 +48,11 @@ class Principal:
     def account(self) -> str:
         """The account with these grants; "" for the server's token, and without a login."""
         return "" if self.via in _WITHOUT_ACCOUNT else self.name
+
+    @property
+    def is_whole_account(self) -> bool:
+        """Return whether it may do all that its account may: a session of it, or a token without a limit."""
+        return self.ceiling == ALL_RIGHTS
 
     @property
     def eyes(self) -> "Eyes":
@@ -101,7 +107,8 @@ class Principal:
 def _matching(field: str, pattern: str) -> Q:
     if pattern == EVERYTHING:
         return ~Q(pk__in=[])
-    return Q(**{f"{field}__regex": regular_expression(pattern)})
+    expression = linear_expression if connection.vendor == "sqlite" else regular_expression
+    return Q(**{f"{field}__regex": expression(pattern)})
 
 
 EVERYBODY_HERE = Principal("", "loopback", (ALL_RIGHTS,))

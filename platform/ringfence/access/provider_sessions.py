@@ -8,10 +8,12 @@ from django.db import IntegrityError, transaction
 from django.db.models import Exists, OuterRef
 from django.http import HttpRequest
 
-from ringfence.access.models import LoginSession, ProviderSession, UsedLogoutToken
+from ringfence.access.models import LoginSession, ProviderSession, UsedLogoutToken, UsedState
 from ringfence.access.oidc.logout_token import OLDEST_SECONDS, LogoutToken
 from ringfence.access.sessions import hash_key
 
+LOGIN_SECONDS = 900
+"""The longest time for a login at the provider."""
 _REMEMBERED_MS = 4 * OLDEST_SECONDS * 1000
 
 
@@ -52,8 +54,21 @@ def _use(issuer: str, token: str) -> None:
         raise TokenReplay("jti") from None
 
 
+def use_state(state: str) -> bool:
+    """Remember that a login's `state` was answered. Returns whether this was the first time, in any web process."""
+    digest = hashlib.sha256(state.encode()).hexdigest()
+    row = UsedState(digest=digest, time_ms=int(time.time() * 1000))
+    try:
+        with transaction.atomic():
+            row.save(force_insert=True)
+    except IntegrityError:
+        return False
+    return True
+
+
 def prune() -> int:
-    """Delete rows of ended sessions, and ids of tokens that are too old to be accepted again. Return how many."""
+    """Delete rows of ended sessions, and what is too old to be accepted again. Return how many."""
     alive = Session.objects.filter(session_key=OuterRef("key_hash"))
     old = UsedLogoutToken.objects.filter(time_ms__lt=time.time() * 1000 - _REMEMBERED_MS)
-    return ProviderSession.objects.filter(~Exists(alive)).delete()[0] + old.delete()[0]
+    states = UsedState.objects.filter(time_ms__lt=time.time() * 1000 - 2 * LOGIN_SECONDS * 1000)
+    return ProviderSession.objects.filter(~Exists(alive)).delete()[0] + old.delete()[0] + states.delete()[0]

@@ -21,6 +21,7 @@ class Reach(Enum):
     PUBLIC = "for everybody, without a login"
     SIGNED = "for whoever signs the request: the leader checks it, and the view leaves the audit entry"
     ANYONE = "for everybody who is logged in"
+    WHOLE = "for everybody who is logged in, except with a token that has a limit: it is about the account itself"
     SOMEWHERE = "on some connector: the view shows and touches only those where they are allowed"
     CONNECTOR = "on the connector that the path names"
     EVERYWHERE = "on every connector"
@@ -40,6 +41,7 @@ class Need:
 
 PUBLIC = Need(Reach.PUBLIC)
 ANYONE = Need(Reach.ANYONE)
+WHOLE = Need(Reach.WHOLE)
 SIGNED = Need(Reach.SIGNED)
 
 

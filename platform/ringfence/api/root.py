@@ -1,5 +1,6 @@
 """`GET /`, `GET /health`, and the probes of a web process: `/health/live`, `/health/ready`."""
 
+import threading
 import time
 
 from django.db import Error as DatabaseError
@@ -52,6 +53,7 @@ class _Cache:
         self.until = 0.0
         self.answer = (503, "starting", "")
         self.was_healthy = False
+        self.asking = threading.Lock()
 
 
 _cache = _Cache()
@@ -63,6 +65,7 @@ class _ReadyCache:
     def __init__(self) -> None:
         self.until = 0.0
         self.checks: list[dict[str, object]] = []
+        self.asking = threading.Lock()
 
 
 _ready_cache = _ReadyCache()
@@ -72,8 +75,16 @@ def health() -> tuple[int, str, str]:
     """Return (HTTP status, status, message): 200 only if the leader answers a ping and the database
     answers (KIP-1017).
     """
-    if time.monotonic() < _cache.until:
+    # One request asks the leader; others have the last answer, and wait in no thread for the next one.
+    if time.monotonic() < _cache.until or not _cache.asking.acquire(blocking=False):
         return _cache.answer
+    try:
+        return _ask_for_health()
+    finally:
+        _cache.asking.release()
+
+
+def _ask_for_health() -> tuple[int, str, str]:
     missing, lost = _missing()
     if lost:
         _cache.answer = (500, "unhealthy", missing)
@@ -144,9 +155,10 @@ class Ready(ConnectView):
     access = {"GET": PUBLIC}
 
     def get(self, request: Request) -> Response:
-        if time.monotonic() >= _ready_cache.until:
-            _ready_cache.checks, _ready_cache.until = dependencies(), time.monotonic() + _CACHED_SECONDS
-        checks = list(_ready_cache.checks)
+        with _ready_cache.asking:
+            if time.monotonic() >= _ready_cache.until:
+                _ready_cache.checks, _ready_cache.until = dependencies(), time.monotonic() + _CACHED_SECONDS
+            checks = list(_ready_cache.checks)
         ready = all(one["ok"] for one in checks if one["required"])
         if self.flag("verbose"):
             checks.append({"name": "cluster", "ok": health()[0] == 200, "required": False})

@@ -42,12 +42,11 @@ def parse(text: str, path: str) -> list[object]:
             return list(properties.read_several(text))
         except properties.MalformedLine as error:
             raise ClientError(Exit.INVALID, f"{path} {error}") from error
-    import yaml
+    from ringfence.yaml_documents import read_documents
 
     try:
-        # BaseLoader keeps every scalar as it is written: 1.50 stays 1.50 and `no` stays no.
-        values = json_values(text) if path.endswith(".json") else list(yaml.load_all(text, Loader=yaml.BaseLoader))
-    except (yaml.YAMLError, ValueError) as error:
+        values = json_values(text) if path.endswith(".json") else list(read_documents(text, aliases=True))
+    except (ValueError, RecursionError) as error:
         raise ClientError(Exit.INVALID, f"{path} is neither JSON nor YAML: {error}") from error
     flat: list[object] = []
     for value in values:

@@ -3,12 +3,16 @@
 import argparse
 import logging
 import os
+import resource
 from pathlib import Path
 
 from ringfence.environment import NoLogin, is_loopback, proxy_setting
 from ringfence.local.addresses import http_address
 from ringfence.local.errors import LocalError
 from ringfence.local.ports import port_is_free
+
+_OTHER_FILES = 1024
+"""More than the web process opens beside connections, and than the system accepts at once before one is dropped."""
 
 log = logging.getLogger(__name__)
 
@@ -30,8 +34,6 @@ def run(args: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT."""
     import uvicorn
 
-    from ringfence.web.http_protocol import CONNECTIONS, IDLE_SECONDS, BoundedProtocol
-
     host, port = args.http
     if not port_is_free(host, port):
         raise LocalError(f"Port {port} is in use on {host}: choose another with --http HOST:PORT")
@@ -40,6 +42,9 @@ def run(args: argparse.Namespace) -> int:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "ringfence.settings")
     _open_door(args.no_login, args.login_link, f"{host}:{port}")
     _check_sign_on()
+    _allow_open_files()
+    from ringfence.web.http_protocol import IDLE_SECONDS, BoundedProtocol
+
     server = uvicorn.Server(
         uvicorn.Config(
             "ringfence.asgi:application",
@@ -47,7 +52,6 @@ def run(args: argparse.Namespace) -> int:
             port=port,
             lifespan="off",
             http=BoundedProtocol,
-            limit_concurrency=CONNECTIONS,
             timeout_keep_alive=IDLE_SECONDS,
             access_log=False,
             log_level="info",
@@ -58,6 +62,18 @@ def run(args: argparse.Namespace) -> int:
     )
     server.run()
     return 0 if server.started else 1
+
+
+def _allow_open_files() -> None:
+    """Raise the limit of open files above what the connections take, where the system lets us."""
+    from django.conf import settings
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = settings.REQUEST_LIMITS.connections * 2 + _OTHER_FILES
+    if hard != resource.RLIM_INFINITY:
+        needed = min(needed, hard)
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
 
 def _check_sign_on() -> None:

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from ringfence.access import logins
 from ringfence.access.authorise import principal_of
 from ringfence.access.models import LoginSession
-from ringfence.access.routes import ANYONE, requires
+from ringfence.access.routes import WHOLE, requires
 from ringfence.access.verbs import Verb
 from ringfence.audit.trail import record_change
 from ringfence.connectors.plural_forms import write_count
@@ -24,7 +24,7 @@ _LIST = "/console/sessions/"
 _MOST_ROWS = 500
 
 
-@requires(GET=ANYONE)
+@requires(GET=WHOLE)
 @require_safe
 def sessions(request: HttpRequest) -> HttpResponse:
     """List the sessions, last used first."""
@@ -56,7 +56,7 @@ def _row(request: HttpRequest, row: LoginSession) -> list[Any]:
     return [row.account, by, row.address, row.agent, moment(row.created_ms), moment(row.seen_ms), act]
 
 
-@requires(GET=ANYONE, POST=ANYONE.writing())
+@requires(GET=WHOLE, POST=WHOLE.writing())
 @require_http_methods(["GET", "POST"])
 def end(request: HttpRequest, number: int) -> HttpResponse:
     """End a session: one's own, or any with `admin` everywhere."""
@@ -78,7 +78,7 @@ def end(request: HttpRequest, number: int) -> HttpResponse:
     return run(request, ConfirmPage("End a session", "End it", _LIST, says), act)
 
 
-@requires(GET=ANYONE, POST=ANYONE.writing())
+@requires(GET=WHOLE, POST=WHOLE.writing())
 @require_http_methods(["GET", "POST"])
 def end_others(request: HttpRequest) -> HttpResponse:
     """End all other sessions of the user."""

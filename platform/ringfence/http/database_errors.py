@@ -16,6 +16,7 @@ _LOCKED = (
     "report, and end or wake it."
 )
 _LOCKED_WORDS = "database is locked"
+_LOCKED_SQLSTATE = "55P03"
 _FULL_SQLSTATE = "53100"
 _FULL_WORDS = ("database or disk is full", "No space left on device")
 
@@ -25,7 +26,7 @@ def explain_database_error(error: Exception) -> str:
     cause = error.__cause__
     if getattr(cause, "sqlstate", "") == _FULL_SQLSTATE or any(words in str(error) for words in _FULL_WORDS):
         return _FULL
-    if _LOCKED_WORDS in str(error):
+    if _LOCKED_WORDS in str(error) or getattr(cause, "sqlstate", "") == _LOCKED_SQLSTATE:
         doubt = look.vitals().refusal
         return _LOCKED.format(doubt=f"{doubt} " if doubt else "")
     return _AWAY.format(error=type(error).__name__)

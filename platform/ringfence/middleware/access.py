@@ -13,6 +13,7 @@ from rest_framework.authentication import CSRFCheck
 
 from ringfence import quotas
 from ringfence.access.authorise import Forbidden
+from ringfence.access.client_address import address_of, group_of
 from ringfence.access.identify import Nobody, identify
 from ringfence.access.principal import Principal
 from ringfence.access.routes import Need, Reach, declarations, methods_of, need_of
@@ -21,6 +22,10 @@ from ringfence.http.error_pages import answer, database_away, is_page, render_re
 from ringfence.http.errors import json_error
 
 _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+_LIMITED = (
+    "A token with a limit may neither see nor end the sessions of its account: log in, or use a token that may do "
+    "everything that the account may."
+)
 
 
 class AccessMiddleware(MiddlewareMixin):
@@ -32,6 +37,7 @@ class AccessMiddleware(MiddlewareMixin):
 
     def process_request(self, request: HttpRequest) -> HttpResponse | None:
         quotas.asking.set(quotas.NOBODY)  # this thread has served other requests before
+        quotas.held.set(None)
         try:
             host = request.get_host()
         except DisallowedHost:
@@ -58,7 +64,8 @@ class AccessMiddleware(MiddlewareMixin):
         method = str(request.method)
         need = need_of(view, method)
         if need is not None and need.reach in (Reach.PUBLIC, Reach.SIGNED):
-            return None
+            # A stranger keeps the place while it waits: it has none among those of accounts.
+            return None if method in _SAFE_METHODS else _enter(request, quotas.STRANGERS, group_of(address_of(request)))
         if need is None and any(declared_one.reach is Reach.PUBLIC for declared_one in declarations(view).values()):
             return _refuse_undeclared(request, view)
         who = identify(request)
@@ -68,10 +75,18 @@ class AccessMiddleware(MiddlewareMixin):
         quotas.asking.set(who.name)
         if need is None:
             return _refuse_undeclared(request, view)
+        return self._check_known(request, who, need, kwargs)
+
+    def _check_known(
+        self, request: HttpRequest, who: Principal, need: Need, kwargs: dict[str, Any]
+    ) -> HttpResponse | None:
+        method = str(request.method)
         if who.via.startswith("session") and method not in _SAFE_METHODS and not is_page(request):
             reason = _csrf(request)
             if reason:
                 return json_error(403, f"A write from a session needs its CSRF token ({reason}). Tokens need none.")
+        if method not in _SAFE_METHODS and (busy := _enter(request, quotas.COMPUTING, who.name)) is not None:
+            return busy
         name = str(kwargs["name"]) if need.reach is Reach.CONNECTOR else None
         draft = None
         if need.writes:
@@ -79,13 +94,20 @@ class AccessMiddleware(MiddlewareMixin):
             request.ringfence_draft = draft  # type: ignore[attr-defined]
             if need.reach is not Reach.SOMEWHERE:  # or the view names the connectors itself
                 draft.about(name or "")
+        if need.reach is Reach.WHOLE and not who.is_whole_account:
+            return render_refused(request, _LIMITED)
         missing = _missing(who, need, name)
         return render_refused(request, missing.message) if missing else None
 
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
-        draft = getattr(request, "ringfence_draft", None)
-        if draft is not None:
-            draft.finish(response)
+        place: quotas.Hold | None = getattr(request, "ringfence_place", None)
+        try:
+            draft = getattr(request, "ringfence_draft", None)
+            if draft is not None:
+                draft.finish(response)
+        finally:
+            if place is not None:
+                place.release()
         if response.status_code == 404 and request.resolver_match is None:
             return self._nowhere(request, response)
         return response
@@ -103,6 +125,20 @@ class AccessMiddleware(MiddlewareMixin):
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         """Handle errors of pages. The API's exception handler handles its own."""
         return render_refused(request, exception.message) if isinstance(exception, Forbidden) else None
+
+
+def _enter(request: HttpRequest, lane: quotas.Lane, who: str) -> HttpResponse | None:
+    """Take a place for the whole request, whatever its view does. Returns a refusal if there is none."""
+    try:
+        place = lane.hold(who)
+    except quotas.TooMany as many:
+        refusal = answer(request, 429, "Too many requests", many.message)
+        refusal["Retry-After"] = "1"
+        return refusal
+    request.ringfence_place = place  # type: ignore[attr-defined]
+    if lane is quotas.COMPUTING:
+        quotas.held.set(place)
+    return None
 
 
 def _missing(who: Principal, need: Need, name: str | None) -> Forbidden | None:

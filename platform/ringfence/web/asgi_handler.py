@@ -12,6 +12,7 @@ from collections.abc import Callable, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
+from django.conf import settings
 from django.core import signals
 from django.core.exceptions import RequestAborted
 from django.core.handlers.asgi import ASGIHandler, ASGIRequest, get_script_prefix
@@ -19,13 +20,21 @@ from django.db import Error as DatabaseError
 from django.http import HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.urls import set_script_prefix
 
+from ringfence.access.client_address import address_in
 from ringfence.access.identify import Nobody, identify_again
 from ringfence.web import request_body
+from ringfence.web.anonymous_rate import AnonymousRate, has_credentials
+from ringfence.web.door import PROBES, process_door
 from ringfence.web.hooks.links import Links, look_up
 from ringfence.web.hooks.receiver import Receiver, hook_name
 
-THREADS = 64
+THREADS = 92
 """The most requests at once. A request that waits for the leader or a plugin occupies its thread until the answer."""
+
+PROBE_THREADS = 4
+"""For probes and metrics alone: they are answered while all other threads wait for something."""
+LIVE = "/health/live"
+"""Answered without any thread: that the process answers is all it tells."""
 
 T = TypeVar("T")
 Scope = MutableMapping[str, Any]
@@ -37,6 +46,8 @@ class PooledHandler(ASGIHandler):
     def __init__(self) -> None:
         super().__init__()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="request")
+        self._probe_threads = ThreadPoolExecutor(PROBE_THREADS, thread_name_prefix="probe")
+        self._rate = AnonymousRate()
         self._receiver = Receiver(Links(functools.partial(self.in_thread, look_up)))
 
     def load_middleware(self, is_async: bool = False) -> None:
@@ -45,11 +56,19 @@ class PooledHandler(ASGIHandler):
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
             raise ValueError(f"Only HTTP is answered here, not {scope['type']}")
+        if scope["path"] == LIVE and scope["method"] in ("GET", "HEAD"):
+            await _say_alive(scope["method"], send)
+            return
+        with process_door().count_request(address_in(scope)):
+            await self._answer_one(scope, receive, send)
+
+    async def _answer_one(self, scope: Scope, receive: Any, send: Any) -> None:
         hook = hook_name(scope)
         if hook is not None:
             await self._receiver(hook, scope, receive, send)
             return
         try:
+            self._check_rate(scope)
             request_body.check_credentials(scope["headers"])
             is_known = functools.partial(self.in_thread, _is_known, scope)
             body = await request_body.read(scope["headers"], receive, is_known, scope["path"])
@@ -58,11 +77,22 @@ class PooledHandler(ASGIHandler):
         except request_body.BodyRejected as error:
             await request_body.refuse(error, receive, send)
             return
-        response = await self.in_thread(self._answer, scope, body)
+        threads = self._probe_threads if scope["path"] in PROBES else self._threads
+        response = await asyncio.get_running_loop().run_in_executor(threads, self._answer, scope, body)
         if response.streaming:
             await self._stream(response, receive, send)
         else:
             await self.send_response(response, send)
+
+    def _check_rate(self, scope: Scope) -> None:
+        """Raise `BodyRejected` for too many requests without credentials of one address. Where none are required
+        (`ringfence up`), only this machine is let in.
+        """
+        if settings.NO_LOGIN or scope["path"] in PROBES:
+            return
+        if has_credentials(scope["headers"], settings.SESSION_COOKIE_NAME) or self._rate.allows(address_in(scope)):
+            return
+        raise request_body.BodyRejected(429, "Too many requests without a login from this address: send them slower.")
 
     async def in_thread(self, what: Callable[..., T], *arguments: Any) -> T:
         """Call it in one of the pool's threads, and return its result."""
@@ -97,6 +127,14 @@ class PooledHandler(ASGIHandler):
                 task.cancel()
             await asyncio.gather(sending, disconnect, return_exceptions=True)
             response.close()
+
+
+async def _say_alive(method: str, send: Any) -> None:
+    body = b'{"status":"alive"}'
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    headers += [(b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff")]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": b"" if method == "HEAD" else body, "more_body": False})
 
 
 def _is_known(scope: Scope) -> bool:

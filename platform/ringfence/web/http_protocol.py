@@ -5,6 +5,9 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from ringfence.access.client_address import address_in
+from ringfence.web.door import Door, State, process_door
+
 HEADER_SECONDS = 10.0
 """Seconds, from the connection or from the first byte of a later request on it, to the end of the headers."""
 HEADER_BYTES = 64 * 1024
@@ -18,22 +21,33 @@ LAST_SECONDS = 1.0
 LAST_BYTES = 1024 * 1024
 """After a refusal, at most this much input is discarded, for a limited time: closing at once would destroy the answer.
 """
-CONNECTIONS = 1000
-"""More connections than this are answered with 503: below a process's file limit, and above what pages need."""
+RETRY_SECONDS = 1
+"""After a refusal for want of room."""
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """Refuses a request whose headers are late (408) or too large (431), and closes the connection."""
+    """Refuses a request whose headers are late (408) or too large (431), or that has no room (503), and closes the
+    connection.
+    """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._until: asyncio.TimerHandle | None = None
         self._waiting_bytes = 0
         self._refused = False
+        self._door: Door[BoundedProtocol] = process_door()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._wait()
+        victim = self._door.open(self, self.client[0] if self.client else "")
+        if victim is not None:
+            victim.drop()
+
+    def drop(self) -> None:
+        """Close the connection without an answer: there is no room for it any more."""
+        self._on_done()
+        self._close()
 
     def data_received(self, data: bytes) -> None:
         if self._refused:
@@ -70,8 +84,15 @@ class BoundedProtocol(HttpToolsProtocol):
         size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
         if size > HEADER_BYTES:
             self._refuse_headers()
+        elif reason := self._refusal():
+            self._refuse("503 Service Unavailable", reason, f"Retry-After: {RETRY_SECONDS}\r\n")
         else:
             super().on_headers_complete()
+            self._door.change(self, State.ARRIVING)
+
+    def _refusal(self) -> str:
+        path = self.url.partition(b"?")[0].decode("latin-1")
+        return self._door.refusal(self, path, address_in({"headers": self.headers, "client": self.client}))
 
     def on_body(self, body: bytes) -> None:
         if not self._refused:
@@ -80,8 +101,16 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         if not self._refused:
             super().on_message_complete()
+            if self._answers():
+                self._door.change(self, State.ANSWERING)
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if not self._answers():
+            self._door.change(self, State.IDLE)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._door.close(self)
         self._on_done()
         super().connection_lost(exc)
 
@@ -110,13 +139,15 @@ class BoundedProtocol(HttpToolsProtocol):
         text = f"There are more than {HEADERS} headers, or they and the address have more than {HEADER_BYTES:,} bytes."
         self._refuse("431 Request Header Fields Too Large", text)
 
-    def _refuse(self, status: str, text: str) -> None:
+    def _refuse(self, status: str, text: str, headers: str = "") -> None:
         self._refused = True
         self._on_done()
         if self._answers():
             self._close()  # an answer is being sent, and there is no room for another
             return
-        head = f"HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {len(text)}\r\n"
+        head = (
+            f"HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {len(text)}\r\n{headers}"
+        )
         self.transport.write(f"{head}Connection: close\r\n\r\n{text}".encode())
         self.transport.write_eof()
         self._until = self.loop.call_later(LAST_SECONDS, self._close)

@@ -8,7 +8,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST
 
-from ringfence.access import provider_sessions
+from ringfence.access import provider_sessions, throttle
 from ringfence.access.client_address import address_of
 from ringfence.access.oidc.connection import Unavailable
 from ringfence.access.oidc.provider import NotProven
@@ -30,6 +30,9 @@ log = logging.getLogger(__name__)
 def end_sessions(request: HttpRequest) -> HttpResponse:
     """OpenID Connect Back-Channel Logout 1.0. The token in the form authenticates the provider. Answers 200, or 400."""
     there = find_provider()
+    limits = throttle.keys(f"logout {address_of(request)}")
+    if wait := throttle.wait_seconds(limits):
+        return _refuse(f"too many wrong logout tokens: wait {wait} s", 429, wait)
     logout_token = request.POST.get("logout_token", "")
     if not logout_token or len(logout_token) > _LONGEST:
         return _refuse("logout_token is missing")
@@ -37,6 +40,8 @@ def end_sessions(request: HttpRequest) -> HttpResponse:
         token = there.judge_logout(logout_token)
         accounts = provider_sessions.end(there.settings.issuer, token)
     except (NotProven, Unavailable, provider_sessions.TokenReplay) as error:
+        if isinstance(error, NotProven):
+            throttle.record_failure(limits)
         log.warning("Back-channel logout by %s was refused: %s", there.settings.host, error)
         return _refuse("the logout token is not valid")
     for account in sorted(set(accounts)):
@@ -45,5 +50,6 @@ def end_sessions(request: HttpRequest) -> HttpResponse:
     return HttpResponse(status=200)
 
 
-def _refuse(why: str) -> HttpResponse:
-    return HttpResponse(f"{why}\n", status=400, content_type="text/plain")
+def _refuse(why: str, status: int = 400, wait: int = 0) -> HttpResponse:
+    headers = {"Retry-After": str(wait)} if wait else {}
+    return HttpResponse(f"{why}\n", status=status, content_type="text/plain", headers=headers)

@@ -32,8 +32,6 @@ from ringfence.worker_config import WorkerConfig
 
 _COOKIE: Final = "ringfence_sso"
 _SALT: Final = "ringfence.single-sign-on"
-_SECONDS: Final = 900
-"""The longest time for a login at the provider."""
 _BACKEND: Final = "django.contrib.auth.backends.ModelBackend"
 _LONGEST_NEXT: Final = 1500
 _LONGEST_SID: Final = 255
@@ -42,6 +40,8 @@ _LOST = (
     "This login was not started in this browser, or it was started more than {minutes} minutes ago, or before another "
     "one. Log in again, at {start}"
 )
+
+_USED = "This login was completed already: the identity provider's answer counts once. Log in again"
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ def begin(request: HttpRequest) -> HttpResponse:
     response.set_cookie(
         _COOKIE,
         signing.dumps(note, salt=_SALT),
-        max_age=_SECONDS,
+        max_age=provider_sessions.LOGIN_SECONDS,
         path=CALLBACK,
         secure=settings.SESSION_COOKIE_SECURE,
         httponly=True,
@@ -96,7 +96,9 @@ def _come_back(request: HttpRequest, there: Provider) -> HttpResponse:
     state = request.GET.get("state", "")
     if note is None or not secrets.compare_digest(note["state"].encode(), state.encode()):
         start = there.settings.redirect_uri.removesuffix(CALLBACK) + "/ui/login"
-        return _refuse(request, _LOST.format(minutes=_SECONDS // 60, start=start), 400)
+        return _refuse(request, _LOST.format(minutes=provider_sessions.LOGIN_SECONDS // 60, start=start), 400)
+    if not provider_sessions.use_state(state):
+        return _refuse(request, _USED, 400)
     if error := request.GET.get("error", ""):
         return _refuse(request, _explain(error), 403)
     limits = throttle.keys(address_of(request))
@@ -139,7 +141,7 @@ def _sid_of(claims: Claims) -> str:
 
 def _read_note(request: HttpRequest) -> dict[str, str] | None:
     try:
-        note: Any = signing.loads(request.COOKIES.get(_COOKIE, ""), salt=_SALT, max_age=_SECONDS)
+        note: Any = signing.loads(request.COOKIES.get(_COOKIE, ""), salt=_SALT, max_age=provider_sessions.LOGIN_SECONDS)
     except signing.BadSignature:
         return None
     return {key: str(value) for key, value in note.items()}

@@ -3,7 +3,10 @@
 import json
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
+
+from ringfence.connectors.linear_patterns import LinearPattern
 
 EXECUTE: Final = "execute-snapshot"
 PAUSE: Final = "pause-snapshot"
@@ -24,6 +27,12 @@ _REFUSED: Final[Mapping[str, str]] = {
 }
 
 
+@lru_cache(maxsize=1024)
+def compile_name(pattern: str) -> LinearPattern:
+    """Return a signal's regular expression, compiled once. Raises `ValueError`."""
+    return LinearPattern(pattern, re.IGNORECASE)
+
+
 class SnapshotRequest(NamedTuple):
     """A request of a signal. tables: regular expressions for schema.table; with STOP, none means all."""
 
@@ -32,7 +41,7 @@ class SnapshotRequest(NamedTuple):
 
     def names(self, table: str) -> bool:
         """Return whether the request includes a table, schema.table."""
-        return any(re.fullmatch(one, table, re.IGNORECASE) for one in self.tables)
+        return any(compile_name(one).fullmatch(table) for one in self.tables)
 
 
 def parse_request(kind: str, data: object) -> SnapshotRequest:
@@ -59,8 +68,8 @@ def parse_request(kind: str, data: object) -> SnapshotRequest:
         raise ValueError(f"{COLLECTIONS} must name the tables to read")
     for one in patterns:
         try:
-            re.compile(one)
-        except re.error as error:
+            compile_name(one)
+        except ValueError as error:
             raise ValueError(f"{one!r} in {COLLECTIONS} is not a regular expression: {error}") from error
     return SnapshotRequest(kind, tuple(patterns))
 

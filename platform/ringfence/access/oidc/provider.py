@@ -37,6 +37,8 @@ _LEEWAY_SECONDS: Final = 60
 _AT_ONCE: Final = 4
 _WAIT_SECONDS: Final = 1.0
 _slots = threading.BoundedSemaphore(_AT_ONCE)
+_logout_slots = threading.BoundedSemaphore(_AT_ONCE // 2)
+"""Apart from those of logins, because anybody may send what looks like a logout token."""
 
 log = logging.getLogger(__name__)
 
@@ -99,9 +101,10 @@ class Provider:
             return self._with_userinfo(connection, metadata, token, claims)
 
     @contextmanager
-    def _connect(self) -> Iterator[Connection]:
+    def _connect(self, slots: threading.BoundedSemaphore | None = None) -> Iterator[Connection]:
+        slots = slots or _slots
         try:
-            if not _slots.acquire(timeout=_WAIT_SECONDS):
+            if not slots.acquire(timeout=_WAIT_SECONDS):
                 raise Unavailable("it is slow, and too many people are logging in at once")
             try:
                 connection = Connection(self._policy)
@@ -110,7 +113,7 @@ class Provider:
                 finally:
                     connection.close()
             finally:
-                _slots.release()
+                slots.release()
         except Unavailable as error:
             log.warning("Single sign-on with %s: %s", self.settings.host, error)
             raise Unavailable(
@@ -118,7 +121,7 @@ class Provider:
                 "happens again, an administrator should check RINGFENCE_OIDC_ISSUER and the provider"
             ) from None
 
-    def _discover(self) -> dict[str, Any]:
+    def _discover(self, slots: threading.BoundedSemaphore | None = None) -> dict[str, Any]:
         """Return the provider's metadata. After a failure, it is not requested again for a few seconds.
 
         Raises Unavailable.
@@ -129,7 +132,7 @@ class Provider:
         if now < self._away_until:
             raise Unavailable(self._away)
         try:
-            with self._connect() as connection:
+            with self._connect(slots) as connection:
                 metadata = connection.get(get_well_known_url(self.settings.issuer, external=True))
                 self._check_metadata(metadata)
         except Unavailable as error:
@@ -214,9 +217,9 @@ class Provider:
 
     def judge_logout(self, text: str) -> LogoutToken:
         """Validate a back-channel logout token, which anybody may send. Raises Unavailable, NotProven."""
-        metadata = self._discover()
+        metadata = self._discover(_logout_slots)
         try:
-            with self._connect() as connection:
+            with self._connect(_logout_slots) as connection:
                 token = self._decode(connection, metadata, text, patient=True)
             mine = {"issuer": self.settings.issuer, "client_id": self.settings.client_id}
             return check_logout_token(token.header, token.claims, now=time.time(), **mine)

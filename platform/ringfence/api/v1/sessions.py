@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from ringfence.access import logins
 from ringfence.access.models import LoginSession
-from ringfence.access.routes import ANYONE
+from ringfence.access.routes import WHOLE
 from ringfence.access.verbs import Verb
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.listing import ListView, equal
@@ -34,7 +34,7 @@ class SessionShape(serializers.Serializer[Any]):
 class Sessions(ListView):
     """Your own sessions; all users' with `admin` everywhere."""
 
-    access = {"GET": ANYONE}
+    access = {"GET": WHOLE}
     shape = SessionShape
     filters = {"account": equal("account")}
     orders = {"seen_ms": "seen_ms", "created_ms": "created_ms", "account": "account"}
@@ -57,7 +57,7 @@ class Sessions(ListView):
 class SessionOf(V1View):
     """End one of your own sessions, or any with `admin` everywhere."""
 
-    access = {"DELETE": ANYONE.writing()}
+    access = {"DELETE": WHOLE.writing()}
     shape = SessionShape
     codes = {"DELETE": 204}
 
@@ -82,7 +82,7 @@ class EndedShape(serializers.Serializer[Any]):
 class OtherSessions(V1View):
     """End all of your own sessions except that of this request; with a token, all of them."""
 
-    access = {"DELETE": ANYONE.writing()}
+    access = {"DELETE": WHOLE.writing()}
     shape = EndedShape
 
     def delete(self, request: Request) -> Response:

@@ -17,7 +17,7 @@ from rest_framework.response import Response
 from ringfence.access.routes import somewhere
 from ringfence.access.verbs import Verb
 from ringfence.api import connector_writes
-from ringfence.api.jsonbody import config_of, object_of, read
+from ringfence.api.jsonbody import config_of, object_of, read, text_of
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.bulk import ResultsShape
 from ringfence.api.v1.request_fields import FlagField, OneOfField, QueryShape, RequestShape, StringField
@@ -26,6 +26,10 @@ from ringfence.connectors import properties
 from ringfence.http.errors import bad_request
 from ringfence.http.masking import Masker, unmask
 from ringfence.projection.models import Connector
+from ringfence.yaml_documents import MalformedYaml, read_documents
+
+MOST_BYTES = 256 * 1024
+"""Bytes of one import, in UTF-8."""
 
 FORMATS = {"json": "application/json", "yaml": "application/yaml", "properties": "text/plain; charset=utf-8"}
 
@@ -50,6 +54,8 @@ def parse(text: str, form: str) -> list[dict[str, str]]:
     """Return the configurations of a string, each including its name. Raises a 400 with a reason for one that cannot be
     read.
     """
+    if len(text) > MOST_BYTES or len(text.encode("utf-8", "replace")) > MOST_BYTES:
+        raise bad_request(f"The text has more than {MOST_BYTES:,} bytes: send its connectors in several parts.")
     if form == "properties":
         try:
             values: object = properties.read_several(text)
@@ -57,10 +63,12 @@ def parse(text: str, form: str) -> list[dict[str, str]]:
             raise bad_request(f"The properties cannot be read: {error}.") from error
     elif form == "yaml":
         try:
-            # Every scalar stays as written: 1.50 stays 1.50, and `no` stays no.
-            values = yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506 - it makes strings, lists and maps only
-        except (yaml.YAMLError, ValueError, RecursionError) as error:
-            raise bad_request(f"This is not YAML: {error}") from error
+            documents = read_documents(text)
+        except MalformedYaml as error:
+            raise bad_request(f"This YAML cannot be read: {error}.") from error
+        if len(documents) > 1:
+            raise bad_request("There are several YAML documents: write their connectors as one list.")
+        values = documents[0] if documents else None
     else:
         values = read(text.encode())
     entries = values if isinstance(values, list) else [values]
@@ -76,8 +84,8 @@ def parse(text: str, form: str) -> list[dict[str, str]]:
 def _name_of(value: dict[str, object]) -> dict[str, str]:
     wrapped = isinstance(value.get("config"), dict)
     config = config_of(value["config"] if wrapped else value)
-    name = value.get("name", config.get("name", ""))
-    return connector_writes.with_name(str(name).strip(), config)
+    name = text_of(value.get("name", config.get("name", "")), "name")
+    return connector_writes.with_name(name.strip(), config)
 
 
 class ExportShape(serializers.Serializer[Any]):

@@ -3,14 +3,17 @@
 from asgiref.sync import sync_to_async
 from django.db import Error as DatabaseError
 from django.db import close_old_connections
-from django.http import HttpRequest, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
 
 from ringfence.access.authorise import Forbidden, authorise, principal_of
 from ringfence.access.identify import Nobody, identify_again
-from ringfence.access.principal import Principal
+from ringfence.access.principal import EVERYBODY_HERE, Principal
 from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
+from ringfence.web.live.places import PlacedStream, TooManyStreams, process_places
 from ringfence.web.live.streams import stream
+
+_RETRY_SECONDS = 10
 
 
 @sync_to_async
@@ -30,7 +33,7 @@ def _renew(request: HttpRequest, name: str | None, verb: Verb) -> Principal | No
 
 
 @requires(GET=somewhere(Verb.VIEW))
-def events(request: HttpRequest) -> StreamingHttpResponse:
+def events(request: HttpRequest) -> HttpResponseBase:
     """`/ui/events?connector=<name>`; without a name, about every connector; `?about=audit`: about the audit trail.
     `&tab=tasks`: with each task's numbers.
     """
@@ -40,7 +43,22 @@ def events(request: HttpRequest) -> StreamingHttpResponse:
         authorise(request, verb, name)
     elif not principal_of(request).may_somewhere(verb):
         raise Forbidden(principal_of(request), verb, None)
+    who = principal_of(request)
+    try:
+        place = process_places().take(who.name, _session_of(request, who))
+    except TooManyStreams as many:
+        text = f"{many.message} Close one of them.\n"
+        return HttpResponse(text, status=429, content_type="text/plain", headers={"Retry-After": str(_RETRY_SECONDS)})
     tasks = request.GET.get("tab") == "tasks"
-    body = stream(name, principal_of(request), lambda: _renew(request, name, verb), audit=audit, tasks=tasks)
+    body = PlacedStream(stream(name, who, lambda: _renew(request, name, verb), audit=audit, tasks=tasks), place)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingHttpResponse(body, content_type="text/event-stream", headers=headers)
+
+
+def _session_of(request: HttpRequest, who: Principal) -> str:
+    """Return what tells the account's sessions and tokens apart; "" if no login is required."""
+    if who is EVERYBODY_HERE:
+        return ""
+    if who.via.startswith("session"):
+        return f"session {request.session.session_key}"
+    return f"{who.name} {who.via}"

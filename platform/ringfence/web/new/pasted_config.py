@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from ringfence.api.jsonbody import config_of, object_of, read
+from ringfence.api.jsonbody import config_of, object_of, read, text_of
 from ringfence.api.v1 import transfer
 from ringfence.connectors import properties
 from ringfence.http.errors import bad_request
@@ -29,6 +29,8 @@ class PastedConfig:
 def read_pasted(text: str) -> PastedConfig:
     """Parse one connector. Raises a 400 that names the expected formats."""
     paste = text.strip()
+    if len(paste) > transfer.MOST_BYTES:
+        raise bad_request(f"The text has more than {transfer.MOST_BYTES:,} characters: no connector is that large.")
     if not paste:
         raise bad_request("Nothing was pasted: JSON, properties or a curl command is expected.")
     if re.match(r"(\$ +)?curl\s", paste):
@@ -56,7 +58,7 @@ def _json(text: str, name: str) -> PastedConfig:
     body = object_of(value, "What was pasted")
     if isinstance(body.get("config"), dict):
         config = config_of(body["config"])
-        own_name = str(body.get("name") or config.get("name", "")).strip()
+        own_name = text_of(body.get("name") or config.get("name", ""), "name").strip()
         return PastedConfig(own_name or name, config, 'JSON with "name" and "config"')
     config = config_of(body)
     return PastedConfig(config.get("name", "").strip() or name, config, "JSON with the settings alone")

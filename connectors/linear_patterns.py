@@ -1,0 +1,245 @@
+"""Regular expressions of tenants, matched in time linear in the text: for the names of topics, tables and files.
+
+Python's engine goes back to try other ways through a pattern, and `(a+)+b` has more of them than anybody can wait for.
+A pattern with at most two alternatives or repetitions of single characters is left to it. For others, all ways are
+followed at once, as in Thompson's construction, which includes look-around.
+Back references, atomic groups and possessive repetitions are refused: they are about the order of ways.
+"""
+
+import importlib
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+# Private modules: tests/connectors/test_linear_patterns.py holds their trees against what they mean to `re` itself.
+_parser: Any = importlib.import_module("re._parser")
+_compiler: Any = importlib.import_module("re._compiler")
+
+LONGEST_PATTERN: Final = 4096
+"""Characters."""
+LONGEST_TEXT: Final = 4096
+"""Characters: longer than the names of topics, tables and files. A longer text matches nothing."""
+_MOST_STEPS: Final = 5000
+_MOST_WAYS: Final = 2
+_MOST_CACHED: Final = 1000
+
+_SINGLE: Final = {"LITERAL", "NOT_LITERAL", "ANY", "IN"}
+_REPEATS: Final = {"MAX_REPEAT", "MIN_REPEAT"}
+
+
+@dataclass(slots=True)
+class _Step:
+    """One step of the program. `matches`: for a character; `after`: the next steps; `look`: what must hold here."""
+
+    matches: Callable[[str], Any] | None = None
+    after: list[int] = field(default_factory=list)
+    look: "_Look | None" = None
+    anchor: re.Pattern[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    steps: list[_Step]
+    behind: int | None
+    """For look-behind, how many characters; None for look-ahead."""
+    negative: bool
+
+
+class LinearPattern:
+    """A compiled pattern. Raises `ValueError` with the reason for one that is none, is too large, or not supported."""
+
+    def __init__(self, pattern: str, flags: int = 0) -> None:
+        if len(pattern) > LONGEST_PATTERN:
+            raise ValueError(f"it has more than {LONGEST_PATTERN:,} characters")
+        self.pattern = pattern
+        self._cached: dict[str, bool] = {}
+        self._steps: list[_Step] = []
+        self._quick: re.Pattern[str] | None = None
+        try:
+            tree = _parser.parse(pattern, flags)
+            if _is_quick(tree):
+                self._quick = re.compile(pattern, flags)
+            else:
+                self._steps = _Compiler(tree.state.flags).program(tree)
+        except (re.error, RecursionError, OverflowError, MemoryError) as error:
+            raise ValueError(str(error) or "it is too deeply nested") from error
+
+    def fullmatch(self, text: str) -> bool:
+        """Return whether the pattern matches the whole text."""
+        if len(text) > LONGEST_TEXT:
+            return False
+        if self._quick is not None:
+            return self._quick.fullmatch(text) is not None
+        known = self._cached.get(text)
+        if known is None:
+            if len(self._cached) >= _MOST_CACHED:
+                self._cached.clear()
+            known = self._cached[text] = _Run(text).reaches(self._steps, 0, len(text))
+        return known
+
+
+def _name(node: Any) -> str:
+    return str(node[0])
+
+
+def _is_quick(tree: Any) -> bool:
+    ways = 0
+    for node in _walk(tree):
+        if _name(node) in ("GROUPREF", "GROUPREF_EXISTS", "ATOMIC_GROUP", "POSSESSIVE_REPEAT"):
+            raise ValueError("back references, atomic groups and possessive repetitions are not supported here")
+        if _name(node) == "BRANCH":
+            ways += 1
+        if _name(node) in _REPEATS:
+            ways += 1
+            what = node[1][2]
+            if len(what) != 1 or _name(what[0]) not in _SINGLE:
+                return False
+    return ways <= _MOST_WAYS
+
+
+def _walk(tree: Any) -> Iterator[Any]:
+    for node in tree:
+        yield node
+        for part in _parts(node):
+            yield from _walk(part)
+
+
+def _parts(node: Any) -> list[Any]:
+    match _name(node):
+        case "MAX_REPEAT" | "MIN_REPEAT" | "POSSESSIVE_REPEAT":
+            return [node[1][2]]
+        case "SUBPATTERN":
+            return [node[1][3]]
+        case "BRANCH":
+            return list(node[1][1])
+        case "ASSERT" | "ASSERT_NOT":
+            return [node[1][1]]
+        case "ATOMIC_GROUP":
+            return [node[1]]
+        case _:
+            return []
+
+
+class _Compiler:
+    """Makes steps of a tree; step 0 is the first, a step without `after` the end."""
+
+    def __init__(self, flags: int) -> None:
+        self._flags = flags
+        self._steps: list[_Step] = []
+
+    def program(self, tree: Any) -> list[_Step]:
+        outer, self._steps = self._steps, []
+        start = self._add(_Step())
+        self._steps[start].after = [self._sequence(tree, self._add(_Step()), self._flags)]
+        steps, self._steps = self._steps, outer
+        return steps
+
+    def _add(self, step: _Step) -> int:
+        if len(self._steps) >= _MOST_STEPS:
+            raise ValueError(f"it has more than {_MOST_STEPS:,} steps: write fewer or smaller repetitions")
+        self._steps.append(step)
+        return len(self._steps) - 1
+
+    def _sequence(self, tree: Any, after: int, flags: int) -> int:
+        """Add the steps of a tree before `after`; returns the first."""
+        for node in reversed(list(tree)):
+            after = self._node(tree, node, after, flags)
+        return after
+
+    def _node(self, tree: Any, node: Any, after: int, flags: int) -> int:
+        name, value = _name(node), node[1]
+        if name in _SINGLE:
+            return self._add(_Step(matches=self._alone(tree, node, flags).fullmatch, after=[after]))
+        match name:
+            case "AT":
+                return self._add(_Step(anchor=self._alone(tree, node, flags), after=[after]))
+            case "BRANCH":
+                return self._add(_Step(after=[self._sequence(each, after, flags) for each in value[1]]))
+            case "SUBPATTERN":
+                return self._sequence(value[3], after, (flags | value[1]) & ~value[2])
+            case "MAX_REPEAT" | "MIN_REPEAT":
+                return self._repeat(value, after, flags)
+            case "ASSERT" | "ASSERT_NOT":
+                behind = value[1].getwidth()[1] if value[0] < 0 else None
+                program = _Compiler(flags).program(value[1])
+                return self._add(_Step(look=_Look(program, behind, name == "ASSERT_NOT"), after=[after]))
+            case "FAILURE":
+                return self._add(_Step(matches=lambda _: None, after=[after]))
+            case _:
+                raise ValueError("it uses something that is not supported here")
+
+    def _repeat(self, value: Any, after: int, flags: int) -> int:
+        least, most, what = value
+        if most == _parser.MAXREPEAT:
+            loop = self._add(_Step())
+            self._steps[loop].after = [self._sequence(what, loop, flags), after]
+            first = loop
+        else:
+            first = after
+            for _ in range(most - least):
+                first = self._add(_Step(after=[self._sequence(what, first, flags), after]))
+        for _ in range(least):
+            first = self._sequence(what, first, flags)
+        return first
+
+    @staticmethod
+    def _alone(tree: Any, node: Any, flags: int) -> re.Pattern[str]:
+        """Compile one node by itself, so that it means exactly what it means to Python."""
+        part = _parser.SubPattern(tree.state, [node])
+        compiled: re.Pattern[str] = _compiler.compile(part, flags)
+        return compiled
+
+
+class _Run:
+    """One text."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._looks: dict[tuple[int, int], bool] = {}
+
+    def reaches(self, steps: list[_Step], start: int, end: int | None) -> bool:
+        """Return whether the steps lead from `start` to exactly `end`; None: to anywhere."""
+        here = self._follow(steps, [0], start)
+        for position in range(start, len(self._text) if end is None else end):
+            if end is None and any(not steps[each].after for each in here):
+                return True
+            character = self._text[position]
+            moved = [
+                next_step
+                for each in here
+                if (matches := steps[each].matches) is not None and matches(character) is not None
+                for next_step in steps[each].after
+            ]
+            if not moved:
+                return False
+            here = self._follow(steps, moved, position + 1)
+        return any(not steps[each].after for each in here)
+
+    def _follow(self, steps: list[_Step], waiting: list[int], position: int) -> set[int]:
+        """Return the steps that are reached without a character."""
+        reached: set[int] = set()
+        while waiting:
+            number = waiting.pop()
+            if number in reached:
+                continue
+            reached.add(number)
+            step = steps[number]
+            if step.matches is None and self._holds(step, position):
+                waiting.extend(step.after)
+        return reached
+
+    def _holds(self, step: _Step, position: int) -> bool:
+        if step.anchor is not None:
+            return step.anchor.match(self._text, position) is not None
+        return step.look is None or self._sees(step.look, position)
+
+    def _sees(self, look: _Look, position: int) -> bool:
+        key = id(look), position
+        if key not in self._looks:
+            if look.behind is None:
+                seen = self.reaches(look.steps, position, None)
+            else:
+                seen = position >= look.behind and self.reaches(look.steps, position - look.behind, position)
+            self._looks[key] = seen is not look.negative
+        return self._looks[key]

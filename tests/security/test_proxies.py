@@ -1,0 +1,242 @@
+"""Behind the proxies that docs/deployment.md recommends, with its files as they are: nobody claims an address, splits a
+request, or reaches another path than the proxy sees; events come at once, large bodies as far as they are read.
+"""
+
+import contextlib
+import re
+import shutil
+import socket
+import ssl
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import httpx
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from ringfence.local.ports import free_port
+from ringfence.web import request_body
+from tests.security.servers import migrate, serving
+from tests.support.waiting import eventually
+
+TOKEN = "a-token-of-at-least-24-characters"
+HOST = "ringfence.example.com"
+DEPLOY = Path(__file__).parents[2] / "deploy"
+PROXY = {"RINGFENCE_BEHIND_PROXY": "1", "RINGFENCE_SECURE_COOKIES": "1", "RINGFENCE_ALLOWED_HOSTS": f"{HOST},localhost"}
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """The proxy's port, and its kind."""
+
+    kind: str
+    port: int
+
+    def raw(self, text: str, seconds: float = 15) -> bytes:
+        """What comes back for these bytes on a connection of their own, until it is closed or silent."""
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        answer = b""
+        with (
+            socket.create_connection(("127.0.0.1", self.port), timeout=seconds) as plain,
+            context.wrap_socket(plain, server_hostname=HOST) as connection,
+        ):
+            connection.sendall(text.replace("\n", "\r\n").encode("latin-1"))
+            connection.settimeout(3)
+            with contextlib.suppress(TimeoutError, ConnectionError, ssl.SSLError):
+                while part := connection.recv(65536):
+                    answer += part
+        return answer
+
+    def client(self, **headers: str) -> httpx.Client:
+        named = {"host": HOST, **headers}
+        return httpx.Client(base_url=f"https://127.0.0.1:{self.port}", headers=named, verify=False, timeout=30)
+
+
+def write_certificate(folder: Path) -> tuple[Path, Path]:
+    """A certificate with its key in one file, as HAProxy wants it, and the key alone."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, HOST)])
+    now = datetime.now(UTC)
+    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    builder = (
+        builder.serial_number(1).not_valid_before(now - timedelta(days=1)).not_valid_after(now + timedelta(days=1))
+    )
+    certificate = builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+    secret = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    both, alone = folder / "both.pem", folder / "key.pem"
+    both.write_bytes(certificate + secret)
+    alone.write_bytes(secret)
+    return both, alone
+
+
+def command_for(kind: str, folder: Path, port: int, web: int) -> list[str]:
+    """Write the deployed file with these ports and a certificate, and return the command that runs it."""
+    both, alone = write_certificate(folder)
+    binary = shutil.which(kind, path="/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin:/opt/bin")
+    if binary is None:
+        pytest.skip(f"{kind} is not installed")
+    text = (DEPLOY / {"nginx": "nginx.conf", "haproxy": "haproxy.cfg"}[kind]).read_text()
+    text = text.replace("/etc/ssl/ringfence.pem", str(both)).replace("/etc/ssl/ringfence.key", str(alone))
+    text = text.replace("127.0.0.1:8083", f"127.0.0.1:{web}")
+    text = text.replace("listen 443 ", f"listen 127.0.0.1:{port} ").replace("bind :443 ", f"bind 127.0.0.1:{port} ")
+    file = folder / kind
+    if kind == "haproxy":
+        file.write_text(text)
+        return [binary, "-db", "-f", str(file)]
+    places = "".join(
+        f"{each}_temp_path {folder}/{each};\n" for each in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    )
+    user = "user root;\n" if Path("/root").owner() == "root" and Path.home() == Path("/root") else ""
+    file.write_text(
+        f"{user}daemon off;\nmaster_process off;\npid {folder}/pid;\nerror_log {folder}/error.log;\n"
+        f"events {{ worker_connections 512; }}\nhttp {{\naccess_log off;\n{places}{text}\n}}\n"
+    )
+    return [binary, "-c", str(file), "-p", str(folder)]
+
+
+@pytest.fixture(scope="module", params=["nginx", "haproxy"])
+def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    kind = str(request.param)
+    folder = tmp_path_factory.mktemp(kind)
+    web, port = free_port(), free_port()
+    command = command_for(kind, folder, port, web)
+    migrate(folder)
+    variables = {"RINGFENCE_TOKEN": TOKEN, **PROXY}
+    with serving(folder, ["ringfence.cli", "web", "--http", "ADDRESS"], variables, web):
+        log = folder / "proxy.log"
+        with log.open("wb") as output:
+            process = subprocess.Popen(command, stdout=output, stderr=output)
+        try:
+            ready = Site(kind, port)
+
+            def answers() -> bool:
+                assert process.poll() is None, log.read_text()
+                with contextlib.suppress(httpx.TransportError), ready.client() as client:
+                    return client.get("/health/live").status_code == 200
+                return False
+
+            eventually(answers, 60, lambda: log.read_text(), pause=0.1)
+            yield ready
+        finally:
+            process.kill()
+            process.wait()
+
+
+AUTHORISED = f"Host: {HOST}\nAuthorization: Bearer {TOKEN}\nConnection: close\n"
+
+
+def test_pages_and_api_come_through(site: Site) -> None:
+    with site.client(authorization=f"Bearer {TOKEN}") as client:
+        assert client.get("/ui/connectors").status_code == 200
+        assert client.get("/connectors").json() == []
+        assert "strict-transport-security" in client.get("/ui/connectors").headers
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/hooks/../connectors", "/hooks/%2e%2e/connectors", "/hooks/..%2fconnectors", "/hooks/x/..;/connectors",
+        "/hooks//connectors", "//connectors", "/./connectors", "/connectors%00", "/connectors%2f",
+        "/hooks/x/../../ui/connectors", "/hooks\\..\\connectors", "/ui/../hooks/x", "/%2e%2e/hooks/x", "//hooks/x",
+        "/hooks%2fx", "/HOOKS/x", "/hooks/x%0d%0aX-A:%20b", "/hooks/%2e%2e%2f%2e%2e%2fetc/passwd",
+    ],
+)  # fmt: skip
+def test_a_path_leads_nowhere_that_it_does_not_name(site: Site, path: str) -> None:
+    """Even with a token that may do everything: none of these is the list of connectors, and none a page."""
+    for method in ("GET", "POST"):
+        answer = site.raw(f"{method} {path} HTTP/1.1\n{AUTHORISED}Content-Length: 0\n\n")
+        status = int(answer.split()[1])
+        assert status in (301, 302, 400, 404, 405, 503), answer[:300]
+        assert b"\r\nX-A:" not in answer
+
+
+@pytest.mark.parametrize(
+    "framing",
+    [
+        "Content-Length: 6\nTransfer-Encoding: chunked\n\n0\n\nG",
+        "Transfer-Encoding: chunked\nContent-Length: 6\n\n0\n\nG",
+        "Content-Length: 5\nContent-Length: 6\n\nabcdef",
+        "Content-Length: 5, 6\n\nabcdef",
+        "Transfer-Encoding: xchunked\n\n0\n\n",
+        "Transfer-Encoding: chunked\nTransfer-Encoding: identity\n\n0\n\n",
+        "Transfer-Encoding : chunked\n\n0\n\n",
+        "Transfer-Encoding:\x0bchunked\n\n0\n\n",
+        " Transfer-Encoding: chunked\n\n0\n\n",
+        "Content-Length: +5\n\nabcde",
+        "Content-Length: 0x5\n\nabcde",
+        "Content_Length: 5\n\n",
+        "Transfer-Encoding: chunked\n\n5;a=\x0ab\nabcde\n0\n\n",
+    ],
+)
+def test_no_request_hides_in_another(site: Site, framing: str) -> None:
+    hidden = f"GET /connectors HTTP/1.1\n{AUTHORISED}\n"
+    answer = site.raw(f"POST /ui/login HTTP/1.1\nHost: {HOST}\n{framing}{hidden}")
+    statuses = [int(each) for each in re.findall(rb"HTTP/1\.1 (\d{3})", answer)]
+    shows_list = b"\r\n\r\n[]" in answer
+    # Behind a complete request, the hidden one is a request of its own to both. Behind a refused one, it is nothing.
+    assert statuses[0] >= 400 or len(statuses) == 1 or framing.startswith(("Content_", "Transfer-Encoding: chunked"))
+    assert not shows_list or statuses[0] not in (400, 413, 501)
+
+
+CLAIMS = ["X-Forwarded-For", "X_Forwarded_For", "x-forwarded-for", "X-Real-IP", "Forwarded", "X-Client-IP"]
+
+
+def test_nobody_claims_an_address(site: Site) -> None:
+    """Wrong tokens are counted for the address: with a claim that counts, nobody would ever be delayed."""
+    statuses = []
+    with site.client() as client:
+        for number in range(60):
+            claims = [(name, f"10.1.2.{number}") for name in CLAIMS] + [("X-Forwarded-For", f"10.1.3.{number}")]
+            headers = [("authorization", "Bearer wrong"), *claims]
+            statuses.append(client.get("/connectors", headers=headers).status_code)
+    assert set(statuses) == {401, 429}, statuses
+    with site.client(authorization=f"Bearer {TOKEN}") as client:
+        entries = client.get("/api/v1/sessions").json()
+        assert "10.1." not in str(entries)
+
+
+def test_events_come_at_once(site: Site) -> None:
+    began = time.monotonic()
+    with site.client(authorization=f"Bearer {TOKEN}") as client, client.stream("GET", "/ui/events") as answer:
+        assert answer.status_code == 200
+        text = ""
+        for part in answer.iter_text():
+            text += part
+            if text.count("event: beat") >= 2:
+                break
+    assert "event: hello" in text
+    assert time.monotonic() - began < 30
+
+
+def test_bodies_come_through_as_far_as_they_are_read(site: Site) -> None:
+    with site.client(**{"authorization": f"Bearer {TOKEN}", "content-type": "application/json"}) as client:
+        assert client.post("/connectors", content=b"x" * request_body.MOST).status_code == 400
+        for size in (request_body.MOST + 1, 2 * request_body.MOST):
+            assert client.post("/connectors", content=b"x" * size).status_code == 413
+        parts = iter([b"x" * 65536] * (request_body.MOST // 65536 + 1))
+        with contextlib.suppress(httpx.WriteError, httpx.ReadError):  # cut while it is sent
+            assert client.post("/connectors", content=parts).status_code == 413
+
+
+def test_a_header_that_never_ends_is_not_waited_for(site: Site) -> None:
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    began = time.monotonic()
+    with (
+        socket.create_connection(("127.0.0.1", site.port), timeout=60) as plain,
+        context.wrap_socket(plain, server_hostname=HOST) as connection,
+    ):
+        connection.sendall(b"GET / HTTP/1.1\r\nHost: ring")
+        with contextlib.suppress(ConnectionError):
+            connection.recv(100)
+    assert time.monotonic() - began < 40
