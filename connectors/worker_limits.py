@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from ringfence.connectors import own_listeners
 from ringfence.connectors.egress import DEFAULT, EGRESS_ALLOW
 
 ENVIRONMENT: Final = "RINGFENCE_CONNECTOR_LIMITS"
@@ -24,6 +25,7 @@ WRITE_ROOTS: Final = "file.write.roots"
 CLOSED_PATHS: Final = "ringfence.closed.paths"
 CLUSTER_ID: Final = "ringfence.cluster.id"
 HOME_SERVERS: Final = "ringfence.home.servers"
+OWN_LISTENERS: Final = "ringfence.own.listeners"
 INTERNAL_TOPICS: Final = "ringfence.internal.topics"
 _BETWEEN: Final = ","
 
@@ -35,7 +37,8 @@ class WorkerLimits:
     cluster_id: that of the worker's Kafka cluster, "" if unknown. topics: the workers' own topics there. egress: the
     allowed connections (`connectors.egress`). home: the addresses of the worker's Kafka, which are always allowed.
     write_roots: the roots in which connectors may delete and move files. listen_host: where tasks that receive requests
-    listen. offsets: connectors' own offsets topics, as last set by `set_offsets_topics`.
+    listen. own_listeners: addresses of the platform, which no connector reaches (`connectors.own_listeners`). offsets:
+    connectors' own offsets topics, as last set by `set_offsets_topics`.
     """
 
     roots: tuple[str, ...] = ()
@@ -46,6 +49,7 @@ class WorkerLimits:
     home: str = ""
     write_roots: tuple[str, ...] = ()
     listen_host: str = LISTEN_DEFAULT
+    own_listeners: tuple[str, ...] = ()
     offsets: frozenset[str] = field(default_factory=frozenset)
 
     def as_settings(self) -> dict[str, str]:
@@ -55,6 +59,7 @@ class WorkerLimits:
             WRITE_ROOTS: self.write_roots,
             CLOSED_PATHS: self.closed,
             INTERNAL_TOPICS: self.topics,
+            OWN_LISTENERS: self.own_listeners,
         }
         return {
             **{name: _BETWEEN.join(each) for name, each in lists.items()},
@@ -86,12 +91,13 @@ def names(text: str) -> tuple[str, ...]:
 
 
 def of_settings(settings: Mapping[str, str]) -> WorkerLimits:
-    roots, writable, closed, topics = (
-        names(settings.get(name, "")) for name in (FILE_ROOTS, WRITE_ROOTS, CLOSED_PATHS, INTERNAL_TOPICS)
+    roots, writable, closed, topics, own = (
+        names(settings.get(name, ""))
+        for name in (FILE_ROOTS, WRITE_ROOTS, CLOSED_PATHS, INTERNAL_TOPICS, OWN_LISTENERS)
     )
     egress, home = settings.get(EGRESS_ALLOW, DEFAULT), settings.get(HOME_SERVERS, "")
     listen = settings.get(LISTEN_HOST, "").strip() or LISTEN_DEFAULT
-    return WorkerLimits(roots, closed, settings.get(CLUSTER_ID, ""), topics, egress, home, writable, listen)
+    return WorkerLimits(roots, closed, settings.get(CLUSTER_ID, ""), topics, egress, home, writable, listen, own)
 
 
 def of_environment(environment: Mapping[str, str]) -> WorkerLimits:
@@ -113,6 +119,7 @@ _current: list[WorkerLimits] = []
 def declare(limits: WorkerLimits) -> None:
     """Set the limits of this process."""
     _current[:] = [limits]
+    own_listeners.declare(limits.own_listeners, names(limits.home))
 
 
 def current() -> WorkerLimits:

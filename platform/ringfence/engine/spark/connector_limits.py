@@ -7,9 +7,17 @@ from typing import Final
 
 from ringfence.connectors.config_providers import PREFIX
 from ringfence.connectors.egress import EGRESS_ALLOW
-from ringfence.connectors.worker_limits import FILE_ROOTS, WRITE_ROOTS, WorkerLimits, names
+from ringfence.connectors.worker_limits import (
+    FILE_ROOTS,
+    LISTEN_DEFAULT,
+    LISTEN_HOST,
+    WRITE_ROOTS,
+    WorkerLimits,
+    names,
+)
 from ringfence.engine.platform_topics import topics_of
 from ringfence.environment import database
+from ringfence.platform_addresses import find_own_listeners
 from ringfence.worker_config import WorkerConfig
 
 _FILES: Final = ("RINGFENCE_WORKER_CONFIG",)
@@ -18,12 +26,18 @@ _SQLITE: Final = ("", "-wal", "-shm", "-journal")
 
 def limits_of(worker: WorkerConfig, cluster_id: str, environment: Mapping[str, str] | None = None) -> WorkerLimits:
     """Return the limits. cluster_id: of the worker's Kafka; environment: this process's by default."""
-    paths = sorted(set(_forbidden_paths(worker.settings, os.environ if environment is None else environment)))
-    roots = names(worker.settings.get(FILE_ROOTS, ""))
-    egress = worker.settings[EGRESS_ALLOW]
-    home = worker.connection().bootstrap
-    writable = names(worker.settings.get(WRITE_ROOTS, ""))
-    return WorkerLimits(roots, tuple(paths), cluster_id, tuple(astuple(topics_of(worker))), egress, home, writable)
+    variables = os.environ if environment is None else environment
+    return WorkerLimits(
+        roots=names(worker.settings.get(FILE_ROOTS, "")),
+        closed=tuple(sorted(set(_forbidden_paths(worker.settings, variables)))),
+        cluster_id=cluster_id,
+        topics=tuple(astuple(topics_of(worker))),
+        egress=worker.settings[EGRESS_ALLOW],
+        home=worker.connection().bootstrap,
+        write_roots=names(worker.settings.get(WRITE_ROOTS, "")),
+        listen_host=worker.settings.get(LISTEN_HOST, "").strip() or LISTEN_DEFAULT,
+        own_listeners=find_own_listeners(worker.settings, variables),
+    )
 
 
 def _forbidden_paths(settings: Mapping[str, str], environment: Mapping[str, str]) -> Iterator[str]:
