@@ -1,9 +1,11 @@
 """HTTP connections whose headers must arrive in time and within limits; uvicorn alone would wait forever."""
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from ringfence.access.loopback_peer import CONNECTION
 
 HEADER_SECONDS = 10.0
 """Seconds, from the connection or from the first byte of a later request on it, to the end of the headers."""
@@ -28,10 +30,15 @@ class BoundedProtocol(HttpToolsProtocol):
         self._until: asyncio.TimerHandle | None = None
         self._waiting_bytes = 0
         self._refused = False
+        self._memory: dict[str, Any] = {}
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._wait()
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        cast("dict[str, Any]", self.scope)[CONNECTION] = self._memory
 
     def data_received(self, data: bytes) -> None:
         if self._refused:
