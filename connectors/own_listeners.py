@@ -83,7 +83,7 @@ def declare(closed: Iterable[str], brokers: Iterable[str]) -> None:
     Kafka, which stay open. An entry that cannot be read is left out.
     """
     _closed[:] = _readable(closed)
-    _open[:] = _readable(brokers)
+    _open[:] = [entry for entry in _readable(brokers) if entry.low]  # one without a port would open all ports there
 
 
 def _readable(entries: Iterable[str]) -> Iterator[_Entry]:

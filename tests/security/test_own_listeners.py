@@ -295,6 +295,12 @@ def test_the_workers_broker_stays_reachable(trap: Trap) -> None:
     assert "127.0.0.1" in Policy(EVERYTHING).addresses("localhost", trap.port)[-1]
 
 
+def test_a_broker_without_a_port_opens_nothing(trap: Trap) -> None:
+    worker_limits.declare(WorkerLimits(egress=EVERYTHING, home="127.0.0.1"))
+    with pytest.raises(EgressDenied, match=REFUSED):
+        Policy(EVERYTHING).addresses("127.0.0.1", trap.port)
+
+
 CHILD: Final = """
 import os, socket, sys, time
 for step in sys.argv[1:]:
