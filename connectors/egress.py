@@ -12,7 +12,10 @@ import socket
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from ringfence.connectors import own_listeners
+
 EGRESS_ALLOW: Final = "egress.allow"
+EGRESS_DENY: Final = "egress.deny"
 DEFAULT: Final = "public,private"
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -66,13 +69,23 @@ class Policy:
         """
         hosts = list(dict.fromkeys((resolve or look_up)(host.strip("[]"), port)))
         for each in hosts:
+            where = f"{host}:{port}" if each == host.strip("[]") else f"{host}:{port} ({each})"
+            if own_listeners.is_own(parse_address(each), port):
+                raise EgressDenied(describe_own(where))
             if not self.allows(host.strip("[]"), parse_address(each), port):
-                where = f"{host}:{port}" if each == host.strip("[]") else f"{host}:{port} ({each})"
                 raise EgressDenied(
                     f"Connections to {where} are not allowed by the worker's {EGRESS_ALLOW}: add its name, address or "
                     "network there, unless it is one that is never allowed (link-local, metadata services)"
                 )
         return hosts
+
+
+def describe_own(where: str) -> str:
+    """Return the refusal of a listener of the platform."""
+    return (
+        f"Connections to {where} are never allowed, whatever {EGRESS_ALLOW} says: it is a part of this platform, or "
+        f"the worker's {EGRESS_DENY} names it. Give the address of the system that the connector is to reach"
+    )
 
 
 def look_up(host: str, port: int) -> list[str]:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from ringfence.connectors import own_listeners
 from ringfence.connectors.egress import DEFAULT, EGRESS_ALLOW
 
 ENVIRONMENT: Final = "RINGFENCE_CONNECTOR_LIMITS"
@@ -25,6 +26,7 @@ CLOSED_PATHS: Final = "ringfence.closed.paths"
 CLUSTER_ID: Final = "ringfence.cluster.id"
 HOME_SERVERS: Final = "ringfence.home.servers"
 HOME_LOGIN: Final = "ringfence.home.login"
+OWN_LISTENERS: Final = "ringfence.own.listeners"
 INTERNAL_TOPICS: Final = "ringfence.internal.topics"
 _BETWEEN: Final = ","
 
@@ -37,7 +39,8 @@ class WorkerLimits:
     allowed connections (`connectors.egress`). home: the addresses of the worker's Kafka, which are always allowed.
     write_roots: the roots in which connectors may delete and move files. listen_host: where tasks that receive requests
     listen. home_login: a properties file with a login at home, for connectors that read topics there and bring none.
-    offsets: connectors' own offsets topics, as last set by `set_offsets_topics`.
+    own_listeners: addresses of the platform, which no connector reaches (`connectors.own_listeners`). offsets:
+    connectors' own offsets topics, as last set by `set_offsets_topics`.
     """
 
     roots: tuple[str, ...] = ()
@@ -49,6 +52,7 @@ class WorkerLimits:
     write_roots: tuple[str, ...] = ()
     listen_host: str = LISTEN_DEFAULT
     home_login: str = ""
+    own_listeners: tuple[str, ...] = ()
     offsets: frozenset[str] = field(default_factory=frozenset)
 
     def as_settings(self) -> dict[str, str]:
@@ -58,6 +62,7 @@ class WorkerLimits:
             WRITE_ROOTS: self.write_roots,
             CLOSED_PATHS: self.closed,
             INTERNAL_TOPICS: self.topics,
+            OWN_LISTENERS: self.own_listeners,
         }
         return {
             **{name: _BETWEEN.join(each) for name, each in lists.items()},
@@ -90,13 +95,24 @@ def names(text: str) -> tuple[str, ...]:
 
 
 def of_settings(settings: Mapping[str, str]) -> WorkerLimits:
-    roots, writable, closed, topics = (
-        names(settings.get(name, "")) for name in (FILE_ROOTS, WRITE_ROOTS, CLOSED_PATHS, INTERNAL_TOPICS)
+    roots, writable, closed, topics, own = (
+        names(settings.get(name, ""))
+        for name in (FILE_ROOTS, WRITE_ROOTS, CLOSED_PATHS, INTERNAL_TOPICS, OWN_LISTENERS)
     )
     egress, home = settings.get(EGRESS_ALLOW, DEFAULT), settings.get(HOME_SERVERS, "")
     listen = settings.get(LISTEN_HOST, "").strip() or LISTEN_DEFAULT
-    cluster, login = settings.get(CLUSTER_ID, ""), settings.get(HOME_LOGIN, "")
-    return WorkerLimits(roots, closed, cluster, topics, egress, home, writable, listen, login)
+    return WorkerLimits(
+        roots,
+        closed,
+        settings.get(CLUSTER_ID, ""),
+        topics,
+        egress,
+        home,
+        writable,
+        listen,
+        home_login=settings.get(HOME_LOGIN, ""),
+        own_listeners=own,
+    )
 
 
 def of_environment(environment: Mapping[str, str]) -> WorkerLimits:
@@ -118,6 +134,7 @@ _current: list[WorkerLimits] = []
 def declare(limits: WorkerLimits) -> None:
     """Set the limits of this process."""
     _current[:] = [limits]
+    own_listeners.declare(limits.own_listeners, names(limits.home))
 
 
 def current() -> WorkerLimits:

@@ -52,6 +52,9 @@ ACCESS_TOKEN = server_token(os.environ.get("RINGFENCE_TOKEN", ""))
 # Who needs no login, and the file of the one-time login link. No variable sets these: only `ringfence up` does, on the
 # command line of its web process (commands/web.py).
 NO_LOGIN = ""
+# Whose descendants need a login nevertheless, and the file that tells `up` that all do (access/no_login.py).
+PLATFORM_PID: int | None = None
+NO_LOGIN_ENDED: Path | None = None
 LOGIN_LINK: Path | None = None
 REDIS_URL = os.environ.get("RINGFENCE_REDIS_URL", "redis://127.0.0.1:6379/0")
 

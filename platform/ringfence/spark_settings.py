@@ -5,6 +5,8 @@ import sys
 from collections.abc import Mapping
 from typing import Final
 
+from ringfence.connectors.process_tree import MARK
+
 MASTER: Final = "spark.master"
 AUTHENTICATE: Final = "spark.authenticate"
 DRIVER_MEMORY: Final = "spark.driver.memory"
@@ -39,6 +41,7 @@ _ON_A_CLUSTER: Final = {
     "spark.executor.cores": "2",
     "spark.executor.memory": "512m",
     "spark.executorEnv.PYTHONUNBUFFERED": "1",
+    f"spark.executorEnv.{MARK}": "0",  # no process: there, only what inherits the mark is the platform's
     "spark.deploy.spreadOut": "true",
     # Otherwise, an application that runs for months is ended after a few lost executors (Kubernetes, YARN).
     "spark.executor.failuresValidityInterval": "1h",

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ringfence.connectors import properties
+from ringfence.connectors import own_listeners, properties
 from ringfence.connectors.api import ConfigException
 from ringfence.connectors.config_providers import ConfigProviders
-from ringfence.connectors.egress import DEFAULT, EGRESS_ALLOW, Policy
+from ringfence.connectors.egress import DEFAULT, EGRESS_ALLOW, EGRESS_DENY, Policy
 from ringfence.connectors.error_settings import AUTO_RESTART_ENABLED, AUTO_RESTART_MAX_ATTEMPTS
 from ringfence.connectors.java.runtime import INSTALL_PATH, PLUGIN_PATH, folders_in
 from ringfence.connectors.kafka_settings.java_names import BOOTSTRAP, Role, servers, translate
-from ringfence.connectors.worker_limits import wrong_roots
+from ringfence.connectors.worker_limits import names, wrong_roots
 from ringfence.encryption import ConfigVault
 from ringfence.fencing.errors import Invalid
 from ringfence.fencing.kafka.client_settings import find_acks_errors, resolve_settings
@@ -123,6 +123,10 @@ class WorkerConfig:
             Policy(self.settings[EGRESS_ALLOW])
         except ValueError as error:
             raise Invalid(str(error)) from error
+        try:
+            own_listeners.parse(names(self.settings.get(EGRESS_DENY, "")))
+        except ValueError as error:
+            raise Invalid(f"{EGRESS_DENY}: {error}") from error
         self._check_clients()
 
     def _check_install_path(self) -> None:

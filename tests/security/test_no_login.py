@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from ringfence.access import login_link, loopback_user
+from ringfence.access import login_link, loopback_peer
 from ringfence.local.ports import free_port
 from tests.security.servers import Web, clean_environment, migrate, serving
 
@@ -155,10 +155,14 @@ def test_an_old_link_is_worth_nothing(tmp_path: Path) -> None:
     assert not login_link.redeem(None, code)
 
 
+def of_socket(client: socket.socket) -> loopback_peer.Peer:
+    return loopback_peer.Peer(os.getuid(), os.fstat(client.fileno()).st_ino)
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
-@pytest.mark.parametrize("ask", [loopback_user._by_netlink, loopback_user._by_table])
+@pytest.mark.parametrize("ask", [loopback_peer._by_netlink, loopback_peer._by_table])
 def test_the_kernel_knows_whose_connection_it_is(
-    host: str, ask: Callable[[loopback_user.Address, loopback_user.Address], int | None]
+    host: str, ask: Callable[[loopback_peer.Address, loopback_peer.Address], loopback_peer.Peer | None]
 ) -> None:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as listening:
@@ -168,7 +172,7 @@ def test_the_kernel_knows_whose_connection_it_is(
         client = socket.create_connection(server)
         accepted, address = listening.accept()
         with accepted:
-            assert ask(address[:2], server) == os.getuid()
+            assert ask(address[:2], server) == of_socket(client)
             client.close()
             assert ask(address[:2], server) is None, "nobody's any more, and not root's"
             assert ask((host, 1), server) is None
@@ -179,13 +183,13 @@ def test_a_mapped_address_is_found_by_both() -> None:
         listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         listening.bind(("::", 0))
         listening.listen()
-        with socket.create_connection(("127.0.0.1", listening.getsockname()[1])):
+        with socket.create_connection(("127.0.0.1", listening.getsockname()[1])) as client:
             accepted, address = listening.accept()
             with accepted:
                 server = accepted.getsockname()[:2]
                 assert address[0] == "::ffff:127.0.0.1"
-                assert loopback_user._by_netlink(address[:2], server) == os.getuid()
-                assert loopback_user._by_table(address[:2], server) == os.getuid()
+                assert loopback_peer._by_netlink(address[:2], server) == of_socket(client)
+                assert loopback_peer._by_table(address[:2], server) == of_socket(client)
 
 
 def test_a_short_server_token_is_refused(root: Path) -> None:

@@ -50,7 +50,7 @@ def registry_settings() -> ConfigDef:
         .define(
             "schema.registry.url",
             ConfigType.LIST,
-            validator=AllOf(NonEmpty(), _without_secrets),
+            validator=AllOf(NonEmpty(), _plain_addresses),
             importance=_HIGH,
             documentation="The registry's addresses, without user and password.",
         )
@@ -119,10 +119,17 @@ def registry_settings() -> ConfigDef:
     )
 
 
-def _without_secrets(name: str, value: object) -> None:
-    if isinstance(value, list) and any(urlsplit(each).username for each in value):
-        reason = "the address contains a user, which pages would show; use basic.auth.user.info"
-        raise ConfigException.invalid(name, HIDDEN, reason)
+def _plain_addresses(name: str, value: object) -> None:
+    """Refuse a user, which pages would show, and a query or fragment: the client appends its paths to the address, so
+    these would make it send its requests to any other path of that server.
+    """
+    for each in value if isinstance(value, list) else ():
+        if urlsplit(each).username:
+            reason = "the address contains a user, which pages would show; use basic.auth.user.info"
+            raise ConfigException.invalid(name, HIDDEN, reason)
+        if "?" in each or "#" in each:
+            reason = "the address of a registry has no query and no fragment; remove what begins with ? or #"
+            raise ConfigException.invalid(name, HIDDEN, reason)
 
 
 def _false(name: str, value: object) -> None:

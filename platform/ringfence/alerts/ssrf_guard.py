@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from ringfence.connectors import own_listeners
 from ringfence.connectors.egress import is_forbidden, parse_address
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -87,7 +88,9 @@ def target(url: str, allowed: AllowedNetworks, resolve: Resolve = _look_up) -> T
     if not addresses:
         raise AddressDenied(f"The host {host} has no address")
     for each in addresses:
-        trouble = _trouble(ipaddress.ip_address(each.partition("%")[0]), allowed)
+        address = parse_address(each)
+        own = "is a part of this platform, which no setting opens" if own_listeners.is_own(address, port) else ""
+        trouble = own or _trouble(address, allowed)
         if trouble:
             raise AddressDenied(f"The host {host} {trouble}")
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
@@ -95,7 +98,6 @@ def target(url: str, allowed: AllowedNetworks, resolve: Resolve = _look_up) -> T
 
 
 def _trouble(address: Address, allowed: AllowedNetworks) -> str:
-    address = parse_address(str(address))
     if address.is_loopback:
         return "" if allowed.loopback else "is this machine itself: set RINGFENCE_ALERTS_LOOPBACK=1 to allow that"
     if is_forbidden(address):

@@ -100,8 +100,11 @@ def serve(args: argparse.Namespace, job: Job | None = None) -> int:
             for line in running.door.lines(running.url):
                 say(line)
             future = _in_background(job, running) if job else None
+            door = running.door
             while True:
                 supervisor.tend()
+                if door.is_over:
+                    door = _tell_of_end(door, running.url)
                 if future is not None and future.done():
                     code = future.result()
                     if code is not None:
@@ -113,6 +116,15 @@ def serve(args: argparse.Namespace, job: Job | None = None) -> int:
         finally:
             signals.stopping = True
             supervisor.stop()
+
+
+def _tell_of_end(door: UpAccess, url: str) -> UpAccess:
+    """Say that no-login is over, and how to log in. Returns the access from now on."""
+    door = door.renew()
+    say("There is an account or a token, so nobody is let in without a login any more.")
+    for line in door.lines(url):
+        say(line)
+    return door
 
 
 def _in_background(job: Job, running: Running) -> "Future[int | None]":

@@ -25,8 +25,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="HOST:PORT",
         help="address to listen on (default: $RINGFENCE_HTTP or 127.0.0.1:8083)",
     )
-    # Internal: `ringfence up` passes both to its web process.
+    # Internal: `ringfence up` passes them to its web process.
     parser.add_argument("--no-login", default="", help=argparse.SUPPRESS)
+    parser.add_argument("--no-login-ended", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--login-link", type=Path, help=argparse.SUPPRESS)
 
 
@@ -40,7 +41,8 @@ def run(args: argparse.Namespace) -> int:
     # The accepted host names depend on the address.
     os.environ["RINGFENCE_HTTP"] = f"{host}:{port}"
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "ringfence.settings")
-    _open_door(args.no_login, args.login_link, f"{host}:{port}")
+    _close_own_listeners()
+    _open_door(args.no_login, args.no_login_ended, args.login_link, f"{host}:{port}")
     _check_sign_on()
     _allow_open_files()
     from ringfence.web.http_protocol import IDLE_SECONDS, BoundedProtocol
@@ -76,6 +78,16 @@ def _allow_open_files() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
 
+def _let_in(who: NoLogin, ended: Path | None) -> None:
+    from ringfence import django_apps
+
+    django_apps.load()
+    from ringfence.access import no_login
+
+    no_login.open_door(who, ended)
+    no_login.is_over()
+
+
 def _check_sign_on() -> None:
     """Raise `LocalError` if single sign-on cannot work, instead of failing at the first login."""
     from django.conf import settings
@@ -94,7 +106,17 @@ def _check_sign_on() -> None:
         raise LocalError(str(error)) from error
 
 
-def _open_door(no_login: str, login_link: Path | None, address: str) -> None:
+def _close_own_listeners() -> None:
+    """Keep this process from connecting to the platform's listeners, wherever users say the address."""
+    from ringfence.connectors import own_listeners
+    from ringfence.connectors.process_tree import MARK
+    from ringfence.platform_addresses import find_own_listeners
+
+    os.environ.setdefault(MARK, str(os.getpid()))  # `ringfence up` has set its own
+    own_listeners.declare(find_own_listeners({}, os.environ), ())
+
+
+def _open_door(no_login: str, ended: Path | None, login_link: Path | None, address: str) -> None:
     """Configure who needs no login. Raises `LocalError` if that would admit other machines."""
     from django.conf import settings
     from django.core.exceptions import ImproperlyConfigured
@@ -109,7 +131,7 @@ def _open_door(no_login: str, login_link: Path | None, address: str) -> None:
             raise LocalError(f"{proxy} is set, so a proxy forwards requests of others: a login is required")
         if not is_loopback(address):
             raise LocalError(f"{address} can be reached from other machines: a login is required")
-        settings.NO_LOGIN = NoLogin(no_login)
+        _let_in(NoLogin(no_login), ended)
     settings.LOGIN_LINK = login_link
     if not is_loopback(address) and not secure:
         log.warning(

@@ -35,7 +35,7 @@ def run(running: Running, console: Console) -> TallyResult:
     try:
         create_topics(connection, [TopicSpec(name)], Deadline.after(30))
         reader = PartitionReader(connection, name, {0: 0}, fetch_wait_ms=50)
-        _create_connector(running.url, name, source)
+        _create_connector(running, name, source)
         console.print(f"connector {name}: {FLIGHTS:,} flights into topic {name}, {LINES_A_TRANSACTION} per transaction")
         return _count(reader, Tally(source.read_bytes().splitlines()), running, console)
     except FencingError as error:
@@ -51,7 +51,7 @@ def _name(running: Running) -> str:
     return "flights" if number == 1 else f"flights-{number}"
 
 
-def _create_connector(url: str, name: str, source: Path) -> None:
+def _create_connector(running: Running, name: str, source: Path) -> None:
     config = {
         "connector.class": "FileStreamSource",
         "tasks.max": "1",
@@ -64,7 +64,12 @@ def _create_connector(url: str, name: str, source: Path) -> None:
         "value.converter": "org.apache.kafka.connect.storage.StringConverter",
     }
     try:
-        answer = httpx.post(f"{url}/connectors", json={"name": name, "config": config}, timeout=60)
+        answer = httpx.post(
+            f"{running.url}/connectors",
+            json={"name": name, "config": config},
+            headers=running.door.authorization(os.environ),
+            timeout=60,
+        )
     except httpx.HTTPError as error:
         raise LocalError(f"The connector could not be created ({error}): see the log of web") from error
     if answer.status_code != 201:

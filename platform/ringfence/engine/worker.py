@@ -20,6 +20,7 @@ from ringfence.connectors import worker_limits
 from ringfence.connectors.config_providers import PROVIDERS, ConfigProviders
 from ringfence.connectors.java import runtime as java_runtime
 from ringfence.connectors.java.runtime import JavaRuntime
+from ringfence.connectors.process_tree import MARK
 from ringfence.connectors.worker_limits import WorkerLimits
 from ringfence.engine import clock_watch
 from ringfence.engine.celery_host import CeleryHost
@@ -86,6 +87,7 @@ def main(worker_id: str, slots: int, java: JavaRuntime | None = None, installer:
         encryption.require_key()
         django_apps.load()  # reads the environment and configures logging, before log handlers are added
         environment = dict(os.environ)
+        os.environ.setdefault(MARK, str(os.getpid()))  # `ringfence up` has set its own
         let_go(os.environ)  # before Spark and plugin processes inherit it
         retention_settings.check()
         return Worker(worker_id, slots, config, environment, java, installer).run()

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ringfence.connectors import properties
+from ringfence.connectors.process_tree import MARK
 from ringfence.consumer_commands import CLIENT_FILE
 from ringfence.encryption import KEY_FILE, KEYS
 from ringfence.local.cache import cache_root
@@ -81,6 +82,7 @@ def complete(
     env["RINGFENCE_HTTP"] = http
     env.setdefault("RINGFENCE_PUBLIC_URL", f"http://{http}")
     env["RINGFENCE_DATA"] = str(instance.root)
+    env[MARK] = str(os.getpid())
     env.pop(DEMO_RUN_FOLDER, None)
     if not env["RINGFENCE_SECRET_KEY"]:
         env["RINGFENCE_SECRET_KEY"] = instance.secret_key()

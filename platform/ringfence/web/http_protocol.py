@@ -1,11 +1,12 @@
 """HTTP connections whose headers must arrive in time and within limits; uvicorn alone would wait forever."""
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from ringfence.access.client_address import address_in
+from ringfence.access.loopback_peer import CONNECTION
 from ringfence.web.door import Door, State, process_door
 
 HEADER_SECONDS = 10.0
@@ -36,6 +37,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._waiting_bytes = 0
         self._refused = False
         self._door: Door[BoundedProtocol] = process_door()
+        self._memory: dict[str, Any] = {}
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -48,6 +50,10 @@ class BoundedProtocol(HttpToolsProtocol):
         """Close the connection without an answer: there is no room for it any more."""
         self._on_done()
         self._close()
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        cast("dict[str, Any]", self.scope)[CONNECTION] = self._memory
 
     def data_received(self, data: bytes) -> None:
         if self._refused:

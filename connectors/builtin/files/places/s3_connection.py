@@ -1,6 +1,7 @@
 """The connection to an S3 server: its settings, to allowed addresses only."""
 
 import re
+import socket
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -29,6 +30,7 @@ def connect(settings: ParsedConfig) -> Any:
     policy = egress.Policy(worker_limits.current().egress)
     _check_endpoint(endpoint or f"https://s3.{region}.amazonaws.com", policy)
     access_key = settings.get(ACCESS_KEY) or None
+    judged: set[str] = set()
     return s3fs.S3FileSystem(
         anon=access_key is None,
         key=access_key,
@@ -42,7 +44,10 @@ def connect(settings: ParsedConfig) -> Any:
             "retries": {"max_attempts": 3, "mode": "standard"},
             # With virtual-hosted addresses, a bucket's name could lead to any host.
             "s3": {"addressing_style": "path" if endpoint else "auto"},
-            "connector_args": {"resolver": _resolver(policy)},
+            "connector_args": {
+                "resolver": _resolver(policy, judged),
+                "socket_factory": _socket_factory(policy, judged),
+            },
         },
         use_listings_cache=False,
         skip_instance_cache=True,
@@ -61,8 +66,26 @@ def _check_endpoint(endpoint: str, policy: egress.Policy) -> None:
         pass  # the connection reports a name without an address
 
 
-def _resolver(policy: egress.Policy) -> Any:
-    """Return a resolver that looks a name up for each connection, and returns allowed addresses only."""
+def _socket_factory(policy: egress.Policy, judged: set[str]) -> Any:
+    """Return aiohttp's maker of sockets, which judges what no resolver has: addresses in place of a name."""
+
+    def open_socket(info: Any) -> socket.socket:
+        family, kind, protocol, _, where = info
+        if where[0] not in judged:
+            try:
+                policy.addresses(where[0], where[1])
+            except egress.EgressDenied as error:
+                raise OSError(str(error)) from error
+        client_socket = socket.socket(family, kind, protocol)
+        client_socket.setblocking(False)
+        return client_socket
+
+    return open_socket
+
+
+def _resolver(policy: egress.Policy, judged: set[str]) -> Any:
+    """Return a resolver that looks a name up for each connection, and returns allowed addresses only. It adds them to
+    `judged`."""
     from aiohttp.abc import AbstractResolver
     from aiohttp.resolver import ThreadedResolver
 
@@ -78,6 +101,7 @@ def _resolver(policy: egress.Policy) -> Any:
                 policy.addresses(host, port, lambda *_: [each["host"] for each in addresses])
             except egress.EgressDenied as error:
                 raise OSError(str(error)) from error
+            judged.update(each["host"] for each in addresses)
             return addresses
 
         async def close(self) -> None:

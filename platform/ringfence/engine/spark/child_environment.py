@@ -8,10 +8,11 @@ from collections.abc import Mapping, MutableMapping
 from typing import Final
 
 from ringfence.connectors.config_providers import PROVIDERS
+from ringfence.connectors.process_tree import MARK
 from ringfence.connectors.worker_limits import ENVIRONMENT
 
 _OURS: Final = ("RINGFENCE_", "CONNECT_")
-_HANDED_ON: Final = frozenset({PROVIDERS, ENVIRONMENT})
+_HANDED_ON: Final = frozenset({PROVIDERS, ENVIRONMENT, MARK})
 
 
 def is_ours(name: str) -> bool:

@@ -7,10 +7,18 @@ from typing import Final
 
 from ringfence.connectors.config_providers import PREFIX
 from ringfence.connectors.egress import EGRESS_ALLOW
-from ringfence.connectors.worker_limits import FILE_ROOTS, WRITE_ROOTS, WorkerLimits, names
+from ringfence.connectors.worker_limits import (
+    FILE_ROOTS,
+    LISTEN_DEFAULT,
+    LISTEN_HOST,
+    WRITE_ROOTS,
+    WorkerLimits,
+    names,
+)
 from ringfence.consumer_commands import CLIENT_FILE
 from ringfence.engine.platform_topics import topics_of
 from ringfence.environment import database
+from ringfence.platform_addresses import find_own_listeners
 from ringfence.worker_config import WorkerConfig
 
 _FILES: Final = ("RINGFENCE_WORKER_CONFIG",)
@@ -20,13 +28,18 @@ _SQLITE: Final = ("", "-wal", "-shm", "-journal")
 def limits_of(worker: WorkerConfig, cluster_id: str, environment: Mapping[str, str] | None = None) -> WorkerLimits:
     """Return the limits. cluster_id: of the worker's Kafka; environment: this process's by default."""
     variables = os.environ if environment is None else environment
-    paths = sorted(set(_forbidden_paths(worker.settings, variables)))
-    roots = names(worker.settings.get(FILE_ROOTS, ""))
-    egress = worker.settings[EGRESS_ALLOW]
-    home = worker.connection().bootstrap
-    writable = names(worker.settings.get(WRITE_ROOTS, ""))
-    topics, login = tuple(astuple(topics_of(worker))), variables.get(CLIENT_FILE, "")
-    return WorkerLimits(roots, tuple(paths), cluster_id, topics, egress, home, writable, home_login=login)
+    return WorkerLimits(
+        roots=names(worker.settings.get(FILE_ROOTS, "")),
+        closed=tuple(sorted(set(_forbidden_paths(worker.settings, variables)))),
+        cluster_id=cluster_id,
+        topics=tuple(astuple(topics_of(worker))),
+        egress=worker.settings[EGRESS_ALLOW],
+        home=worker.connection().bootstrap,
+        write_roots=names(worker.settings.get(WRITE_ROOTS, "")),
+        listen_host=worker.settings.get(LISTEN_HOST, "").strip() or LISTEN_DEFAULT,
+        home_login=variables.get(CLIENT_FILE, ""),
+        own_listeners=find_own_listeners(worker.settings, variables),
+    )
 
 
 def _forbidden_paths(settings: Mapping[str, str], environment: Mapping[str, str]) -> Iterator[str]:
