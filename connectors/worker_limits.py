@@ -1,4 +1,4 @@
-"""What a worker does not allow its connectors: files outside its roots, and its own topics as a source.
+"""What a worker does not allow its connectors: files outside its roots, its own topics as a source, too many tasks.
 
 The worker passes the limits to each process that runs plugin code: in an environment variable of plugin processes, in
 the specification of a task. A process without limits reads no file that a configuration names. The limits apply to what
@@ -25,6 +25,11 @@ CLOSED_PATHS: Final = "ringfence.closed.paths"
 CLUSTER_ID: Final = "ringfence.cluster.id"
 HOME_SERVERS: Final = "ringfence.home.servers"
 INTERNAL_TOPICS: Final = "ringfence.internal.topics"
+TASKS_MAX_LIMIT: Final = "tasks.max.limit"
+TASKS_MAX_LIMIT_DEFAULT: Final = 1000
+"""More than anybody's connector has, and few enough that one connector cannot occupy the leader for minutes."""
+MAX_TASKS: Final = 100_000
+"""The largest value of that setting. A record that claims more tasks cannot be read."""
 _BETWEEN: Final = ","
 
 
@@ -35,7 +40,8 @@ class WorkerLimits:
     cluster_id: that of the worker's Kafka cluster, "" if unknown. topics: the workers' own topics there. egress: the
     allowed connections (`connectors.egress`). home: the addresses of the worker's Kafka, which are always allowed.
     write_roots: the roots in which connectors may delete and move files. listen_host: where tasks that receive requests
-    listen. offsets: connectors' own offsets topics, as last set by `set_offsets_topics`.
+    listen. offsets: connectors' own offsets topics, as last set by `set_offsets_topics`. tasks: the most that a
+    connector may have.
     """
 
     roots: tuple[str, ...] = ()
@@ -47,6 +53,7 @@ class WorkerLimits:
     write_roots: tuple[str, ...] = ()
     listen_host: str = LISTEN_DEFAULT
     offsets: frozenset[str] = field(default_factory=frozenset)
+    tasks: int = TASKS_MAX_LIMIT_DEFAULT
 
     def as_settings(self) -> dict[str, str]:
         """Do the inverse of `of_settings`, without the offsets topics, which change while processes run."""
@@ -62,6 +69,7 @@ class WorkerLimits:
             EGRESS_ALLOW: self.egress,
             HOME_SERVERS: self.home,
             LISTEN_HOST: self.listen_host,
+            TASKS_MAX_LIMIT: str(self.tasks),
         }
 
     def listen_addresses(self) -> tuple[str, str]:
@@ -91,7 +99,18 @@ def of_settings(settings: Mapping[str, str]) -> WorkerLimits:
     )
     egress, home = settings.get(EGRESS_ALLOW, DEFAULT), settings.get(HOME_SERVERS, "")
     listen = settings.get(LISTEN_HOST, "").strip() or LISTEN_DEFAULT
-    return WorkerLimits(roots, closed, settings.get(CLUSTER_ID, ""), topics, egress, home, writable, listen)
+    tasks = task_limit(settings)
+    return WorkerLimits(
+        roots, closed, settings.get(CLUSTER_ID, ""), topics, egress, home, writable, listen, tasks=tasks
+    )
+
+
+def task_limit(settings: Mapping[str, str]) -> int:
+    """Return the largest `tasks.max` that a connector may have. Raises ValueError, whose message names the setting."""
+    text = settings.get(TASKS_MAX_LIMIT, str(TASKS_MAX_LIMIT_DEFAULT)).strip()
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= MAX_TASKS):
+        raise ValueError(f"{TASKS_MAX_LIMIT}={text}: an integer from 1 to {MAX_TASKS:,} is expected")
+    return int(text)
 
 
 def of_environment(environment: Mapping[str, str]) -> WorkerLimits:

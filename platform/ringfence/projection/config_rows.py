@@ -88,7 +88,9 @@ def fold(state: ClusterState, records: Iterable[Record], topic: str = "the confi
         folding.apply(record.offset, decoded)
         match decoded:
             case UnknownKey(key) if record.value is not None:
-                warnings.append((record.timestamp_ms, f"{topic}, offset {record.offset}: unknown key {key!r} is kept"))
+                warnings.append(
+                    (record.timestamp_ms, f"{topic}, offset {record.offset}: unknown key {key!r} is kept, and ignored")
+                )
             case LoggerRecord(logger, level):
                 levels[logger] = LogLevel(
                     logger=clean(logger), level=clean(level or "")[:16], config_offset=record.offset

@@ -7,7 +7,7 @@ from typing import Final
 
 from ringfence.connectors.config_providers import PREFIX
 from ringfence.connectors.egress import EGRESS_ALLOW
-from ringfence.connectors.worker_limits import FILE_ROOTS, WRITE_ROOTS, WorkerLimits, names
+from ringfence.connectors.worker_limits import FILE_ROOTS, WRITE_ROOTS, WorkerLimits, names, task_limit
 from ringfence.engine.platform_topics import topics_of
 from ringfence.environment import database
 from ringfence.worker_config import WorkerConfig
@@ -23,7 +23,8 @@ def limits_of(worker: WorkerConfig, cluster_id: str, environment: Mapping[str, s
     egress = worker.settings[EGRESS_ALLOW]
     home = worker.connection().bootstrap
     writable = names(worker.settings.get(WRITE_ROOTS, ""))
-    return WorkerLimits(roots, tuple(paths), cluster_id, tuple(astuple(topics_of(worker))), egress, home, writable)
+    topics, tasks = tuple(astuple(topics_of(worker))), task_limit(worker.settings)
+    return WorkerLimits(roots, tuple(paths), cluster_id, topics, egress, home, writable, tasks=tasks)
 
 
 def _forbidden_paths(settings: Mapping[str, str], environment: Mapping[str, str]) -> Iterator[str]:
