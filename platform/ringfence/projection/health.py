@@ -83,7 +83,7 @@ def refresh(names: set[str]) -> None:
 
     Three queries for any number of names. Inside the transaction that changed them.
     """
-    Task.objects.filter(connector__in=names, known=False, state="", reported_ms=0).delete()
+    Task.objects.filter(connector__in=names, known=False, next_config="", state="", reported_ms=0).delete()
     known_tasks: dict[str, list[Task]] = {}
     rows = Task.objects.filter(connector__in=names, known=True).order_by("connector", "number")
     for task in rows.only("connector", "state", "generation"):
