@@ -48,8 +48,8 @@ Notify = Callable[[Notice], None]
 
 _WAIT_SECONDS = 0.05
 _BATCH = 500
-_STATUS_BATCH = 200
-"""Each status is a wide row, and nobody else writes to SQLite while a batch is written."""
+_ROWS_BATCH = 200
+"""Of topics whose records become wide rows: nobody else writes to SQLite while a batch is written."""
 _YIELD_SECONDS = 0.2
 _PRUNE_SECONDS = 300.0
 _IDLE_MOVE_SECONDS = 0.25
@@ -99,7 +99,7 @@ def _read(
 
     move_idle: store a new position even if there were no records.
     """
-    limit = {"offsets": AT_ONCE, "status": _STATUS_BATCH}.get(role, _BATCH)
+    limit = {"offsets": AT_ONCE, "status": _ROWS_BATCH, "config": _ROWS_BATCH}.get(role, _BATCH)
     before = reader.ahead
     records: Sequence[Record] = reader.follow(wait, limit)
     more = len(records) >= limit // 2

@@ -18,7 +18,7 @@ _OPTIONS: Final = {"connectors": "--connectors", "tasks": "--tasks", "config_byt
 def usage_of(config: Mapping[str, str], tasks: int = 0) -> Quota:
     """Return what one connector takes. tasks: how many it has now, for a connector that may exceed its `tasks.max`."""
     text = config.get(TASKS_MAX, "1").strip()
-    asked = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 1
+    asked = int(text[:10]) if text.isascii() and text.isdigit() else 1
     size = sum(len(key.encode()) + len(value.encode()) for key, value in config.items())
     return Quota(1, max(min(asked, MAX_TASKS), tasks), size)
 

@@ -12,7 +12,7 @@ from ringfence.fencing.ids import TaskId
 from ringfence.fencing.topics.config_records import CommitRecord, ConfigRecord, TaskRecord
 from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
 
-MAX_RECORDS: Final = 200
+MAX_RECORDS: Final = 100
 MAX_BYTES: Final = 512 * 1024
 """Of one transaction, about; a single larger record is a slice of its own."""
 
