@@ -7,6 +7,7 @@ from redis.exceptions import ConnectionError as RedisAway
 
 from ringfence import redis_clock
 from ringfence.api import root
+from ringfence.heartbeats import cluster_view
 from ringfence.heartbeats.cluster_health import ProjectionAge, assess
 from ringfence.heartbeats.heartbeat import WorkerHeartbeat
 from ringfence.projection.models import ClusterInfo
@@ -58,7 +59,7 @@ def test_a_projection_that_stands_still_is_told_with_its_cause(
     beat = WorkerHeartbeat("w", "1", 1.0, 99.0, 5, led_age_s=1.0, projection_error="database is away")
     monkeypatch.setattr(root, "_cache", root._Cache())
     monkeypatch.setattr(root, "_ready_cache", root._ReadyCache())
-    monkeypatch.setattr(root.look, "vitals", lambda: assess([beat], ProjectionAge(41.5, 7)))
+    monkeypatch.setattr(cluster_view.look, "vitals", lambda: assess([beat], ProjectionAge(41.5, 7)))
     answer = client.get("/health")
     assert answer.status_code == 503
     assert "for 41 s. It waits: database is away." in answer.json()["message"]
@@ -67,7 +68,7 @@ def test_a_projection_that_stands_still_is_told_with_its_cause(
     found = ready.json()["dependencies"][-1]
     assert (found["name"], found["ok"], found["required"], found["behind_s"]) == ("projection", False, False, 41)
     monkeypatch.setattr(root, "_cache", root._Cache())
-    monkeypatch.setattr(root.look, "vitals", lambda: assess([beat], ProjectionAge(1.5, 7)))
+    monkeypatch.setattr(cluster_view.look, "vitals", lambda: assess([beat], ProjectionAge(1.5, 7)))
     assert client.get("/health").status_code == 200
 
 

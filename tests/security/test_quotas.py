@@ -1,6 +1,7 @@
 """An account's connectors have a quota: it comes from its grants, and the leader checks it in the write itself."""
 
 import argparse
+from collections.abc import Mapping
 
 import pytest
 
@@ -18,6 +19,8 @@ from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 from ringfence.requests.quota import DEFAULT, NO_LIMITS, QUOTAS, UNLIMITED, Quota
 from ringfence.requests.refusal import Refusal
 
+Config = Mapping[str, str]
+NOTHING: Config = {}
 THREE = Quota(3, 10, 1000)
 
 
@@ -27,16 +30,16 @@ def write(state: ClusterState, plan: Plan) -> ClusterState:
     return state
 
 
-def creation(name: str, account: str = "ann", quota: Quota = THREE, **config: str) -> Plan:
+def creation(name: str, account: str = "ann", quota: Quota = THREE, more: Config = NOTHING) -> Plan:
     own = ConnectorName(name)
-    whole = {"name": name, "connector.class": "X", **config}
+    whole = {"name": name, "connector.class": "X", **more}
     plan = create(own, whole, TargetState.RUNNING, [whole], TopicGrantRecord(own, (), account))
     return within(plan, account, quota, own, whole)
 
 
-def change(name: str, account: str = "ann", quota: Quota = THREE, **config: str) -> Plan:
+def change(name: str, account: str = "ann", quota: Quota = THREE, more: Config = NOTHING) -> Plan:
     own = ConnectorName(name)
-    whole = {"name": name, "connector.class": "X", **config}
+    whole = {"name": name, "connector.class": "X", **more}
     return within(configure(own, whole, [whole], None, TopicGrantRecord(own, (), account)), account, quota, own, whole)
 
 
@@ -76,14 +79,14 @@ def test_two_creations_at_once_cannot_both_have_the_last_place() -> None:
 def test_tasks_and_bytes_count_in_all(config: dict[str, str], what: str) -> None:
     state = ClusterState()
     with pytest.raises(Refusal, match=what):
-        creation("a", **config)(state)
-    state = write(state, creation("a", **{"tasks.max": "6"}))
-    state = write(state, creation("b", **{"tasks.max": "4"}))
+        creation("a", more=config)(state)
+    state = write(state, creation("a", more={"tasks.max": "6"}))
+    state = write(state, creation("b", more={"tasks.max": "4"}))
     with pytest.raises(Refusal, match="would have 11 tasks"):
         creation("c")(state)
     with pytest.raises(Refusal, match="would have 11 tasks"):
-        change("b", **{"tasks.max": "5"})(state)
-    state = write(state, change("b", **{"tasks.max": "3"}))
+        change("b", more={"tasks.max": "5"})(state)
+    state = write(state, change("b", more={"tasks.max": "3"}))
     state = write(state, creation("c"))
     assert usage(state, "ann").tasks == 10
 
@@ -92,18 +95,18 @@ def test_what_does_not_grow_is_not_refused() -> None:
     """A quota is younger than some connectors."""
     state = ClusterState()
     for name in ("a", "b", "c", "d"):
-        state = write(state, creation(name, quota=NO_LIMITS, **{"tasks.max": "9"}))
-    state = write(state, change("a", note="changed", **{"tasks.max": "9"}))
-    state = write(state, change("a", **{"tasks.max": "2"}))
+        state = write(state, creation(name, quota=NO_LIMITS, more={"tasks.max": "9"}))
+    state = write(state, change("a", more={"note": "changed", "tasks.max": "9"}))
+    state = write(state, change("a", more={"tasks.max": "2"}))
     with pytest.raises(Refusal, match="tasks"):
-        change("a", **{"tasks.max": "3"})(state)
+        change("a", more={"tasks.max": "3"})(state)
     with pytest.raises(Refusal, match="connectors"):
         creation("e")(state)
 
 
 def test_a_connector_counts_for_who_saved_it_last_and_with_the_tasks_that_it_has() -> None:
-    state = write(ClusterState(), creation("a", "bob", **{"tasks.max": "2"}))
-    state = write(state, change("a", "ann", **{"tasks.max": "2"}))
+    state = write(ClusterState(), creation("a", "bob", more={"tasks.max": "2"}))
+    state = write(state, change("a", "ann", more={"tasks.max": "2"}))
     assert (usage(state, "bob"), usage(state, "ann").connectors) == (Quota(0, 0, 0), 1)
     record = CommitRecord(ConnectorName("a"), 7)
     state = apply(state, state.end, record)
