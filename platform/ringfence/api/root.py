@@ -109,8 +109,8 @@ def _standstill() -> str:
     vitals = look.vitals()
     if not vitals.stale:
         return ""
-    said = next((f"{each.text} {each.remedy}" for each in vitals.problems if each.grave), "")
-    return said or f"The database has not followed Kafka for {vitals.behind_s} s."
+    text = next((f"{each.text} {each.remedy}" for each in vitals.problems if each.grave), "")
+    return text or f"The database has not followed Kafka for {vitals.behind_s} s."
 
 
 def dependencies() -> list[dict[str, object]]:

@@ -94,8 +94,8 @@ def refresh(names: set[str]) -> None:
         known_tasks.setdefault(name, []).append((state, generation))
     connectors = list(Connector.objects.filter(name__in=names))
     for connector in connectors:
-        found = known_tasks.get(connector.name, [])
-        tasks = ["" if _is_past(connector, state, generation) else state for state, generation in found]
+        statuses = known_tasks.get(connector.name, [])
+        tasks = ["" if _is_past(connector, state, generation) else state for state, generation in statuses]
         health = health_of(connector, tasks)
         connector.health, connector.severity = health, SEVERITY[health]
         connector.stalled = health is Health.STALLED

@@ -82,5 +82,5 @@ def _move_long(state: ConnectorState) -> None:
     rows.filter(number__lt=count).exclude(next_config="").update(config=F("next_config"), next_config="")
     rows.filter(number__lt=count, known=False).update(known=True)
     # Of a topic that was compacted, the connector's record may come behind the commit record.
-    written = set(rows.exclude(config=_NONE).values_list("number", flat=True))
-    _put([_row(state, number) for number in range(count) if number not in written])
+    numbers = set(rows.exclude(config=_NONE).values_list("number", flat=True))
+    _put([_row(state, number) for number in range(count) if number not in numbers])

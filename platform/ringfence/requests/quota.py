@@ -50,5 +50,5 @@ NO_LIMITS: Final = Quota(UNLIMITED, UNLIMITED, UNLIMITED)
 
 def largest(quotas: Iterable[Quota]) -> Quota:
     """Return the largest number of each; the default for none."""
-    found = list(quotas) or [DEFAULT]
-    return Quota(**{name: max(getattr(each, name) for each in found) for name in QUOTAS})
+    choices = list(quotas) or [DEFAULT]
+    return Quota(**{name: max(getattr(each, name) for each in choices) for name in QUOTAS})

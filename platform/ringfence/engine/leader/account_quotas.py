@@ -18,14 +18,14 @@ _OPTIONS: Final = {"connectors": "--connectors", "tasks": "--tasks", "config_byt
 def usage_of(config: Mapping[str, str], tasks: int = 0) -> Quota:
     """Return what one connector takes. tasks: how many it has now, for a connector that may exceed its `tasks.max`."""
     text = config.get(TASKS_MAX, "1").strip()
-    asked = int(text[:10]) if text.isascii() and text.isdigit() else 1
+    tasks_max = int(text[:10]) if text.isascii() and text.isdigit() else 1
     size = sum(len(key.encode()) + len(value.encode()) for key, value in config.items())
-    return Quota(1, max(min(asked, MAX_TASKS), tasks), size)
+    return Quota(1, max(min(tasks_max, MAX_TASKS), tasks), size)
 
 
 def usage(state: ClusterState, account: str) -> Quota:
     """Return what the account's connectors take in all."""
-    return _sum([_stored(each) for each in state.existing() if _owner(each) == account])
+    return _sum([_usage_now(each) for each in state.existing() if _owner(each) == account])
 
 
 def require(state: ClusterState, account: str, quota: Quota, name: ConnectorName, config: Mapping[str, str]) -> None:
@@ -35,7 +35,7 @@ def require(state: ClusterState, account: str, quota: Quota, name: ConnectorName
     """
     before = state.connector(name)
     mine = before.config is not None and _owner(before) == account
-    had = _stored(before) if mine else Quota(0, 0, 0)
+    had = _usage_now(before) if mine else Quota(0, 0, 0)
     have, want = usage(state, account), usage_of(config)
     for each, what in QUOTAS.items():
         used, limit = getattr(have, each), getattr(quota, each)
@@ -52,20 +52,20 @@ def require(state: ClusterState, account: str, quota: Quota, name: ConnectorName
 def within(plan: Plan, account: str, quota: Quota, name: ConnectorName, config: Mapping[str, str]) -> Plan:
     """Return the plan, refused where the write would pass the quota: two commands at once cannot both have the rest."""
 
-    def checked(state: ClusterState) -> Records:
+    def plan_and_check(state: ClusterState) -> Records:
         records = plan(state)
         if quota != NO_LIMITS:
             require(state, account, quota, name, config)
         return records
 
-    return checked
+    return plan_and_check
 
 
 def _owner(connector: ConnectorState) -> str:
     return "" if connector.topic_grant is None else connector.topic_grant.user
 
 
-def _stored(connector: ConnectorState) -> Quota:
+def _usage_now(connector: ConnectorState) -> Quota:
     return usage_of(connector.config or {}, 0 if connector.commit is None else connector.commit.tasks)
 
 

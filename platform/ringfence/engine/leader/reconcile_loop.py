@@ -234,10 +234,9 @@ class Reconciler:
             if answer.tasks is not None:
                 self._write(task_set(name, answer.config_offset, answer.tasks))
                 yield
-            written = answer.tasks is None or is_written(
-                self._term.state.connector(name), answer.config_offset, answer.tasks
-            )
-            if written and self._unwritten.get(name) is answer:
+            connector = self._term.state.connector(name)
+            is_done = answer.tasks is None or is_written(connector, answer.config_offset, answer.tasks)
+            if is_done and self._unwritten.get(name) is answer:
                 del self._unwritten[name]
 
     def _decide(self, state: ClusterState) -> Steps:
