@@ -58,13 +58,13 @@ def numbers(tasks: str = "1") -> dict[str, str]:
 def test_too_many_tasks_are_refused_at_once(crowded: Site) -> None:
     for tasks in ("20000", "2147483647"):
         began = time.monotonic()
-        body = {"name": unique("team-a"), "config": numbers(tasks)}
-        answer = crowded.editor.started("POST", "/connectors", body)
+        name = unique("team-a")
+        answer = crowded.editor.started("POST", "/connectors", {"name": name, "config": numbers(tasks)})
         assert answer.status_code == 400, answer.text
         assert "tasks.max.limit" in answer.text
         assert time.monotonic() - began < 60
         validation = crowded.editor.call(
-            "PUT", "/connector-plugins/VerifiableSource/config/validate", {**body["config"], "name": "team-a-x"}
+            "PUT", "/connector-plugins/VerifiableSource/config/validate", {**numbers(tasks), "name": name}
         )
         assert "tasks.max.limit" in validation.text
 
