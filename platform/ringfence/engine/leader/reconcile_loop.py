@@ -127,8 +127,8 @@ class Reconciler:
         """Start what other threads carry out."""
         state, status = self._term.state, self._status()
         self._end_abandoned()
-        for waits in statuses_without_slot(state, status, due.unassigned_tasks, self._reporter.now_ms()):
-            self.statuses.say_without_slot(waits)
+        waits = statuses_without_slot(state, status, due.unassigned_tasks, self._reporter.now_ms())
+        self.statuses.say_without_slot(waits)
         for record in statuses_with_restart(state, status, self._settings):
             self.statuses.say(f"status-task-{record.task}", record)
         for round_ in due.rounds:
