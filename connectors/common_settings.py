@@ -30,6 +30,8 @@ from ringfence.connectors.converters import (
 )
 from ringfence.connectors.delivery_settings import delivery_settings, not_yet
 from ringfence.connectors.error_settings import error_settings
+from ringfence.connectors.name_length import describe_length, shorten
+from ringfence.connectors.worker_limits import TASKS_MAX_LIMIT, current
 
 NAME: Final = "name"
 CONNECTOR_CLASS: Final = "connector.class"
@@ -41,12 +43,27 @@ _COMMON, _TRANSFORMS, _PREDICATES = "Common", "Transforms", "Predicates"
 
 
 def is_connector_name(name: str, value: object) -> None:
-    """Validate a connector's name. Raises `ConfigException`, in Connect's words, if it is empty or has control
+    """Validate a connector's name. Raises `ConfigException`, in Connect's words, if it is empty, long, or has control
     characters.
     """
     if not str(value):
         raise ConfigException.invalid(name, value, "String may not be empty")
+    if reason := describe_length(str(value)):
+        raise ConfigException.invalid(name, shorten(str(value)), reason)
     NoControlCharacters()(name, value)
+
+
+def is_task_count(name: str, value: object) -> None:
+    """Validate `tasks.max`. Raises `ConfigException` if it is below 1, or above the limit of this process's worker."""
+    Range(1)(name, value)
+    most = current().tasks
+    if isinstance(value, int) and value > most:
+        raise ConfigException.invalid(
+            name,
+            value,
+            f"Value must be no more than {most}. Lower it, or have an administrator raise {TASKS_MAX_LIMIT} in the "
+            "workers' settings",
+        )
 
 
 def _is_converter(name: str, value: object) -> None:
@@ -110,7 +127,7 @@ def _identity(keys: ConfigDef) -> None:
             TASKS_MAX,
             ConfigType.INT,
             default=1,
-            validator=Range(1),
+            validator=is_task_count,
             importance=_HIGH,
             documentation="The maximum number of tasks that read the source in parallel.",
             group=_COMMON,

@@ -1,4 +1,4 @@
-"""What a worker does not allow its connectors: files outside its roots, and its own topics as a source.
+"""What a worker does not allow its connectors: files outside its roots, its own topics as a source, too many tasks.
 
 The worker passes the limits to each process that runs plugin code: in an environment variable of plugin processes, in
 the specification of a task. A process without limits reads no file that a configuration names. The limits apply to what
@@ -28,6 +28,11 @@ HOME_SERVERS: Final = "ringfence.home.servers"
 HOME_LOGIN: Final = "ringfence.home.login"
 OWN_LISTENERS: Final = "ringfence.own.listeners"
 INTERNAL_TOPICS: Final = "ringfence.internal.topics"
+TASKS_MAX_LIMIT: Final = "tasks.max.limit"
+TASKS_MAX_LIMIT_DEFAULT: Final = 1000
+"""More than anybody's connector has, and few enough that one connector cannot occupy the leader for minutes."""
+MAX_TASKS: Final = 100_000
+"""The largest value of that setting. A record that claims more tasks cannot be read."""
 _BETWEEN: Final = ","
 
 
@@ -40,7 +45,7 @@ class WorkerLimits:
     write_roots: the roots in which connectors may delete and move files. listen_host: where tasks that receive requests
     listen. home_login: a properties file with a login at home, for connectors that read topics there and bring none.
     own_listeners: addresses of the platform, which no connector reaches (`connectors.own_listeners`). offsets:
-    connectors' own offsets topics, as last set by `set_offsets_topics`.
+    connectors' own offsets topics, as last set by `set_offsets_topics`. tasks: the most that a connector may have.
     """
 
     roots: tuple[str, ...] = ()
@@ -54,6 +59,7 @@ class WorkerLimits:
     home_login: str = ""
     own_listeners: tuple[str, ...] = ()
     offsets: frozenset[str] = field(default_factory=frozenset)
+    tasks: int = TASKS_MAX_LIMIT_DEFAULT
 
     def as_settings(self) -> dict[str, str]:
         """Do the inverse of `of_settings`, without the offsets topics, which change while processes run."""
@@ -71,6 +77,7 @@ class WorkerLimits:
             HOME_SERVERS: self.home,
             HOME_LOGIN: self.home_login,
             LISTEN_HOST: self.listen_host,
+            TASKS_MAX_LIMIT: str(self.tasks),
         }
 
     def listen_addresses(self) -> tuple[str, str]:
@@ -112,7 +119,16 @@ def of_settings(settings: Mapping[str, str]) -> WorkerLimits:
         listen,
         home_login=settings.get(HOME_LOGIN, ""),
         own_listeners=own,
+        tasks=task_limit(settings),
     )
+
+
+def task_limit(settings: Mapping[str, str]) -> int:
+    """Return the largest `tasks.max` that a connector may have. Raises ValueError, whose message names the setting."""
+    text = settings.get(TASKS_MAX_LIMIT, str(TASKS_MAX_LIMIT_DEFAULT)).strip()
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= MAX_TASKS):
+        raise ValueError(f"{TASKS_MAX_LIMIT}={text}: an integer from 1 to {MAX_TASKS:,} is expected")
+    return int(text)
 
 
 def of_environment(environment: Mapping[str, str]) -> WorkerLimits:

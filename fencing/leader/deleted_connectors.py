@@ -21,7 +21,8 @@ from ringfence.fencing.topics.config_records import (
 from ringfence.fencing.topics.connector_state import ConnectorState
 
 AT_ONCE: Final = 200
-"""The maximum of names in one transaction: after an upgrade, thousands may be due."""
+"""The maximum of names in one transaction, and of task numbers: after an upgrade, thousands may be due."""
+_MAX_RECORDS: Final = 1000
 
 
 def find_forgettable(state: ClusterState) -> list[ConnectorName]:
@@ -34,13 +35,17 @@ def tombstones(connector: ConnectorState) -> list[ConfigRecord]:
     """Return the records that remove what is left of a deleted connector; none while its round is pending.
 
     The commit record is removed before the count record, so a reader that stops between them sees no pending round.
+    Of many tasks, the last ones come first, in transactions of their own: the next plan finds fewer.
     """
     if connector.config is not None or connector.unreadable is not None or connector.round_pending:
         return []
     records: list[ConfigRecord] = []
-    for number in range(connector.task_keys):
+    first = max(0, connector.task_keys - AT_ONCE)
+    for number in reversed(range(first, connector.task_keys)):
         task = TaskId(connector.name, number)
         records += [TaskRecord(task, None), PlacementRecord(task, None)]
+    if first:
+        return records
     if connector.commit is not None or records:
         records.append(TombstoneRecord(connector.name, TombstonePrefix.COMMIT))
     if connector.count is not None and connector.count.elsewhere is False:
@@ -52,5 +57,10 @@ def tombstones(connector: ConnectorState) -> list[ConfigRecord]:
 
 
 def forget(state: ClusterState) -> list[ConfigRecord]:
-    """Plan the leader's write."""
-    return [record for name in find_forgettable(state) for record in tombstones(state.connector(name))]
+    """Plan the leader's next write."""
+    records: list[ConfigRecord] = []
+    for name in find_forgettable(state):
+        records += tombstones(state.connector(name))
+        if len(records) >= _MAX_RECORDS:
+            break
+    return records

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from ringfence.fencing.ids import ConnectorName, Incarnation, WorkerId
 from ringfence.fencing.topics.config_record import ConfigRecord, ConnectorScopedRecord
 from ringfence.fencing.topics.config_records import RestartRecord, SessionKeyRecord
-from ringfence.fencing.topics.connector_state import ConnectorState
+from ringfence.fencing.topics.connector_state import ConnectorState, TaskConfig
 from ringfence.fencing.topics.topic_ids import TopicIds
 
 
@@ -56,9 +56,11 @@ class Fold:
         self.unknown = set(state.unknown)
         self.drains = dict(state.drains)
         self.topic_ids = state.topic_ids
+        self._own: dict[ConnectorName, dict[int, TaskConfig]] = {}
 
     @property
     def state(self) -> ClusterState:
+        self._own.clear()  # they are the snapshot's now
         return ClusterState(
             self._end,
             dict(self._connectors),
@@ -73,6 +75,15 @@ class Fold:
     def connector(self, name: ConnectorName) -> ConnectorState:
         """As `ClusterState.connector`."""
         return self._connectors.get(name) or ConnectorState(name)
+
+    def pending_of(self, connector: ConnectorState) -> dict[int, TaskConfig]:
+        """Return the connector's pending tasks as a map that nobody else has, so it may be changed in place: a copy
+        for each record of a long set would take its number of tasks squared.
+        """
+        own = self._own.get(connector.name)
+        if own is None or own is not connector.pending:
+            own = self._own[connector.name] = dict(connector.pending)
+        return own
 
     def set(self, connector: ConnectorState) -> None:
         """Set the connector's new state, or remove it if the topic no longer says anything about it."""

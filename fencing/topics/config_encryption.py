@@ -87,7 +87,7 @@ def encrypt(record: ConfigRecord, vault: Vault) -> ConfigRecord:
     clear = {name: value for name, value in settings.items() if is_clear(name)}
     if isinstance(record, TaskCountRecord) and not secrets:
         return record
-    ciphertext = vault.encrypt(json.dumps(secrets, separators=(",", ":")), record.to_key())
+    ciphertext = vault.encrypt(json.dumps(secrets, ensure_ascii=False, separators=(",", ":")), record.to_key())
     if isinstance(record, TaskCountRecord):
         return replace(record, target=clear, ciphertext=ciphertext)
     assert isinstance(record, ConnectorRecord | TaskRecord)

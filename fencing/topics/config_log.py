@@ -48,7 +48,10 @@ def fold(state: ClusterState, records: Iterable[LogRecord], topic: str, vault: V
             continue
         if isinstance(config_record, UnknownKey) and config_record.key not in folding.unknown:
             log.warning(
-                "Topic %s, offset %d: key %r is not known here; it is kept", topic, record.offset, config_record.key
+                "Topic %s, offset %d: key %r is not known here, or its name is too long; it is kept, and ignored",
+                topic,
+                record.offset,
+                config_record.key,
             )
         nobodys.pop(record.key, None)
         folding.apply(record.offset, config_record)

@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, cast
 
+from ringfence.connectors.worker_limits import MAX_TASKS
 from ringfence.fencing.ids import ConnectorName, parse_task
 
 if TYPE_CHECKING:  # what the records change is built from them
@@ -115,6 +116,16 @@ def parse_integer(value: Fields, name: str, default: int | None = None) -> int:
     if isinstance(item, bool) or not isinstance(item, int) or item < 0:
         raise ValueError(f"{name} is no integer")
     return item
+
+
+def parse_tasks(value: Fields, name: str) -> int:
+    """Parse a number of tasks. Raises `KeyError` or `ValueError`, also for more than a connector can have: readers
+    count them one by one.
+    """
+    tasks = parse_integer(value, name)
+    if tasks > MAX_TASKS:
+        raise ValueError(f"{name} is {tasks}, and a connector has {MAX_TASKS} tasks at most")
+    return tasks
 
 
 def dump(value: Fields) -> bytes:

@@ -28,6 +28,8 @@ import json
 from collections.abc import Mapping
 from typing import cast
 
+from ringfence.connectors.name_length import is_long
+
 Event = Mapping[str, object]
 
 
@@ -38,9 +40,11 @@ def encode(event: Event) -> tuple[bytes, bytes]:
 
 
 def decode(value: bytes | None) -> Event | None:
-    """Return an event; None if the value is not a JSON object with a type."""
+    """Return an event; None if the value is not a JSON object with a type, or names a connector that cannot exist."""
     try:
         event = json.loads(value or b"null")
     except (ValueError, RecursionError):
         return None
-    return cast(Event, event) if isinstance(event, dict) and isinstance(event.get("type"), str) else None
+    if not isinstance(event, dict) or not isinstance(event.get("type"), str) or is_long(str(event.get("connector"))):
+        return None
+    return cast(Event, event)

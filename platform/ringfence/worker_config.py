@@ -13,7 +13,8 @@ from ringfence.connectors.egress import DEFAULT, EGRESS_ALLOW, EGRESS_DENY, Poli
 from ringfence.connectors.error_settings import AUTO_RESTART_ENABLED, AUTO_RESTART_MAX_ATTEMPTS
 from ringfence.connectors.java.runtime import INSTALL_PATH, PLUGIN_PATH, folders_in
 from ringfence.connectors.kafka_settings.java_names import BOOTSTRAP, Role, servers, translate
-from ringfence.connectors.worker_limits import names, wrong_roots
+from ringfence.connectors.name_length import describe_length
+from ringfence.connectors.worker_limits import names, task_limit, wrong_roots
 from ringfence.encryption import ConfigVault
 from ringfence.fencing.errors import Invalid
 from ringfence.fencing.kafka.client_settings import find_acks_errors, resolve_settings
@@ -119,8 +120,11 @@ class WorkerConfig:
         self._check_install_path()
         if problem := wrong_roots(self.settings):
             raise Invalid(problem)
+        if reason := describe_length(self.group_id):
+            raise Invalid(f"group.id: {reason}")
         try:
             Policy(self.settings[EGRESS_ALLOW])
+            task_limit(self.settings)
         except ValueError as error:
             raise Invalid(str(error)) from error
         try:

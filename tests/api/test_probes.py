@@ -7,6 +7,9 @@ from redis.exceptions import ConnectionError as RedisAway
 
 from ringfence import redis_clock
 from ringfence.api import root
+from ringfence.heartbeats import cluster_view
+from ringfence.heartbeats.cluster_health import ProjectionAge, assess
+from ringfence.heartbeats.heartbeat import WorkerHeartbeat
 from ringfence.projection.models import ClusterInfo
 from tests.support.leader import FakeLeader
 
@@ -45,7 +48,28 @@ def test_ready_without_redis_since_pages_can_be_read(client: Client, monkeypatch
     monkeypatch.setattr(redis_clock, "now", away)
     answer = client.get("/health/ready")
     assert answer.status_code == 200
-    assert [(one["name"], one["ok"]) for one in answer.json()["dependencies"]] == [("database", True), ("redis", False)]
+    found = [(one["name"], one["ok"]) for one in answer.json()["dependencies"]]
+    assert found == [("database", True), ("redis", False), ("projection", True)]
+
+
+def test_a_projection_that_stands_still_is_told_with_its_cause(
+    client: Client, leader: FakeLeader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every command then waits for rows in vain, so the cluster is not healthy, but this process can still answer."""
+    beat = WorkerHeartbeat("w", "1", 1.0, 99.0, 5, led_age_s=1.0, projection_error="database is away")
+    monkeypatch.setattr(root, "_cache", root._Cache())
+    monkeypatch.setattr(root, "_ready_cache", root._ReadyCache())
+    monkeypatch.setattr(cluster_view.look, "vitals", lambda: assess([beat], ProjectionAge(41.5, 7)))
+    answer = client.get("/health")
+    assert answer.status_code == 503
+    assert "for 41 s. It waits: database is away." in answer.json()["message"]
+    ready = client.get("/health/ready")
+    assert ready.status_code == 200
+    found = ready.json()["dependencies"][-1]
+    assert (found["name"], found["ok"], found["required"], found["behind_s"]) == ("projection", False, False, 41)
+    monkeypatch.setattr(root, "_cache", root._Cache())
+    monkeypatch.setattr(cluster_view.look, "vitals", lambda: assess([beat], ProjectionAge(1.5, 7)))
+    assert client.get("/health").status_code == 200
 
 
 def test_verbose_tells_the_clusters_health_which_decides_nothing(client: Client, leader: FakeLeader) -> None:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ringfence.connectors.api import Signal
+from ringfence.connectors.worker_limits import MAX_TASKS
 from ringfence.fencing.errors import Unreadable
 from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
 from ringfence.fencing.topics.active_topics import TopicsResetRecord
@@ -40,17 +41,18 @@ names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8
 tasks = st.builds(TaskId, names, st.integers(0, 99))
 configs = st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=3)
 numbers = st.integers(0, 2**40)
+counts = st.integers(0, MAX_TASKS)
 signals = st.builds(Signal, numbers, st.text(), st.dictionaries(st.text(), st.text()))
 places = st.lists(st.tuples(st.text(), numbers, numbers, numbers)).map(tuple)
 records: st.SearchStrategy[ConfigRecord] = st.one_of(
     st.builds(ConnectorRecord, names, st.none() | configs),
     st.builds(DrainRecord, names, numbers.map(str), numbers) | st.builds(DrainRecord, names, st.none()),
     st.builds(TaskRecord, tasks, st.none() | configs),
-    st.builds(CommitRecord, names, numbers),
+    st.builds(CommitRecord, names, counts),
     st.builds(TargetStateRecord, names, st.none() | st.sampled_from(TargetState)),
     st.builds(RestartRecord, names, st.booleans(), st.booleans()),
-    st.builds(TaskCountRecord, names, numbers, st.none()),
-    st.builds(TaskCountRecord, names, numbers, numbers.map(Generation), configs),
+    st.builds(TaskCountRecord, names, counts, st.none()),
+    st.builds(TaskCountRecord, names, counts, numbers.map(Generation), configs),
     st.builds(
         PlacementRecord,
         tasks,

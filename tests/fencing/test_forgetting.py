@@ -136,6 +136,19 @@ def test_many_names_go_bit_by_bit() -> None:
     assert not fold(state, *forget(state)).connectors
 
 
+def test_many_tasks_go_bit_by_bit() -> None:
+    """From the last one on: what is left says which are still to go, also for a leader that reads the topic anew."""
+    state = with_round(delete(created(ClusterState(), PLAIN, 2 * AT_ONCE + 3)))
+    seen: set[bytes] = set()
+    for _ in range(3):
+        records = forget(state)
+        assert len(records) <= 2 * AT_ONCE + 3
+        seen |= {encode(record)[0] for record in records}
+        state = fold(state, *records)
+    assert not state.connectors
+    assert seen >= {f"{kind}-orders-{n}".encode() for kind in ("task", "placement") for n in range(2 * AT_ONCE + 3)}
+
+
 def test_other_connectors_stay() -> None:
     other = ConnectorName("orders-1")
     state = with_round(delete(created(created(ClusterState(), PLAIN, name=other), PLAIN, 2)))

@@ -13,8 +13,9 @@ from typing import Any, cast
 
 from ringfence.dispatch import CommandResult, Refusal
 from ringfence.engine.leader import command_plans
-from ringfence.engine.leader.command_plans import Plan, TaskConfigs
+from ringfence.engine.leader.command_plans import Plan
 from ringfence.engine.leader.commands import command_of
+from ringfence.engine.leader.task_slices import TaskConfigs
 from ringfence.engine.leader.write_result import WriteResult
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName, Incarnation, WorkerId

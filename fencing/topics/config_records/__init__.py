@@ -6,6 +6,7 @@
 
 from typing import Final
 
+from ringfence.connectors.name_length import is_long, shorten
 from ringfence.fencing.errors import Unreadable
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.topics.active_topics import TopicsResetRecord
@@ -73,10 +74,14 @@ _BY_PREFIX: Final = {prefix: cls for cls in RECORD_TYPES for prefix in cls.PREFI
 
 
 def _split(key: str) -> tuple[type[ConfigRecord], str, str] | None:
-    """Split a key into type, prefix and rest; None for an unknown key. No prefix is the beginning of another."""
+    """Split a key into type, prefix and rest; None for an unknown key. No prefix is the beginning of another.
+
+    A key whose name no Kafka request or database column can hold counts as unknown: nothing could be done about it.
+    """
     for prefix, cls in _BY_PREFIX.items():
         if key.startswith(prefix):
-            return cls, prefix, key[len(prefix) :]
+            rest = key[len(prefix) :]
+            return None if is_long(cls.connector_in(rest) or rest) else (cls, prefix, rest)
     return None
 
 
@@ -94,10 +99,10 @@ def decode(key: bytes | None, value: bytes | None) -> ConfigRecord:
     try:
         text = (key or b"").decode()
     except UnicodeDecodeError:
-        return UnknownKey(repr(key))
+        return UnknownKey(shorten(repr(key)))
     parts = _split(text)
     if parts is None:
-        return UnknownKey(text)
+        return UnknownKey(shorten(text))
     cls, prefix, rest = parts
     try:
         return cls.decode(prefix, rest, value) or UnknownKey(text)

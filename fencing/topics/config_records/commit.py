@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from ringfence.fencing.ids import ConnectorName, Generation
-from ringfence.fencing.topics.config_record import ConfigRecord, ConnectorScopedRecord, Fields, parse_integer
+from ringfence.fencing.topics.config_record import ConfigRecord, ConnectorScopedRecord, Fields, parse_tasks
 from ringfence.fencing.topics.config_records.tombstone import TombstonePrefix, TombstoneRecord
 from ringfence.fencing.topics.connector_state import Commit, ConnectorState
 
@@ -23,7 +23,7 @@ class CommitRecord(ConnectorScopedRecord):
             return None
         name = ConnectorName(rest)
         return (
-            TombstoneRecord(name, TombstonePrefix.COMMIT) if value is None else cls(name, parse_integer(value, "tasks"))
+            TombstoneRecord(name, TombstonePrefix.COMMIT) if value is None else cls(name, parse_tasks(value, "tasks"))
         )
 
     @property

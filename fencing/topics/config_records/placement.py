@@ -78,7 +78,9 @@ class PlacementRecord(TaskScopedRecord):
     def apply_to(self, state: ConnectorState, offset: int) -> ConnectorState:
         number = self.task.task
         if self.worker is None:
-            return replace(state, placements={n: p for n, p in state.placements.items() if n != number})
+            placements = {n: p for n, p in state.placements.items() if n != number}
+            is_last = state.config is None and number == state.task_keys - 1  # its task record is removed before
+            return replace(state, placements=placements, task_keys=number if is_last else state.task_keys)
         about = (self.restarts, self.placed_ms, self.mode, self.after)
         placement = Placement(self.worker, self.incarnation, self.attempt, self.generation, *about)
         placements = {**state.placements, number: placement}

@@ -10,6 +10,7 @@ from ringfence.fencing.topics.config_record import (
     Fields,
     parse_integer,
     parse_strings,
+    parse_tasks,
 )
 from ringfence.fencing.topics.config_records.tombstone import TombstonePrefix, TombstoneRecord
 from ringfence.fencing.topics.connector_state import ConnectorState, TaskCount
@@ -42,12 +43,12 @@ class TaskCountRecord(ConnectorScopedRecord):
         if value is None:
             return TombstoneRecord(name, TombstonePrefix(prefix))
         if prefix == TombstonePrefix.FENCING:
-            return cls(name, parse_integer(value, "task-count"), None)
+            return cls(name, parse_tasks(value, "task-count"), None)
         generation = Generation(parse_integer(value, "generation")) if "generation" in value else None
         elsewhere = bool(value["elsewhere"]) if "elsewhere" in value else None
         target = parse_strings(value.get("target", {}))
         ciphertext = str(value.get("sealed", ""))
-        return cls(name, parse_integer(value, "tasks"), generation, target, elsewhere, ciphertext)
+        return cls(name, parse_tasks(value, "tasks"), generation, target, elsewhere, ciphertext)
 
     @property
     def owner(self) -> ConnectorName:

@@ -8,6 +8,7 @@ import json
 from dataclasses import dataclass, replace
 from typing import Final, cast
 
+from ringfence.connectors.name_length import MAX_NAME_BYTES
 from ringfence.fencing.topics import topic_ids
 from ringfence.fencing.topics.active_topics import TopicStatus
 from ringfence.fencing.topics.config_record import dump
@@ -66,6 +67,9 @@ class StatusTombstone:
 
 StatusRecord = StatusEntry | TopicIds | StatusTombstone
 
+_MAX_KEY_BYTES: Final = 2 * MAX_NAME_BYTES + 50
+"""A key holds a topic and a connector at most. Longer ones are ignored, like unreadable values."""
+
 RECORD_TYPES: Final[tuple[type[StatusEntry], ...]] = (
     ConnectorStatus,
     TaskStatus,
@@ -77,6 +81,8 @@ RECORD_TYPES: Final[tuple[type[StatusEntry], ...]] = (
 
 def _split(key: str) -> tuple[type[StatusEntry], str] | None:
     """Split a key into type and rest; None for an unknown key. No prefix is the beginning of another."""
+    if len(key.encode()) > _MAX_KEY_BYTES:
+        return None
     return next(((cls, key[len(cls.PREFIX) :]) for cls in RECORD_TYPES if key.startswith(cls.PREFIX)), None)
 
 
@@ -95,7 +101,7 @@ def decode(key: bytes | None, value: bytes | None) -> StatusRecord | None:
     try:
         text = (key or b"").decode()
         if value is None:
-            return StatusTombstone(text)
+            return None if len(text.encode()) > _MAX_KEY_BYTES else StatusTombstone(text)
         if text == topic_ids.KEY:
             return topic_ids.loads(value)
         parts, fields = _split(text), json.loads(value)

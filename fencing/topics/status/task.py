@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Final
 
 from ringfence.connectors.api import Endpoint
-from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
+from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId, parse_task
 from ringfence.fencing.topics.status import failed_record
 from ringfence.fencing.topics.status.failed_record import RecordFailure
 from ringfence.fencing.topics.status_entry import Fields, StatusEntry, parse_number, parse_text
@@ -120,11 +120,13 @@ class TaskStatus(StatusEntry):
 
     @classmethod
     def remove(cls, rest: str, state: StatusState) -> StatusState:
-        return replace(
-            state,
-            tasks={task: one for task, one in state.tasks.items() if str(task) != rest},
-            leaving={attempt: one for attempt, one in state.leaving.items() if str(one.task) != rest},
-        )
+        task = parse_task(rest)
+        if task is None:
+            return state
+        tasks = dict(state.tasks)  # a copy is quick; comparing each of thousands for each tombstone is not
+        tasks.pop(task, None)
+        leaving = {attempt: one for attempt, one in state.leaving.items() if one.task != task}
+        return replace(state, tasks=tasks, leaving=leaving)
 
 
 def _read_endpoint(value: object) -> Endpoint | None:

@@ -1,14 +1,16 @@
 """The access tables: grants, identities, tokens, sessions, and counts of failed tries."""
 
 import time
+from dataclasses import replace
 from typing import ClassVar
 
 from django.conf import settings
 from django.db import models
 
 from ringfence.access.principal import Right
-from ringfence.access.verbs import verbs_of
+from ringfence.access.verbs import Verb, verbs_of
 from ringfence.fencing.name_patterns import EVERYTHING
+from ringfence.requests.quota import DEFAULT, NO_LIMITS, QUOTAS, Quota
 
 
 def describe(what: str, pattern: str, topics: str) -> str:
@@ -25,6 +27,10 @@ class Grant(models.Model):
     pattern = models.TextField(default=EVERYTHING)
     topics = models.TextField(default=EVERYTHING)
     """Patterns of the topics that those connectors may write to, separated by spaces."""
+    connectors = models.BigIntegerField(null=True)
+    tasks = models.BigIntegerField(null=True)
+    config_bytes = models.BigIntegerField(null=True)
+    """Quotas (`ringfence.requests.quota`), null for the default: none for administrators of everything."""
     by_groups = models.BooleanField(default=False)
     """Whether it comes from the identity provider's groups: each login writes those again. Administrators make the
     others.
@@ -37,10 +43,22 @@ class Grant(models.Model):
 
     @property
     def right(self) -> Right:
-        return Right(verbs_of(self.what.split()), self.pattern, tuple(self.topics.split()))
+        return Right(verbs_of(self.what.split()), self.pattern, tuple(self.topics.split()), self.quota)
+
+    @property
+    def quota(self) -> Quota:
+        administers = self.pattern == EVERYTHING and Verb.ADMIN in verbs_of(self.what.split())
+        return replace(NO_LIMITS if administers else DEFAULT, **self.set_quotas)
+
+    @property
+    def set_quotas(self) -> dict[str, int]:
+        """The quotas that differ from the default."""
+        return {name: value for name in QUOTAS if (value := getattr(self, name)) is not None}
 
     def __str__(self) -> str:
-        return describe(self.what, self.pattern, self.topics) + (" (by groups)" if self.by_groups else "")
+        quotas = "".join(f", {value:,} {QUOTAS[name]}" for name, value in self.set_quotas.items())
+        by = " (by groups)" if self.by_groups else ""
+        return f"{describe(self.what, self.pattern, self.topics)}{quotas}{by}"
 
 
 class OidcIdentity(models.Model):

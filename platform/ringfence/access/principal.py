@@ -9,15 +9,19 @@ from django.db.models import Q
 from ringfence.access.verbs import Verb
 from ringfence.fencing.name_patterns import EVERYTHING, linear_expression, matches, regular_expression
 from ringfence.fencing.topics.topic_grants import Groups, limits
+from ringfence.requests.quota import DEFAULT, NO_LIMITS, Quota, largest
 
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """Verbs on the connectors whose names match a pattern. topics: patterns of the topics that they may write to."""
+    """Verbs on the connectors whose names match a pattern. topics: patterns of the topics that they may write to.
+    quota: how much the account's connectors may have in all.
+    """
 
     verbs: frozenset[Verb]
     pattern: str = EVERYTHING
     topics: tuple[str, ...] = (EVERYTHING,)
+    quota: Quota = DEFAULT
 
     def allows(self, verb: Verb, name: str) -> bool:
         return verb in self.verbs and matches(self.pattern, name)
@@ -67,6 +71,12 @@ class Principal:
         """Return the limits on topics for the verb on the connector with that name; () for no limit."""
         granted = [topic for right in self.rights if right.allows(verb, name) for topic in right.topics]
         return limits([granted, self.ceiling.topics])
+
+    def quota(self, name: str) -> Quota:
+        """Return how much the account's connectors may have in all, if it saves the connector with that name."""
+        if not self.account:
+            return NO_LIMITS
+        return largest(right.quota for right in self.rights if right.allows(Verb.EDIT, name))
 
     def may_read_topic(self, topic: str) -> bool:
         """Return whether a topic with that name may be read, whoever writes it. Internal topics also require `admin`

@@ -23,6 +23,7 @@ from ringfence.projection.models import Connector
 from ringfence.requests.command_answers import CreationResult
 from ringfence.requests.commands import Configure, Create, OffsetEntry
 from ringfence.requests.questions import Validate
+from ringfence.requests.quota import NO_LIMITS
 
 INITIAL_STATES = ("RUNNING", "PAUSED", "STOPPED")
 _PATCH_ATTEMPTS = 3
@@ -90,7 +91,12 @@ def _write(command: Create | Configure, by: Principal) -> CreationResult:
     before = versions.newest_offset(name)
     token = limits([by.ceiling.topics])
     grant = TopicGrantRecord(ConnectorName(name), by.topics(Verb.EDIT, name), by.account, token)
-    limited = replace(command, topic_grant=grant.to_value() if by.account else None)
+    quota = by.quota(name)
+    limited = replace(
+        command,
+        topic_grant=grant.to_value() if by.account else None,
+        quota=None if quota == NO_LIMITS else quota.to_fields(),
+    )
     result = dispatch.command(limited, user=by.name)
     versions.record_author(name, by.name, before, result.offset)
     return result.value

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 
 from ringfence.http.errors import bad_request, invalid_config
 
-MAX_CONFIG_BYTES = 1_000_000
-"""Bytes. A configuration must fit into one record of the config topic, and so must its tasks' configurations."""
+MAX_CONFIG_BYTES = 700_000
+"""Bytes. A configuration must fit into one record of the config topic, which is a third larger if it is encrypted."""
+MAX_SETTINGS = 2_000
 
 
 class Number(str):
@@ -80,7 +81,11 @@ def null_error(setting: str) -> str:
 
 
 def check_size(config: Mapping[str, str]) -> None:
-    """Refuse a configuration that is too large for the config topic."""
+    """Refuse a configuration that is too large for the config topic, or has too many settings to validate."""
+    if len(config) > MAX_SETTINGS:
+        raise bad_request(
+            f"The connector configuration has {len(config):,} settings, and may have {MAX_SETTINGS:,} at most."
+        )
     size = len(json.dumps(config, ensure_ascii=False).encode())
     if size > MAX_CONFIG_BYTES:
         raise bad_request(

@@ -14,6 +14,7 @@ from ringfence import __version__, dispatch, redis_clock
 from ringfence.access.routes import ANYONE, PUBLIC, requires
 from ringfence.api.base import ConnectView, options_response
 from ringfence.dispatch import Refusal
+from ringfence.heartbeats.cluster_view import look
 from ringfence.http.errors import json_error
 from ringfence.projection import cluster_topics
 from ringfence.projection.models import ClusterInfo
@@ -72,8 +73,8 @@ _ready_cache = _ReadyCache()
 
 
 def health() -> tuple[int, str, str]:
-    """Return (HTTP status, status, message): 200 only if the leader answers a ping and the database
-    answers (KIP-1017).
+    """Return (HTTP status, status, message): 200 only if the leader answers a ping, and the database answers and
+    follows Kafka (KIP-1017).
     """
     # One request asks the leader; others have the last answer, and wait in no thread for the next one.
     if time.monotonic() < _cache.until or not _cache.asking.acquire(blocking=False):
@@ -111,7 +112,16 @@ def _missing() -> tuple[str, bool]:
         dispatch.command(Ping(), timeout=_PING_SECONDS)
     except Refusal as refused:
         return f"No leader answers yet. {refused.message}", False
-    return "", False
+    return _standstill(), False
+
+
+def _standstill() -> str:
+    """Return that the projection stands still, since when and why; "" if it does not. Commands wait for it in vain."""
+    vitals = look.vitals()
+    if not vitals.stale:
+        return ""
+    text = next((f"{each.text} {each.remedy}" for each in vitals.problems if each.grave), "")
+    return text or f"The database has not followed Kafka for {vitals.behind_s} s."
 
 
 def dependencies() -> list[dict[str, object]]:
@@ -119,7 +129,15 @@ def dependencies() -> list[dict[str, object]]:
     return [
         {"name": "database", "ok": _database_answers(), "required": True},
         {"name": "redis", "ok": _redis_answers(), "required": False},
+        _projection(),
     ]
+
+
+def _projection() -> dict[str, object]:
+    """Return whether the database follows Kafka, and if not, for how long. Pages can be read without."""
+    vitals = look.vitals()
+    behind = {"behind_s": vitals.behind_s, "message": _standstill()} if vitals.stale else {}
+    return {"name": "projection", "ok": not vitals.stale, "required": False, **behind}
 
 
 def _database_answers() -> bool:

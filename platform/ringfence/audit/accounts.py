@@ -3,8 +3,9 @@ the audit trail.
 """
 
 import getpass
-from collections.abc import Iterable
-from typing import Any, Protocol
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, Final, Protocol
 
 from django.contrib.auth.models import User
 from django.contrib.auth.password_validation import validate_password
@@ -17,6 +18,10 @@ from ringfence.access.verbs import verbs_of
 from ringfence.audit.outcome import Outcome
 from ringfence.audit.trail import record
 from ringfence.fencing.name_patterns import EVERYTHING
+from ringfence.requests.quota import QUOTAS, UNLIMITED
+
+Quotas = Mapping[str, int]
+NO_QUOTAS: Final[Quotas] = MappingProxyType({})
 
 
 class AuditCallback(Protocol):
@@ -42,10 +47,12 @@ def create(
     pattern: str = EVERYTHING,
     topics: Iterable[str] = (EVERYTHING,),
     *,
+    quotas: Quotas = NO_QUOTAS,
     tell: AuditCallback = by_command_line,
 ) -> User:
-    """Create an account. password: None for an account without a login. Raises ValueError or ValidationError with the
-    reason.
+    """Create an account. password: None for an account without a login. quotas: as in `grant`.
+
+    Raises ValueError or ValidationError with the reason.
     """
     with transaction.atomic():
         if not name.strip() or User.objects.filter(username__iexact=name).exists():
@@ -55,7 +62,7 @@ def create(
         user.full_clean(exclude=["password"])
         user.save()
         if what:
-            _add_grant(user, what, pattern, topics)
+            _add_grant(user, what, pattern, topics, quotas)
         tell("create account", name, after=grants_of(user))
     return user
 
@@ -74,13 +81,16 @@ def grant(
     pattern: str = EVERYTHING,
     topics: Iterable[str] = (EVERYTHING,),
     *,
+    quotas: Quotas = NO_QUOTAS,
     tell: AuditCallback = by_command_line,
 ) -> None:
-    """Grant roles and permissions. If the same ones are already granted on that pattern, their topics are replaced."""
+    """Grant roles and permissions. If the same ones are already granted on that pattern, their topics and quotas are
+    replaced. quotas: those that differ from the default, by the names of `ringfence.requests.quota`.
+    """
     user = find(name)
     with transaction.atomic():
         before = grants_of(user)
-        _add_grant(user, what, pattern, topics)
+        _add_grant(user, what, pattern, topics, quotas)
         tell("grant", name, before=before, after=grants_of(user))
 
 
@@ -149,17 +159,20 @@ def _put_password(user: User, password: str | None) -> None:
     user.set_password(password)
 
 
-def _add_grant(user: User, what: Iterable[str], pattern: str, topics: Iterable[str]) -> None:
+def _add_grant(user: User, what: Iterable[str], pattern: str, topics: Iterable[str], quotas: Quotas) -> None:
     verbs = list(what)
     if not verbs_of(verbs):
         raise ValueError("Name at least one role or permission")
-    limit = {"topics": topics_of(topics)}
+    if wrong := [f"{name}={value}" for name, value in quotas.items() if not 0 <= value <= UNLIMITED]:
+        raise ValueError(f"{wrong[0]} is no quota: use a number from 0 on")
+    limit = {"topics": topics_of(topics), **{name: quotas.get(name) for name in QUOTAS}}
     Grant.objects.update_or_create(user=user, what=" ".join(verbs), pattern=pattern, by_groups=False, defaults=limit)
 
 
-def grants_of(user: User) -> list[dict[str, str]]:
+def grants_of(user: User) -> list[dict[str, object]]:
     rows = Grant.objects.filter(user=user).order_by("id")
     return [
-        {"what": row.what, "pattern": row.pattern, "topics": row.topics} | ({"by": "groups"} if row.by_groups else {})
+        {"what": row.what, "pattern": row.pattern, "topics": row.topics, **row.set_quotas}
+        | ({"by": "groups"} if row.by_groups else {})
         for row in rows
     ]

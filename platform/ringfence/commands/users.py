@@ -4,7 +4,7 @@ import argparse
 import getpass
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
 from rich.table import Table
@@ -15,6 +15,13 @@ from ringfence.subcommands import add_command
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
+
+
+_QUOTAS: Final = {
+    "connectors": "how many connectors the account may have in all (default: 500; no limit for admin on *)",
+    "tasks": "the largest sum of their tasks.max (default: 2000)",
+    "config_bytes": "the largest size of their configurations in all (default: 33554432)",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -68,6 +75,12 @@ def _add_grant(parser: argparse.ArgumentParser, *, required: bool) -> None:
         "--pattern", default="*", metavar="GLOB", help="connector names that the grant covers (default: *)"
     )
     add_topics(parser)
+    for quota, what in _QUOTAS.items():
+        parser.add_argument(f"--{quota.replace('_', '-')}", type=int, metavar="N", help=what)
+
+
+def _quotas(args: argparse.Namespace) -> dict[str, int]:
+    return {quota: value for quota in _QUOTAS if (value := getattr(args, quota)) is not None}
 
 
 def run(args: argparse.Namespace) -> int:
@@ -84,11 +97,11 @@ def run(args: argparse.Namespace) -> int:
     try:
         if args.action == "create":
             password = None if args.no_password else _password(args.password_stdin)
-            accounts.create(args.name, password, args.allow or [], args.pattern, args.topics)
+            accounts.create(args.name, password, args.allow or [], args.pattern, args.topics, quotas=_quotas(args))
         elif args.action == "password":
             accounts.set_password(args.name, _password(args.password_stdin))
         elif args.action == "grant":
-            accounts.grant(args.name, args.allow, args.pattern, args.topics)
+            accounts.grant(args.name, args.allow, args.pattern, args.topics, quotas=_quotas(args))
         elif args.action == "ungrant":
             accounts.ungrant(args.name, args.pattern)
         elif args.action in ("link", "unlink"):

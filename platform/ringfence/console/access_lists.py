@@ -24,6 +24,7 @@ from ringfence.audit.outcome import Outcome
 from ringfence.console.confirm_page import page
 from ringfence.console.live_page import AUDIT, render_live
 from ringfence.console.tables import NOTHING, Filter, Table, indent_json, links, list_context, moment, page_of
+from ringfence.requests.quota import QUOTAS
 
 _ADMINISTERS = requires(GET=everywhere(Verb.ADMIN))
 _READS = requires(GET=somewhere(Verb.VIEW_CONFIG))
@@ -85,9 +86,10 @@ def grants(request: HttpRequest) -> HttpResponse:
     rows = Grant.objects.select_related("user").order_by("user__username", "pattern")
     page_rows = page_of(request, _search(request, rows, "user__username", "what", "pattern", "topics"))
     table = Table(
-        ("Account", "Roles and permissions", "On connectors", "Topics", "Change"),
+        ("Account", "Roles and permissions", "On connectors", "Topics", "Quotas", "Change"),
         [
             (row.user.get_username(), row.what, row.pattern, row.topics,
+             ", ".join(f"{value:,} {QUOTAS[name]}" for name, value in row.set_quotas.items()) or "default",
              "by groups" if row.by_groups else links((f"/console/grants/{row.pk}/take/", "Revoke")))
             for row in page_rows
         ],

@@ -19,6 +19,7 @@ from ringfence.audit.accounts import AuditCallback
 from ringfence.audit.trail import record_change as tell_request
 from ringfence.console.confirm_page import ActionResult, ConfirmPage, Impact, ReasonForm, run
 from ringfence.fencing.name_patterns import EVERYTHING
+from ringfence.requests.quota import DEFAULT, QUOTAS, UNLIMITED
 
 _ADMINISTERS = requires(GET=everywhere(Verb.ADMIN), POST=everywhere(Verb.ADMIN).writing())
 _both = require_http_methods(["GET", "POST"])
@@ -68,6 +69,28 @@ class WhatForm(ReasonForm):
             raise forms.ValidationError(str(error)) from error
 
 
+class GrantForm(WhatForm):
+    """What an account may do, and how much its connectors may have in all."""
+
+    connectors = forms.IntegerField(
+        label="Connectors at most", required=False, min_value=0, max_value=UNLIMITED,
+        help_text=f"Of this account. Empty: {DEFAULT.connectors:,}, or no limit for admin on *.",
+    )  # fmt: skip
+    tasks = forms.IntegerField(
+        label="Tasks at most", required=False, min_value=0, max_value=UNLIMITED,
+        help_text=f"The sum of their tasks.max. Empty: {DEFAULT.tasks:,}, or no limit.",
+    )  # fmt: skip
+    config_bytes = forms.IntegerField(
+        label="Bytes of configuration at most", required=False, min_value=0, max_value=UNLIMITED,
+        help_text=f"Empty: {DEFAULT.config_bytes:,}, or no limit.",
+    )  # fmt: skip
+    field_order = ("what", "pattern", "topics", *QUOTAS, "reason")
+
+
+def _quotas(values: dict[str, Any]) -> dict[str, int]:
+    return {name: values[name] for name in QUOTAS if values[name] is not None}
+
+
 class PasswordForm(ReasonForm):
     """A password, entered twice."""
 
@@ -89,7 +112,7 @@ class PasswordForm(ReasonForm):
         return data
 
 
-class AccountForm(WhatForm):
+class AccountForm(GrantForm):
     """A new account. Without a password it cannot log in, and only its tokens work."""
 
     name = forms.CharField(max_length=150, label="Name", widget=forms.TextInput(attrs={"autocomplete": "off"}))
@@ -97,7 +120,7 @@ class AccountForm(WhatForm):
         max_length=4096, strip=False, required=False, help_text="Leave it empty for an account with tokens only.",
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
     )  # fmt: skip
-    field_order = ("name", "password", "what", "pattern", "topics", "reason")
+    field_order = ("name", "password", "what", "pattern", "topics", *QUOTAS, "reason")
 
 
 class TokenForm(WhatForm):
@@ -143,7 +166,8 @@ def _create(request: HttpRequest) -> HttpResponse:
     def act(values: dict[str, Any]) -> ActionResult:
         name = values["name"].strip()
         what, topics = values["what"].split(), values["topics"].split()
-        accounts.create(name, values["password"] or None, what, values["pattern"], topics, tell=tells(request))
+        more: dict[str, Any] = {"quotas": _quotas(values), "tell": tells(request)}
+        accounts.create(name, values["password"] or None, what, values["pattern"], topics, **more)
         return ActionResult(f"The account {name} is created.")
 
     return run(request, sheet, act)
@@ -175,11 +199,12 @@ def grant(request: HttpRequest, name: str) -> HttpResponse:
     user = find_account(name)
     effects = [Impact(_may(user), "current permissions")]
     says = ["It takes effect with the next request of its sessions, and of its tokens within their own scope."]
-    sheet = ConfirmPage(f"Grant {name} more", "Grant", _GRANTS, says, effects, form=WhatForm)
+    sheet = ConfirmPage(f"Grant {name} more", "Grant", _GRANTS, says, effects, form=GrantForm)
 
     def act(values: dict[str, Any]) -> ActionResult:
         what, topics = values["what"].split(), values["topics"].split()
-        accounts.grant(user.username, what, values["pattern"], topics, tell=tells(request))
+        more: dict[str, Any] = {"quotas": _quotas(values), "tell": tells(request)}
+        accounts.grant(user.username, what, values["pattern"], topics, **more)
         return ActionResult(f"{name} may now: {_may(user)}.")
 
     return run(request, sheet, act)

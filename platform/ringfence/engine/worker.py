@@ -20,6 +20,7 @@ from ringfence.connectors import worker_limits
 from ringfence.connectors.config_providers import PROVIDERS, ConfigProviders
 from ringfence.connectors.java import runtime as java_runtime
 from ringfence.connectors.java.runtime import JavaRuntime
+from ringfence.connectors.name_length import is_long, shorten
 from ringfence.connectors.process_tree import MARK
 from ringfence.connectors.worker_limits import WorkerLimits
 from ringfence.engine import clock_watch
@@ -109,8 +110,8 @@ class Worker:
         installer: Installer | None = None,
     ) -> None:
         """environment: with which the process was started, if it has changed since."""
-        if "@" in worker_id or not worker_id:
-            raise Invalid(f"{worker_id!r} cannot be a worker id: use letters, digits, dots and dashes")
+        if "@" in worker_id or not worker_id or is_long(worker_id):
+            raise Invalid(f"{shorten(worker_id)!r} cannot be a worker id: use letters, digits, dots and dashes")
         self._config = config
         self._environment = environment
         self._java = java

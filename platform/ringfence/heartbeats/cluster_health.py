@@ -36,6 +36,8 @@ class Vitals:
     stale: bool = False
     as_of_ms: int = 0
     """If `stale`: the time of the data, 0 if unknown."""
+    behind_s: int = 0
+    """If `stale`: how many seconds old the data is, 0 if unknown."""
     silent: frozenset[tuple[str, str]] = frozenset()
     """(worker, incarnation) of those that may or may not be running."""
     leader: str = ""
@@ -57,6 +59,7 @@ def assess(beats: Sequence[WorkerHeartbeat], projected: ProjectionAge | None, re
     """Assess the heartbeats. redis_error: why Redis does not answer this process, "" if it does."""
     live = [beat for beat in beats if beat.live]
     stale, as_of_ms = _staleness(live, beats, projected)
+    behind_s = int(projected.age_s) if stale and projected is not None and projected.age_s > 0 else 0
     if not beats:
         return Vitals()
     silent = [beat for beat in beats if not beat.ended and not beat.live]
@@ -66,7 +69,7 @@ def assess(beats: Sequence[WorkerHeartbeat], projected: ProjectionAge | None, re
         problem = no_worker(last)
         refusal = f"{problem.text} Nothing was sent or changed. {problem.remedy}"
         marks = frozenset((beat.worker, beat.incarnation) for beat in silent)
-        return Vitals((problem,), stale, as_of_ms, marks, "", True, refusal, refusal)
+        return Vitals((problem,), stale, as_of_ms, behind_s, marks, "", True, refusal, refusal)
     problems: list[Problem] = []
     refusal = leader_refusal = _cut_off_from_redis(live, leader)
     if not all(beat.redis_error for beat in live):
@@ -76,7 +79,8 @@ def assess(beats: Sequence[WorkerHeartbeat], projected: ProjectionAge | None, re
         leader_refusal = f"{problems[0].text} Nothing was sent or changed. {problems[0].remedy}"
     else:
         if stale:
-            problems.append(no_projection(as_of_ms))
+            causes = dict.fromkeys(beat.projection_error for beat in live if beat.projection_error)
+            problems.append(no_projection(as_of_ms, behind_s, tuple(causes)))
         if not leader:
             problems.append(no_leader(beats))
         problems += [cut_off(beat, "Kafka", beat.kafka_error) for beat in live if beat.kafka_error]
@@ -85,7 +89,7 @@ def assess(beats: Sequence[WorkerHeartbeat], projected: ProjectionAge | None, re
         problems += [cut_off(beat, "Redis", beat.redis_error) for beat in live if beat.redis_error]
     problems += [silent_worker(beat) for beat in silent if beat.age_s <= FORGOTTEN_S]
     marks = frozenset((beat.worker, beat.incarnation) for beat in silent)
-    return Vitals(tuple(problems), stale, as_of_ms, marks, leader, True, refusal, leader_refusal)
+    return Vitals(tuple(problems), stale, as_of_ms, behind_s, marks, leader, True, refusal, leader_refusal)
 
 
 def _staleness(

@@ -82,6 +82,7 @@ def read() -> tuple[list[WorkerHeartbeat], ProjectionAge | None]:
             row.kafka_error,
             row.redis_error,
             row.ended,
+            row.projection_error,
         )
         for row in Heartbeat.objects.annotate(now=now).order_by("worker")
     ]

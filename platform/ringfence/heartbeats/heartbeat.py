@@ -30,6 +30,7 @@ class WorkerHeartbeat:
     kafka_error: str = ""
     redis_error: str = ""
     ended: bool = False
+    projection_error: str = ""
 
     @property
     def live(self) -> bool:

@@ -11,6 +11,7 @@ from django.db import Error as DatabaseError
 from django.db import close_old_connections, connection, transaction
 from django.db.models.functions import Now
 
+from ringfence.heartbeats import projection_trouble
 from ringfence.heartbeats.health_probe import HealthProbe
 from ringfence.heartbeats.models import Heartbeat
 
@@ -69,7 +70,11 @@ class HeartbeatWriter:
         Heartbeat.objects.filter(worker=self._worker, incarnation=self._incarnation).update(beat_at=Now(), ended=True)
 
     def _state(self) -> dict[str, object]:
-        errors: dict[str, object] = {"kafka_error": self._kafka.error, "redis_error": self._redis.error}
+        errors: dict[str, object] = {
+            "kafka_error": self._kafka.error,
+            "redis_error": self._redis.error,
+            "projection_error": projection_trouble.current.reason,
+        }
         return {**errors, "led_at": Now()} if self._leads() else errors
 
     def _try(self, write: Callable[[], None]) -> None:

@@ -6,8 +6,8 @@ from django.db import models
 class Heartbeat(models.Model):
     """The last heartbeat of one worker. led_at: its last beat as the leader, null for never.
 
-    kafka_error, redis_error: why Kafka or Redis does not answer this worker, "" if it does. ended: it was stopped in
-    order.
+    kafka_error, redis_error: why Kafka or Redis does not answer this worker, "" if it does. projection_error: why its
+    projector waits, "" if it does not, or if another worker projects. ended: it was stopped in order.
     """
 
     worker = models.TextField(primary_key=True)
@@ -17,6 +17,7 @@ class Heartbeat(models.Model):
     led_at = models.DateTimeField(null=True)
     kafka_error = models.TextField(default="")
     redis_error = models.TextField(default="")
+    projection_error = models.TextField(default="")
     ended = models.BooleanField(default=False)
 
 

@@ -48,10 +48,13 @@ def no_kafka(live: Sequence[WorkerHeartbeat], as_of_ms: int) -> Problem:
     )
 
 
-def no_projection(as_of_ms: int) -> Problem:
+def no_projection(as_of_ms: int, behind_s: int = 0, causes: Sequence[str] = ()) -> Problem:
+    """causes: what the projectors of live workers wait for."""
+    since = f" for {behind_s} s" if behind_s > 0 else ""
+    cause = f" It waits: {'; '.join(causes)}." if causes else ""
     return Problem(
         "no-projection",
-        "Nothing new is read from Kafka into the database. Tasks may continue unseen.",
+        f"Nothing new is read from Kafka into the database{since}.{cause} Tasks may continue unseen.",
         "Read the workers' logs: they say what the projection waits for.",
         as_of_ms,
         grave=True,

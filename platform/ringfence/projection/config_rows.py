@@ -7,21 +7,24 @@ from django.db.models import Max
 
 from ringfence.encryption import ConfigVault, encrypt_text
 from ringfence.fencing.errors import Unreadable
-from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.ids import ConnectorName, TaskId
 from ringfence.fencing.topics.cluster_state import ClusterState, Fold
 from ringfence.fencing.topics.config_encryption import decrypt
 from ringfence.fencing.topics.config_records import (
     CommitRecord,
+    ConfigRecord,
     ConnectorRecord,
     DrainRecord,
     TaskCountRecord,
+    TaskRecord,
+    TombstoneRecord,
     UnknownKey,
     connector_of,
     decode,
 )
 from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
 from ringfence.fencing.topics.log_levels import LoggerRecord
-from ringfence.projection import record_totals
+from ringfence.projection import record_totals, task_rows
 from ringfence.projection.clean_text import clean
 from ringfence.projection.health import refresh
 from ringfence.projection.models import (
@@ -30,7 +33,6 @@ from ringfence.projection.models import (
     Event,
     GenerationRow,
     LogLevel,
-    Task,
     Tombstone,
     pack,
 )
@@ -60,6 +62,10 @@ class ConfigChange:
     configs: Sequence[WrittenConfig] = field(default_factory=tuple)
     drains: Sequence[DrainRecord] = field(default_factory=tuple)
     tombstones: Mapping[str, Tombstone] = field(default_factory=dict)
+    retasked: frozenset[str] = frozenset()
+    """The connectors whose tasks may be other ones than before."""
+    arrived: Mapping[TaskId, Mapping[str, str]] = field(default_factory=dict)
+    """The task records that a commit record puts, or has put, into effect."""
 
 
 def fold(state: ClusterState, records: Iterable[Record], topic: str = "the config topic") -> ConfigChange:  # noqa: C901 - a case for each record type
@@ -73,6 +79,8 @@ def fold(state: ClusterState, records: Iterable[Record], topic: str = "the confi
     configs: list[WrittenConfig] = []
     drains: list[DrainRecord] = []
     tombstones: dict[str, Tombstone] = {}
+    retasked: set[str] = set()
+    arrived: dict[TaskId, Mapping[str, str]] = {}
     vault = ConfigVault()
     for record in records:
         connector = connector_of(record.key or b"")
@@ -85,10 +93,19 @@ def fold(state: ClusterState, records: Iterable[Record], topic: str = "the confi
                 folding.mark_unreadable(record.offset, connector, reason)
                 touched.add(connector)
             continue
+        had_config = connector is not None and folding.connector(connector).config is not None
         folding.apply(record.offset, decoded)
+        if isinstance(decoded, TaskRecord) and decoded.config is not None:
+            arrived[decoded.task] = decoded.config
+            if decoded.task.task in folding.connector(decoded.owner).pending:
+                continue  # nothing shows it before its commit record
+        if connector is not None and not (had_config and _keeps_tasks(decoded)):
+            retasked.add(connector)
         match decoded:
             case UnknownKey(key) if record.value is not None:
-                warnings.append((record.timestamp_ms, f"{topic}, offset {record.offset}: unknown key {key!r} is kept"))
+                warnings.append(
+                    (record.timestamp_ms, f"{topic}, offset {record.offset}: unknown key {key!r} is kept, and ignored")
+                )
             case LoggerRecord(logger, level):
                 levels[logger] = LogLevel(
                     logger=clean(logger), level=clean(level or "")[:16], config_offset=record.offset
@@ -111,8 +128,25 @@ def fold(state: ClusterState, records: Iterable[Record], topic: str = "the confi
         if connector is not None:
             touched.add(connector)
     return ConfigChange(
-        folding.state, frozenset(touched), generations, fenced, warnings, levels, configs, drains, tombstones
+        folding.state,
+        frozenset(touched),
+        generations,
+        fenced,
+        warnings,
+        levels,
+        configs,
+        drains,
+        tombstones,
+        frozenset(retasked),
+        arrived,
     )
+
+
+def _keeps_tasks(record: ConfigRecord) -> bool:
+    """Return whether the record leaves the tasks of an existing connector as they are."""
+    if isinstance(record, ConnectorRecord):
+        return record.config is not None
+    return not isinstance(record, CommitRecord | TaskRecord | TombstoneRecord)
 
 
 def write(change: ConfigChange) -> set[str]:
@@ -125,14 +159,7 @@ def write(change: ConfigChange) -> set[str]:
         unique_fields=["name"],
         batch_size=80,
     )
-    Task.objects.filter(connector__in=change.touched).update(known=False)
-    Task.objects.bulk_create(
-        [row for state in states for row in _task_rows(state)],
-        update_conflicts=True,
-        update_fields=("known", "config"),
-        unique_fields=["connector", "number"],
-        batch_size=80,
-    )
+    task_rows.write(change.state, change.retasked, change.arrived)
     _write_generations(change)
     _write_tombstones(change.tombstones)
     configurations_read.send(sender=None, configs=change.configs)
@@ -224,15 +251,6 @@ def _pack_grant(state: ConnectorState) -> str:
     return "" if value is None else pack(dict(value))
 
 
-def _task_rows(state: ConnectorState) -> Iterable[Task]:
-    if state.config is None or state.commit is None:
-        return
-    for number in range(state.commit.tasks):
-        task = state.tasks.get(number)
-        config = encrypt_text(pack(dict(task.config) if task else {}), f"task {state.name}-{number}")
-        yield Task(connector=state.name, number=number, known=True, config=config)
-
-
 def remove_others(state: ClusterState) -> set[str]:
     """Remove the rows that the topic, read to its end, does not have. Return the removed connectors.
 
@@ -242,7 +260,7 @@ def remove_others(state: ClusterState) -> set[str]:
     there = {one.name for one in state.connectors.values() if one.config is not None or one.unreadable is not None}
     names = set(Connector.objects.filter(known=True).values_list("name", flat=True)) - there
     if names:
-        write(ConfigChange(state, frozenset(names)))
+        write(ConfigChange(state, frozenset(names), retasked=frozenset(names)))
     _fill_topic_grants(state)
     LogLevel.objects.exclude(logger__in=[clean(logger) for logger in state.loggers]).delete()
     DrainedWorker.objects.exclude(worker__in=list(state.drains)).delete()

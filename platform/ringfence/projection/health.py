@@ -75,7 +75,11 @@ def health_of(connector: Connector, tasks: Sequence[str]) -> Health:  # noqa: C9
 
 def is_past(connector: Connector, task: Task) -> bool:
     """Return whether it failed with a replaced configuration, so that its error does not concern the new one."""
-    return task.state == "FAILED" and (connector.stale or task.generation not in (-1, connector.generation))
+    return _is_past(connector, task.state, task.generation)
+
+
+def _is_past(connector: Connector, state: str, generation: int) -> bool:
+    return state == "FAILED" and (connector.stale or generation not in (-1, connector.generation))
 
 
 def refresh(names: set[str]) -> None:
@@ -83,14 +87,15 @@ def refresh(names: set[str]) -> None:
 
     Three queries for any number of names. Inside the transaction that changed them.
     """
-    Task.objects.filter(connector__in=names, known=False, state="", reported_ms=0).delete()
-    known_tasks: dict[str, list[Task]] = {}
-    rows = Task.objects.filter(connector__in=names, known=True).order_by("connector", "number")
-    for task in rows.only("connector", "state", "generation"):
-        known_tasks.setdefault(task.connector, []).append(task)
+    Task.objects.filter(connector__in=names, known=False, next_config="", state="", reported_ms=0).delete()
+    known_tasks: dict[str, list[tuple[str, int]]] = {}
+    rows = Task.objects.filter(connector__in=names, known=True).values_list("connector", "state", "generation")
+    for name, state, generation in rows:  # plain values: a connector may have thousands
+        known_tasks.setdefault(name, []).append((state, generation))
     connectors = list(Connector.objects.filter(name__in=names))
     for connector in connectors:
-        tasks = ["" if is_past(connector, task) else task.state for task in known_tasks.get(connector.name, [])]
+        statuses = known_tasks.get(connector.name, [])
+        tasks = ["" if _is_past(connector, state, generation) else state for state, generation in statuses]
         health = health_of(connector, tasks)
         connector.health, connector.severity = health, SEVERITY[health]
         connector.stalled = health is Health.STALLED

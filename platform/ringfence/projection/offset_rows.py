@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Sequence
 
+from ringfence.connectors.name_length import is_long
 from ringfence.fencing.offsets.record_counts import decode
 from ringfence.projection import bad_records, record_totals
 from ringfence.projection.clean_text import clean
@@ -14,12 +15,16 @@ from ringfence.projection.task_minutes import Minutes
 
 
 def parse_key(key: bytes | None) -> tuple[str, str] | None:
-    """Return connector and packed source partition; None for a key of another form, which Kafka Connect also skips."""
+    """Return connector and packed source partition; None for a key of another form, which Kafka Connect also skips,
+    and for a name that no connector can have.
+    """
     try:
         loaded = json.loads(key or b"null")
     except ValueError:
         return None
     match loaded:
+        case [str(connector), *_] if is_long(connector):
+            return None
         case [str(connector), dict(partition)]:
             return clean(connector), pack(partition)
         case [str(connector), None]:

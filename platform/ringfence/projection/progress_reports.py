@@ -41,7 +41,9 @@ def write(reports: Sequence[Report], history: Minutes) -> set[str]:
     if not reports:
         return set()
     names = {text(report, "connector") for report in reports}
-    tasks = {(task.connector, task.number): task for task in Task.objects.filter(connector__in=names)}
+    numbers = {number(report, "task") for report in reports}
+    rows = Task.objects.filter(connector__in=names, number__in=numbers)
+    tasks = {(task.connector, task.number): task for task in rows}
     changed: dict[tuple[str, int], Task] = {}
     moved: set[str] = set()
     counted_reports: list[Report] = []

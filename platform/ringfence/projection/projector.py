@@ -28,6 +28,7 @@ from ringfence.fencing.kafka.topic_id_watch import TopicWatch
 from ringfence.fencing.kafka.topic_offsets import end_offsets
 from ringfence.fencing.topics.topic_ids import PRECIOUS, Loss, TopicIds, explanation
 from ringfence.fencing.topics.topic_log import Isolation, TopicLog
+from ringfence.heartbeats import projection_trouble
 from ringfence.heartbeats.freshness import FreshnessWatch
 from ringfence.projection import bad_records, cluster_topics, config_rows, event_rows
 from ringfence.projection.change_notifications import Notice
@@ -47,6 +48,8 @@ Notify = Callable[[Notice], None]
 
 _WAIT_SECONDS = 0.05
 _BATCH = 500
+_ROWS_BATCH = 200
+"""Of topics whose records become wide rows: nobody else writes to SQLite while a batch is written."""
 _YIELD_SECONDS = 0.2
 _PRUNE_SECONDS = 300.0
 _IDLE_MOVE_SECONDS = 0.25
@@ -96,7 +99,7 @@ def _read(
 
     move_idle: store a new position even if there were no records.
     """
-    limit = AT_ONCE if role == "offsets" else _BATCH
+    limit = {"offsets": AT_ONCE, "status": _ROWS_BATCH, "config": _ROWS_BATCH}.get(role, _BATCH)
     before = reader.ahead
     records: Sequence[Record] = reader.follow(wait, limit)
     more = len(records) >= limit // 2
@@ -140,6 +143,11 @@ class _Chores:
             self._prune_at = now + _PRUNE_SECONDS
 
 
+def _reason(error: Exception) -> str:
+    """Return what the projector waits for. The database's own message may quote a row."""
+    return str(error) if isinstance(error, FencingError) else f"the database does not write ({type(error).__name__})"
+
+
 class Projector:
     """Runs the projections of the four topics in the calling thread, and passes changes to `notify`."""
 
@@ -168,13 +176,16 @@ class Projector:
                 if not self._has_reported:
                     log.warning("The projection waits: %s: %s", type(error).__name__, error)
                     self._has_reported = True
+                projection_trouble.current.note(_reason(error))
                 stop.wait(_BACKOFF.pause(failures))
-            except Exception:
+            except Exception as error:
+                projection_trouble.current.note(f"{type(error).__name__}, which is a defect")
                 log.exception("The projection failed unexpectedly; it starts again in five seconds")
                 stop.wait(_AFTER_A_DEFECT_SECONDS)
             finally:
                 close_old_connections()
         connection.close()
+        projection_trouble.current.note("")  # another worker's may go on
 
     def _topics(self) -> dict[str, str]:
         config = self._config
@@ -248,6 +259,7 @@ class Projector:
                 busy |= _read(role, reader, projection, wait_here, move_idle=move_idle, backlog=backlog, into=changes)
             if busy and backlog:  # leave half of the time to connectors that start
                 stop.wait(min(time.monotonic() - now, _YIELD_SECONDS))
+            projection_trouble.current.note("")
             freshness.look({(one.topic, p): at for reader, one in logs.values() for p, at in reader.positions.items()})
             if changes.any:
                 self._recover()

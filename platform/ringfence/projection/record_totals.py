@@ -97,9 +97,12 @@ def add(all_told: Iterable[ReportedCounts], history: Minutes) -> set[str]:
         return set()
     names = {report.connector for report in newest.values()}
     deletions = find_deletions(names)
-    rows = {(row.connector, row.task): row for row in RecordTotals.objects.filter(connector__in=names)}
-    tasks = Task.objects.filter(connector__in=names).values_list("connector", "number", "state", "since_ms")
-    states = {(name, number): (state, since_ms) for name, number, state, since_ms in tasks}
+    numbers = {report.task for report in newest.values()}
+    totals = RecordTotals.objects.filter(connector__in=names, task__in=numbers)
+    rows = {(row.connector, row.task): row for row in totals}
+    tasks = Task.objects.filter(connector__in=names, number__in=numbers)
+    values = tasks.values_list("connector", "number", "state", "since_ms")
+    states = {(name, number): (state, since_ms) for name, number, state, since_ms in values}
     changed: set[tuple[str, int]] = set()
     for report in newest.values():
         if report.generation < deletions.get(report.connector, -1):

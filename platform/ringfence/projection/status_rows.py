@@ -1,6 +1,6 @@
 """Writes the status topic as rows: the states of connectors and tasks, the workers, the leader."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ringfence.encryption import encrypt_text
@@ -96,7 +96,7 @@ def _newest(
     decoded: Sequence[tuple[StatusRecord, Record]], startups: Starting, history: Minutes
 ) -> dict[bytes, tuple[StatusRecord, int]]:
     """Return the last record of each key; for a task, the last one that is not a late report of an older attempt."""
-    statuses = _read_held({entry.task.connector for entry, _ in decoded if isinstance(entry, TaskStatus)})
+    statuses = _read_held([entry.task for entry, _ in decoded if isinstance(entry, TaskStatus)])
     newest: dict[bytes, tuple[StatusRecord, int]] = {}
     for entry, record in decoded:
         key = record.key or b""
@@ -122,9 +122,10 @@ def _tell(history: Minutes, before: TaskStatus | None, now: TaskStatus, time_ms:
     history.record_change(key, state, str(now.state), now.since_ms or time_ms, again=again)
 
 
-def _read_held(connectors: Iterable[str]) -> dict[bytes, TaskStatus]:
-    """Return the stored statuses of these connectors' tasks by key, with what new reports are compared with."""
-    rows = Task.objects.filter(connector__in=connectors).exclude(state="")
+def _read_held(tasks: Sequence[TaskId]) -> dict[bytes, TaskStatus]:
+    """Return the stored statuses of these tasks, and maybe others, by key, with what new reports are compared with."""
+    connectors, numbers = {task.connector for task in tasks}, {task.task for task in tasks}
+    rows = Task.objects.filter(connector__in=connectors, number__in=numbers).exclude(state="")
     values = rows.values_list("connector", "number", "state", "worker", "generation", "attempt", "since_ms", "version")
     statuses = {}
     for name, number, state, worker, generation, attempt, since_ms, version in values:

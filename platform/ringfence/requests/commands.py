@@ -97,13 +97,14 @@ class DrainWorker(Command[None]):
 @dataclass(frozen=True)
 class Create(OnConnector[CreationResult]):
     """initial_state: RUNNING (as None), PAUSED or STOPPED; topic_grant: of the account that saves it, as a config
-    record.
+    record; quota: of that account, None for no limit.
     """
 
     name = "create"
     config: Config
     initial_state: str | None = always(None)
     topic_grant: Mapping[str, object] | None = None
+    quota: Mapping[str, object] | None = None
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,7 @@ class Configure(OnConnector[CreationResult]):
     create: bool = always(False)
     expected: int | None = None
     topic_grant: Mapping[str, object] | None = None
+    quota: Mapping[str, object] | None = None
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,8 @@ not allow the change.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from ringfence.engine.leader import task_slices
+from ringfence.engine.leader.task_slices import TaskConfigs
 from ringfence.fencing.ids import ConnectorName, Incarnation, TaskId, WorkerId
 from ringfence.fencing.leader.term import TopicRecord
 from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOffsets, encode_value
@@ -31,7 +33,6 @@ from ringfence.requests.refusal import Refusal
 
 Records = Sequence[ConfigRecord | TopicRecord]
 Plan = Callable[[ClusterState], Records]
-TaskConfigs = Sequence[Mapping[str, str]]
 
 CHANGED: Final = "The connector's configuration was changed in between: read it again and repeat the request"
 RECONFIGURED: Final = (
@@ -50,6 +51,11 @@ def require_existing(state: ClusterState, name: ConnectorName, message: str) -> 
 def _task_set(name: ConnectorName, tasks: TaskConfigs) -> list[ConfigRecord]:
     records: list[ConfigRecord] = [TaskRecord(TaskId(name, n), config) for n, config in enumerate(tasks)]
     return [*records, CommitRecord(name, len(tasks))]
+
+
+def _at_once(tasks: TaskConfigs | None) -> TaskConfigs | None:
+    """Return the tasks, if they are few enough to be written with the command: the reconcile loop slices the others."""
+    return tasks if tasks is None or task_slices.fits(tasks) else None
 
 
 def _grant_records(connector: ConnectorState, grant: TopicGrantRecord | None) -> list[ConfigRecord]:
@@ -75,15 +81,15 @@ def create(
     tasks: TaskConfigs | None,
     grant: TopicGrantRecord | None = None,
 ) -> Plan:
-    """Create a connector. tasks: None if the plugin failed; then the reconcile loop asks it again. grant: the topics of
-    the user who creates it, written in the same transaction.
+    """Create a connector. tasks: None if the plugin failed; then the reconcile loop asks it again, as it does for many
+    tasks. grant: the topics of the user who creates it, written in the same transaction.
     """
 
     def plan(state: ClusterState) -> Records:
         if name in state:
             raise Refusal(409, f"Connector {name} already exists")
         target = [TargetStateRecord(name, initial)] if state.connector(name).target is not initial else []
-        task_configs = () if initial is TargetState.STOPPED else tasks
+        task_configs = () if initial is TargetState.STOPPED else _at_once(tasks)
         task_records = [] if task_configs is None else _task_set(name, task_configs)
         return [
             *target,
@@ -115,7 +121,7 @@ def configure(
         grant_records = _grant_records(connector, grant)
         if connector.config == config and connector.unreadable is None:
             return grant_records
-        task_configs = () if connector.target is TargetState.STOPPED else tasks
+        task_configs = () if connector.target is TargetState.STOPPED else _at_once(tasks)
         task_records = [] if task_configs is None else _task_set(name, task_configs)
         return [*grant_records, ConnectorRecord(name, dict(config)), *task_records]
 
@@ -123,7 +129,10 @@ def configure(
 
 
 def task_set(name: ConnectorName, config_offset: int, tasks: TaskConfigs) -> Plan:
-    """Write the tasks of an unchanged configuration if they differ from the present ones, or if those are missing."""
+    """Write the tasks of an unchanged configuration if they differ from the present ones, or if those are missing.
+
+    Many tasks need several writes of this plan, until `task_slices.is_written`.
+    """
 
     def plan(state: ClusterState) -> Records:
         connector = state.connector(name)
@@ -131,10 +140,9 @@ def task_set(name: ConnectorName, config_offset: int, tasks: TaskConfigs) -> Pla
             return []
         if connector.target is TargetState.STOPPED:
             return _task_set(name, ()) if connector.tasks_stale else []
-        current = [connector.tasks[n].config for n in sorted(connector.tasks)]
-        if not connector.tasks_stale and current == [dict(task) for task in tasks]:
+        if task_slices.is_written(connector, config_offset, tasks):
             return []
-        return _task_set(name, tasks)
+        return task_slices.next_slice(connector, tasks)
 
     return plan
 
@@ -163,8 +171,8 @@ def resume(name: ConnectorName, tasks: TaskConfigs | None) -> Plan:
             return []
         records: list[ConfigRecord] = [TargetStateRecord(name, TargetState.RUNNING)]
         if connector.target is TargetState.STOPPED:
-            if tasks is not None:
-                return [*records, *_task_set(name, tasks)]
+            if (few := _at_once(tasks)) is not None:
+                return [*records, *_task_set(name, few)]
             # Written again, so that it is newer than the empty task set, and the tasks are requested.
             return [*records, ConnectorRecord(name, _readable_config(connector))]
         return records
@@ -188,13 +196,30 @@ def fence_now(name: ConnectorName) -> Plan:
     """Write the same tasks as a new generation. Its round fences every id of the old one; then they start again."""
 
     def plan(state: ClusterState) -> Records:
-        connector = require_existing(state, name, f"Connector {name} not found")
-        if connector.tasks_stale:
-            raise Refusal(409, RECONFIGURED, retry=True)
-        _readable_config(connector)
-        return _task_set(name, [connector.tasks[n].config for n in sorted(connector.tasks)])
+        records = _repeat_tasks(state, name)
+        if not isinstance(records[-1], CommitRecord):  # they were written by `fence_ahead`, and have changed since
+            raise Refusal(409, CHANGED, retry=True)
+        return records
 
     return plan
+
+
+def fence_ahead(name: ConnectorName) -> Plan:
+    """Write the next of the task records that `fence_now` repeats, and nothing if the rest fits into its own write."""
+
+    def plan(state: ClusterState) -> Records:
+        records = _repeat_tasks(state, name)
+        return [] if isinstance(records[-1], CommitRecord) else records
+
+    return plan
+
+
+def _repeat_tasks(state: ClusterState, name: ConnectorName) -> list[ConfigRecord]:
+    connector = require_existing(state, name, f"Connector {name} not found")
+    if connector.tasks_stale:
+        raise Refusal(409, RECONFIGURED, retry=True)
+    _readable_config(connector)
+    return task_slices.next_slice(connector, [connector.tasks[n].config for n in sorted(connector.tasks)])
 
 
 def _readable_config(connector: ConnectorState) -> dict[str, str]:

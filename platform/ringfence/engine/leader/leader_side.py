@@ -6,9 +6,10 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import suppress
 
 from ringfence.engine.config_topic import open_config_log
-from ringfence.engine.leader.command_plans import Plan, TaskConfigs
+from ringfence.engine.leader.command_plans import Plan
 from ringfence.engine.leader.leader_thread import Leader
 from ringfence.engine.leader.offset_alteration import Changes, OffsetAlteration
+from ringfence.engine.leader.task_slices import TaskConfigs
 from ringfence.engine.leader.write_result import WriteResult
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.errors import OffsetsRefused, PluginError

@@ -2,8 +2,9 @@
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from itertools import islice
 from typing import Final
 
 from ringfence.engine.leader.connector_instances import LeaderInstances
@@ -33,6 +34,8 @@ log = logging.getLogger(__name__)
 _REFRESH_SECONDS: Final = 8.0
 _SAY_AGAIN_SECONDS: Final = 3.0
 _SILENT_SECONDS: Final = 60.0
+_AT_ONCE: Final = 200
+"""Statuses in one pass: each is read by all workers, and written as a row."""
 _NOT_BEGUN: Final = (PLACED, RESTARTED, STARTING)
 
 
@@ -117,11 +120,13 @@ class LeaderStatuses:
         self.say(key, lost)
 
     def report(self, term: Term) -> None:
+        """Write what has changed; of thousands of changes the first ones, and the next ones in the next pass."""
         due = self._due_statuses(term.state, self._status())
         if any(not self._was_logged_lately(key, record) for key, record in due.items()):
             # After being suspended, the leader would report on old state, and remove statuses that are newer.
             due = self._due_statuses(term.refresh(Deadline.after(_REFRESH_SECONDS)), self._status())
-        for key, record in due.items():
+        due_now = ((key, record) for key, record in due.items() if not self._was_logged_lately(key, record))
+        for key, record in islice(due_now, _AT_ONCE):
             self.say(key, record)
 
     def _due_statuses(self, state: ClusterState, status: StatusState) -> dict[str, StatusRecord]:
@@ -153,13 +158,19 @@ class LeaderStatuses:
             self._last_reports[key] = (record, time.monotonic())
             self._reporter.status(record)
 
-    def say_without_slot(self, waits: TaskStatus) -> None:
-        """Write it once for each generation, and again if it cannot be read from the topic after a while."""
-        key = f"status-task-{waits.task}"
-        last = self._last_reports.get(key)
-        if last is not None and isinstance(last[0], TaskStatus) and last[0].key == waits.key:
-            waits = last[0]  # with the time of its first report
-        self.say(key, waits)
+    def say_without_slot(self, statuses: Iterable[TaskStatus]) -> None:
+        """Write each once for each generation, and again if it cannot be read from the topic after a while. Of
+        thousands, the others follow in the next passes.
+        """
+        pairs = ((f"status-task-{waits.task}", self._first_report(waits)) for waits in statuses)
+        due_now = ((key, waits) for key, waits in pairs if not self._was_logged_lately(key, waits))
+        for key, waits in islice(due_now, _AT_ONCE):
+            self.say(key, waits)
+
+    def _first_report(self, waits: TaskStatus) -> TaskStatus:
+        """Return the status with the time of its first report."""
+        last, _ = self._last_reports.get(f"status-task-{waits.task}", (None, 0.0))
+        return last if isinstance(last, TaskStatus) and last.key == waits.key else waits
 
     def _status_of(self, connector: ConnectorState) -> ConnectorStatus:
         generation = connector.generation if connector.generation is not None else NO_GENERATION

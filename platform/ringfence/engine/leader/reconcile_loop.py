@@ -10,13 +10,14 @@ from dataclasses import replace
 
 from ringfence.engine.leader.abandoned_transactions import AbandonedTransactions
 from ringfence.engine.leader.command_plans import Plan, task_set
-from ringfence.engine.leader.connector_instances import LeaderInstances
+from ringfence.engine.leader.connector_instances import LeaderInstances, TaskSet
 from ringfence.engine.leader.fencing_round_runner import RoundRunner, RunningRound
 from ringfence.engine.leader.hanging_watch import report_ended
 from ringfence.engine.leader.leader_statuses import LeaderStatuses
 from ringfence.engine.leader.lost_attempts import LostAttempts
 from ringfence.engine.leader.mode_watch import ModeWatch
 from ringfence.engine.leader.reconfiguration_requests import TaskRequests
+from ringfence.engine.leader.task_slices import is_written
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Conflict, FencingError
 from ringfence.fencing.ids import ConnectorName, Incarnation, WorkerId
@@ -76,6 +77,8 @@ class Reconciler:
         self._modes = ModeWatch(worker, reporter)
         self._task_requests = TaskRequests(instances.ask)
         self._live: set[tuple[WorkerId, Incarnation]] = set()
+        self._unwritten: dict[ConnectorName, TaskSet] = {}
+        """Task sets that are being written, a slice in each pass."""
         self._pass: Iterator[None] | None = None
         self.statuses = LeaderStatuses(worker, reporter, instances, status)
 
@@ -124,8 +127,8 @@ class Reconciler:
         """Start what other threads carry out."""
         state, status = self._term.state, self._status()
         self._end_abandoned()
-        for waits in statuses_without_slot(state, status, due.unassigned_tasks, self._reporter.now_ms()):
-            self.statuses.say_without_slot(waits)
+        waits = statuses_without_slot(state, status, due.unassigned_tasks, self._reporter.now_ms())
+        self.statuses.say_without_slot(waits)
         for record in statuses_with_restart(state, status, self._settings):
             self.statuses.say(f"status-task-{record.task}", record)
         for round_ in due.rounds:
@@ -134,7 +137,7 @@ class Reconciler:
                 self._report_round(round_, "fencing", "")
 
     def _make_tasks(self, connector: ConnectorState) -> Iterator[None]:
-        if connector.config is None or not connector.tasks_stale:
+        if connector.config is None or not connector.tasks_stale or connector.name in self._unwritten:
             return
         if connector.target is TargetState.STOPPED:
             self._write(task_set(connector.name, connector.config_offset, ()))
@@ -224,10 +227,17 @@ class Reconciler:
         self._reporter.event("task", last.task.connector, task=last.task.task, **attempt, stage=stage, message=message)
 
     def _write_task_sets(self) -> Iterator[None]:
+        """Write the next slice of each set. In between, the thread serves its membership, commands and other parts."""
         for answer in self._instances.answers():
+            self._unwritten[answer.connector] = answer
+        for name, answer in list(self._unwritten.items()):
             if answer.tasks is not None:
-                self._write(task_set(answer.connector, answer.config_offset, answer.tasks))
+                self._write(task_set(name, answer.config_offset, answer.tasks))
                 yield
+            connector = self._term.state.connector(name)
+            is_done = answer.tasks is None or is_written(connector, answer.config_offset, answer.tasks)
+            if is_done and self._unwritten.get(name) is answer:
+                del self._unwritten[name]
 
     def _decide(self, state: ClusterState) -> Steps:
         return decide(

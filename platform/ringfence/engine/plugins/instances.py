@@ -11,6 +11,7 @@ from ringfence.connectors.config_providers import ResolvedConfig
 from ringfence.connectors.java.channel import JavaFailure
 from ringfence.connectors.plugins import PluginRegistry, class_path
 from ringfence.connectors.worker_limits import current
+from ringfence.engine.plugins import task_limits
 from ringfence.engine.plugins.errors import PluginError
 from ringfence.engine.plugins.plugin_choice import find_for
 from ringfence.engine.plugins.validation import redactor
@@ -152,9 +153,12 @@ class InstanceRunner:
             raise PluginError(f"Connector {name} has no running instance in the plugin process: start it first.")
         if offsets is not None:
             running.context.offset_reader = SnapshotReader(offsets)
-        max_tasks = max_tasks or int(running.config.get(TASKS_MAX, "1"))
+        max_tasks, warning = task_limits.cut(name, max_tasks or int(running.config.get(TASKS_MAX, "1")))
+        if warning:
+            running.context.warn(warning)
         configs = running.connector.task_configs(max_tasks)
         check_shape(name, configs)
+        task_limits.check(name, configs)
         if len(configs) > max_tasks:
             text = (
                 f"The connector {name} has generated {len(configs)} tasks, which is greater than {max_tasks}, "

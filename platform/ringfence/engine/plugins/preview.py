@@ -24,6 +24,7 @@ from ringfence.connectors.common_settings import TASKS_MAX
 from ringfence.connectors.config_providers import ResolvedConfig
 from ringfence.connectors.delivery_settings import transaction_boundary
 from ringfence.connectors.plugins import PluginInfo
+from ringfence.engine.plugins import task_limits
 from ringfence.engine.plugins.instances import InstanceContext, Offsets, SnapshotReader, check_shape
 from ringfence.engine.plugins.preview_context import PreviewContext
 from ringfence.engine.plugins.record_display import size_of
@@ -66,7 +67,8 @@ def preview(
     connector.context = InstanceContext(reader, trial=True)
     try:
         connector.start(dict(resolution.config))
-        configs = connector.task_configs(int(resolution.config.get(TASKS_MAX, "1")))
+        most, _ = task_limits.cut(resolution.config["name"], int(resolution.config.get(TASKS_MAX, "1")))
+        configs = connector.task_configs(most)
         check_shape(resolution.config["name"], configs)
         result: dict[str, object] = {"tasks": len(configs), "records": [], "polls": 0, "ended": "nothing", "note": ""}
         if configs:

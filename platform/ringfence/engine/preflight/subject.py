@@ -40,7 +40,7 @@ class Subject:
     @property
     def tasks_max(self) -> int:
         text = self.config.get(TASKS_MAX, "1").strip()
-        return max(1, int(text)) if text.isdecimal() else 1
+        return max(1, int(text[:10])) if text.isdecimal() else 1
 
     @property
     def topic(self) -> str:

@@ -14,6 +14,7 @@ from ringfence.connectors.worker_limits import (
     WRITE_ROOTS,
     WorkerLimits,
     names,
+    task_limit,
 )
 from ringfence.consumer_commands import CLIENT_FILE
 from ringfence.engine.platform_topics import topics_of
@@ -39,6 +40,7 @@ def limits_of(worker: WorkerConfig, cluster_id: str, environment: Mapping[str, s
         listen_host=worker.settings.get(LISTEN_HOST, "").strip() or LISTEN_DEFAULT,
         home_login=variables.get(CLIENT_FILE, ""),
         own_listeners=find_own_listeners(worker.settings, variables),
+        tasks=task_limit(worker.settings),
     )
 
 

@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, Generic, Protocol, TypeVar
 
-from ringfence.engine.leader.command_plans import Plan, TaskConfigs
+from ringfence.engine.leader.command_plans import Plan
+from ringfence.engine.leader.task_slices import TaskConfigs
 from ringfence.engine.leader.write_result import WriteResult
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName, WorkerId

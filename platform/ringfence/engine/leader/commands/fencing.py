@@ -22,6 +22,8 @@ class Fence(ActingCommand[commands.Fence]):
 @carries_out(commands.FenceNow)
 class FenceNow(WritingCommand[commands.FenceNow]):
     def plan(self) -> Plan:
+        while self.leader.write(command_plans.fence_ahead(self.name)).offset >= 0:
+            pass  # one slice after the other; other commands are carried out in between
         return command_plans.fence_now(self.name)
 
     def value(self, result: WriteResult) -> NewGeneration:

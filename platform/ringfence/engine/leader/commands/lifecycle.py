@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from ringfence.engine.leader import command_plans, request_plans
+from ringfence.engine.leader import account_quotas, command_plans, request_plans
 from ringfence.engine.leader.command_plans import Plan
 from ringfence.engine.leader.commands.command import WritingCommand, carries_out
 from ringfence.engine.leader.write_result import WriteResult
@@ -11,6 +11,7 @@ from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 from ringfence.requests import commands
 from ringfence.requests.command_answers import CreationResult
 from ringfence.requests.commands import Config
+from ringfence.requests.quota import Quota
 from ringfence.requests.refusal import Refusal
 
 _INITIAL: Final = {"RUNNING": TargetState.RUNNING, "PAUSED": TargetState.PAUSED, "STOPPED": TargetState.STOPPED}
@@ -29,14 +30,32 @@ class _Saving(WritingCommand[commands.Create | commands.Configure]):
         grant = self.request.topic_grant
         return TopicGrantRecord.parse("", self.name, grant) if grant else None
 
+    def limit(self, plan: Plan, config: Config) -> Plan:
+        """Return the plan, refused where it would pass the account's quota."""
+        account, quota = self._quota()
+        return plan if quota is None else account_quotas.within(plan, account, quota, self.name, config)
+
+    def check_quota(self, config: Config) -> None:
+        """Refuse what passes the quota already now, before the plugin makes tasks for it."""
+        account, quota = self._quota()
+        if quota is not None:
+            account_quotas.require(self.leader.state(), account, quota, self.name, config)
+
+    def _quota(self) -> tuple[str, Quota | None]:
+        grant = self.grant()
+        if self.request.quota is None or grant is None:
+            return "", None
+        return grant.user, Quota.parse(self.request.quota)
+
     def plan_creation(self, config: Config, initial: TargetState) -> Plan:
         if self.connector.config is not None:
             raise Refusal(409, f"Connector {self.name} already exists")
+        self.check_quota(config)
         self.outcome = {"created": True}
         self.leader.look_up_version(config)
         grant = self.grant()
         tasks = None if initial is TargetState.STOPPED else self.leader.make_tasks(self.name, config, grant)
-        return command_plans.create(self.name, config, initial, tasks, grant)
+        return self.limit(command_plans.create(self.name, config, initial, tasks, grant), config)
 
 
 @carries_out(commands.Create)
@@ -58,12 +77,13 @@ class Configure(_Saving):
             if not self.request.create:
                 raise Refusal(404, f"Connector {self.name} not found")
             return self.plan_creation(config, TargetState.RUNNING)
+        self.check_quota(config)
         same = connector.config == config and connector.unreadable is None
         self.outcome = {"created": False, "changed": not same}
         makes = not same and connector.target is not TargetState.STOPPED
         grant = self.grant()
         tasks = self.leader.make_tasks(self.name, config, grant) if makes else None
-        return command_plans.configure(self.name, config, tasks, expected, grant)
+        return self.limit(command_plans.configure(self.name, config, tasks, expected, grant), config)
 
 
 @carries_out(commands.Pause)

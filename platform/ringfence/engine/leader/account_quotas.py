@@ -1,0 +1,73 @@
+"""Checks an account's quota against all of its connectors, in the plan that saves one. Pure."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from ringfence.connectors.common_settings import TASKS_MAX
+from ringfence.connectors.worker_limits import MAX_TASKS
+from ringfence.engine.leader.command_plans import Plan, Records
+from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.topics.cluster_state import ClusterState
+from ringfence.fencing.topics.connector_state import ConnectorState
+from ringfence.requests.quota import NO_LIMITS, QUOTAS, Quota
+from ringfence.requests.refusal import Refusal
+
+_OPTIONS: Final = {"connectors": "--connectors", "tasks": "--tasks", "config_bytes": "--config-bytes"}
+
+
+def usage_of(config: Mapping[str, str], tasks: int = 0) -> Quota:
+    """Return what one connector takes. tasks: how many it has now, for a connector that may exceed its `tasks.max`."""
+    text = config.get(TASKS_MAX, "1").strip()
+    tasks_max = int(text[:10]) if text.isascii() and text.isdigit() else 1
+    size = sum(len(key.encode()) + len(value.encode()) for key, value in config.items())
+    return Quota(1, max(min(tasks_max, MAX_TASKS), tasks), size)
+
+
+def usage(state: ClusterState, account: str) -> Quota:
+    """Return what the account's connectors take in all."""
+    return _sum([_usage_now(each) for each in state.existing() if _owner(each) == account])
+
+
+def require(state: ClusterState, account: str, quota: Quota, name: ConnectorName, config: Mapping[str, str]) -> None:
+    """Raise a `Refusal` with 403 if the account would have more than its quota with this configuration saved.
+
+    What does not grow is never refused: an account may be above a quota that is younger than its connectors.
+    """
+    before = state.connector(name)
+    mine = before.config is not None and _owner(before) == account
+    had = _usage_now(before) if mine else Quota(0, 0, 0)
+    have, want = usage(state, account), usage_of(config)
+    for each, what in QUOTAS.items():
+        used, limit = getattr(have, each), getattr(quota, each)
+        after = used - getattr(had, each) + getattr(want, each)
+        if after > max(limit, used):
+            raise Refusal(
+                403,
+                f"Connector {name} was not saved: account {account} would have {after:,} {what}, uses {used:,}, and "
+                f"its quota is {limit:,}. Delete connectors that are not needed, or ask an administrator for a larger "
+                f"quota: `ringfence users grant {account} … {_OPTIONS[each]} {after}`, or the console's Grant page.",
+            )
+
+
+def within(plan: Plan, account: str, quota: Quota, name: ConnectorName, config: Mapping[str, str]) -> Plan:
+    """Return the plan, refused where the write would pass the quota: two commands at once cannot both have the rest."""
+
+    def plan_and_check(state: ClusterState) -> Records:
+        records = plan(state)
+        if quota != NO_LIMITS:
+            require(state, account, quota, name, config)
+        return records
+
+    return plan_and_check
+
+
+def _owner(connector: ConnectorState) -> str:
+    return "" if connector.topic_grant is None else connector.topic_grant.user
+
+
+def _usage_now(connector: ConnectorState) -> Quota:
+    return usage_of(connector.config or {}, 0 if connector.commit is None else connector.commit.tasks)
+
+
+def _sum(usages: Sequence[Quota]) -> Quota:
+    return Quota(**{name: sum(getattr(each, name) for each in usages) for name in QUOTAS})
