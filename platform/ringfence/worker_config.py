@@ -21,6 +21,7 @@ from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.leader.next_placement import REBALANCE_DELAY
 from ringfence.fencing.modes import MODE_KEY, Mode
 from ringfence.fencing.topics.session_keys import SessionKeys
+from ringfence.memory_limit import DEFAULTS as MEMORY_LIMITS
 from ringfence.memory_limit import memory_limit
 from ringfence.spark_settings import spark_settings
 
@@ -113,7 +114,8 @@ class WorkerConfig:
             raise Invalid(f"{error}. Remove it from the worker's settings") from error
         try:
             ConfigProviders(self.settings)
-            memory_limit(self.settings)
+            for name in MEMORY_LIMITS:
+                memory_limit(self.settings, name)
         except ConfigException as error:
             raise Invalid(str(error)) from error
         self._check_install_path()

@@ -4,7 +4,6 @@ A replay converts the records in a plugin process, and writes them here with the
 """
 
 import logging
-import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
@@ -13,6 +12,7 @@ from ringfence.connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
 from ringfence.connectors.error_settings import DEAD_LETTERS
 from ringfence.connectors.kafka_settings.java_names import Role
 from ringfence.engine.base64_text import decode, encode
+from ringfence.engine.fair_places import FairPlaces, place_for
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.preflight.topic_rules import TopicRules
 from ringfence.fencing.clock import SYSTEM_CLOCK, Deadline
@@ -36,6 +36,7 @@ log = logging.getLogger(__name__)
 
 PAGE_SIZE: Final = 25
 AT_ONCE: Final = 2
+_PATIENCE_SECONDS: Final = 5.0
 _SHOWN_BYTES: Final = 8192
 _TIMEOUT_MS: Final = 60_000
 _CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
@@ -61,7 +62,7 @@ class DeadLetters:
         self._plugins = plugins
         self._worker = worker
         self._topics = topics or TopicRules(worker)
-        self._places = threading.BoundedSemaphore(AT_ONCE)
+        self._places = FairPlaces(AT_ONCE)
 
     def page(
         self,
@@ -106,12 +107,8 @@ class DeadLetters:
 
         choice: `places`, a list of [partition, offset]; or `stage` and `class`, for all that match.
         """
-        if not self._places.acquire(blocking=False):
-            raise Refusal(503, f"{AT_ONCE} replays are under way on this worker. Ask again in a moment", retry=True)
-        try:
+        with place_for(self._places, "replays", Deadline.after(limit.slice(_PATIENCE_SECONDS))):
             return self._replay(config, choice, details, secret, limit)
-        finally:
-            self._places.release()
 
     def _replay(
         self,

@@ -1,0 +1,134 @@
+"""The reader process: decodes, filters and shows records. `readers.Readers` starts it; `call_server` has its protocol.
+
+What is decoded was written by anybody, with schemas of anybody's registry. So this process has no login for Kafka and
+no settings of the platform but the limits for outgoing connections, it may use only so much memory, and it is killed if
+it is late.
+"""
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, cast
+
+from ringfence.connectors.api import ConfigException, ConnectorError
+from ringfence.connectors.converters.registry.confluent_client import load
+from ringfence.connectors.converters.registry.reading import SchemaReader
+from ringfence.engine.base64_text import decode
+from ringfence.engine.browsing import expression
+from ringfence.engine.browsing.value_decoding import DecodedValue, Decoder
+from ringfence.engine.plugins.call_server import serve
+from ringfence.engine.plugins.errors import BadRequest
+from ringfence.engine.plugins.secret_removal import Scrubber
+from ringfence.requests.plugin_calls import PluginCall
+from ringfence.requests.reader_calls import OpenReading, SelectRecords, ShowRecords, parse
+
+_NO_REGISTRY: Final = "No Schema Registry is known for this topic: name one."
+
+Record = Mapping[str, Any]
+
+
+class Reading:
+    """How records are decoded and filtered. Raises `BadRequest` for what a user has named."""
+
+    def __init__(self, call: OpenReading) -> None:
+        self.call = call
+        scrubber = Scrubber(call.secrets)
+        self._key = _decoder(call, call.key, scrubber)
+        self._value = _decoder(call, call.value, scrubber)
+        self._header = Decoder(None, scrubber)
+        self._needle = call.contains.casefold()
+        try:
+            self._condition = expression.parse(call.where) if call.where.strip() else None
+        except expression.Wrong as error:
+            raise BadRequest(f"where: {error}.") from error
+
+    def matches(self, record: Record) -> bool:
+        key = self._key.decode(decode(record["key"]))
+        if self.call.exact_key is not None and not _is_key(key, self.call.exact_key):
+            return False
+        if not self._needle and self._condition is None:
+            return True
+        value = self._value.decode(decode(record["value"]))
+        headers = [(str(name), self._header.decode(decode(data))) for name, data, _ in record["headers"]]
+        if self._needle:
+            texts = [key.text, value.text, *(text for name, each in headers for text in (name, each.text))]
+            if not any(self._needle in each.casefold() for each in texts):
+                return False
+        if self._condition is None:
+            return True
+        place = {"partition": record["partition"], "offset": record["offset"], "timestamp": record["timestamp_ms"]}
+        names = {"key": key.value, "value": value.value, "headers": {name: each.value for name, each in headers}}
+        return self._condition({**names, **place})
+
+    def show(self, record: Record) -> dict[str, object]:
+        return {
+            "key": _show(self._key, record["key"], record["key_size"]),
+            "value": _show(self._value, record["value"], record["value_size"]),
+            "headers": [{"name": name, **_show(self._header, data, size)} for name, data, size in record["headers"]],
+        }
+
+
+def _decoder(call: OpenReading, settings: Mapping[str, str], scrubber: Scrubber) -> Decoder:
+    if not settings:
+        return Decoder(None, scrubber, call.why or _NO_REGISTRY)
+    try:
+        return Decoder(SchemaReader(settings), scrubber)
+    except (ConfigException, ConnectorError) as error:
+        if call.named:
+            raise BadRequest(f"registry: {error}") from error
+        return Decoder(None, scrubber, scrubber.text(str(error)))
+
+
+def _is_key(value: DecodedValue, key: str) -> bool:
+    return key == value.value if isinstance(value.value, str) else key == value.text or key == str(value.value)
+
+
+def _show(decoder: Decoder, text: str | None, size: int) -> dict[str, object]:
+    data = decode(text)
+    return decoder.decode(data).as_json(size, -1 if data is None else len(data))
+
+
+class ReaderCalls:
+    """The calls of a reader process. One host uses it at a time."""
+
+    subject: Final = "The reader's"
+
+    def __init__(self, _emit: object) -> None:
+        self._reading: Reading | None = None
+
+    def parse(self, name: str, args: Mapping[str, object]) -> PluginCall[Any]:
+        return parse(name, args)
+
+    def answer(self, call: PluginCall[Any]) -> object:
+        if isinstance(call, OpenReading):
+            if self._reading is None or self._reading.call != call:  # else its schemas are known already
+                self._reading = Reading(call)
+            return None
+        reading = self._reading
+        if reading is None:
+            raise BadRequest("The reading was not opened.")
+        if isinstance(call, SelectRecords):
+            return [reading.matches(each) for each in _records(call.records)]
+        assert isinstance(call, ShowRecords)
+        return [reading.show(each) for each in _records(call.records)]
+
+    def redactor(self, args: Mapping[str, object]) -> Callable[[str], str]:
+        """Return a function that drops everything: what is decoded is not for logs and errors."""
+        secrets = args.get("secrets")
+        if self._reading is not None:
+            secrets = self._reading.call.secrets
+        return Scrubber(cast("Sequence[str]", secrets) if isinstance(secrets, list | tuple) else ()).text
+
+
+def _records(records: Sequence[Mapping[str, object]]) -> Sequence[Record]:
+    return cast("Sequence[Record]", records)
+
+
+def _load() -> None:
+    """Load now what the first record would otherwise wait for."""
+    for module in ("confluent_kafka.schema_registry", "fastavro"):
+        with contextlib.suppress(ConfigException):  # without the extra, the first record's answer says so
+            load(module)
+
+
+if __name__ == "__main__":
+    serve(ReaderCalls, _load)
