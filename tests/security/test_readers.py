@@ -1,4 +1,4 @@
-"""What others wrote, and the schemas of their registries, break a reader process at worst: never who reads through it."""
+"""What others wrote, and the schemas of their registries, break a reader process at worst, and nobody else."""
 
 import os
 import time
@@ -58,6 +58,16 @@ def reader_processes() -> list[psutil.Process]:
     return [one for one in psutil.Process().children() if "ringfence.engine.browsing.reader_main" in one.cmdline()]
 
 
+def refusal_of(readers: Readers, reading: OpenReading, records: list[MetRecord], limit: Deadline) -> Refusal | None:
+    """Why a filter was not applied; None if it was: no record matches it."""
+    try:
+        with readers.open(reading, limit) as reader:
+            assert not any(reader.select(records))
+    except Refusal as refused:
+        return refused
+    return None
+
+
 def assert_others_are_served(readers: Readers) -> None:
     """The next page of somebody else is right, and takes no longer than a process takes to start."""
     assert texts(readers.show([tail(b'{"n": 1}')], reading(), Deadline.after(PATIENCE))) == ['{\n  "n": 1\n}']
@@ -100,12 +110,8 @@ def test_a_page_with_a_bomb_is_shown_and_others_go_on(
 def test_a_filter_over_a_bomb_ends_with_an_answer(readers: Readers, registry: str, bomb: int) -> None:
     limit = Deadline.after(READ_SECONDS)
     search = reading(registry, contains="nothing")
-    try:
-        with readers.open(search, limit) as reader:
-            assert reader.select([met(b'"sound"'), met(bombs.value(bomb))]) == [False, False]
-    except Refusal as refused:
-        assert refused.status in (500, 503)
-        assert "decode" in refused.message
+    refused = refusal_of(readers, search, [met(b'"sound"'), met(bombs.value(bomb))], limit)
+    assert refused is None or (refused.status in (500, 503) and "decode" in refused.message)
     assert limit.remaining > -5
     assert_others_are_served(readers)
 
@@ -117,11 +123,8 @@ def test_a_filter_that_takes_minutes_is_ended_at_its_deadline(readers: Readers) 
 
     def attack() -> None:
         fair_places.account.set("editor-a")
-        try:
-            with readers.open(hard, Deadline.after(4)) as reader:
-                assert reader.select([text]) == [False]
-        except Refusal as refused:
-            assert refused.status == 503
+        refused = refusal_of(readers, hard, [text], Deadline.after(4))
+        assert refused is None or refused.status == 503
 
     began = time.monotonic()
     with ThreadPoolExecutor(4) as pool:
@@ -152,7 +155,7 @@ def test_a_reader_knows_nothing_of_the_platform(readers: Readers, monkeypatch: p
 
 
 def test_what_a_user_names_is_refused_as_such(readers: Readers) -> None:
-    for wrong, words in ((reading(where="value =="), "where: "), (reading("http://h/?x="), "registry: ")):
+    for wrong, words in ((reading(where="value =="), "where: "), (reading("ftp://h"), "registry: ")):
         with pytest.raises(Refusal, match=words) as refused, readers.open(wrong, Deadline.after(PATIENCE)):
             pass
         assert refused.value.status == 400

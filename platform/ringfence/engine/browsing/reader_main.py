@@ -6,6 +6,7 @@ it is late.
 """
 
 import contextlib
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, cast
 
@@ -123,12 +124,16 @@ def _records(records: Sequence[Mapping[str, object]]) -> Sequence[Record]:
     return cast("Sequence[Record]", records)
 
 
+def _load_ahead() -> None:
+    """Load what a record with a schema needs, beside the first call: most pages do not need it."""
+    threading.Thread(target=_load, name="load", daemon=True).start()
+
+
 def _load() -> None:
-    """Load now what the first record would otherwise wait for."""
     for module in ("confluent_kafka.schema_registry", "fastavro"):
         with contextlib.suppress(ConfigException):  # without the extra, the first record's answer says so
             load(module)
 
 
 if __name__ == "__main__":
-    serve(ReaderCalls, _load)
+    serve(ReaderCalls, _load_ahead)

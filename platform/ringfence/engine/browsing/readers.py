@@ -38,7 +38,8 @@ log = logging.getLogger(__name__)
 
 MODULE: Final = "ringfence.engine.browsing.reader_main"
 PROCESSES: Final = 4
-_START_SECONDS: Final = 60.0
+_WARM: Final = 2
+"""How many processes wait for pages. If a schema breaks one, its page is shown by the other, without the schema."""
 _CALL_BYTES: Final = 1024 * 1024
 """The bytes of the records in one call, unless a single record has more."""
 _NO_SCHEMAS: Final = (
@@ -60,14 +61,11 @@ class Readers:
         """limits: for outgoing connections and files, those of this process by default. memory: in bytes, of a call."""
         self._limits = limits
         self._memory = memory
-        self._pool = CallPool(self._start, processes)
+        self._pool = CallPool(self._start, processes, warm=min(_WARM, processes), refill=True)
 
     def warm(self) -> None:
-        """Start a process, for the first page. It raises nothing: the page would start one, too."""
-        try:
-            self._pool.call(OpenReading({}, {}, False, ()), _START_SECONDS)
-        except (PluginError, OSError, RuntimeError) as error:
-            log.info("No reader process was started in advance: %s", error)
+        """Start the processes for the first pages."""
+        self._pool.fill()
 
     @contextmanager
     def open(self, reading: OpenReading, limit: Deadline) -> Iterator["Reader"]:

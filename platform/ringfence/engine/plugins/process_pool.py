@@ -1,5 +1,6 @@
 """Processes for single calls. Each handles one call at a time, so a call that hangs or crashes affects no other."""
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,23 +13,29 @@ from ringfence.fencing.clock import Deadline
 from ringfence.requests.plugin_calls import PluginCall
 from ringfence.requests.request import Answer
 
+log = logging.getLogger(__name__)
+
 
 class CallPool:
     """At most `limit` processes, half of them for one account. Thread-safe.
 
-    One stays warm between calls; the others end when they are idle. A warm process is replaced if a package was
-    installed or upgraded after its start. warm: False ends each process after one call, with anything that a plugin may
-    have left in it.
+    Some stay warm between calls; the others end when they are idle. A warm process is replaced if a package was
+    installed or upgraded after its start. warm: how many; 0 ends each process after one call, with anything that a
+    plugin may have left in it. refill: whether a process that was killed is replaced at once.
     """
 
-    def __init__(self, start: Callable[[], ChildProcess], limit: int = 4, *, warm: bool = True) -> None:
+    def __init__(
+        self, start: Callable[[], ChildProcess], limit: int = 4, *, warm: int = 1, refill: bool = False
+    ) -> None:
         self._start = start
         self._warm = warm
+        self._refill = refill
         self._places = FairPlaces(limit)
         self._idle: list[ChildProcess] = []
         self._busy: set[ChildProcess] = set()
         self._closed = False
         self._lock = threading.Lock()
+        self._filling = threading.Lock()
 
     def call(self, call: PluginCall[Answer], timeout: float) -> Answer:
         """See `ChildProcess.call`. The timeout includes the time to get a process."""
@@ -102,8 +109,31 @@ class CallPool:
     def _release(self, child: ChildProcess) -> None:
         with self._lock:
             self._busy.discard(child)
-            keep = self._warm and child.alive and not self._idle and not self._closed
+            keep = child.alive and len(self._idle) < self._warm and not self._closed
             if keep:
                 self._idle.append(child)
+            dead = not child.alive
         if not keep:
             child.close()
+        if dead and self._refill:
+            threading.Thread(target=self.fill, name="warm-processes", daemon=True).start()
+
+    def fill(self) -> None:
+        """Start as many processes as stay warm, for the next calls. If that fails, those start their own."""
+        with self._filling:
+            while True:
+                with self._lock:
+                    missing = not self._closed and len(self._idle) + len(self._busy) < self._warm
+                if not missing:
+                    return
+                try:
+                    child = self._start()
+                except OSError:
+                    log.exception("No process could be started in advance")
+                    return
+                with self._lock:
+                    keep = not self._closed
+                    if keep:
+                        self._idle.append(child)
+                if not keep:
+                    child.close()
