@@ -101,8 +101,7 @@ class ReaderCalls:
 
     def answer(self, call: PluginCall[Any]) -> object:
         if isinstance(call, OpenReading):
-            if self._reading is None or self._reading.call != call:  # else its schemas are known already
-                self._reading = Reading(call)
+            self._reading = Reading(call)  # schemas are requested for each page: a registry that was away is back
             return None
         reading = self._reading
         if reading is None:

@@ -2,7 +2,6 @@
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -46,8 +45,7 @@ class CallPool:
     @contextmanager
     def lease(self, name: str, deadline: Deadline) -> Iterator[ChildProcess]:
         """Occupy a process within the block. name: of the call, for errors. Raises `PluginTimeout`."""
-        began = time.monotonic()
-        with self._place(name, began, deadline):
+        with self._place(name, deadline):
             child = self._acquire()
             try:
                 yield child
@@ -64,12 +62,11 @@ class CallPool:
             child.close()
 
     @contextmanager
-    def _place(self, name: str, began: float, deadline: Deadline) -> Iterator[None]:
-        who = account.get()
+    def _place(self, name: str, deadline: Deadline) -> Iterator[None]:
+        who, seconds = account.get(), deadline.remaining
         try:
             self._places.enter(who, deadline)
         except NoPlace as busy:
-            seconds = time.monotonic() - began
             if busy.own:
                 raise PluginTimeout(
                     f"{self._places.each} calls of your account, as many as it may have on one worker, went on for "
