@@ -2,7 +2,8 @@
 separately.
 
 Each request that waits for a worker occupies a thread of the web process. The lanes together always leave some of them
-free for pages and health, and no account can fill a lane alone. Each web process counts for itself.
+free for pages and health, and no account can fill a lane alone. Each web process counts for itself, and frees a place
+when nobody waits any more; a worker counts its own work (`engine.fair_places`), which may go on until its deadline.
 """
 
 import threading

@@ -106,6 +106,17 @@ def test_a_page_with_a_bomb_is_shown_and_others_go_on(
     assert_others_are_served(readers)
 
 
+def test_a_record_that_is_nested_too_deeply_hides_no_page(readers: Readers) -> None:
+    deep = b"[" * 900 + b'"hunter22"' + b"]" * 900
+    page = [tail(b'{"n": 1}'), tail(b"[" * 480 + b"]" * 480), tail(deep), tail(b'{"a":' * 900 + b"1" + b"}" * 900)]
+    shown = texts(readers.show(page, reading(), Deadline.after(PATIENCE)))
+    assert shown[0] == '{\n  "n": 1\n}'
+    assert all(shown)
+    assert "hunter22" not in str(shown)
+    with readers.open(reading(contains="hunter"), Deadline.after(PATIENCE)) as reader:
+        assert reader.select([met(deep), met(b'"hunter"')]) == [False, True]
+
+
 @pytest.mark.parametrize("bomb", [bombs.RECURSIVE, bombs.NULLS, bombs.DRIP], ids=["recursive", "nulls", "drip"])
 def test_a_filter_over_a_bomb_ends_with_an_answer(readers: Readers, registry: str, bomb: int) -> None:
     limit = Deadline.after(READ_SECONDS)

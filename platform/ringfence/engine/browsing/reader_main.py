@@ -36,6 +36,7 @@ class Reading:
         self._key = _decoder(call, call.key, scrubber)
         self._value = _decoder(call, call.value, scrubber)
         self._header = Decoder(None, scrubber)
+        self._scrubber = scrubber
         self._needle = call.contains.casefold()
         try:
             self._condition = expression.parse(call.where) if call.where.strip() else None
@@ -43,13 +44,13 @@ class Reading:
             raise BadRequest(f"where: {error}.") from error
 
     def matches(self, record: Record) -> bool:
-        key = self._key.decode(decode(record["key"]))
+        key = self._decode(self._key, record["key"])
         if self.call.exact_key is not None and not _is_key(key, self.call.exact_key):
             return False
         if not self._needle and self._condition is None:
             return True
-        value = self._value.decode(decode(record["value"]))
-        headers = [(str(name), self._header.decode(decode(data))) for name, data, _ in record["headers"]]
+        value = self._decode(self._value, record["value"])
+        headers = [(str(name), self._decode(self._header, data)) for name, data, _ in record["headers"]]
         if self._needle:
             texts = [key.text, value.text, *(text for name, each in headers for text in (name, each.text))]
             if not any(self._needle in each.casefold() for each in texts):
@@ -62,10 +63,27 @@ class Reading:
 
     def show(self, record: Record) -> dict[str, object]:
         return {
-            "key": _show(self._key, record["key"], record["key_size"]),
-            "value": _show(self._value, record["value"], record["value_size"]),
-            "headers": [{"name": name, **_show(self._header, data, size)} for name, data, size in record["headers"]],
+            "key": self._show(self._key, record["key"], record["key_size"]),
+            "value": self._show(self._value, record["value"], record["value_size"]),
+            "headers": [
+                {"name": name, **self._show(self._header, data, size)} for name, data, size in record["headers"]
+            ],
         }
+
+    def _show(self, decoder: Decoder, base64_text: str | None, size: int) -> dict[str, object]:
+        data = decode(base64_text)
+        return self._decode(decoder, base64_text).as_json(size, -1 if data is None else len(data))
+
+    def _decode(self, decoder: Decoder, base64_text: str | None) -> DecodedValue:
+        """Decode a part of a record. If that fails, it is text: one record hides no other."""
+        data = decode(base64_text)
+        try:
+            return decoder.decode(data)
+        except MemoryError:
+            raise
+        except Exception as error:  # noqa: BLE001 - anybody wrote it
+            text = self._scrubber.text((data or b"").decode("utf-8", "replace"))
+            return DecodedValue("string", text, text, "", f"It cannot be decoded ({type(error).__name__}).")
 
 
 def _decoder(call: OpenReading, settings: Mapping[str, str], scrubber: Scrubber) -> Decoder:
@@ -81,11 +99,6 @@ def _decoder(call: OpenReading, settings: Mapping[str, str], scrubber: Scrubber)
 
 def _is_key(value: DecodedValue, key: str) -> bool:
     return key == value.value if isinstance(value.value, str) else key == value.text or key == str(value.value)
-
-
-def _show(decoder: Decoder, text: str | None, size: int) -> dict[str, object]:
-    data = decode(text)
-    return decoder.decode(data).as_json(size, -1 if data is None else len(data))
 
 
 class ReaderCalls:

@@ -18,7 +18,6 @@ from ringfence.engine.base64_text import encode
 from ringfence.engine.plugins.errors import (
     BadRequest,
     OutOfMemory,
-    PluginCrash,
     PluginError,
     PluginStarting,
     PluginTimeout,
@@ -89,9 +88,9 @@ class Readers:
                 reader = Reader(child, first)
                 reader.call(reading)
                 return reader.show(records)
-        except (PluginCrash, OutOfMemory, PluginTimeout, BadRequest) as error:
-            if isinstance(error, BadRequest):
-                raise Refusal(400, error.message) from error
+        except BadRequest as error:
+            raise Refusal(400, error.message) from error
+        except PluginError as error:
             log.warning("A page is shown without the schemas of its registry: %s", error)
             why = _NO_SCHEMAS.format(" in time" if isinstance(error, PluginTimeout) else "")
         with self.open(replace(reading, key={}, value={}, why=why), limit) as reader:
