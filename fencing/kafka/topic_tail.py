@@ -6,9 +6,10 @@ the LSO. Otherwise it belongs to an open transaction, or follows one. It joins n
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import compress
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
@@ -43,8 +44,8 @@ class MetRecord:
     headers: Headers
 
 
-Test = Callable[[MetRecord], bool]
-"""Whether a record is kept."""
+Test = Callable[[Sequence[MetRecord]], Sequence[bool]]
+"""Whether each record is kept."""
 
 
 class Visibility(StrEnum):
@@ -103,7 +104,7 @@ class Tail:
 class Limits:
     """The limits of a reading. records: how many to keep; size: the bytes of each key, value and header that are kept;
     bytes: of all records that are read; kept_bytes: of those that `keep` selects by their headers. test: a further
-    condition on whole records. each: the reading of a partition ends when it has kept so many."""
+    condition on whole records, a batch at a time. each: the reading of a partition ends when it has kept so many."""
 
     records: int = 50
     size: int = 2048
@@ -224,7 +225,7 @@ class Reading:
                     if deadline.expired:
                         return False
                     messages = self._consumer.consume(500, deadline.slice(0.05))
-                    size += sum(self._take(message, ends) for message in messages)
+                    size += self._take(messages, ends)
                     if full := self._full & left:
                         self._consumer.incremental_unassign([TopicPartition(self._topic, p) for p in full])
                     left = {p for p in left - full if self.positions[p] < ends[p]}
@@ -232,62 +233,73 @@ class Reading:
             self._consumer.close()
         return not left
 
-    def _take(self, message: Any, ends: Mapping[int, int]) -> int:
-        """Keep a record before the end. Return its size in bytes."""
-        partition, offset, error = message.partition(), message.offset(), message.error()
+    def _take(self, messages: Sequence[Any], ends: Mapping[int, int]) -> int:
+        """Keep the records before the ends. Return the size of all records in bytes."""
+        records = [None if each.error() is not None else _met(each) for each in messages]
+        candidates = [
+            each
+            for each in records
+            if each is not None
+            and each.partition not in self._full
+            and each.offset < ends[each.partition]
+            and self._limits.keep(each.partition, each.offset, each.headers)
+        ]
+        test = self._limits.test
+        wanted = candidates if test is None or not candidates else list(compress(candidates, test(candidates)))
+        places = {(each.partition, each.offset) for each in wanted}
+        return sum(
+            self._note(message) if record is None else self._keep(record, places)
+            for message, record in zip(messages, records, strict=True)
+        )
+
+    def _note(self, message: Any) -> int:
+        """Take note of an error, or the end of a partition."""
+        partition, error = message.partition(), message.error()
         if partition in self._full:
             return 0
-        if error is not None:
-            if error.code() == KafkaError._PARTITION_EOF:
-                self.positions[partition] = max(self.positions[partition], offset)
-                return 0
-            trouble = translate(error, f"reading topic {self._topic}")
-            if isinstance(trouble, Retriable) and not isinstance(trouble, Fatal | Fenced):
-                return 0  # the client recovers by itself
-            raise trouble
-        self.positions[partition] = offset + 1
-        key, value, headers = message.key(), message.value(), message.headers() or []
-        size = len(key or b"") + len(value or b"") + sum(len(each or b"") for _, each in headers)
-        if offset < ends[partition] and self._wants(message, partition, offset, key, value, headers):
+        if error.code() == KafkaError._PARTITION_EOF:
+            self.positions[partition] = max(self.positions[partition], message.offset())
+            return 0
+        trouble = translate(error, f"reading topic {self._topic}")
+        if isinstance(trouble, Retriable) and not isinstance(trouble, Fatal | Fenced):
+            return 0  # the client recovers by itself
+        raise trouble
+
+    def _keep(self, record: MetRecord, places: Set[tuple[int, int]]) -> int:
+        """Move behind the record, and keep it if it is at one of these places. Return its size in bytes."""
+        partition = record.partition
+        if partition in self._full:
+            return 0
+        self.positions[partition] = record.offset + 1
+        size = len(record.key or b"") + len(record.value or b"") + sum(len(each or b"") for _, each in record.headers)
+        if (partition, record.offset) in places:
             self.kept_bytes += size
-            self.records.append(self._record(message, headers, partition, offset, key, value))
+            self.records.append(self._cut_record(record))
             self._counts[partition] += 1
             if self._counts[partition] == self._limits.each:
                 self._full.add(partition)
         return size
 
-    def _wants(
-        self, message: Any, partition: int, offset: int, key: bytes | None, value: bytes | None, headers: Headers
-    ) -> bool:
-        if not self._limits.keep(partition, offset, headers):
-            return False
-        test = self._limits.test
-        return test is None or test(MetRecord(partition, offset, message.timestamp()[1], key, value, headers))
-
-    def _record(
-        self,
-        message: Any,
-        headers: Headers,
-        partition: int,
-        offset: int,
-        key: bytes | None,
-        value: bytes | None,
-    ) -> TailRecord:
-        _, timestamp = message.timestamp()
+    def _cut_record(self, record: MetRecord) -> TailRecord:
         return TailRecord(
-            partition,
-            offset,
-            timestamp,
+            record.partition,
+            record.offset,
+            record.timestamp_ms,
             Visibility.COMMITTED,
-            self._cut(key),
-            _size(key),
-            self._cut(value),
-            _size(value),
-            [(name, self._cut(each), _size(each)) for name, each in headers[: self._limits.headers]],
+            self._cut(record.key),
+            _size(record.key),
+            self._cut(record.value),
+            _size(record.value),
+            [(name, self._cut(each), _size(each)) for name, each in record.headers[: self._limits.headers]],
         )
 
     def _cut(self, data: bytes | None) -> bytes | None:
         return None if data is None else data[: self._limits.size]
+
+
+def _met(message: Any) -> MetRecord:
+    key, value, headers = message.key(), message.value(), message.headers() or []
+    return MetRecord(message.partition(), message.offset(), message.timestamp()[1], key, value, headers)
 
 
 def _size(data: bytes | None) -> int:

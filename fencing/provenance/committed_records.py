@@ -8,7 +8,7 @@ from ringfence.fencing.errors import FencingError, Retriable
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.record_batches import Batch
 from ringfence.fencing.kafka.topic_offsets import OffsetKind, offsets_at
-from ringfence.fencing.kafka.topic_tail import Limits, Reading, TailRecord
+from ringfence.fencing.kafka.topic_tail import Limits, MetRecord, Reading, TailRecord
 from ringfence.fencing.offsets import record_counts
 from ringfence.fencing.offsets.record_counts import AttemptCounts
 from ringfence.fencing.offsets.source_offsets import Offset, Partition, canonical, decode_key, decode_value
@@ -113,7 +113,10 @@ def _find_offset(
             and (key_parts[0], canonical(key_parts[1]), canonical(offset)) == target
         )
 
-    limits = Limits(size=1024 * 1024, headers=100, test=lambda record: same(record.key, record.value))
+    def test(records: Sequence[MetRecord]) -> list[bool]:
+        return [same(each.key, each.value) for each in records]
+
+    limits = Limits(size=1024 * 1024, headers=100, test=test)
     reading = Reading(connection, topic, "read_committed", limits)
     if not reading.run(starts, ends, deadline) and not reading.records:
         raise Retriable(f"Topic {topic} could not be read in time. Ask again")

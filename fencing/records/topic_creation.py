@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from ringfence.connectors.linear_patterns import LinearPattern
 from ringfence.connectors.topic_creation_settings import DEFAULT, ENABLE, PREFIX, REPLICATION_FACTOR, group_names
@@ -83,12 +83,16 @@ def _group(settings: Mapping[str, str]) -> Group:
     return Group(include, exclude, int(settings["partitions"]), int(settings[REPLICATION_FACTOR]), others)
 
 
+class TopicSpecs(Protocol):
+    """Knows how to create a topic."""
+
+    def spec(self, topic: str) -> TopicSpec: ...
+
+
 class TopicMaker:
     """Creates each missing topic once. Called on the task's thread."""
 
-    def __init__(
-        self, connection: Connection, rules: TopicCreationGroups, clock: Clock, report: Callable[[str], None]
-    ) -> None:
+    def __init__(self, connection: Connection, rules: TopicSpecs, clock: Clock, report: Callable[[str], None]) -> None:
         """report: called with a message about what was created, or why not."""
         self._connection = connection
         self._rules = rules

@@ -17,9 +17,10 @@ from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.clock import Deadline
 from ringfence.heartbeats.cluster_view import look
 from ringfence.projection import cluster_topics
-from ringfence.quotas import COMMANDS, QUESTIONS, Lane, TooMany, waiting
+from ringfence.quotas import COMMANDS, QUESTIONS, Lane, TooMany, asking, waiting
 from ringfence.read_your_writes import wait_for_rows
 from ringfence.requests.commands import Command, SentCommand
+from ringfence.requests.question import ACCOUNT
 from ringfence.requests.questions import Question
 from ringfence.requests.refusal import Refusal as Refusal
 from ringfence.requests.request import Answer
@@ -70,7 +71,8 @@ def ask(question: Question[Answer], timeout: float | None = None) -> Answer:
     awaited = f"a worker's plugin process ({question.name.replace('_', ' ')})"
 
     def ask_worker() -> dict[str, Any]:
-        return transport.ask(question.task, "plugins", question.to_wire(), deadline, awaited, question.early)
+        arguments = {ACCOUNT: asking.get(), **question.to_wire()}
+        return transport.ask(question.task, "plugins", arguments, deadline, awaited, question.early)
 
     with _turn(QUESTIONS):
         answer = _repeat(ask_worker, deadline) if question.again else ask_worker()

@@ -1,4 +1,8 @@
-"""Limits the memory of a task: one that exceeds it fails, and the machine and other tasks continue."""
+"""Limits the memory of tasks and of calls to plugins: what exceeds it fails, and the machine and all others continue.
+
+The limit is one of data memory (RLIMIT_DATA): private memory that can be written. The address space is no measure: the
+libraries of a Python process reserve gigabytes that they never use.
+"""
 
 import contextlib
 import logging
@@ -13,6 +17,11 @@ from ringfence.connectors.api import ConfigException
 log = logging.getLogger(__name__)
 
 MEMORY_LIMIT: Final = "task.memory.limit"
+CALL_MEMORY_LIMIT: Final = "call.memory.limit"
+DEFAULTS: Final = {MEMORY_LIMIT: "2g", CALL_MEMORY_LIMIT: "512m"}
+NONE: Final = "none"
+"""The value of a setting for no limit."""
+
 LEAST: Final = 256 * 1024 * 1024
 """A task's clients reserve some 100 MiB for the stacks of their threads, whether used or not."""
 
@@ -21,18 +30,29 @@ _UNITS: Final = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 _STATUS: Final = Path("/proc/self/status")
 
 
-def memory_limit(settings: Mapping[str, str]) -> int | None:
-    """Return the bytes of `512m` and the like; None if it is not set. Raises `ConfigException`."""
-    text = settings.get(MEMORY_LIMIT, "").strip()
-    if not text:
+def memory_limit(settings: Mapping[str, str], name: str = MEMORY_LIMIT) -> int | None:
+    """Return the bytes of `512m` and the like; None for no limit. Raises `ConfigException`."""
+    text = settings.get(name, "").strip() or DEFAULTS[name]
+    if text.lower() == NONE:
         return None
     match = _SIZE.fullmatch(text)
     size = int(match[1]) * _UNITS[match[2].lower()] if match else 0
     if size < LEAST:
         raise ConfigException(
-            f"{MEMORY_LIMIT}={text}: a size of at least {LEAST // 1024**2}m is expected, such as 512m or 2g"
+            f"{name}={text}: a size of at least {LEAST // 1024**2}m is expected, such as 512m or 2g, or {NONE}"
         )
     return size
+
+
+def keep_memory_limit(size: int) -> None:
+    """Let this process use `size` bytes more than now, from now on. Beyond that, Python raises MemoryError."""
+    before = _data()
+    if before is None:
+        log.warning("%s has no effect here: it requires Linux", CALL_MEMORY_LIMIT)
+        return
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    limit = before + size
+    resource.setrlimit(resource.RLIMIT_DATA, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
 
 
 @contextlib.contextmanager

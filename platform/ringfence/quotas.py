@@ -4,7 +4,9 @@ questions (validation, previews …) and commands, each in a lane of its own.
 Every request with a body computes in a place of `COMPUTING`, from its permission check to its answer, whatever its view
 does (`middleware/access.py`); while it waits for a worker it gives that place back. Requests of senders without a login
 have `STRANGERS`, by address. Each request occupies a thread of the web process: the lanes together always leave some of
-them free for pages and health, and no account can fill a lane alone. Each web process counts for itself.
+them free for pages and health, and no account can fill a lane alone. Each web process counts for itself, and frees a
+place when nobody waits any more; a worker counts its own work (`engine.fair_places`), which may go on until its
+deadline.
 """
 
 import threading

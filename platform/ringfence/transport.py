@@ -58,6 +58,9 @@ results = store(REDIS_URL)
 def ask(
     task: str, queue: str, arguments: Mapping[str, Any], deadline: Deadline, awaited: str, early: float = 0.0
 ) -> dict[str, Any]:
+    """Send the task, and return its answer. early: how many seconds before the deadline it is answered. Raises
+    `Refusal`.
+    """
     try:
         # Check before anything is sent: requests that a hanging Redis has accepted are carried out when it wakes up.
         there = redis_clock.now(results)

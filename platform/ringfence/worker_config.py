@@ -22,6 +22,7 @@ from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.leader.next_placement import REBALANCE_DELAY
 from ringfence.fencing.modes import MODE_KEY, Mode
 from ringfence.fencing.topics.session_keys import SessionKeys
+from ringfence.memory_limit import DEFAULTS as MEMORY_LIMITS
 from ringfence.memory_limit import memory_limit
 from ringfence.spark_settings import spark_settings
 
@@ -114,24 +115,28 @@ class WorkerConfig:
             raise Invalid(f"{error}. Remove it from the worker's settings") from error
         try:
             ConfigProviders(self.settings)
-            memory_limit(self.settings)
+            for name in MEMORY_LIMITS:
+                memory_limit(self.settings, name)
         except ConfigException as error:
             raise Invalid(str(error)) from error
         self._check_install_path()
         if problem := wrong_roots(self.settings):
             raise Invalid(problem)
+        self._check_limits()
+        self._check_clients()
+
+    def _check_limits(self) -> None:
         if reason := describe_length(self.group_id):
             raise Invalid(f"group.id: {reason}")
         try:
-            Policy(self.settings[EGRESS_ALLOW])
             task_limit(self.settings)
+            Policy(self.settings[EGRESS_ALLOW])
         except ValueError as error:
             raise Invalid(str(error)) from error
         try:
             own_listeners.parse(names(self.settings.get(EGRESS_DENY, "")))
         except ValueError as error:
             raise Invalid(f"{EGRESS_DENY}: {error}") from error
-        self._check_clients()
 
     def _check_install_path(self) -> None:
         folder = self.settings.get(INSTALL_PATH, "").strip()

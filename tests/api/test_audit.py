@@ -185,7 +185,8 @@ def test_reading_leaves_no_entry_and_the_trail_shows_what_may_be_seen(client: Cl
     client.get("/connectors")
     client.put("/connector-plugins/VerifiableSource/config/validate", CONFIG, content_type=JSON)
     client.post("/connectors", "{", content_type=JSON)
-    assert [entry.connector for entry in listed(EVERYBODY_HERE)] == ["", "other", "team-a"]
+    shown = [(entry.action, entry.connector) for entry in listed(EVERYBODY_HERE)]
+    assert shown == [("edit", ""), ("validate", ""), ("edit", "other"), ("edit", "team-a")]
     ann = Principal("ann", "token", (Right(ROLES["viewer"], "team-*"),))
     assert [entry.connector for entry in listed(ann)] == ["team-a"]
     assert not listed(Principal("bob", "token", (Right(frozenset({Verb.VIEW})),)))

@@ -83,7 +83,7 @@ def test_letters_are_shown_and_go_through_the_chain_as_it_is_now(stage: Stage, h
         log.close()
 
     for _ in range(AT_ONCE):
-        letters._places.acquire()
+        letters._places.enter(None)
     with pytest.raises(Refusal, match="replays are under way"):
         replay({"stage": "", "class": ""})
     with pytest.raises(Refusal, match="keeps no dead letters"):

@@ -56,14 +56,14 @@ def test_a_preview_reads_what_the_connector_would_and_beside_it_only_where_that_
     assert at(cluster, cluster.config.offsets_topic) == 40, "nothing is committed"
     plugins = cluster.plugins.plugins
     silent = [{**each, "preview_while_running": False} for each in plugins()]
-    monkeypatch.setattr(cluster.plugins, "plugins", lambda: silent)
+    monkeypatch.setattr(cluster.plugins, "plugins", lambda _: silent)
     assert previewed() == {"busy": C}, "a connector that does not say that it may be read beside its tasks"
     assert cluster.command("stop")["ok"] is True
     eventually(lambda: "records" in previewed(), 30, "the round of the stop is over")
     assert previewed()["beside"] is False
 
     for _ in range(2):
-        previews._places.acquire()
+        previews._places.enter(None)
     with pytest.raises(Refusal, match="2 previews are under way") as refused:
         previewed()
     assert (refused.value.status, refused.value.retry) == (503, True)

@@ -29,6 +29,7 @@ from ringfence.requests.topic_questions import ReadRecords
 from ringfence.worker_config import WorkerConfig
 from tests.support.apicurio import Apicurio
 from tests.support.broker import Broker
+from tests.support.readers import readers
 from tests.support.registry import Registry
 
 # The first run on a machine fetches the registry.
@@ -102,7 +103,7 @@ class Browsing:
         writers = [{"name": "c", "config": config, "secret": ["pin"], "topics": [self.topic]}]
         start = {"from": "earliest", "value": 0, "cursor": None}
         asked = ReadRecords(self.topic, "c", writers, False, start, None, 200, True, **more)  # type: ignore[arg-type]
-        found = read_records(asked, worker, TopicRules(worker), Deadline.after(30))
+        found = read_records(asked, worker, TopicRules(worker), readers(), Deadline.after(30))
         assert SECRET not in str(found)
         return found["records"]  # type: ignore[return-value]
 

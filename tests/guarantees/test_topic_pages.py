@@ -17,6 +17,7 @@ from ringfence.requests.refusal import Refusal
 from ringfence.requests.topic_questions import ReadRecords
 from ringfence.worker_config import WorkerConfig
 from tests.support.broker import Broker
+from tests.support.readers import readers
 from tests.support.transactions import await_markers
 
 TIME = 1_700_000_000_000
@@ -122,7 +123,7 @@ def test_a_worker_searches_decodes_and_hides(broker: Broker, unique: Callable[[s
     def ask(name: str = topic, *, internal: bool = False, **more: object) -> list[dict[str, dict[str, str]]]:
         start = {"from": "earliest", "value": 0, "cursor": None}
         asked = ReadRecords(name, "c", writers, internal, start, None, 200, True, **more)  # type: ignore[arg-type]
-        found = read_records(asked, worker, TopicRules(worker), Deadline.after(30))
+        found = read_records(asked, worker, TopicRules(worker), readers(), Deadline.after(30))
         assert "hunter22" not in str(found)
         return found["records"]  # type: ignore[return-value]
 

@@ -136,6 +136,9 @@ class HostileConnector(SourceConnector):
                 time.sleep(600)
             case "hold the interpreter":
                 ctypes.PyDLL(None).sleep(600)  # a C call that does not release the GIL
+            case "eat memory":
+                eaten = [bytes(2**20) for _ in range(2**14)]
+                raise AssertionError(f"{len(eaten)} MiB were there")
             case "exit":
                 sys.exit(3)
             case "crash":

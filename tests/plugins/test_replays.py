@@ -36,12 +36,24 @@ RECORD = SourceRecord({}, None, "t", VALUE, "k", [("h", "x")], 9, None, None, RO
 
 def test_the_record_takes_the_whole_chain() -> None:
     inserted = {"transforms": "i", "transforms.i.type": "HoistField$Value", "transforms.i.field": "row"}
-    ((call, why),) = [each.values() for each in made({**BARE, **inserted}, letter(RECORD))]
-    assert why == ""
+    ((call, why, creation),) = [each.values() for each in made({**BARE, **inserted}, letter(RECORD))]
+    assert (why, creation) == ("", None)
     assert (call["topic"], call["partition"], call["timestamp"]) == ("t", -1, 9)
     assert base64.b64decode(call["value"]) == b'{"row":{"id":7,"pin":"hunter2"}}'
     assert base64.b64decode(call["key"]) == b"k"
     assert call["headers"] == [["h", base64.b64encode(b"x").decode()]]
+
+
+def test_the_connectors_rules_say_how_its_topic_is_created() -> None:
+    """Here, since their patterns are a user's: one that takes for ever ends with this process."""
+    rules = {
+        "topic.creation.groups": "small",
+        "topic.creation.small.include": "t+",
+        "topic.creation.small.partitions": "1",
+    }
+    rules |= {"topic.creation.default.partitions": "3", "topic.creation.default.replication.factor": "1"}
+    (conversion,) = made({**BARE, **rules}, letter(RECORD))
+    assert conversion["creation"] == {"name": "t", "partitions": 1, "replication": 1, "config": {}}
 
 
 def test_each_letter_has_an_outcome_of_its_own() -> None:
@@ -51,7 +63,7 @@ def test_each_letter_has_an_outcome_of_its_own() -> None:
     lost = letter(RECORD, '{"version": 1, "lost": "it was too large"}')
     numbers = {**CONFIG, **drop, "value.converter": "IntegerConverter"}
     dropped, unkept, failed = made(numbers, letter(tombstone), lost, letter(RECORD))
-    assert dropped == {"call": None, "why": ""}
+    assert dropped == {"call": None, "why": "", "creation": None}
     assert "it was too large" in unkept["why"]
     assert failed["call"] is None
     assert "VALUE_CONVERTER" in failed["why"]

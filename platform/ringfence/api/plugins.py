@@ -15,6 +15,7 @@ from ringfence.access.verbs import Verb
 from ringfence.api import connector_writes, topic_grant_check
 from ringfence.api.base import ConnectView
 from ringfence.api.jsonbody import config_with_nulls
+from ringfence.audit import probes
 from ringfence.connectors.api.config_types import CHOICE_NOTES, GUARANTEE
 from ringfence.connectors.catalog import find_part, parts
 from ringfence.dispatch import Refusal
@@ -79,7 +80,9 @@ class PluginValidate(ConnectView):
         self.authorise_masks(config)
         config = unmask(config, connector_writes.read_stored_settings(config.get("name", "")))
         java = self.principal.may(Verb.JAVA_PLUGINS, config.get("name", ""))
-        validation = dispatch.ask(Validate(name, {**settings, **config}, java))
+        aimed = {**config, "connector.class": config.get("connector.class", name)}
+        with probes.audited(self.http_request, self.principal, probes.VALIDATION, aimed):
+            validation = dispatch.ask(Validate(name, {**settings, **config}, java))
         class_name = config.get("connector.class", name)
         connector_writes.remember_secrets(class_name, validation)
         validation = topic_grant_check.add_to(validation, config, self.principal)

@@ -13,6 +13,7 @@ from ringfence.access.verbs import Verb
 from ringfence.api import connector_reads, connector_writes
 from ringfence.api.base import ConnectView
 from ringfence.api.jsonbody import check_size, config_of
+from ringfence.audit import probes
 from ringfence.http.errors import bad_request
 from ringfence.http.masking import Masker, unmask
 from ringfence.projection.slots import REMEDY, count_slots, find_shortage
@@ -53,9 +54,7 @@ class Preflight(ConnectView):
         if not name:
             raise bad_request("Which connector? Use ?connector=<name>, or PUT a configuration.")
         self.authorise(Verb.VIEW_CONFIG, name)
-        return Response(
-            {"connector": name, "checks": checks_of(connector_reads.connector(name).settings, self.principal)}
-        )
+        return self._check(name, connector_reads.connector(name).settings)
 
     def put(self, request: Request) -> Response:
         """Check the configuration in the body, in the format of `/connectors/<name>/config`, including its name."""
@@ -63,4 +62,9 @@ class Preflight(ConnectView):
         self.authorise_masks(config)
         name = config.get("name", "")
         complete = connector_writes.with_name(name, unmask(config, connector_writes.read_stored_settings(name)))
-        return Response({"connector": name, "checks": checks_of(complete, self.principal)})
+        return self._check(name, complete)
+
+    def _check(self, name: str, config: Mapping[str, str]) -> Response:
+        with probes.audited(self.http_request, self.principal, probes.PREFLIGHT, config):
+            checks = checks_of(config, self.principal)
+        return Response({"connector": name, "checks": checks})

@@ -21,7 +21,8 @@ from ringfence.fencing.topics.status import WorkerRecord
 log = logging.getLogger(__name__)
 
 COMMAND_THREADS: Final = 16
-_HOUSEKEEPING, _QUESTIONS = 8, 24
+QUESTION_THREADS: Final = 24
+_HOUSEKEEPING: Final = 8
 _CHECK_SECONDS = 0.1
 _END_SECONDS = 10.0
 
@@ -40,7 +41,7 @@ class CeleryHost:
         housekeeping = self._lane("", _HOUSEKEEPING, ["default", own])
         # A lane needs a queue to start with; `leader` is added and removed.
         commands = self._lane("commands.", COMMAND_THREADS, [f"{own}.commands"], beside=True)
-        questions = self._lane("questions.", _QUESTIONS, ["plugins"], beside=True)
+        questions = self._lane("questions.", QUESTION_THREADS, ["plugins"], beside=True)
         lanes = [threading.Thread(target=lane.start, name=name, daemon=True) for name, lane in
                  (("commands", commands), ("questions", questions))]  # fmt: skip
         for lane in lanes:

@@ -3,14 +3,18 @@
 This is the only place that converts a request's deadline.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from redis.exceptions import RedisError
 
 from ringfence import redis_clock
 from ringfence.celery import app
+from ringfence.engine import fair_places
 from ringfence.engine.celery_answers import catch_refusals
+from ringfence.engine.celery_host import QUESTION_THREADS
+from ringfence.engine.fair_places import FairPlaces, NoPlace
 from ringfence.engine.question_answers import Services, answer_to
 from ringfence.fencing.clock import Deadline
 from ringfence.requests.commands import SentCommand
@@ -21,6 +25,7 @@ _Answer = Callable[..., dict[str, object]]
 task: Callable[..., Callable[[_Answer], _Answer]] = app.task  # Celery's decorator has no types
 
 _services: list[Services] = []
+_threads = FairPlaces(QUESTION_THREADS)
 
 
 def provide(services: Services) -> None:
@@ -42,12 +47,29 @@ def command(command: SentCommand, deadline: float) -> dict[str, object]:
 
 def _register(kind: type[Question[Any]]) -> None:
     @task(name=task_of(kind))
-    def ask(deadline: float, **fields: object) -> dict[str, object]:
+    def ask(deadline: float, account: str | None = None, **fields: object) -> dict[str, object]:
         def call() -> dict[str, object]:
             services, limit = _current(), _in_time(deadline)
-            return {"ok": True, "value": answer_to(kind.from_wire(fields), services, limit)}
+            with _place(account):
+                return {"ok": True, "value": answer_to(kind.from_wire(fields), services, limit)}
 
         return catch_refusals(call)
+
+
+@contextmanager
+def _place(account: str | None) -> Iterator[None]:
+    """Answer for this account within the block. Raises `Refusal` if half of the threads do so already: one that waited
+    would take a thread from the others. The web process asks again.
+    """
+    token = fair_places.account.set(account)
+    try:
+        with _threads.take():
+            yield
+    except NoPlace as busy:
+        text = f"A worker already answers {_threads.each} questions of your account. Ask again in a moment"
+        raise Refusal(503, text, passing=True) from busy
+    finally:
+        fair_places.account.reset(token)
 
 
 for _kind in QUESTIONS:

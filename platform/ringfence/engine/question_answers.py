@@ -8,6 +8,7 @@ from django.db import DatabaseError
 
 from ringfence import django_apps
 from ringfence.engine.browsing import origins, records, topics
+from ringfence.engine.browsing.readers import Readers
 from ringfence.engine.leader.command_service import CommandService
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.java_permission import check_permission
@@ -49,6 +50,7 @@ class Services:
     topics: TopicRules
     offsets: ConnectorOffsets
     proofs: Proofs
+    readers: Readers
 
 
 Asking = TypeVar("Asking", bound=Question[Any])
@@ -74,18 +76,19 @@ def _answers(
 
 @_answers(questions.ListPlugins)
 def _list_plugins(request: questions.ListPlugins, services: Services, limit: Deadline) -> object:
-    return services.plugins.plugins()
+    return services.plugins.plugins(limit.slice(services.plugins.call_seconds))
 
 
 @_answers(questions.ConfigKeys)
 def _config_keys(request: questions.ConfigKeys, services: Services, limit: Deadline) -> object:
-    return services.plugins.config_keys(request.plugin, common=request.common, version=request.version)
+    timeout = limit.slice(services.plugins.call_seconds)
+    return services.plugins.config_keys(request.plugin, timeout, common=request.common, version=request.version)
 
 
 @_answers(questions.Validate)
 def _validate(request: questions.Validate, services: Services, limit: Deadline) -> object:
     for name in {request.plugin, (request.config.get("connector.class") or request.plugin).strip()}:
-        check_permission(services.plugins, name, java=request.java)
+        check_permission(services.plugins, name, limit, java=request.java)
     settings = {name: value for name, value in request.config.items() if value is not None}
     brokers = services.refusals.ask(settings, limit) if request.ask_brokers else ValidationRun()
     exactly_once = services.config.mode == "enabled"
@@ -114,7 +117,7 @@ def _read_offsets(request: questions.ReadOffsets, services: Services, limit: Dea
 
 @_answers(questions.Preflight)
 def _preflight(request: questions.Preflight, services: Services, limit: Deadline) -> object:
-    check_permission(services.plugins, request.config.get("connector.class", "").strip(), java=request.java)
+    check_permission(services.plugins, request.config.get("connector.class", "").strip(), limit, java=request.java)
 
     def has_offsets(within: Deadline) -> bool | None:
         name = ConnectorName(request.config.get("name", ""))
@@ -195,7 +198,7 @@ def _describe_topics(request: topic_questions.DescribeTopics, services: Services
 
 @_answers(topic_questions.ReadRecords)
 def _read_records(request: topic_questions.ReadRecords, services: Services, limit: Deadline) -> object:
-    return records.read_records(request, services.config, services.topics, limit)
+    return records.read_records(request, services.config, services.topics, services.readers, limit)
 
 
 @_answers(topic_questions.FindOrigin)
@@ -240,11 +243,11 @@ def _start_proof(request: questions.StartProof, services: Services, limit: Deadl
 
 @_answers(questions.Preview)
 def _preview(request: questions.Preview, services: Services, limit: Deadline) -> object:
-    check_permission(services.plugins, request.config.get("connector.class", "").strip(), java=request.java)
+    check_permission(services.plugins, request.config.get("connector.class", "").strip(), limit, java=request.java)
     return services.previews.preview(request.config, request.secret, request.bounds, limit, fresh=request.fresh)
 
 
 @_answers(questions.TryTransforms)
 def _try_transforms(request: questions.TryTransforms, services: Services, limit: Deadline) -> object:
-    check_permission(services.plugins, request.config.get("connector.class", "").strip(), java=request.java)
+    check_permission(services.plugins, request.config.get("connector.class", "").strip(), limit, java=request.java)
     return services.previews.try_transforms(request.config, request.record, request.secret, limit)

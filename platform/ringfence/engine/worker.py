@@ -24,6 +24,7 @@ from ringfence.connectors.name_length import is_long, shorten
 from ringfence.connectors.process_tree import MARK
 from ringfence.connectors.worker_limits import WorkerLimits
 from ringfence.engine import clock_watch
+from ringfence.engine.browsing.readers import Readers
 from ringfence.engine.celery_host import CeleryHost
 from ringfence.engine.celery_tasks import provide
 from ringfence.engine.heartbeat_threads import run_heartbeat, watch_redis
@@ -58,6 +59,7 @@ from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import WorkerRecord
 from ringfence.fencing.topics.topic_ids import TopicIds
 from ringfence.history import retention_settings
+from ringfence.memory_limit import CALL_MEMORY_LIMIT, memory_limit
 from ringfence.worker_config import WorkerConfig
 
 log = logging.getLogger(__name__)
@@ -186,7 +188,11 @@ class Worker:
         previews, letters = Previews(plugins, config), DeadLetters(plugins, config, topics)
         offsets = ConnectorOffsets(config, "ringfence-offsets-view", view)
         proofs = Proofs(plugins, config, topics, offsets, self._id)
-        provide(Services(commands, plugins, config, refusals, modes, previews, letters, topics, offsets, proofs))
+        readers = Readers(limits, memory_limit(config.settings, CALL_MEMORY_LIMIT))
+        threading.Thread(target=readers.warm, name="readers", daemon=True).start()
+        provide(
+            Services(commands, plugins, config, refusals, modes, previews, letters, topics, offsets, proofs, readers)
+        )
         self._start_threads(config, record, leader[0], view, ids, plugins)
         spark: SparkHost | None = None
         try:
@@ -200,6 +206,7 @@ class Worker:
             CeleryHost(record, leader[0].leads_now).run(self._stop)
         finally:
             refusals.close()
+            readers.close()
             self._end(spark, plugins, reporter)
         return self._exit_code
 
@@ -212,6 +219,7 @@ class Worker:
             on_warning=_warn,
             offsets_topics=topics.offsets_topics,
             folders=config.plugin_folders,
+            call_memory=memory_limit(config.settings, CALL_MEMORY_LIMIT),
             call_seconds=CALL_SECONDS if self._java is None else JAVA_CALL_SECONDS,
             environment={
                 PROVIDERS: json.dumps(ConfigProviders.settings_of(config.settings)),

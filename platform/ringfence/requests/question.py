@@ -9,6 +9,9 @@ from ringfence.requests.request import Answer, Request
 Json = dict[str, Any]
 Config = Mapping[str, str]
 
+ACCOUNT: Final = "account"
+"""The argument beside a question's fields: whose it is, so that workers share places fairly. None for nobody's."""
+
 READ_EARLY: Final = 3.0
 REPLAY_EARLY: Final = 5.0
 

@@ -23,6 +23,7 @@ from ringfence.api.v1.request_fields import (
     SettingsField,
     StringField,
 )
+from ringfence.audit import probes
 from ringfence.http.masking import unmask
 
 
@@ -146,14 +147,15 @@ class Preview(_OfSettings):
         self.parse_parameters()
         fields = self.parse_body()
         config = self.complete(fields["config"])
-        answer = previews.preview(
-            config,
-            records=fields["records"],
-            seconds=fields["seconds"],
-            fresh=fields["fresh"],
-            java=self.principal.may(Verb.JAVA_PLUGINS, config["name"]),
-            may_see=lambda name: self.principal.may(Verb.VIEW, name),
-        )
+        with probes.audited(self.http_request, self.principal, probes.PREVIEW, config):
+            answer = previews.preview(
+                config,
+                records=fields["records"],
+                seconds=fields["seconds"],
+                fresh=fields["fresh"],
+                java=self.principal.may(Verb.JAVA_PLUGINS, config["name"]),
+                may_see=lambda name: self.principal.may(Verb.VIEW, name),
+            )
         return Response(answer)
 
 
@@ -169,4 +171,6 @@ class Trial(_OfSettings):
         fields = self.parse_body()
         config = self.complete(fields["config"])
         java = self.principal.may(Verb.JAVA_PLUGINS, config["name"])
-        return Response(previews.try_transforms(config, fields["record"], java=java))
+        with probes.audited(self.http_request, self.principal, probes.TRIAL, config):
+            answer = previews.try_transforms(config, fields["record"], java=java)
+        return Response(answer)

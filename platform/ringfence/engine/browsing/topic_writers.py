@@ -50,8 +50,13 @@ def writers_of(place: TopicPlace, worker: WorkerConfig) -> list[Writer]:
     return writers
 
 
+def secrets_of(writers: Sequence[Writer]) -> set[str]:
+    """Return the values that must not be shown of a topic with these writers."""
+    return {secret for each in writers for secret in each.secrets()}
+
+
 def scrubber_of(writers: Sequence[Writer]) -> Scrubber:
-    return Scrubber({secret for each in writers for secret in each.secrets()})
+    return Scrubber(secrets_of(writers))
 
 
 def check_topic(place: TopicPlace, worker: WorkerConfig, rules: TopicRules) -> None:

@@ -2,8 +2,8 @@
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import asdict, dataclass
+from typing import Any, Final, cast
 
 from ringfence.connectors.api import ConfigException, ConnectorError
 from ringfence.engine.base64_text import decode, encode
@@ -16,6 +16,7 @@ from ringfence.fencing.metrics import Measures
 from ringfence.fencing.records.dead_letter import DeadLetter, NotExact
 from ringfence.fencing.records.error_handling import Call, RecordErrors
 from ringfence.fencing.records.error_policy import ErrorPolicy
+from ringfence.fencing.records.topic_creation import TopicCreationGroups
 from ringfence.fencing.records.topic_name_check import check_name
 
 _ERROR_LIMIT: Final = 1000
@@ -36,7 +37,9 @@ def convert_letters(
     reserved_topics: Collection[str],
     hide: Callable[[str], str],
 ) -> list[dict[str, object]]:
-    """Return `{"call", "why"}` for each: the record to produce, null if a transform dropped it; why: the error, or "".
+    """Return `{"call", "why", "creation"}` for each: the record to produce, null if a transform dropped it; why: the
+    error, or ""; creation: how the connector's rules create its topic, null if they do not. The rules are applied here
+    because their patterns are a user's: one can take for ever.
 
     reserved_topics: topics that no record may be written to. Raises `BadRequest` if the chain cannot be created.
     """
@@ -54,7 +57,16 @@ def convert_letters(
         if topic in reserved_topics:
             raise ConnectorError(f"The record would be written to {topic}, which is reserved: change its topic")
 
-    return [_one(errors, _letter(each), check, hide) for each in letters]
+    rules = TopicCreationGroups.of(config, settings.worker_settings)
+    specs: dict[str, dict[str, object]] = {}
+    conversions = []
+    for each in letters:
+        conversion = _one(errors, _letter(each), check, hide)
+        call = cast("Mapping[str, Any] | None", conversion["call"])
+        if call is not None and rules is not None and call["topic"] not in specs:
+            specs[call["topic"]] = asdict(rules.spec(call["topic"]))
+        conversions.append({**conversion, "creation": None if call is None else specs.get(call["topic"])})
+    return conversions
 
 
 def _one(

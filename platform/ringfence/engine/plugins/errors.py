@@ -34,6 +34,12 @@ class PluginCrash(PluginError):
         self.alone = alone
 
 
+class OutOfMemory(PluginError):
+    """The call needed more memory than it may have. Its process is not used again."""
+
+    kind = "memory"
+
+
 class UnknownPlugin(PluginError):
     """No plugin with this name is installed (a client error, 400)."""
 
@@ -53,7 +59,8 @@ class OffsetsRefused(PluginError):
 
 
 _BY_KIND = {
-    cls.kind: cls for cls in (PluginError, PluginTimeout, PluginCrash, UnknownPlugin, BadRequest, OffsetsRefused)
+    cls.kind: cls
+    for cls in (PluginError, PluginTimeout, PluginCrash, OutOfMemory, UnknownPlugin, BadRequest, OffsetsRefused)
 }
 
 

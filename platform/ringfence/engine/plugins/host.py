@@ -1,5 +1,6 @@
 """The entry point to plugin code: validate, key infos, offset checks, and connector instances, each with a deadline."""
 
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from ringfence.connectors.common_settings import CONNECTOR_CLASS, PLUGIN_VERSION
@@ -10,6 +11,8 @@ from ringfence.engine.plugins.instance_supervisor import Offsets, pairs_of
 from ringfence.engine.plugins.plugin_list import PluginLists, choose_version, names_in
 from ringfence.engine.plugins.process import ChildProcess
 from ringfence.engine.plugins.process_groups import ProcessGroups
+from ringfence.engine.spark.child_environment import few_threads
+from ringfence.memory_limit import CALL_MEMORY_LIMIT, memory_limit
 from ringfence.requests.plugin_calls import (
     CheckIsJava,
     CheckOffsets,
@@ -49,6 +52,7 @@ class PluginHost:
     - on_warning(connector, text): an instance's warning for users. All three must return at once and not raise.
     - offsets_topics: returns the connectors' offsets topics, which are sent to the plugin process with each call.
     - call_seconds: the default timeout. folders: entries of `plugin.path` with plugin environments.
+    - call_memory: the bytes that a call may use, None for any number. It does not bind connector instances.
     - environment: variables for plugin processes, in addition to this process's own without the platform's settings.
     """
 
@@ -63,12 +67,14 @@ class PluginHost:
         on_warning: Callable[[str, str], None] = lambda _name, _text: None,
         offsets_topics: Callable[[], Collection[str]] = tuple,
         folders: Sequence[str] = (),
+        call_memory: int | None = memory_limit({}, CALL_MEMORY_LIMIT),
     ) -> None:
         self._on_reconfigure = on_reconfigure
         self._on_failed = on_failed
         self._on_warning = on_warning
         self._offsets_topics = offsets_topics
         self._environment = environment
+        self._call_memory = call_memory
         self.installed_plugins = InstalledPlugins(environment, folders)
         self._environments = self.installed_plugins.environments
         self.call_seconds = call_seconds
@@ -280,7 +286,11 @@ class PluginHost:
         return ChildProcess(self._event, on_end, self._variables(variables), self._offsets_topics)
 
     def _start_process(self, variables: Mapping[str, str]) -> ChildProcess:
-        return ChildProcess(environment=self._variables(variables), offsets_topics=self._offsets_topics)
+        return ChildProcess(
+            environment={**few_threads(os.environ), **self._variables(variables)},
+            offsets_topics=self._offsets_topics,
+            memory=self._call_memory,
+        )
 
     def _variables(self, more: Mapping[str, str]) -> Mapping[str, str]:
         """Return a process's variables. One for a plugin environment has only its connectors, and no Java."""

@@ -5,12 +5,13 @@ whether the user has the permission.
 """
 
 from ringfence.engine.plugins.host import PluginHost
+from ringfence.fencing.clock import Deadline
 from ringfence.requests.refusal import Refusal
 
 
-def check_permission(plugins: PluginHost, class_name: str, *, java: bool) -> None:
+def check_permission(plugins: PluginHost, class_name: str, limit: Deadline, *, java: bool) -> None:
     """Raise `Refusal` (403) for a Java plugin without the permission, and `UnknownPlugin` for an unknown one."""
-    if not java and class_name and plugins.is_java(class_name):
+    if not java and class_name and plugins.is_java(class_name, limit.slice(plugins.call_seconds)):
         raise Refusal(
             403,
             f"{class_name} is a Java plugin: it reads files and opens connections as the worker's user. To configure, "

@@ -14,7 +14,14 @@ from collections.abc import Callable, Collection, Mapping
 from typing import cast
 
 from ringfence.connectors.distributions import installed_state
-from ringfence.engine.plugins.errors import PluginCrash, PluginError, PluginStarting, PluginTimeout, from_wire
+from ringfence.engine.plugins.errors import (
+    OutOfMemory,
+    PluginCrash,
+    PluginError,
+    PluginStarting,
+    PluginTimeout,
+    from_wire,
+)
 from ringfence.engine.spark.child_environment import without_ours
 from ringfence.requests.plugin_calls import PluginCall
 from ringfence.requests.request import Answer
@@ -47,8 +54,10 @@ class ChildProcess:
     """One process, for any number of concurrent calls. Thread-safe.
 
     on_event: called with each event message. on_end: called once, when the process has ended for any reason. Both run
-    on this object's reader thread and must return at once. offsets_topics: returns those of all connectors; sent with
-    each call.
+    on this object's reader thread and must return at once. environment: variables in addition to `inherited`, which are
+    this process's own without the platform's settings by default. offsets_topics: returns those of all connectors; sent
+    with each call. memory: the bytes that its calls may use in addition to what the process needs at its start, None
+    for any number. module: what it runs.
     """
 
     def __init__(
@@ -57,6 +66,10 @@ class ChildProcess:
         on_end: Callable[["ChildProcess"], None] | None = None,
         environment: Mapping[str, str] | None = None,
         offsets_topics: Callable[[], Collection[str]] = tuple,
+        *,
+        memory: int | None = None,
+        module: str = CHILD,
+        inherited: Mapping[str, str] | None = None,
     ) -> None:
         self._offsets_topics = offsets_topics
         self._on_event = on_event
@@ -78,11 +91,17 @@ class ChildProcess:
         os.set_blocking(self._requests, False)
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", CHILD, *(str(fd) for fd in (requests_read, answers_write, crash))],
+                [
+                    sys.executable,
+                    "-P",
+                    "-m",
+                    module,
+                    *(str(number) for number in (requests_read, answers_write, crash, memory or 0)),
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=2,  # plugins' prints go to the log
                 pass_fds=(requests_read, answers_write, crash),
-                env={**without_ours(os.environ), **(environment or {})},
+                env={**(without_ours(os.environ) if inherited is None else inherited), **(environment or {})},
             )
         except OSError:
             os.close(self._requests)
@@ -137,6 +156,8 @@ class ChildProcess:
                     "Check that the source can be reached, and try again."
                 )
         if answer.error is not None:
+            if isinstance(answer.error, OutOfMemory):
+                self.kill(f"a call of {call.name} took all memory that it may have")
             raise answer.error
         return cast("Answer", answer.result)
 

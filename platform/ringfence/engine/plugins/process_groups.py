@@ -36,7 +36,7 @@ class ProcessGroup:
     ) -> None:
         self._calls = CallPool(start, call_processes)
         # Separate, so that no validation waits for a preview, and a preview leaves nothing of the plugin running.
-        self._previews = CallPool(start, _PREVIEW_PROCESSES, warm=False)
+        self._previews = CallPool(start, _PREVIEW_PROCESSES, warm=0)
         self.live = InstanceSupervisor(start_for_instances, on_failed)
         self.users = 0
         self.used_at = time.monotonic()

@@ -1,92 +1,136 @@
 """Processes for single calls. Each handles one call at a time, so a call that hangs or crashes affects no other."""
 
+import logging
 import threading
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
+from ringfence.engine.fair_places import FairPlaces, NoPlace, account
 from ringfence.engine.plugins.errors import PluginTimeout
 from ringfence.engine.plugins.process import ChildProcess
+from ringfence.fencing.clock import Deadline
 from ringfence.requests.plugin_calls import PluginCall
 from ringfence.requests.request import Answer
 
+log = logging.getLogger(__name__)
+
 
 class CallPool:
-    """At most `limit` processes. One stays warm between calls; the others end when they are idle. Thread-safe.
+    """At most `limit` processes, half of them for one account. Thread-safe.
 
-    A warm process is replaced if a package was installed or upgraded after its start. warm: False ends each process
-    after one call, with anything that a plugin may have left in it.
+    Some stay warm between calls; the others end when they are idle. A warm process is replaced if a package was
+    installed or upgraded after its start. warm: how many; 0 ends each process after one call, with anything that a
+    plugin may have left in it. refill: whether a process that was killed is replaced at once.
     """
 
-    def __init__(self, start: Callable[[], ChildProcess], limit: int = 4, *, warm: bool = True) -> None:
+    def __init__(
+        self, start: Callable[[], ChildProcess], limit: int = 4, *, warm: int = 1, refill: bool = False
+    ) -> None:
         self._start = start
-        self._limit = limit
         self._warm = warm
+        self._refill = refill
+        self._places = FairPlaces(limit)
         self._idle: list[ChildProcess] = []
         self._busy: set[ChildProcess] = set()
-        self._starting = 0
         self._closed = False
-        self._condition = threading.Condition()
+        self._lock = threading.Lock()
+        self._filling = threading.Lock()
 
     def call(self, call: PluginCall[Answer], timeout: float) -> Answer:
         """See `ChildProcess.call`. The timeout includes the time to get a process."""
-        deadline = time.monotonic() + timeout
-        child = self._acquire(call.name, timeout, deadline)
-        try:
-            return child.call(call, max(0.001, deadline - time.monotonic()))
-        finally:
-            self._release(child)
+        deadline = Deadline.after(timeout)
+        with self.lease(call.name, deadline) as child:
+            return child.call(call, max(0.001, deadline.remaining))
+
+    @contextmanager
+    def lease(self, name: str, deadline: Deadline) -> Iterator[ChildProcess]:
+        """Occupy a process within the block. name: of the call, for errors. Raises `PluginTimeout`."""
+        with self._place(name, deadline):
+            child = self._acquire()
+            try:
+                yield child
+            finally:
+                self._release(child)
 
     def close(self) -> None:
         """End all processes, including those with running calls."""
-        with self._condition:
+        with self._lock:
             self._closed = True
             children = [*self._idle, *self._busy]
             self._idle.clear()
-            self._condition.notify_all()
         for child in children:
             child.close()
 
-    def _acquire(self, name: str, timeout: float, deadline: float) -> ChildProcess:
-        self._drop_outdated()
-        with self._condition:
-            while True:
-                if self._closed:
-                    raise RuntimeError("the plugin host is closed")
-                while self._idle:
-                    child = self._idle.pop()
-                    if child.alive:
-                        self._busy.add(child)
-                        return child
-                if len(self._busy) + self._starting < self._limit:
-                    self._starting += 1
-                    break
-                if not self._condition.wait(max(0.0, deadline - time.monotonic())) and time.monotonic() >= deadline:
-                    raise PluginTimeout(
-                        f"All {self._limit} plugin processes were busy for {timeout:.3g} s, so {name} was not called. "
-                        "Another connector's validation may hang; try again."
-                    )
+    @contextmanager
+    def _place(self, name: str, deadline: Deadline) -> Iterator[None]:
+        who, seconds = account.get(), deadline.remaining
         try:
-            child = self._start()
+            self._places.enter(who, deadline)
+        except NoPlace as busy:
+            if busy.own:
+                raise PluginTimeout(
+                    f"{self._places.each} calls of your account, as many as it may have on one worker, went on for "
+                    f"{seconds:.3g} s, so {name} was not called. Wait for their answers, and try again."
+                ) from busy
+            raise PluginTimeout(
+                f"All {self._places.total} plugin processes were busy for {seconds:.3g} s, so {name} was not called. "
+                "Another connector's validation may hang; try again."
+            ) from busy
+        try:
+            yield
         finally:
-            with self._condition:
-                self._starting -= 1
-        with self._condition:
+            self._places.leave(who)
+
+    def _acquire(self) -> ChildProcess:
+        self._drop_outdated()
+        with self._lock:
+            if self._closed:
+                raise RuntimeError("the plugin host is closed")
+            while self._idle:
+                child = self._idle.pop()
+                if child.alive:
+                    self._busy.add(child)
+                    return child
+        child = self._start()
+        with self._lock:
             self._busy.add(child)
         return child
 
     def _drop_outdated(self) -> None:
-        with self._condition:
+        with self._lock:
             old_children = [child for child in self._idle if not child.up_to_date]
             self._idle = [child for child in self._idle if child not in old_children]
         for child in old_children:
             child.close()
 
     def _release(self, child: ChildProcess) -> None:
-        with self._condition:
+        with self._lock:
             self._busy.discard(child)
-            keep = self._warm and child.alive and not self._idle and not self._closed
+            keep = child.alive and len(self._idle) < self._warm and not self._closed
             if keep:
                 self._idle.append(child)
-            self._condition.notify()
+            dead = not child.alive
         if not keep:
             child.close()
+        if dead and self._refill:
+            threading.Thread(target=self.fill, name="warm-processes", daemon=True).start()
+
+    def fill(self) -> None:
+        """Start as many processes as stay warm, for the next calls. If that fails, those start their own."""
+        with self._filling:
+            while True:
+                with self._lock:
+                    missing = not self._closed and len(self._idle) + len(self._busy) < self._warm
+                if not missing:
+                    return
+                try:
+                    child = self._start()
+                except OSError:
+                    log.exception("No process could be started in advance")
+                    return
+                with self._lock:
+                    keep = not self._closed
+                    if keep:
+                        self._idle.append(child)
+                if not keep:
+                    child.close()

@@ -4,15 +4,17 @@ A replay converts the records in a plugin process, and writes them here with the
 """
 
 import logging
-import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from ringfence.connectors.config_providers import ConfigProviders
 from ringfence.connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
 from ringfence.connectors.error_settings import DEAD_LETTERS
 from ringfence.connectors.kafka_settings.java_names import Role
+from ringfence.connectors.topic_creation_settings import ENABLE
 from ringfence.engine.base64_text import decode, encode
+from ringfence.engine.fair_places import FairPlaces, place_for
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.preflight.topic_rules import TopicRules
 from ringfence.fencing.clock import SYSTEM_CLOCK, Deadline
@@ -21,11 +23,11 @@ from ringfence.fencing.dead_letters.replay import LetterConversion, ReplayOutcom
 from ringfence.fencing.errors import Fenced, FencingError, Invalid, UnknownOutcome
 from ringfence.fencing.ids import ConnectorName, replay_transactional_id
 from ringfence.fencing.kafka.client_settings import connection_of
+from ringfence.fencing.kafka.topic_admin import TopicSpec
 from ringfence.fencing.kafka.topic_tail import Limits, TailRecord
 from ringfence.fencing.leader.fence_targets import list_admin_access
 from ringfence.fencing.records.dead_letter import PREFIX, DeadLetter, Place
 from ringfence.fencing.records.error_handling import Call
-from ringfence.fencing.records.topic_creation import TopicCreationGroups as CreationRules
 from ringfence.fencing.records.topic_creation import TopicMaker
 from ringfence.fencing.records.writable_topics import TopicAccess
 from ringfence.fencing.task.clients import connector_producer
@@ -36,9 +38,11 @@ log = logging.getLogger(__name__)
 
 PAGE_SIZE: Final = 25
 AT_ONCE: Final = 2
+_PATIENCE_SECONDS: Final = 5.0
 _SHOWN_BYTES: Final = 8192
 _TIMEOUT_MS: Final = 60_000
-_CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
+_NEEDED: Final = ("key.converter", "value.converter", "header.converter", ENABLE)
+"""The worker's settings that a conversion needs."""
 _DETAILS: Final = {
     "stage": "stage",
     "class": "class.name",
@@ -61,7 +65,7 @@ class DeadLetters:
         self._plugins = plugins
         self._worker = worker
         self._topics = topics or TopicRules(worker)
-        self._places = threading.BoundedSemaphore(AT_ONCE)
+        self._places = FairPlaces(AT_ONCE)
 
     def page(
         self,
@@ -106,12 +110,8 @@ class DeadLetters:
 
         choice: `places`, a list of [partition, offset]; or `stage` and `class`, for all that match.
         """
-        if not self._places.acquire(blocking=False):
-            raise Refusal(503, f"{AT_ONCE} replays are under way on this worker. Ask again in a moment", retry=True)
-        try:
+        with place_for(self._places, "replays", Deadline.after(limit.slice(_PATIENCE_SECONDS))):
             return self._replay(config, choice, details, secret, limit)
-        finally:
-            self._places.release()
 
     def _replay(
         self,
@@ -128,11 +128,10 @@ class DeadLetters:
         transactional_id = replay_transactional_id(self._worker.group_id, name)
 
         def convert(letters: Sequence[DeadLetter]) -> list[LetterConversion]:
-            records = self._convert(config, letters, secret, topic, limit)
-            rules = CreationRules.of(config, settings)
-            if rules is not None:
+            records, specs = self._convert(config, letters, secret, topic, limit)
+            if specs.by_topic:
                 admin = connection_of(Role.ADMIN, base, settings, resolution.config)
-                maker = TopicMaker(admin, rules, SYSTEM_CLOCK, lambda text: log.info("Replay of %s: %s", name, text))
+                maker = TopicMaker(admin, specs, SYSTEM_CLOCK, lambda text: log.info("Replay of %s: %s", name, text))
                 for target in sorted({str(each.call[0]) for each in records if each.call is not None}):
                     maker.ensure(target)
             return records
@@ -177,18 +176,30 @@ class DeadLetters:
 
     def _convert(
         self, config: Config, letters: Sequence[DeadLetter], secret: Sequence[str], topic: str, limit: Deadline
-    ) -> list[LetterConversion]:
-        """Convert with the connector's current transforms and converters."""
+    ) -> tuple[list[LetterConversion], "_ChosenSpecs"]:
+        """Convert with the connector's current transforms and converters. Also return how its rules create topics."""
         if not letters:
-            return []
-        converters = {key: value for key, value in self._worker.settings.items() if key.startswith(_CONVERTERS)}
+            return [], _ChosenSpecs({})
+        converters = {key: value for key, value in self._worker.settings.items() if key.startswith(_NEEDED)}
         reserved_topics = [topic, config.get(OFFSETS_STORAGE_TOPIC, "").strip() or topic]
         payloads = [_encode(letter) for letter in letters]
         results = self._plugins.replay(
             config, payloads, converters, secret, reserved_topics, min(30.0, limit.remaining)
         )
         access = self._topics.access(config.get("name", ""))
-        return [_check_topic(_decode(each), access) for each in results]
+        creations = [cast("dict[str, Any]", each["creation"]) for each in results if each["creation"] is not None]
+        specs = {each["name"]: TopicSpec(**each) for each in creations}
+        return [_check_topic(_decode(each), access) for each in results], _ChosenSpecs(specs)
+
+
+@dataclass(frozen=True, slots=True)
+class _ChosenSpecs:
+    """How to create topics, as a plugin process has chosen it. Empty if the broker may create them."""
+
+    by_topic: Mapping[str, TopicSpec]
+
+    def spec(self, topic: str) -> TopicSpec:
+        return self.by_topic[topic]
 
 
 def _serialize(page: Page) -> dict[str, object]:

@@ -7,11 +7,11 @@ seconds later.
 """
 
 import re
-import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, cast
 
 from ringfence.engine.config_topic import open_config_log
+from ringfence.engine.fair_places import FairPlaces, place_for
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.queries.connector_offsets import ConnectorOffsets
 from ringfence.fencing.clock import Deadline
@@ -40,7 +40,7 @@ class Previews:
     def __init__(self, plugins: PluginHost, worker: WorkerConfig) -> None:
         self._plugins = plugins
         self._worker = worker
-        self._places = threading.BoundedSemaphore(AT_ONCE)
+        self._places = FairPlaces(AT_ONCE)
 
     def preview(
         self, config: Config, secret: Sequence[str], bounds: Mapping[str, float], limit: Deadline, *, fresh: bool
@@ -50,20 +50,17 @@ class Previews:
         The answer also has `from`, the offsets at which it began, and `beside`, whether a connector that may run reads
         the same source. It is `{"busy": name}` if that forbids the preview. Raises `Refusal`.
         """
-        if not self._places.acquire(blocking=False):
-            raise Refusal(503, f"{AT_ONCE} previews are under way on this worker. Ask again in a moment", retry=True)
-        try:
-            plugin = self._plugin(config)
+        needed = bounds["seconds"] + _MARGIN_SECONDS
+        with place_for(self._places, "previews", Deadline.after(max(0.0, limit.remaining - needed))):
+            plugin = self._plugin(config, limit)
             rival = self._rival(config, plugin, limit)
             if rival is not None and not plugin.get("preview_while_running"):
                 return {"busy": rival}
             offsets = [] if fresh else self._offsets(config, limit)
-            timeout = min(limit.remaining, bounds["seconds"] + _MARGIN_SECONDS)
+            timeout = limit.slice(needed)
             result = self._plugins.preview(config, offsets, self._converters(), secret, bounds, timeout)
             start = [{"partition": dict(partition), "offset": offset} for partition, offset in offsets]
             return {**result, "from": start, "beside": rival is not None}
-        finally:
-            self._places.release()
 
     def try_transforms(
         self, config: Config, record: Mapping[str, object], secret: Sequence[str], limit: Deadline
@@ -75,10 +72,11 @@ class Previews:
         """Return the worker's settings for the default converters, which a plugin process may see."""
         return {key: value for key, value in self._worker.settings.items() if key.startswith(_CONVERTERS)}
 
-    def _plugin(self, config: Config) -> Mapping[str, object]:
+    def _plugin(self, config: Config, limit: Deadline) -> Mapping[str, object]:
         """Return the description of the configuration's plugin; {} if it is not installed."""
         class_name = config.get("connector.class", "").strip()
-        matches = (one for one in self._plugins.plugins() if class_name in cast("list[str]", one["names"]))
+        plugins = self._plugins.plugins(limit.slice(self._plugins.call_seconds))
+        matches = (one for one in plugins if class_name in cast("list[str]", one["names"]))
         return next(matches, {})
 
     def _rival(self, config: Config, plugin: Mapping[str, object], limit: Deadline) -> str | None:
@@ -94,7 +92,8 @@ class Previews:
             raise Refusal(503, f"Whether a task reads the source cannot be found out now: {error}") from error
         class_name = config.get("connector.class", "").strip()
         names = frozenset(cast("list[str]", plugin.get("names", [class_name])))
-        return rival_of(config, state, names, self._plugins.config_keys(class_name))
+        timeout = limit.slice(self._plugins.call_seconds)
+        return rival_of(config, state, names, self._plugins.config_keys(class_name, timeout))
 
     def _offsets(
         self, config: Config, limit: Deadline

@@ -17,6 +17,7 @@ from django.db import DatabaseError, close_old_connections
 from ringfence import __version__
 from ringfence.connectors.config_providers import ConfigProviders, ResolvedConfig
 from ringfence.connectors.error_settings import DEAD_LETTERS
+from ringfence.engine.fair_places import FairPlaces, account, enter
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.errors import PluginError
 from ringfence.engine.preflight.topic_rules import TopicRules
@@ -55,17 +56,18 @@ class Proofs:
         self._topics = topics
         self._offsets = offsets
         self._id = worker_id
-        self._places = threading.BoundedSemaphore(AT_ONCE)
+        self._places = FairPlaces(AT_ONCE)
 
     def start(self, request: StartProof) -> dict[str, object]:
         """Start a count, and return at once. Raises `Refusal` if too many run on this worker."""
-        if not self._places.acquire(blocking=False):
-            raise Refusal(503, f"{AT_ONCE} proofs are being counted on this worker. Ask again in a moment", retry=True)
-        thread = threading.Thread(target=self._run, args=(request,), name=f"proof-{request.number}", daemon=True)
-        thread.start()
+        who = account.get()
+        enter(self._places, "proofs", who)
+        name = f"proof-{request.number}"
+        threading.Thread(target=self._run, args=(request, who), name=name, daemon=True).start()
         return {"worker": self._id}
 
-    def _run(self, request: StartProof) -> None:
+    def _run(self, request: StartProof, who: str | None) -> None:
+        account.set(who)  # for the calls to plugins that it makes
         row = _Row(request.config["name"], request.number, self._id)
         resolution = ConfigProviders(self._worker.settings).attempt(request.config)[0]
         try:
@@ -80,7 +82,7 @@ class Proofs:
             log.exception("Counting for the proof of connector %s failed", request.config["name"])
             row.fail(f"The count failed with {type(error).__name__}: the worker's log has the trace. Start it again")
         finally:
-            self._places.release()
+            self._places.leave(who)
             close_old_connections()
 
     def _count(self, request: StartProof, resolution: ResolvedConfig, row: "_Row") -> dict[str, Any]:

@@ -13,6 +13,20 @@ from ringfence.connectors.worker_limits import ENVIRONMENT
 
 _OURS: Final = ("RINGFENCE_", "CONNECT_")
 _HANDED_ON: Final = frozenset({PROVIDERS, ENVIRONMENT, MARK})
+_THREAD_COUNTS: Final = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
+_HARMLESS: Final = (
+    "PATH",
+    "HOME",
+    "LANG",
+    "TZ",
+    "TMPDIR",
+    "VIRTUAL_ENV",
+    "LD_LIBRARY_PATH",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    MARK,
+)
+_HARMLESS_PREFIXES: Final = ("LC_", "PYTHON")
 
 
 def is_ours(name: str) -> bool:
@@ -28,3 +42,18 @@ def let_go(environment: MutableMapping[str, str]) -> None:
     """Remove them from this process's environment, so that processes which it starts later do not inherit them."""
     for name in [name for name in environment if is_ours(name)]:
         del environment[name]
+
+
+def only_harmless(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return what any Python process needs, for one that decodes foreign bytes: nothing that could be a secret."""
+    return {
+        name: value for name, value in environment.items() if name in _HARMLESS or name.startswith(_HARMLESS_PREFIXES)
+    }
+
+
+def few_threads(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that keep libraries from starting a thread for each core, unless they are set already.
+
+    The stacks of those threads count as memory, so a limit would depend on the machine.
+    """
+    return {name: "2" for name in _THREAD_COUNTS if name not in environment}

@@ -12,6 +12,7 @@ from ringfence.access.authorise import principal_of
 from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.api import connector_writes, topic_grant_check
+from ringfence.audit import probes
 from ringfence.connectors.api.config_types import GUARANTEE
 from ringfence.connectors.common_settings import TASKS_MAX
 from ringfence.connectors.snapshot_settings import SNAPSHOT_TRANSACTION
@@ -44,7 +45,9 @@ def form_context(
     try:
         if draft.class_name:
             java = principal_of(request).may(Verb.JAVA_PLUGINS, settings.get("name", ""))
-            validation = dispatch.ask(Validate(draft.class_name, settings, java, ask_brokers))
+            aimed = {**settings, "connector.class": draft.class_name}
+            with probes.audited(request, principal_of(request), probes.VALIDATION, aimed):
+                validation = dispatch.ask(Validate(draft.class_name, settings, java, ask_brokers))
             connector_writes.remember_secrets(draft.class_name, validation)
             masker = Masker([draft.class_name])
             validation = topic_grant_check.add_to(validation, settings, principal_of(request))

@@ -18,6 +18,7 @@ from ringfence.access.verbs import Verb
 from ringfence.api import previews
 from ringfence.api.jsonbody import object_of, plain, read
 from ringfence.api.preflight import checks_of
+from ringfence.audit import probes
 from ringfence.dispatch import Refusal
 from ringfence.http.errors import ConnectError, bad_request
 from ringfence.web.handbook.section_links import explain_check
@@ -68,9 +69,13 @@ def checks_context(complete: dict[str, str], by: Principal) -> dict[str, Any]:
 @require_POST
 def preflight(request: HttpRequest) -> HttpResponse:
     """Run the checks on the form's configuration, or on pasted text."""
-    return _part(
-        request, "preflight", lambda: checks_context(complete(request, read_posted(request)), principal_of(request))
-    )
+
+    def context() -> dict[str, Any]:
+        config = complete(request, read_posted(request))
+        with probes.audited(request, principal_of(request), probes.PREFLIGHT, config):
+            return checks_context(config, principal_of(request))
+
+    return _part(request, "preflight", context)
 
 
 @requires(POST=somewhere(Verb.EDIT))
@@ -83,7 +88,8 @@ def preview(request: HttpRequest) -> HttpResponse:
         fresh = request.POST.get("begin") == "fresh"
         may = principal_of(request).may
         java = may(Verb.JAVA_PLUGINS, config["name"])
-        answer = previews.preview(config, fresh=fresh, java=java, may_see=lambda name: may(Verb.VIEW, name))
+        with probes.audited(request, principal_of(request), probes.PREVIEW, config):
+            answer = previews.preview(config, fresh=fresh, java=java, may_see=lambda name: may(Verb.VIEW, name))
         return {
             "found": answer,
             "rows": [_row(record) for record in answer["records"]],
@@ -105,7 +111,9 @@ def trial(request: HttpRequest) -> HttpResponse:
             raise bad_request('A sample is needed, such as {"topic": "t", "key": null, "value": {"id": 1}}.')
         record = object_of(plain(read(text.encode("utf-8", "replace"))), "The sample record")
         java = principal_of(request).may(Verb.JAVA_PLUGINS, config["name"])
-        return {"row": _row(previews.try_transforms(config, record, java=java))}
+        with probes.audited(request, principal_of(request), probes.TRIAL, config):
+            answer = previews.try_transforms(config, record, java=java)
+        return {"row": _row(answer)}
 
     return _part(request, "new_trial", context)
 

@@ -1,0 +1,153 @@
+"""The child's side of `process.ChildProcess`: reads calls, carries them out, writes answers.
+
+Protocol: one JSON object per line, over two separate pipes, so that a plugin may print anything.
+
+- Request: `{"id", "op", "lane", "args", "offsets_topics"}`; `op` and `args` are a call, such as one of
+  `requests.plugin_calls`.
+- Answer: `{"id", "result"}` or `{"id", "error": {"kind", "message", "trace"}}`.
+- Events: `{"event": "reconfigure", "connector"}`, `{"event": "failed", "connector", "trace"}` and `{"event": "warning",
+  "connector", "text"}`.
+
+Requests of one lane run one after another, on one thread. A third descriptor is a file for the stacks of a crash.
+
+The process ends with its host, as soon as the request pipe ends. If a plugin holds the interpreter for so long that
+this is not noticed, a watchdog outside the interpreter ends the process.
+"""
+
+import faulthandler
+import json
+import logging
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from ringfence.connectors import worker_limits
+from ringfence.engine.plugins.errors import OutOfMemory, PluginError, to_wire
+from ringfence.memory_limit import CALL_MEMORY_LIMIT, keep_memory_limit
+from ringfence.requests.plugin_calls import PluginCall
+
+WATCHDOG_SECONDS = 30.0
+HEARTBEAT_SECONDS = 5.0
+
+Message = Mapping[str, object]
+Emit = Callable[[Message], None]
+
+
+class CallHandler(Protocol):
+    """What a kind of process does with its calls."""
+
+    @property
+    def subject(self) -> str:
+        """Who fails, in the text of an error."""
+
+    def parse(self, name: str, args: Message) -> PluginCall[Any]:
+        """Raises `MalformedRequest`."""
+
+    def answer(self, call: PluginCall[Any]) -> object:
+        """Carry out the call, and return its JSON value."""
+
+    def redactor(self, args: Message) -> Callable[[str], str]:
+        """Return a function that hides the secrets of the call's arguments."""
+
+
+class Child:
+    """Serves requests until the pipe ends. memory: the bytes that calls may use, 0 for any number."""
+
+    def __init__(self, requests: int, answers: int, memory: int, handle: Callable[[Emit], CallHandler]) -> None:
+        self._requests = requests
+        self._answers = answers
+        self._memory = memory
+        self._writing = threading.Lock()
+        self._lanes: dict[str, queue.SimpleQueue[dict[str, object]]] = {}
+        self._handler = handle(self.write)
+
+    def serve(self) -> None:
+        with open(self._requests, encoding="utf-8") as lines:
+            for line in lines:
+                request: dict[str, object] = json.loads(line)
+                worker_limits.set_offsets_topics(request["offsets_topics"])  # type: ignore[arg-type]
+                lane = str(request["lane"])
+                if lane not in self._lanes:
+                    self._lanes[lane] = queue.SimpleQueue()
+                    threading.Thread(target=self._work, args=(self._lanes[lane],), name=lane, daemon=True).start()
+                self._lanes[lane].put(request)
+
+    def write(self, message: Mapping[str, object]) -> None:
+        """Send one message as a line. Any thread may call it."""
+        data = json.dumps(message).encode() + b"\n"
+        with self._writing:
+            while data:
+                data = data[os.write(self._answers, data) :]
+
+    def _work(self, requests: "queue.SimpleQueue[dict[str, object]]") -> None:
+        while True:
+            request = requests.get()
+            name, args = str(request["op"]), request["args"]
+            assert isinstance(args, dict)
+            try:
+                answer = {"id": request["id"], "result": self._handler.answer(self._handler.parse(name, args))}
+                json.dumps(answer)
+            except BaseException as error:  # noqa: BLE001 - the root of the thread: the error is the call's answer
+                answer = {"id": request["id"], "error": self._describe(error, name, args)}
+            self.write(answer)
+
+    def _describe(self, error: BaseException, op: str, args: Mapping[str, object]) -> dict[str, object]:
+        redact = self._handler.redactor(args)
+        if isinstance(error, PluginError):
+            body = to_wire(error)
+            body["message"] = redact(error.message)
+            return body
+        if self._memory and is_out_of_memory(error):
+            text = f"{self._handler.subject} {op} needed more than {self._memory // 1024**2} MiB ({CALL_MEMORY_LIMIT})."
+            return to_wire(OutOfMemory(f"{text} Let it read less at once, or raise that worker setting."))
+        if isinstance(error, SystemExit):
+            message = f"The connector called sys.exit in {op}, which ends only this call."
+        else:
+            message = f"{self._handler.subject} {op} failed: {type(error).__name__}: {error}"
+        trace = "".join(traceback.format_exception(error))
+        return to_wire(PluginError(redact(message), redact(trace)))
+
+
+def _heartbeat(crash: int) -> None:
+    while True:
+        faulthandler.dump_traceback_later(WATCHDOG_SECONDS, exit=True, file=crash)
+        time.sleep(HEARTBEAT_SECONDS)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether an allocation failed, here or in an error that this one was made of, as libraries do."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, MemoryError):
+            return True
+        cause = cause.__cause__ or cause.__context__
+    return False
+
+
+def serve(handle: Callable[[Emit], CallHandler], prepare: Callable[[], None]) -> None:
+    """Serve the host that started this process, as its command line says, until its pipe ends. Does not return.
+
+    prepare: what to start before the first call, and before the memory limit applies.
+    """
+    requests, answers, crash, memory = (int(each) for each in sys.argv[1:5])
+    faulthandler.enable(file=crash)  # the host reads it and logs it
+    for fd in (requests, answers, crash):
+        os.set_inheritable(fd, False)  # child processes of a plugin must not keep the pipes open
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the host decides
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(levelname)s plugin %(threadName)s %(name)s: %(message)s"
+    )
+    threading.Thread(target=_heartbeat, args=(crash,), name="watchdog", daemon=True).start()
+    prepare()
+    child = Child(requests, answers, memory, handle)
+    if memory:
+        keep_memory_limit(memory)
+    child.write({"event": "ready"})
+    child.serve()
+    os._exit(0)  # plugin threads may hang: do not wait for them

@@ -1,0 +1,106 @@
+"""What one account asks of plugins takes neither the machine's memory nor the places of others."""
+
+import json
+import re
+import sqlite3
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ringfence.connectors import egress, worker_limits
+from ringfence.connectors.api import ConfigException
+from ringfence.engine import fair_places
+from ringfence.engine.plugins import PluginError, PluginHost, PluginTimeout
+from ringfence.engine.plugins.errors import OutOfMemory
+from ringfence.memory_limit import CALL_MEMORY_LIMIT, DEFAULTS, memory_limit
+from tests.plugins.conftest import PATIENCE, environment, hostile
+from tests.support.waiting import eventually
+
+__all__ = ["environment"]
+
+MIB = 1024 * 1024
+
+
+@pytest.fixture
+def host(environment: dict[str, str], tmp_path: Path) -> Iterator[PluginHost]:
+    limits = {worker_limits.FILE_ROOTS: str(tmp_path), egress.EGRESS_ALLOW: "loopback"}
+    running = PluginHost(
+        environment={**environment, worker_limits.ENVIRONMENT: json.dumps(limits)},
+        call_processes=2,
+        call_seconds=PATIENCE,
+    )
+    yield running
+    running.close()
+
+
+def test_a_query_whose_row_fills_the_memory_ends_with_the_settings_name(host: PluginHost, tmp_path: Path) -> None:
+    file = tmp_path / "shop.sqlite"
+    with closing(sqlite3.connect(file)) as shop:
+        shop.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, item TEXT NOT NULL)")
+        shop.execute("INSERT INTO orders (item) VALUES ('ink')")
+        shop.commit()
+    config = {
+        "name": "c",
+        "connector.class": "SqlSource",
+        "mode": "incrementing",
+        "incrementing.column.name": "id",
+        "connection.url": f"sqlite:///{file}",
+        "topic.prefix": "shop.",
+        "query": "select id, hex(zeroblob(150000000)) || hex(zeroblob(150000000)) as item from orders",
+    }
+    bounds = {"records": 1, "bytes": MIB, "seconds": 20.0}
+    with pytest.raises(PluginError) as refused:
+        host.preview(config, [], {}, [], bounds, PATIENCE)
+    assert isinstance(refused.value, OutOfMemory) or re.search("too big|too large|longer than", refused.value.message)
+    if isinstance(refused.value, OutOfMemory):
+        assert "preview needed more than 512 MiB (call.memory.limit)" in refused.value.message
+    assert host.validate("Hostile", hostile())["error_count"] == 0
+
+
+def test_a_process_that_took_all_its_memory_is_not_used_again(environment: dict[str, str]) -> None:
+    host = PluginHost(environment=environment, call_seconds=PATIENCE, call_memory=256 * MIB)
+    try:
+        with pytest.raises(OutOfMemory, match=r"validate needed more than 256 MiB \(call\.memory\.limit\)"):
+            host.validate("Hostile", hostile("eat memory"))
+        assert host.validate("Hostile", hostile())["error_count"] == 0
+    finally:
+        host.close()
+
+
+def test_calls_of_one_account_leave_half_of_the_processes_to_others(host: PluginHost) -> None:
+    """Six validations against what never answers."""
+
+    def validate(who: str, mood: str, seconds: float) -> Any:
+        token = fair_places.account.set(who)
+        try:
+            return host.validate("Hostile", hostile(mood), seconds)
+        finally:
+            fair_places.account.reset(token)
+
+    assert validate("editor-b", "fine", PATIENCE)["error_count"] == 0
+    with ThreadPoolExecutor(6) as pool:
+        hung = [pool.submit(validate, "editor-a", "hang", 20.0) for _ in range(6)]
+        places = host._groups._own._calls._places
+        eventually(lambda: len(places._waiting) == 5, 30, "all but one of them wait", pause=0.02)
+        began = time.monotonic()
+        assert validate("editor-b", "fine", PATIENCE)["error_count"] == 0
+        took = time.monotonic() - began
+        done = [each for each in hung if each.done()]
+        errors = [each.exception(PATIENCE) for each in hung]
+    assert took < 15
+    assert not done, "none of them had ended before"
+    assert all(isinstance(error, PluginTimeout) for error in errors)
+    assert sum("1 calls of your account, as many as it may have" in str(error) for error in errors) >= 4
+
+
+def test_limits_are_on_by_default_and_can_be_lifted() -> None:
+    assert [memory_limit({}, name) for name in DEFAULTS] == [2048 * MIB, 512 * MIB]
+    assert memory_limit({CALL_MEMORY_LIMIT: "none"}, CALL_MEMORY_LIMIT) is None
+    assert memory_limit({CALL_MEMORY_LIMIT: "1g"}, CALL_MEMORY_LIMIT) == 1024 * MIB
+    with pytest.raises(ConfigException, match=r"call\.memory\.limit=8m: .* at least 256m"):
+        memory_limit({CALL_MEMORY_LIMIT: "8m"}, CALL_MEMORY_LIMIT)
