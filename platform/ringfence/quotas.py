@@ -174,4 +174,4 @@ _request_limits = settings.REQUEST_LIMITS
 QUESTIONS = Lane("questions", _limits(_request_limits.queries_per_account, _request_limits.queries_total))
 COMMANDS = Lane("commands", _limits(_request_limits.commands_per_account, _request_limits.commands_total))
 COMPUTING = Lane("requests", Limits(4, 6, waiting=16, burst=1_000, per_second=200, patience=10.0))
-STRANGERS = Lane("requests without a login", Limits(2, 4, waiting=2, burst=100, per_second=10, patience=5.0))
+STRANGERS = Lane("requests without a login", Limits(2, 4, waiting=2, burst=300, per_second=30, patience=5.0))
