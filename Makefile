@@ -59,7 +59,8 @@ up: setup ## Run everything on this machine, in the foreground
 	$(BIN)/ringfence up $(ARGS)
 
 # Without ARGS, the tests run in four processes, which halves the time: they wait for a broker more than they compute.
-PROCESSES = --numprocesses 4 --no-loadscope-reorder
+# One that fails among the others is run once more, alone (CONTRIBUTING.md, "Unsteady tests").
+PROCESSES = --numprocesses 4 --no-loadscope-reorder --retry-alone tests/unsteady.txt
 
 test: setup ## Run all tests except the long ones (ARGS="-k fence" for some of them)
 	$(BIN)/pytest -m "not slow and not thorough" $(if $(ARGS),$(ARGS),$(PROCESSES))

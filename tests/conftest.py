@@ -36,7 +36,7 @@ hypothesis.settings.load_profile("ringfence")
 use_archive()  # for the Spark drivers of the tests themselves
 
 BROKER_FIXTURES = {"broker", "own_broker", "trusting"}
-pytest_plugins = ["tests.support.crashes", "tests.support.leftovers", "tests.support.progress"]
+pytest_plugins = ["tests.support.alone", "tests.support.crashes", "tests.support.leftovers", "tests.support.progress"]
 SHARED = pytest.StashKey[str]()
 BOOTSTRAP = "RINGFENCE_TEST_BOOTSTRAP"
 # Plugin code that a test runs by itself may read the test's files; a platform that a test starts does not see this.
