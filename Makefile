@@ -16,7 +16,7 @@ JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
 IMAGE_PYTHON = $(shell sed -n 's/^FROM python:\([0-9.]*\)-.*/\1/p' Dockerfile)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-debezium demo-postgres up test test-thorough test-all chaos bench reports golden font screenshots lint format audit sbom lock clean
+.PHONY: help setup demo demo-debezium demo-postgres up test test-pure test-thorough test-all chaos bench reports golden font screenshots lint format audit sbom lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -64,6 +64,9 @@ PROCESSES = --numprocesses 4 --no-loadscope-reorder --retry-alone tests/unsteady
 
 test: setup ## Run all tests except the long ones (ARGS="-k fence" for some of them)
 	$(BIN)/pytest -m "not slow and not thorough" $(if $(ARGS),$(ARGS),$(PROCESSES))
+
+test-pure: setup ## Run the tests that need no other program, in less than a minute: no Java, broker, browser, Spark or database server
+	RINGFENCE_TESTS_PURE=1 $(BIN)/pytest --exitfirst $(if $(ARGS),$(ARGS),--numprocesses 2 --no-loadscope-reorder)
 
 test-thorough: setup ## Run more cases of what `make test` shows, as continuous integration does
 	$(BIN)/pytest -m "thorough and not slow" $(if $(ARGS),$(ARGS),$(PROCESSES))

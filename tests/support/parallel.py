@@ -31,7 +31,9 @@ class ByFile(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
         A process that is given nothing but those would wait for ever.
         """
         units = self.assigned_work.pop(node)
-        crashed = next((nodeid for unit in units.values() for nodeid, done in unit.items() if not done), None)
+        crashed: str | None = next(
+            (nodeid for unit in units.values() for nodeid, done in unit.items() if not done), None
+        )
         if crashed is None:
             return None
         units[self._split_scope(crashed)][crashed] = True
