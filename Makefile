@@ -16,7 +16,7 @@ JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
 IMAGE_PYTHON = $(shell sed -n 's/^FROM python:\([0-9.]*\)-.*/\1/p' Dockerfile)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-debezium demo-postgres up test test-pure test-thorough test-all chaos bench reports golden font screenshots lint format audit sbom lock clean
+.PHONY: help setup demo demo-debezium demo-postgres up test test-pure test-thorough test-all chaos mutate bench reports golden font screenshots lint format audit sbom lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -79,6 +79,9 @@ chaos: setup ## Kill processes for minutes, and count the records: none missing,
 
 reports: setup ## Check our own connectors with the compatibility suite, and write the reports that the catalog shows
 	RINGFENCE_WRITE_REPORTS=1 $(BIN)/pytest tests/compatibility/test_builtin.py -k connectors_pass
+
+mutate: setup ## Change the kernel's pure modules in small ways, and list what no fast test notices (half an hour)
+	nice $(BIN)/python -m tools.mutate $(ARGS)
 
 bench: setup ## Compare with the real Kafka Connect: records/s, CPU and memory
 	$(BIN)/python -m benchmarks $(ARGS)

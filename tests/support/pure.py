@@ -7,8 +7,7 @@ Nobody lists them. A test is pure unless
 - a `conftest.py` above it does so, or one of its fixtures
 - it has the mark `slow`, `thorough`, `broker` or `program`
 
-In a pure run modules of tests that are not pure are not imported, helpers neither, and a test that starts such a program
-all the same fails.
+In a pure run no module or helper of other tests is imported, and a test that starts such a program all the same fails.
 """
 
 import ast
@@ -42,7 +41,10 @@ STARTERS = frozenset(
 )
 MARKS = frozenset(["broker", "program", "slow", "thorough"])
 PROGRAMS = frozenset(
-    "java javac initdb pg_ctl postgres mariadbd mysqld chromium chromium-headless-shell buildah podman docker weed".split()
+    [
+        *("java", "javac", "initdb", "pg_ctl", "postgres", "mariadbd", "mysqld", "chromium", "chromium-headless-shell"),
+        *("buildah", "docker", "podman", "weed"),
+    ]
 )
 
 
