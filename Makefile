@@ -65,7 +65,7 @@ PROCESSES = --numprocesses 4 --no-loadscope-reorder --retry-alone tests/unsteady
 test: setup ## Run all tests except the long ones (ARGS="-k fence" for some of them)
 	$(BIN)/pytest -m "not slow and not thorough" $(if $(ARGS),$(ARGS),$(PROCESSES))
 
-test-pure: setup ## Run the tests that need no other program, in less than a minute: no Java, broker, browser, Spark or database server
+test-pure: setup ## Run the tests that need no Java, broker, browser, Spark or database: about a minute
 	RINGFENCE_TESTS_PURE=1 $(BIN)/pytest --exitfirst $(if $(ARGS),$(ARGS),--numprocesses 2 --no-loadscope-reorder)
 
 test-thorough: setup ## Run more cases of what `make test` shows, as continuous integration does

@@ -15,7 +15,6 @@ from ringfence.local.spark_classes import use_archive
 from ringfence.local.valkey import EmbeddedValkey
 from tests.support.names import unique as unique_name
 from tests.support.parallel import ByFile, platform_first
-from tests.support.pure import is_pure_run
 
 # Else every process of thousands would compile our code again, and each one of pytest rewrite all tests.
 sys.dont_write_bytecode = False
@@ -36,7 +35,7 @@ pytest_plugins = [
     "tests.support.leftovers",
     "tests.support.progress",
     "tests.support.pure",
-    *([] if is_pure_run() else ["tests.support.servers"]),
+    *([] if "RINGFENCE_TESTS_PURE" in os.environ else ["tests.support.servers"]),
 ]
 # Plugin code that a test runs by itself may read the test's files; a platform that a test starts does not see this.
 os.environ[worker_limits.ENVIRONMENT] = json.dumps(

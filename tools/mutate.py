@@ -91,7 +91,7 @@ def changes_of(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
 
 def mutants_of(source: str) -> list[Mutant]:
     tree = ast.parse(source)
-    found = []
+    mutants = []
     for parent in _inside_functions(tree):
         for name, value in ast.iter_fields(parent):
             if name in ("annotation", "returns", "decorator_list"):
@@ -102,9 +102,9 @@ def mutants_of(source: str) -> list[Mutant]:
                     continue
                 for change, new in changes_of(child):
                     _put(parent, name, index, new)
-                    found.append(Mutant(child.lineno, change, ast.unparse(ast.fix_missing_locations(tree))))  # type: ignore[attr-defined]  # each has a place
+                    mutants.append(Mutant(child.lineno, change, ast.unparse(ast.fix_missing_locations(tree))))  # type: ignore[attr-defined]  # each has a place
                     _put(parent, name, index, child)
-    return found
+    return mutants
 
 
 def _put(parent: ast.AST, name: str, index: int, node: ast.AST) -> None:

@@ -33,14 +33,14 @@ FIELDS: dict[type[Any], dict[str, st.SearchStrategy[Any]]] = {
         "task": TASK,
         "trace": SOME_TEXT,
         "version": SOME_TEXT,
-        "endpoint": st.none() | record_strategy(Endpoint, port=st.integers(1, 65535)),
+        "endpoint": st.none() | record_strategy(Endpoint, {"port": st.integers(1, 65535)}),
     },
 }
 """Fields whose values their types do not tell."""
 
 
 def strategy(kind: type[Any]) -> st.SearchStrategy[Any]:
-    return record_strategy(kind, **FIELDS.get(kind, {}))
+    return record_strategy(kind, FIELDS.get(kind, {}))
 
 
 def form(record: ConfigRecord) -> ConfigRecord:

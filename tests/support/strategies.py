@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from types import NoneType, UnionType
+from types import MappingProxyType, NoneType, UnionType
 from typing import Any, Literal, NewType, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 from hypothesis import strategies as st
@@ -20,7 +20,7 @@ JSON = st.recursive(
 
 
 def record_strategy(
-    kind: type[Any], *, sequence: type = tuple, **given: st.SearchStrategy[Any]
+    kind: type[Any], given: Mapping[str, st.SearchStrategy[Any]] = MappingProxyType({}), *, sequence: type = tuple
 ) -> st.SearchStrategy[Any]:
     """Instances of a dataclass or named tuple with a value in every field.
 
