@@ -16,7 +16,7 @@ JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
 IMAGE_PYTHON = $(shell sed -n 's/^FROM python:\([0-9.]*\)-.*/\1/p' Dockerfile)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-debezium demo-postgres up test test-thorough test-all fuzz chaos bench reports golden font screenshots lint format audit sbom lock clean
+.PHONY: help setup demo demo-debezium demo-postgres up test test-pure test-thorough test-all fuzz chaos mutate bench reports golden font screenshots lint format audit sbom lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -59,10 +59,14 @@ up: setup ## Run everything on this machine, in the foreground
 	$(BIN)/ringfence up $(ARGS)
 
 # Without ARGS, the tests run in four processes, which halves the time: they wait for a broker more than they compute.
-PROCESSES = --numprocesses 4 --no-loadscope-reorder
+# One that fails among the others is run once more, alone (CONTRIBUTING.md, "Unsteady tests").
+PROCESSES = --numprocesses 4 --no-loadscope-reorder --retry-alone tests/unsteady.txt
 
 test: setup ## Run all tests except the long ones (ARGS="-k fence" for some of them)
 	$(BIN)/pytest -m "not slow and not thorough" $(if $(ARGS),$(ARGS),$(PROCESSES))
+
+test-pure: setup ## Run the tests that need no Java, broker, browser, Spark or database: about a minute
+	RINGFENCE_TESTS_PURE=1 $(BIN)/pytest --exitfirst $(if $(ARGS),$(ARGS),--numprocesses 2 --no-loadscope-reorder)
 
 test-thorough: setup ## Run more cases of what `make test` shows, as continuous integration does
 	$(BIN)/pytest -m "thorough and not slow" $(if $(ARGS),$(ARGS),$(PROCESSES))
@@ -78,6 +82,9 @@ chaos: setup ## Kill processes for minutes, and count the records: none missing,
 
 reports: setup ## Check our own connectors with the compatibility suite, and write the reports that the catalog shows
 	RINGFENCE_WRITE_REPORTS=1 $(BIN)/pytest tests/compatibility/test_builtin.py -k connectors_pass
+
+mutate: setup ## Change the kernel's pure modules in small ways, and list what no fast test notices (half an hour)
+	nice $(BIN)/python -m tools.mutate $(ARGS)
 
 bench: setup ## Compare with the real Kafka Connect: records/s, CPU and memory
 	$(BIN)/python -m benchmarks $(ARGS)

@@ -1,25 +1,18 @@
-"""Fixtures for all tests: a real broker, a real Valkey, unique names."""
+"""Fixtures for all tests: a real Valkey, unique names. Brokers: `support.servers`."""
 
 import json
 import os
 import sys
-import tempfile
-from collections.abc import Callable, Generator, Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator
 
 import hypothesis
 import pytest
 from xdist.scheduler import LoadScopeScheduling
-from xdist.workermanage import WorkerController
 
 from ringfence.connectors import egress, worker_limits
-from ringfence.local.kafka import EmbeddedKafka
 from ringfence.local.ports import free_port
 from ringfence.local.spark_classes import use_archive
 from ringfence.local.valkey import EmbeddedValkey
-from tests.e2e.browser import chromium
-from tests.support.broker import Broker, new_kafka
-from tests.support.hanging import trusting_kafka
 from tests.support.names import unique as unique_name
 from tests.support.parallel import ByFile, platform_first
 
@@ -36,32 +29,18 @@ hypothesis.settings.load_profile("ringfence")
 use_archive()  # for the Spark drivers of the tests themselves
 
 BROKER_FIXTURES = {"broker", "own_broker", "trusting"}
-pytest_plugins = ["tests.support.crashes", "tests.support.leftovers", "tests.support.progress"]
-SHARED = pytest.StashKey[str]()
-BOOTSTRAP = "RINGFENCE_TEST_BOOTSTRAP"
+pytest_plugins = [
+    "tests.support.alone",
+    "tests.support.crashes",
+    "tests.support.leftovers",
+    "tests.support.progress",
+    "tests.support.pure",
+    *([] if "RINGFENCE_TESTS_PURE" in os.environ else ["tests.support.servers"]),
+]
 # Plugin code that a test runs by itself may read the test's files; a platform that a test starts does not see this.
 os.environ[worker_limits.ENVIRONMENT] = json.dumps(
     {worker_limits.FILE_ROOTS: "/", egress.EGRESS_ALLOW: "public,private,loopback"}
 )
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_configure_node(node: WorkerController) -> None:
-    """Before each process of several starts: all of them share one broker."""
-    stash = node.config.stash
-    if SHARED not in stash:
-        stash[SHARED] = os.environ.get(BOOTSTRAP) or _shared_broker(node.config)
-    node.workerinput[BOOTSTRAP] = stash[SHARED]
-
-
-def _shared_broker(config: pytest.Config) -> str:
-    """Runs until the run is over."""
-    root = tempfile.TemporaryDirectory(prefix="ringfence-test-broker-")
-    config.add_cleanup(root.cleanup)
-    kafka = new_kafka(Path(root.name))
-    config.add_cleanup(kafka.kill)
-    kafka.start()
-    return kafka.bootstrap
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -75,49 +54,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if isinstance(item, pytest.Function) and BROKER_FIXTURES.intersection(item.fixturenames):
             item.add_marker("broker")
-
-
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Generator[None, None, None]:
-    """Behind everything else that is told at the end. Here, as this file is loaded by the process that tells it."""
-    yield
-    if chromium.find() is None:
-        terminalreporter.write_line(
-            f"NO BROWSER: the tests of the pages were skipped. To run them: {chromium.HOW_TO_INSTALL}", yellow=True
-        )
-
-
-@pytest.fixture(scope="session")
-def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """One real broker for the whole run. RINGFENCE_TEST_BOOTSTRAP=host:port uses a running one instead."""
-    bootstrap = getattr(request.config, "workerinput", os.environ).get(BOOTSTRAP)
-    if bootstrap:
-        yield Broker(bootstrap)
-        return
-    kafka = new_kafka(tmp_path_factory.mktemp("broker"))
-    kafka.start()
-    try:
-        yield Broker(kafka.bootstrap)
-    finally:
-        kafka.kill()  # nobody reads its data again
-
-
-@pytest.fixture(scope="session")
-def trusting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedKafka]:
-    """One broker for the whole run that lets transactions hang: `support.hanging`. Who stops it starts it again."""
-    with trusting_kafka(tmp_path_factory.mktemp("trusting")) as kafka:
-        yield kafka
-
-
-@pytest.fixture
-def own_broker(tmp_path: Path) -> Iterator[EmbeddedKafka]:
-    """A broker for one test, which may `stop`, `kill` and `start` it; costs about five seconds."""
-    kafka = new_kafka(tmp_path)
-    kafka.start()
-    try:
-        yield kafka
-    finally:
-        kafka.kill()
 
 
 @pytest.fixture(scope="session")

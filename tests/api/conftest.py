@@ -1,11 +1,13 @@
 """An empty database, a stand-in leader and a client for every test of the API."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
-from django.test import Client
+from django.test import Client, override_settings
 
-from tests.support import database
+from tests.support import database, own_api
+from tests.support.accounts import CONFIG, JSON, MASTER
 from tests.support.leader import FakeLeader
 
 
@@ -40,3 +42,53 @@ def leader(monkeypatch: pytest.MonkeyPatch) -> FakeLeader:
 @pytest.fixture
 def client() -> Client:
     return Client(headers={"host": "localhost"}, raise_request_exception=False)
+
+
+@pytest.fixture
+def token_required(settings_of: Any) -> None:
+    """Others can reach the web process, and its token is a secret."""
+    settings_of(NO_LOGIN="", ACCESS_TOKEN="s3same-open", ALLOWED_HOSTS=["*"])
+
+
+@pytest.fixture
+def settings_of() -> Iterator[Any]:
+    entered = []
+
+    def enter(**changes: Any) -> None:
+        override = override_settings(**changes)
+        override.enable()
+        entered.append(override)
+
+    yield enter
+    for override in reversed(entered):
+        override.disable()
+
+
+@pytest.fixture
+def login_required() -> Iterator[None]:
+    """Others can reach the web process, and its token is "master"."""
+    with override_settings(NO_LOGIN="", ACCESS_TOKEN="master", ALLOWED_HOSTS=["*"]):
+        yield
+
+
+@pytest.fixture
+def two_connectors_of_teams(leader: FakeLeader, client: Client) -> FakeLeader:
+    for name in ("team-a", "other"):
+        body = {"name": name, "config": {**CONFIG, "pin": "123456"}}
+        assert client.post("/connectors", body, content_type=JSON, headers=MASTER).status_code == 201
+        leader.start(name)
+    return leader
+
+
+@pytest.fixture
+def two_connectors(leader: FakeLeader, client: Client) -> FakeLeader:
+    from ringfence.projection.models import ClusterInfo, Worker
+
+    for name in ("team-a", "other"):
+        assert (
+            client.post("/connectors", {"name": name, "config": own_api.CONFIG}, content_type=JSON).status_code == 201
+        )
+        leader.start(name, tasks=2)
+    Worker.objects.create(worker="w1", incarnation="i", mode="enabled", slots=4, version="1", since_ms=5)
+    ClusterInfo.objects.create(id=1, leader="w1", incarnation="i", group_generation=3)
+    return leader

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from ringfence.fencing.topics.status import State
 from tests.support.leader import FakeLeader
 from tests.support.queries import count_queries
+from tests.support.routes import concrete, routes
 from tests.support.topics import connector_status
 
 CONFIG = {"connector.class": "VerifiableSource", "topic": "t"}
@@ -26,42 +27,7 @@ OPEN |= {"ui/login/sso", "ui/login/sso/callback", "ui/login/sso/ended", "ui/logi
 SIGNED = ("connectors/<name:name>/fence", "put")
 
 
-def routes(patterns: Any = None, prefix: str = "") -> Iterator[str]:
-    for entry in get_resolver().url_patterns if patterns is None else patterns:
-        if isinstance(entry, URLResolver):
-            yield from routes(entry.url_patterns, prefix + str(entry.pattern))
-        elif isinstance(entry, URLPattern):
-            yield prefix + str(entry.pattern)
-
-
-def concrete(route: str) -> str:
-    for converter in ("<name:name>", "<int:task>", "<int:number>", "<str:action>", "<str:panel>", "<str:theme>"):
-        route = route.replace(converter, "0")
-    return f"/{route}"
-
-
-@pytest.fixture
-def outside(settings_of: Any) -> None:
-    settings_of(NO_LOGIN="", ACCESS_TOKEN="s3same-open", ALLOWED_HOSTS=["*"])
-
-
-@pytest.fixture
-def settings_of() -> Iterator[Any]:
-    from django.test import override_settings
-
-    entered = []
-
-    def enter(**changes: Any) -> None:
-        override = override_settings(**changes)
-        override.enable()
-        entered.append(override)
-
-    yield enter
-    for override in reversed(entered):
-        override.disable()
-
-
-def test_every_route_asks_for_a_token_when_others_can_reach_it(client: Client, outside: None) -> None:
+def test_every_route_asks_for_a_token_when_others_can_reach_it(client: Client, token_required: None) -> None:
     listed = list(routes())
     assert len(listed) > 15
     for route in listed:
@@ -135,7 +101,7 @@ def test_every_route_that_changes_something_is_a_write_with_its_own_verb() -> No
             assert not (need.writes and need.verbs[:1] in (("view",), ("view-config",))), f"{method} {route}"
 
 
-def test_bearer_and_basic_carry_the_token(client: Client, outside: None) -> None:
+def test_bearer_and_basic_carry_the_token(client: Client, token_required: None) -> None:
     basic = base64.b64encode(b"ann:s3same-open").decode()
     for good in ("Bearer s3same-open", f"Basic {basic}", f"basic {basic}"):
         assert client.get("/connectors", headers={"authorization": good}).status_code == 200

@@ -1,23 +1,16 @@
 """What an account is told that asks for more than its quota."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from django.test import Client, override_settings
+from django.test import Client
 
 from ringfence.audit import accounts
-from tests.api.test_rights import bearer
+from tests.support.accounts import bearer
 from tests.support.leader import FakeLeader
 
 
-@pytest.fixture
-def outside() -> Iterator[None]:
-    with override_settings(NO_LOGIN="", ACCESS_TOKEN="master", ALLOWED_HOSTS=["*"]):
-        yield
-
-
-@pytest.mark.usefixtures("outside")
+@pytest.mark.usefixtures("login_required")
 def test_a_request_past_the_quota_is_refused_with_what_to_do(leader: FakeLeader, client: Client) -> None:
     user = accounts.create("ann", None, ["editor"], "team-*", quotas={"connectors": 2})
     headers: Any = bearer(user)

@@ -84,7 +84,7 @@ def test_what_concerns_no_connector_is_there_too(client: Client, monkeypatch: py
 
 
 def test_refused_and_failed_writes_are_there_as_such(client: Client, leader: FakeLeader) -> None:
-    from tests.api.test_rights import account, bearer
+    from tests.support.accounts import account, bearer
 
     ann = bearer(account("ann", ("viewer", "*")))
     make(client, leader)

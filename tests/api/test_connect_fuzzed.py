@@ -1,7 +1,5 @@
 """Whatever is sent to the routes of Kafka Connect's API, the answer is no 500, and an error is an error object."""
 
-# ruff: noqa: F811 - fixtures that are imported
-
 import json
 import re
 from typing import Any
@@ -12,7 +10,6 @@ from django.urls import URLPattern
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.api.test_own_api import two  # noqa: F401 - a fixture
 from tests.support.leader import FakeLeader
 
 FIELDS = (
@@ -81,7 +78,7 @@ FUZZED = settings(database=None, suppress_health_check=list(HealthCheck))
 
 @settings(FUZZED, max_examples=300, derandomize=True)
 @given(st.data())
-def test_no_request_gives_a_500(client: Client, two: FakeLeader, data: st.DataObject) -> None:
+def test_no_request_gives_a_500(client: Client, two_connectors: FakeLeader, data: st.DataObject) -> None:
     send(client, data)
 
 
@@ -89,5 +86,5 @@ def test_no_request_gives_a_500(client: Client, two: FakeLeader, data: st.DataOb
 @pytest.mark.timeout(1800)
 @settings(FUZZED, max_examples=5_000)
 @given(st.data())
-def test_no_request_of_many_gives_a_500(client: Client, two: FakeLeader, data: st.DataObject) -> None:
+def test_no_request_of_many_gives_a_500(client: Client, two_connectors: FakeLeader, data: st.DataObject) -> None:
     send(client, data)

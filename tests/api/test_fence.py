@@ -6,7 +6,6 @@ from typing import Any
 from django.test import Client
 
 from ringfence.dispatch import Refusal
-from tests.api.test_access import outside, settings_of  # noqa: F401 - fixtures
 from tests.support.leader import FakeLeader
 
 SIGNED = {"X-Connect-Authorization": "c2lnbmVk", "X-Connect-Request-Signature-Algorithm": "HmacSHA256"}
@@ -41,7 +40,7 @@ def test_what_the_leader_refuses_is_passed_on(client: Client, leader: FakeLeader
 def test_the_signature_takes_the_place_of_a_login_for_this_request_only(
     client: Client,
     leader: FakeLeader,
-    outside: None,  # noqa: F811 - the fixture that is imported above
+    token_required: None,
 ) -> None:
     assert put(client, SIGNED).status_code == 204
     assert client.get("/connectors/c/fence", headers=SIGNED).status_code == 401

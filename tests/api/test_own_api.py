@@ -2,18 +2,14 @@
 
 import json
 import re
-from typing import Any
 
 import pytest
 from django.test import Client
 
-from ringfence.projection.topic_projection import Projection
-from tests.api.test_access import settings_of  # noqa: F401 - a fixture
-from tests.api.test_rights import JSON, account, bearer
+from tests.support.accounts import JSON, account, bearer
 from tests.support.leader import FakeLeader
-from tests.support.topics import Topic
+from tests.support.own_api import problem, report, results
 
-CONFIG = {"connector.class": "VerifiableSource", "topic": "t", "pin": "hunter2"}
 LISTS = [
     "/api/v1/connectors",
     "/api/v1/connectors/team-a/generations",
@@ -28,47 +24,10 @@ LISTS = [
 ONES = ["/api/v1/connectors/team-a", "/api/v1/leader", "/api/v1/connectors/team-a/transactions"]
 
 
-def report(*events: dict[str, Any]) -> None:
-    topic = Topic()
-    for event in events:
-        topic.event(**event)
-    Projection("events", "events", "id").apply(topic.records, topic.end)
-
-
-@pytest.fixture
-def two(leader: FakeLeader, client: Client) -> FakeLeader:
-    from ringfence.projection.models import ClusterInfo, Worker
-
-    for name in ("team-a", "other"):
-        assert client.post("/connectors", {"name": name, "config": CONFIG}, content_type=JSON).status_code == 201
-        leader.start(name, tasks=2)
-    Worker.objects.create(worker="w1", incarnation="i", mode="enabled", slots=4, version="1", since_ms=5)
-    ClusterInfo.objects.create(id=1, leader="w1", incarnation="i", group_generation=3)
-    return leader
-
-
-@pytest.fixture
-def outside(settings_of: Any) -> None:  # noqa: F811
-    settings_of(NO_LOGIN="", ACCESS_TOKEN="master", ALLOWED_HOSTS=["*"])
-
-
-def problem(response: Any, status: int) -> str:
-    assert response.status_code == status, response.content
-    assert response["content-type"] == "application/problem+json"
-    body = json.loads(response.content)
-    assert set(body) == {"title", "status", "detail", "instance"}
-    assert body["status"] == status
-    return str(body["detail"])
-
-
-def results(client: Client, path: str, **query: Any) -> list[dict[str, Any]]:
-    response = client.get(path, query)
-    assert response.status_code == 200, response.content
-    return list(response.json()["results"])
-
-
 @pytest.mark.parametrize("path", LISTS)
-def test_a_list_is_paged_and_refuses_what_it_does_not_know(client: Client, two: FakeLeader, path: str) -> None:
+def test_a_list_is_paged_and_refuses_what_it_does_not_know(
+    client: Client, two_connectors: FakeLeader, path: str
+) -> None:
     body = client.get(path).json()
     assert set(body) == {"count", "next", "previous", "results"}
     first = client.get(path, {"limit": 1}).json()
@@ -100,7 +59,9 @@ def test_a_list_is_paged_and_refuses_what_it_does_not_know(client: Client, two: 
         ("logs?level=INFO&loud=1", "Unknown query parameter loud: use some of limit, offset, order, level, task"),
     ],
 )
-def test_a_list_says_which_parameter_is_wrong(client: Client, two: FakeLeader, query: str, said: str) -> None:
+def test_a_list_says_which_parameter_is_wrong(
+    client: Client, two_connectors: FakeLeader, query: str, said: str
+) -> None:
     assert said in problem(client.get(f"/api/v1/connectors/team-a/{query}"), 400)
 
 
@@ -117,7 +78,7 @@ def test_the_document_has_what_a_list_checks(client: Client) -> None:
 
 
 @pytest.mark.parametrize("path", [*LISTS, *ONES])
-def test_a_read_needs_its_verb(client: Client, two: FakeLeader, outside: None, path: str) -> None:
+def test_a_read_needs_its_verb(client: Client, two_connectors: FakeLeader, login_required: None, path: str) -> None:
     problem(client.get(path), 401)
     verb = "view-config" if path.endswith("audit") else "view"
     others = bearer(account("ann", ("operate edit offsets delete", "*")))
@@ -135,7 +96,7 @@ def test_what_is_not_there_is_a_404(client: Client, path: str) -> None:
     assert "x/y" in problem(client.get(path.replace("team-a", "x%2Fy")), 404)
 
 
-def test_lists_hold_what_may_be_seen(client: Client, two: FakeLeader, outside: None) -> None:
+def test_lists_hold_what_may_be_seen(client: Client, two_connectors: FakeLeader, login_required: None) -> None:
     report({"type": "warning", "connector": "other", "message": "m"}, {"type": "warning", "connector": "team-a"})
     mine = bearer(account("bob", ("viewer", "team-*")))
     listed = [client.get(path, headers=mine).content.decode() for path in LISTS]
@@ -143,7 +104,7 @@ def test_lists_hold_what_may_be_seen(client: Client, two: FakeLeader, outside: N
     assert client.get("/api/v1/workers", headers=mine).json()["results"][0]["tasks"] == 2
 
 
-def test_connectors_are_filtered_and_ordered(client: Client, two: FakeLeader) -> None:
+def test_connectors_are_filtered_and_ordered(client: Client, two_connectors: FakeLeader) -> None:
     path = "/api/v1/connectors"
     assert [row["name"] for row in results(client, path)] == ["other", "team-a"]
     assert [row["name"] for row in results(client, path, order="-name")] == ["team-a", "other"]
@@ -154,7 +115,7 @@ def test_connectors_are_filtered_and_ordered(client: Client, two: FakeLeader) ->
     assert results(client, path)[1]["tasks"] == 2
 
 
-def test_a_generation_tells_what_was_fenced_and_how_long_it_took(client: Client, two: FakeLeader) -> None:
+def test_a_generation_tells_what_was_fenced_and_how_long_it_took(client: Client, two_connectors: FakeLeader) -> None:
     number = results(client, "/api/v1/connectors/team-a/generations")[0]["generation"]
     fenced = [{"id": "g-team-a-0", "producer_id": 7, "epoch": 3}]
     told = {"type": "round", "connector": "team-a", "generation": number, "stage": "done", "fenced": fenced, "ms": 12}
@@ -164,7 +125,7 @@ def test_a_generation_tells_what_was_fenced_and_how_long_it_took(client: Client,
     assert problem(client.get("/api/v1/connectors/team-a/generations/12345678901234567890"), 404)
 
 
-def test_events_are_filtered_by_connector_kind_user_and_time(client: Client, two: FakeLeader) -> None:
+def test_events_are_filtered_by_connector_kind_user_and_time(client: Client, two_connectors: FakeLeader) -> None:
     report(
         {"type": "command", "connector": "team-a", "kind": "stop", "outcome": "done", "user": "ann", "time_ms": 1_000},
         {"type": "command", "connector": "team-a", "kind": "stop", "outcome": "done", "user": "anna", "time_ms": 2_000},
@@ -185,7 +146,9 @@ def test_events_are_filtered_by_connector_kind_user_and_time(client: Client, two
     assert "hunter2" not in json.dumps(attempts)
 
 
-def test_the_audit_trail_is_filtered_by_user_and_connector(client: Client, two: FakeLeader, outside: None) -> None:
+def test_the_audit_trail_is_filtered_by_user_and_connector(
+    client: Client, two_connectors: FakeLeader, login_required: None
+) -> None:
     editor = bearer(account("ann", ("editor", "*")))
     assert client.put("/connectors/team-a/pause", headers=editor).status_code == 202
     found = client.get("/api/v1/audit", {"user": "ann"}, headers=editor).json()["results"]

@@ -1,7 +1,5 @@
 """`/api/v1/bulk/…`, export, import, and connectors that begin at offsets: a result for each, secrets in none."""
 
-# ruff: noqa: F811 - fixtures that are imported
-
 from typing import Any
 
 import pytest
@@ -11,10 +9,9 @@ from hypothesis import strategies as st
 
 from ringfence.dispatch import CommandResult, Refusal
 from ringfence.requests.commands import Command
-from tests.api.test_access import settings_of  # noqa: F401 - a fixture
-from tests.api.test_own_api import outside, problem, two  # noqa: F401 - fixtures
-from tests.api.test_rights import JSON, account, bearer
+from tests.support.accounts import JSON, account, bearer
 from tests.support.leader import FakeLeader
+from tests.support.own_api import problem
 
 CONFIG = {"connector.class": "VerifiableSource", "topic": "t", "pin": "hunter2"}
 
@@ -24,10 +21,10 @@ def post(client: Client, path: str, body: Any, **headers: str) -> Any:
 
 
 @pytest.mark.parametrize("action", ["pause", "resume", "stop", "restart", "delete"])
-def test_an_action_on_many_has_a_result_for_each(client: Client, two: FakeLeader, action: str) -> None:
+def test_an_action_on_many_has_a_result_for_each(client: Client, two_connectors: FakeLeader, action: str) -> None:
     body = post(client, f"bulk/{action}", {"connectors": ["team-a", "other"]}).json()
     assert [(each["connector"], each["ok"]) for each in body["results"]] == [("team-a", True), ("other", True)]
-    assert [(kind, name) for kind, name, _ in two.asked[-2:]] == [(action, "team-a"), (action, "other")]
+    assert [(kind, name) for kind, name, _ in two_connectors.asked[-2:]] == [(action, "team-a"), (action, "other")]
     wrongs: list[dict[str, Any]] = [
         {},
         {"connectors": []},
@@ -41,7 +38,7 @@ def test_an_action_on_many_has_a_result_for_each(client: Client, two: FakeLeader
 
 
 def test_one_that_fails_does_not_stop_the_others_and_each_has_its_audit_entry(
-    client: Client, two: FakeLeader, outside: None
+    client: Client, two_connectors: FakeLeader, login_required: None
 ) -> None:
     from ringfence.audit.models import AuditEntry
 
@@ -56,25 +53,25 @@ def test_one_that_fails_does_not_stop_the_others_and_each_has_its_audit_entry(
 
 
 @pytest.mark.parametrize("form", ["json", "yaml", "properties"])
-def test_an_export_can_be_imported_and_holds_no_secret(client: Client, two: FakeLeader, form: str) -> None:
+def test_an_export_can_be_imported_and_holds_no_secret(client: Client, two_connectors: FakeLeader, form: str) -> None:
     exported = client.get(f"/api/v1/export?format={form}")
     assert exported.status_code == 200
     text = exported.content.decode()
     assert "hunter2" not in text
-    before = list(two.asked)
+    before = list(two_connectors.asked)
     again = post(client, "import", {"format": form, "text": text}).json()["results"]
     assert [(each["connector"], each["message"]) for each in again] == [("other", "unchanged"), ("team-a", "unchanged")]
-    assert two.asked == before
+    assert two_connectors.asked == before
     changed = text.replace("team-a", "team-b").replace("[hidden]", "hunter9")
     dry = post(client, "import", {"format": form, "text": changed, "dry_run": True}).json()["results"]
     assert [each["message"] for each in dry] == ["would be changed", "would be created"]
-    assert two.asked == before
+    assert two_connectors.asked == before
     done = post(client, "import", {"format": form, "text": changed}).json()["results"]
     assert [each["message"] for each in done] == ["changed", "created"]
-    assert two.asked[-1][2]["config"]["pin"] == "hunter9"
+    assert two_connectors.asked[-1][2]["config"]["pin"] == "hunter9"
 
 
-def test_what_cannot_be_imported_is_said(client: Client, two: FakeLeader) -> None:
+def test_what_cannot_be_imported_is_said(client: Client, two_connectors: FakeLeader) -> None:
     for form, text in (
         ("json", "{"),
         ("json", "[]"),
@@ -94,7 +91,7 @@ def test_what_cannot_be_imported_is_said(client: Client, two: FakeLeader) -> Non
     assert masked.json()["results"][0]["status"] == 400
 
 
-def test_export_and_import_need_their_verbs(client: Client, two: FakeLeader, outside: None) -> None:
+def test_export_and_import_need_their_verbs(client: Client, two_connectors: FakeLeader, login_required: None) -> None:
     mine = bearer(account("ann", ("viewer", "team-*")))
     exported = client.get("/api/v1/export", headers=mine).json()
     assert [each["name"] for each in exported] == ["team-a"]
@@ -117,30 +114,32 @@ def test_every_form_keeps_every_setting(config: dict[str, str]) -> None:
         assert parse(write(configs, form), form) == configs
 
 
-def test_a_connector_begins_at_its_offsets(client: Client, two: FakeLeader) -> None:
+def test_a_connector_begins_at_its_offsets(client: Client, two_connectors: FakeLeader) -> None:
     entry = {"partition": {"id": 0}, "offset": {"seqno": 41}}
     body = {"name": "new", "config": CONFIG, "initial_offsets": [entry]}
     answer = post(client, "connectors", body)
     assert answer.status_code == 201
     assert answer["location"].endswith("/api/v1/connectors/new")
-    assert [(kind, name) for kind, name, _ in two.asked[-3:]] == [
+    assert [(kind, name) for kind, name, _ in two_connectors.asked[-3:]] == [
         ("create", "new"),
         ("alter_offsets", "new"),
         ("resume", "new"),
     ]
-    assert two.asked[-3][2]["initial_state"] == "STOPPED"
-    assert two.asked[-2][2]["offsets"] == [entry]
+    assert two_connectors.asked[-3][2]["initial_state"] == "STOPPED"
+    assert two_connectors.asked[-2][2]["offsets"] == [entry]
     for wrong in ({"name": ""}, {**body, "initial_offsets": []}, {**body, "initial_state": "x"}, {**body, "x": 1}):
         problem(post(client, "connectors", wrong), 400)
 
 
-def test_refused_offsets_leave_no_connector(client: Client, two: FakeLeader, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refused_offsets_leave_no_connector(
+    client: Client, two_connectors: FakeLeader, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from ringfence import dispatch
 
     def refuse(request: Command[Any], **more: Any) -> CommandResult[Any]:
         if request.name == "alter_offsets":
             raise Refusal(status, "no such line")
-        return two.command(request, **more)
+        return two_connectors.command(request, **more)
 
     monkeypatch.setattr(dispatch, "command", refuse)
     entry = {"partition": {}, "offset": {"n": 1}}
@@ -153,7 +152,9 @@ def test_refused_offsets_leave_no_connector(client: Client, two: FakeLeader, mon
     assert client.get("/connectors/newer").status_code == 200
 
 
-def test_initial_offsets_need_the_verb_for_offsets(client: Client, two: FakeLeader, outside: None) -> None:
+def test_initial_offsets_need_the_verb_for_offsets(
+    client: Client, two_connectors: FakeLeader, login_required: None
+) -> None:
     mine = bearer(account("ann", ("edit view", "*")))
     body = {"name": "new", "config": CONFIG, "initial_offsets": [{"partition": {}, "offset": {"n": 1}}]}
     assert "`offsets` on connector new" in problem(post(client, "connectors", body, **mine), 403)

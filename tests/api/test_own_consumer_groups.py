@@ -1,7 +1,5 @@
 """`/api/v1/consumer-groups` and its pages: who sees which groups, and what of them."""
 
-# ruff: noqa: F811 - fixtures that are imported
-
 from typing import Any
 
 import pytest
@@ -10,16 +8,18 @@ from django.test import Client
 from ringfence.access.models import Grant
 from ringfence.projection.models import ActiveTopic
 from ringfence.requests.refusal import Refusal
-from tests.api.test_rights import MASTER, _outside, bearer, two  # noqa: F401 - fixtures
-from tests.api.test_rights import account as plain_account
+from tests.support.accounts import MASTER, bearer
+from tests.support.accounts import account as plain_account
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
+
+pytestmark = pytest.mark.usefixtures("login_required")
 
 PATH = "/api/v1/consumer-groups"
 
 
 @pytest.fixture(autouse=True)
-def _active(two: FakeLeader) -> None:
+def _active(two_connectors_of_teams: FakeLeader) -> None:
     ActiveTopic.objects.create(connector="team-a", topic="team-a.events", since_ms=5)
     ActiveTopic.objects.create(connector="other", topic="payroll", since_ms=5)
 
@@ -40,7 +40,9 @@ def names(client: Client, headers: dict[str, str]) -> list[str]:
     return [each["group"] for each in groups(client, headers)]
 
 
-def test_a_group_is_seen_by_whoever_may_read_one_of_its_topics(client: Client, two: FakeLeader) -> None:
+def test_a_group_is_seen_by_whoever_may_read_one_of_its_topics(
+    client: Client, two_connectors_of_teams: FakeLeader
+) -> None:
     assert names(client, account("ann", ("viewer", "*"))) == []
     assert names(client, account("bob", ("operator", "team-*"))) == ["dash"]
     assert names(client, account("bea", ("operator", "team-*"), topics=("else",))) == []
@@ -51,10 +53,12 @@ def test_a_group_is_seen_by_whoever_may_read_one_of_its_topics(client: Client, t
     assert names(client, account("dan", ("view view-data read-topics", "*"))) == ["billing", "dash"], "none internal"
     assert names(client, MASTER) == ["billing", "dash", "w"]
     groups(client, MASTER, "?search=a&topic=t")
-    assert two.asked[-1] == ("consumer_groups", None, {"search": "a", "topic": "t"})
+    assert two_connectors_of_teams.asked[-1] == ("consumer_groups", None, {"search": "a", "topic": "t"})
 
 
-def test_one_group_shows_partitions_and_members_of_readable_topics_only(client: Client, two: FakeLeader) -> None:
+def test_one_group_shows_partitions_and_members_of_readable_topics_only(
+    client: Client, two_connectors_of_teams: FakeLeader
+) -> None:
     reader = account("cat", ("view view-data read-topics", "*"), topics=("ord*",))
     shown = client.get(f"{PATH}/billing", headers=reader).json()
     assert [each["topic"] for each in shown["partitions"]] == ["orders"]
@@ -65,7 +69,7 @@ def test_one_group_shows_partitions_and_members_of_readable_topics_only(client: 
 
 
 def test_the_transaction_that_is_waited_for_names_its_task_to_whoever_may_see_it(
-    client: Client, two: FakeLeader
+    client: Client, two_connectors_of_teams: FakeLeader
 ) -> None:
     (one,) = client.get(f"{PATH}/dash", headers=account("bob", ("operator", "team-*"))).json()["partitions"]
     assert (one["lag"], one["lag_to_end"]) == (5, 12)
@@ -75,7 +79,7 @@ def test_the_transaction_that_is_waited_for_names_its_task_to_whoever_may_see_it
     assert (other["holder"]["connector"], other["holder"]["task"]) == ("", -1)
 
 
-def test_the_pages_say_what_waits_and_for_whom(client: Client, two: FakeLeader) -> None:
+def test_the_pages_say_what_waits_and_for_whom(client: Client, two_connectors_of_teams: FakeLeader) -> None:
     page = text(client.get("/ui/consumer-groups", headers=MASTER))
     assert 'href="/ui/consumer-groups/billing"' in page
     assert "3 more groups are not shown" in page
@@ -83,5 +87,5 @@ def test_the_pages_say_what_waits_and_for_whom(client: Client, two: FakeLeader) 
     for shown in ("team-a, task 1", "7 behind it", "in 1 partition", "&lt;b&gt;app&lt;/b&gt;", "begun"):
         assert shown in one, shown
     assert client.get("/ui/consumer-groups/nobody", headers=MASTER).status_code == 404
-    two.refusal = Refusal(503, "Kafka does not answer", retry=True)
+    two_connectors_of_teams.refusal = Refusal(503, "Kafka does not answer", retry=True)
     assert "Kafka does not answer" in text(client.get("/ui/consumer-groups", headers=MASTER))

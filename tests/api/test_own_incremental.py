@@ -1,7 +1,5 @@
 """`/api/v1/…/incremental-snapshot`: what is asked for reaches the config topic once; progress; refusals."""
 
-# ruff: noqa: F811 - fixtures that are imported
-
 from typing import Any
 
 import pytest
@@ -13,19 +11,18 @@ from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.topics.config_records import decode
 from ringfence.fencing.topics.config_records.connector import ConnectorRecord
 from ringfence.fencing.topics.signals import KEPT, SignalsRecord
-from tests.api.test_own_api import outside, two  # noqa: F401 - fixtures
-from tests.api.test_rights import JSON
+from tests.support.accounts import JSON
 from tests.support.leader import FakeLeader
 
 AT = "/api/v1/connectors/team-a/incremental-snapshot"
 
 
 @pytest.fixture
-def postgres(two: FakeLeader) -> FakeLeader:
+def postgres(two_connectors: FakeLeader) -> FakeLeader:
     config = {"name": "team-a", "connector.class": "PostgresSource", "topic.prefix": "shop"}
-    two.config.config(ConnectorRecord(ConnectorName("team-a"), config))
-    two.project()
-    return two
+    two_connectors.config.config(ConnectorRecord(ConnectorName("team-a"), config))
+    two_connectors.project()
+    return two_connectors
 
 
 def signals(leader: FakeLeader) -> list[tuple[str, Any]]:

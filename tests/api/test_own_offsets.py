@@ -1,27 +1,24 @@
 """`/api/v1/…/offset-snapshots` and `…/offsets/preview`: see, keep, change, undo."""
 
-# ruff: noqa: F811 - fixtures that are imported
-
 from typing import Any
 
 import pytest
 from django.test import Client
 
-from tests.api.test_access import settings_of  # noqa: F401 - a fixture
-from tests.api.test_own_api import outside, problem, results, two  # noqa: F401 - fixtures
-from tests.api.test_rights import JSON, account, bearer
+from tests.support.accounts import JSON, account, bearer
 from tests.support.leader import FakeLeader
+from tests.support.own_api import problem, results
 
 AT = "/api/v1/connectors/team-a"
 
 
 @pytest.fixture
-def stopped(client: Client, two: FakeLeader) -> FakeLeader:
-    two.offsets.offset("team-a", {"id": 0}, {"seqno": 5})
-    two.offsets.offset("team-a", {"id": 1}, {"seqno": 6})
+def stopped(client: Client, two_connectors: FakeLeader) -> FakeLeader:
+    two_connectors.offsets.offset("team-a", {"id": 0}, {"seqno": 5})
+    two_connectors.offsets.offset("team-a", {"id": 1}, {"seqno": 6})
     assert client.put("/connectors/team-a/stop").status_code == 204
-    two.start("team-a", tasks=0)
-    return two
+    two_connectors.start("team-a", tasks=0)
+    return two_connectors
 
 
 def test_a_change_through_the_connect_api_can_be_undone(client: Client, stopped: FakeLeader) -> None:
@@ -44,7 +41,7 @@ def test_a_change_through_the_connect_api_can_be_undone(client: Client, stopped:
     assert len(client.get(f"{AT}/offset-snapshots/2").json()["offsets"]) == 3
 
 
-def test_a_refused_change_leaves_no_snapshot(client: Client, two: FakeLeader) -> None:
+def test_a_refused_change_leaves_no_snapshot(client: Client, two_connectors: FakeLeader) -> None:
     client.delete("/connectors/team-a/offsets")
     assert results(client, f"{AT}/offset-snapshots") == []
 
@@ -86,7 +83,7 @@ def test_a_preview_shows_before_and_after_and_changes_nothing(client: Client, st
     assert stopped.asked == before
 
 
-def test_offsets_are_moved_with_their_own_verb_only(client: Client, stopped: FakeLeader, outside: None) -> None:
+def test_offsets_are_moved_with_their_own_verb_only(client: Client, stopped: FakeLeader, login_required: None) -> None:
     viewer = bearer(account("bob", ("viewer operate edit", "*")))
     for path in ("offset-snapshots", "offset-snapshots/1/restore", "offsets/preview"):
         assert "`offsets`" in problem(client.post(f"{AT}/{path}", {}, content_type=JSON, headers=viewer), 403)

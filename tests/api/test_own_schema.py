@@ -1,7 +1,5 @@
 """`/api/v1/` does what its own OpenAPI document says: Schemathesis makes requests of it, good ones and bad ones."""
 
-# ruff: noqa: F811 - fixtures that are imported
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,7 +12,6 @@ from schemathesis.checks import not_a_server_error
 from schemathesis.core.failures import FailureGroup
 from schemathesis.specs.openapi import checks
 
-from tests.api.test_own_api import two  # noqa: F401 - a fixture
 from tests.support.leader import FakeLeader
 
 CHECKS = [
@@ -87,6 +84,6 @@ def differences(document: Any, examples: int) -> list[str]:
         pytest.param(150, marks=[pytest.mark.slow, pytest.mark.timeout(3600)]),
     ],
 )
-def test_every_operation_does_what_the_document_says(document: Any, two: FakeLeader, examples: int) -> None:
+def test_every_operation_does_what_the_document_says(document: Any, two_connectors: FakeLeader, examples: int) -> None:
     found = differences(document, examples)
     assert not found, "\n\n".join(found)

@@ -1,18 +1,19 @@
 """What the palette offers to whom."""
 
-# ruff: noqa: F811 - fixtures that are imported
-
 import re
 
+import pytest
 from django.test import Client
 
 from ringfence.projection.models import ActiveTopic
-from tests.api.test_rights import _outside, account, bearer, two  # noqa: F401 - fixtures
+from tests.support.accounts import account, bearer
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
 
+pytestmark = pytest.mark.usefixtures("login_required")
 
-def test_the_palette_offers_only_what_one_may_do_and_see(client: Client, two: FakeLeader) -> None:
+
+def test_the_palette_offers_only_what_one_may_do_and_see(client: Client, two_connectors_of_teams: FakeLeader) -> None:
     def find(query: str, headers: dict[str, str]) -> list[str]:
         page = text(client.get(f"/ui/find?q={query}", headers={**headers, "hx-request": "true"}))
         return re.findall(r'role="option"[^>]*href="([^"]+)"', page)

@@ -3,7 +3,6 @@
 import base64
 import json
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,48 +11,11 @@ from django.test import Client, override_settings
 from ringfence.access.principal import ALL_RIGHTS, Principal, Right
 from ringfence.access.verbs import ROLES, Verb, verbs_of
 from ringfence.fencing.name_patterns import matches
+from tests.support.accounts import CONFIG, JSON, MASTER, account, bearer
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
 
-CONFIG = {"connector.class": "VerifiableSource", "topic": "t"}
-JSON = "application/json"
-
-
-@pytest.fixture(autouse=True)
-def _outside() -> Iterator[None]:
-    with override_settings(NO_LOGIN="", ACCESS_TOKEN="master", ALLOWED_HOSTS=["*"]):
-        yield
-
-
-def account(name: str, *grants: tuple[str, str]) -> Any:
-    from django.contrib.auth.models import User
-
-    from ringfence.access.models import Grant
-
-    user = User.objects.create_user(name, password=f"{name}-password-9")
-    for what, pattern in grants:
-        Grant.objects.create(user=user, what=what, pattern=pattern)
-    return user
-
-
-def bearer(user: Any, what: str = "admin", pattern: str = "*", seconds: float = 0) -> dict[str, str]:
-    from ringfence.access import tokens
-
-    _, text = tokens.create(user, "ci", what.split(), pattern, seconds)
-    return {"authorization": f"Bearer {text}"}
-
-
-MASTER = {"authorization": "Bearer master"}
-
-
-@pytest.fixture
-def two(leader: FakeLeader, client: Client) -> FakeLeader:
-    for name in ("team-a", "other"):
-        body = {"name": name, "config": {**CONFIG, "pin": "123456"}}
-        assert client.post("/connectors", body, content_type=JSON, headers=MASTER).status_code == 201
-        leader.start(name)
-    return leader
-
+pytestmark = pytest.mark.usefixtures("login_required")
 
 CALLS: list[tuple[Verb, str, str, Any]] = [
     (Verb.VIEW, "get", "/connectors/{}/status", None),
@@ -90,18 +52,18 @@ CALLS: list[tuple[Verb, str, str, Any]] = [
 
 @pytest.mark.parametrize(("verb", "method", "path", "body"), CALLS)
 def test_each_call_needs_its_verb_on_that_connector(
-    client: Client, two: FakeLeader, verb: Verb, method: str, path: str, body: Any
+    client: Client, two_connectors_of_teams: FakeLeader, verb: Verb, method: str, path: str, body: Any
 ) -> None:
     others = " ".join(v.value for v in Verb if v not in (verb, Verb.ADMIN))
     ann = bearer(account("ann", (others, "*"), (verb.value, "team-*")))
     arguments: dict[str, Any] = {} if body is None else {"data": json.dumps(body), "content_type": JSON}
-    before = list(two.asked)
+    before = list(two_connectors_of_teams.asked)
     refused = getattr(client, method)(path.format("other"), headers=ann, **arguments)
     assert refused.status_code == 403
     said = refused.content.decode()
     assert verb.value in said
     assert "connector other" in said
-    assert two.asked == before
+    assert two_connectors_of_teams.asked == before
     allowed = getattr(client, method)(path.format("team-a"), headers=ann, **arguments)
     assert allowed.status_code != 403
 
@@ -122,7 +84,7 @@ def test_a_connector_is_created_only_where_its_name_may_be_edited(client: Client
     assert client.post("/connectors", mine, content_type=JSON, headers=ann).status_code == 201
 
 
-def test_lists_show_what_may_be_seen_and_no_more(client: Client, two: FakeLeader) -> None:
+def test_lists_show_what_may_be_seen_and_no_more(client: Client, two_connectors_of_teams: FakeLeader) -> None:
     ann = bearer(account("ann", ("viewer", "team-*")))
     assert json.loads(client.get("/connectors", headers=ann).content) == ["team-a"]
     assert set(json.loads(client.get("/connectors?expand=status&expand=info", headers=ann).content)) == {"team-a"}
@@ -147,18 +109,22 @@ def test_the_stream_tells_of_changes_that_may_be_seen() -> None:
     assert listener.changed.is_set()
 
 
-def test_without_view_config_every_value_is_hidden_and_may_be_sent_back(client: Client, two: FakeLeader) -> None:
+def test_without_view_config_every_value_is_hidden_and_may_be_sent_back(
+    client: Client, two_connectors_of_teams: FakeLeader
+) -> None:
     ann = bearer(account("ann", ("view edit", "*")))
     shown = json.loads(client.get("/connectors/team-a", headers=ann).content)["config"]
     assert (shown["topic"], shown["name"]) == ("[hidden]", "team-a")
     listed = json.loads(client.get("/connectors?expand=info", headers=ann).content)
     assert listed["team-a"]["info"]["config"]["topic"] == "[hidden]"
     assert client.put("/connectors/team-a/config", shown, content_type=JSON, headers=ann).status_code == 200
-    assert two.asked[-1][2]["config"]["topic"] == "t"
+    assert two_connectors_of_teams.asked[-1][2]["config"]["topic"] == "t"
     assert b">topic<" not in client.get("/ui/connectors/team-a", headers=ann).content
 
 
-def test_a_mask_of_somebody_elses_connector_is_not_filled_in(client: Client, two: FakeLeader) -> None:
+def test_a_mask_of_somebody_elses_connector_is_not_filled_in(
+    client: Client, two_connectors_of_teams: FakeLeader
+) -> None:
     """Or its secret could be sent to a place of one's own choice, while the plugin checks that place."""
     ann = bearer(account("ann", ("editor", "team-*")))
     body = {**CONFIG, "name": "other", "pin": "[hidden]"}
@@ -170,7 +136,9 @@ def test_a_mask_of_somebody_elses_connector_is_not_filled_in(client: Client, two
     assert client.post("/ui/new/preflight", pasted, headers=ann).status_code == 403
 
 
-def test_a_token_never_does_more_than_its_scope_or_its_user(client: Client, two: FakeLeader) -> None:
+def test_a_token_never_does_more_than_its_scope_or_its_user(
+    client: Client, two_connectors_of_teams: FakeLeader
+) -> None:
     ann = account("ann", ("operator", "team-*"))
     narrow = bearer(ann, "viewer", "*")
     assert client.get("/connectors/team-a/status", headers=narrow).status_code == 200
@@ -215,7 +183,7 @@ def test_an_expired_token_and_a_disabled_user_are_out_at_once(client: Client) ->
     assert client.get("/connectors", headers=headers).status_code == 401
 
 
-def test_a_session_is_worth_what_its_account_or_token_is(client: Client, two: FakeLeader) -> None:
+def test_a_session_is_worth_what_its_account_or_token_is(client: Client, two_connectors_of_teams: FakeLeader) -> None:
     from ringfence.access import tokens
 
     ann = account("ann", ("viewer", "team-*"))
@@ -233,7 +201,9 @@ def test_a_session_is_worth_what_its_account_or_token_is(client: Client, two: Fa
     assert client.get("/ui/connectors").status_code == 302
 
 
-def test_buttons_that_would_be_refused_say_which_verb_is_missing(client: Client, two: FakeLeader) -> None:
+def test_buttons_that_would_be_refused_say_which_verb_is_missing(
+    client: Client, two_connectors_of_teams: FakeLeader
+) -> None:
     import re
 
     headers = bearer(account("ann", ("viewer delete", "*")))
@@ -254,7 +224,9 @@ def test_sessions_of_the_server_token_end_with_it(client: Client) -> None:
         assert client.get("/ui/connectors").status_code == 302
 
 
-def test_writes_of_a_session_need_the_csrf_token_and_those_of_tokens_do_not(two: FakeLeader) -> None:
+def test_writes_of_a_session_need_the_csrf_token_and_those_of_tokens_do_not(
+    two_connectors_of_teams: FakeLeader,
+) -> None:
     strict = Client(enforce_csrf_checks=True, headers={"host": "localhost"})
     strict.get("/ui/login")
     entered = {"secret": "master", "csrfmiddlewaretoken": strict.cookies["ringfence_csrf"].value}

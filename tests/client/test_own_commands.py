@@ -20,10 +20,10 @@ from ringfence.commands.completion import following
 from ringfence.fencing.ids import Generation
 from ringfence.fencing.topics.status import State
 from ringfence.projection.topic_projection import Projection
-from tests.api.test_own_api import report
 from tests.client.conftest import transport
 from tests.client.test_client import CONFIG, Captured, two, write  # noqa: F401 - a fixture
 from tests.support.leader import FakeLeader
+from tests.support.own_api import report
 from tests.support.topics import Topic, task_status
 
 

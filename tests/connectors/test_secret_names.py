@@ -2,7 +2,8 @@
 
 import pytest
 
-from ringfence.connectors.secret_names import secret_by_name
+from ringfence.connectors.api.config_types import HIDDEN
+from ringfence.connectors.secret_names import hiding, secret_by_name
 
 
 @pytest.mark.parametrize(
@@ -17,3 +18,13 @@ def test_a_secret_is_known_by_its_name(name: str) -> None:
 @pytest.mark.parametrize("name", ["topic", "bypass", "compass.heading", "passive.mode", "key.converter", "passes"])
 def test_other_names_are_not(name: str) -> None:
     assert not secret_by_name(name)
+
+
+def test_values_of_secrets_are_hidden_in_texts_the_longest_first() -> None:
+    hide = hiding({"db.password": "abcd", "api.key": "abcd-efgh", "topic": "orders"})
+    assert hide("abcd-efgh abcd orders") == f"{HIDDEN} {HIDDEN} orders"
+
+
+def test_a_secret_of_fewer_than_four_characters_is_not_searched_for() -> None:
+    """It would make texts unreadable: "a" is in most words."""
+    assert hiding({"password": "abc"})("abcd") == "abcd"

@@ -20,6 +20,8 @@ from tests.e2e import processes
 from tests.e2e.rest import Rest
 from tests.support.waiting import eventually
 
+NEEDS = "a platform"
+
 _READY_SECONDS = 240.0
 _OURS = ("RINGFENCE_", "CONNECT_", "DJANGO_")
 _PR_SET_PDEATHSIG = 1

@@ -203,6 +203,14 @@ def test_the_retries_end_in_time() -> None:
     assert ErrorPolicy.of({"errors.retry.timeout": "-1"}).retry_s == float("inf")
 
 
+def test_without_a_time_for_retries_the_first_failure_counts() -> None:
+    made = Made({"errors.retry.timeout": "0"})
+    with pytest.raises(RetriableError, match="not yet"):
+        made.produced("slow")
+    assert made.time.pauses == []
+    assert ErrorPolicy.of({}) == ErrorPolicy()
+
+
 def test_a_pause_that_is_ended_from_outside_is_no_records_fault() -> None:
     class Ended(Exception):
         pass

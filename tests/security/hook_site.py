@@ -17,7 +17,7 @@ from ringfence.connectors.api import Endpoint
 async def serve(port: int, endpoints: dict[str, Endpoint]) -> None:
     from ringfence.web.hooks.links import Links
     from ringfence.web.hooks.receiver import Receiver, hook_name
-    from ringfence.web.http_protocol import CONNECTIONS, IDLE_SECONDS, BoundedProtocol
+    from ringfence.web.http_protocol import IDLE_SECONDS, BoundedProtocol
 
     async def ask(name: str) -> tuple[bool, Endpoint | None]:
         return name in endpoints, endpoints.get(name)
@@ -32,7 +32,6 @@ async def serve(port: int, endpoints: dict[str, Endpoint]) -> None:
         port=port,
         lifespan="off",
         http=BoundedProtocol,
-        limit_concurrency=CONNECTIONS,
         timeout_keep_alive=IDLE_SECONDS,
         access_log=False,
         proxy_headers=False,

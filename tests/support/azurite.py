@@ -15,6 +15,8 @@ from ringfence.local.jars import once
 from ringfence.local.ports import accepts, free_port
 from tests.support.waiting import eventually
 
+NEEDS = "Azurite"
+
 ACCOUNT = "reader"
 KEY = base64.b64encode(b"secret-of-the-reader").decode()
 CONTAINER = "lake"

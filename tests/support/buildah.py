@@ -15,6 +15,8 @@ from filelock import FileLock
 from ringfence.local.cache import cache_root
 from tests.support.compose import OURS, ROOT
 
+NEEDS = "Buildah"
+
 BASES: Final = ROOT / "tests" / "deployment" / "bases"
 SERVERS: Final = "localhost/ringfence-test-servers"
 HOW_TO_INSTALL: Final = "apt-get install buildah debootstrap iproute2"

@@ -19,6 +19,8 @@ from tests.support.buildah import Buildah
 from tests.support.compose import OURS, ROOT, Service, filled, load, services
 from tests.support.waiting import eventually
 
+NEEDS = "containers"
+
 _SHARED: Final = "switch"
 _AT_ONCE_SECONDS: Final = 120
 

@@ -7,7 +7,8 @@ that is kept by a thread of the process itself does not help where C code holds 
   limit ends its process, with the stacks of all threads
 - where there are several processes, the one that started them watches the others: one that does not even do that is
   told to abort, which writes its stacks, too, and is killed
-- as soon as one has crashed, the run is interrupted; its last test is counted as failed
+- as soon as one has crashed, the run is interrupted; its last test is counted as failed. Where failed tests are run
+  again (`tests.support.alone`) another process goes on with the rest instead
 
 To use it: `-p tests.support.crashes`.
 """
@@ -111,7 +112,7 @@ class Watch:
     def __init__(self, config: pytest.Config) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="ringfence-test-watch-"))
         self._over = threading.Event()
-        self._reporter = config.pluginmanager.getplugin("terminalreporter")
+        self._goes_on = bool(config.getoption("retry_alone", None))
         threading.Thread(target=self._watch, name="crash-watch", daemon=True).start()
 
     @pytest.hookimpl(optionalhook=True)
@@ -147,6 +148,7 @@ class Watch:
         said = self._folder / node.gateway.id
         if said.exists():  # else it was hanging, which has been told
             os.write(2, f"\nThe test process {node.gateway.id} {_cause_of_end(said)}\n".encode())
+            said.unlink(missing_ok=True)  # its pid may become another's
         scheduler = node.config.pluginmanager.getplugin("dsession").sched
         work = scheduler.assigned_work.get(node, {}) if scheduler is not None else {}
         if not any(done is False for unit in work.values() for done in unit.values()):
@@ -154,5 +156,6 @@ class Watch:
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if str(report.when) == "???":  # xdist's word for a test whose process crashed
+        crashed = str(report.when) == "???"  # xdist's word for a test whose process crashed
+        if crashed and not self._goes_on:
             raise pytest.Session.Interrupted(f"{report.longrepr}: the run ends here")

@@ -19,6 +19,8 @@ from google.auth import jwt
 from ringfence.local.ports import accepts, free_port
 from tests.support.waiting import eventually
 
+NEEDS = "a server of Google Cloud Storage"
+
 BUCKET = "lake"
 PREFIX = "in"
 

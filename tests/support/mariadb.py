@@ -15,6 +15,8 @@ import pytest
 from ringfence.local.ports import free_port
 from tests.support.waiting import eventually
 
+NEEDS = "MariaDB"
+
 PASSWORD = "maria"
 WITH_BINLOG = {"log-bin": "binlog", "server-id": "1", "binlog-format": "ROW", "binlog-row-image": "FULL"}
 """What change data capture asks of a server."""

@@ -12,6 +12,8 @@ from ringfence.local.errors import LocalError
 from ringfence.local.jars import once, retrieve
 from tests.support.mariadb import MariaDb
 
+NEEDS = "MySQL"
+
 _VERSION: Final = "8.0.33.1"
 _SHA256: Final = "fb8db96cd1700474bebeb438b5bc228b88abead744c1d8c651cdea2022cefd86"
 _DEPENDENCY: Final = f"""\

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
 _PLATFORMS = ("tests/e2e/", "tests/security/end_to_end/", "tests/wheel/")
 _OF_THEIR_OWN = ("tests/e2e/test_checker.py",)
@@ -23,6 +24,29 @@ class ByFile(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
 
     def _split_scope(self, nodeid: str) -> str:
         return scope_of(nodeid, self.config.rootpath)
+
+    def remove_node(self, node: WorkerController) -> str | None:
+        """The test that crashed is not given to the next process, as xdist does, nor are files that are done.
+
+        A process that is given nothing but those would wait for ever.
+        """
+        units = self.assigned_work.pop(node)
+        crashed: str | None = next(
+            (nodeid for unit in units.values() for nodeid, done in unit.items() if not done), None
+        )
+        if crashed is None:
+            return None
+        units[self._split_scope(crashed)][crashed] = True
+        self.workqueue.update({scope: unit for scope, unit in units.items() if not all(unit.values())})
+        for other in self.assigned_work:
+            self._reschedule(other)
+        return crashed
+
+    def schedule(self) -> None:
+        """A process keeps its last test until it knows what comes next: one that begins late needs more than one."""
+        super().schedule()
+        for node in self.nodes:
+            self._reschedule(node)
 
 
 def scope_of(nodeid: str, root: Path) -> str:

@@ -16,6 +16,8 @@ import pytest
 from ringfence.local.ports import free_port
 from tests.support.waiting import eventually
 
+NEEDS = "PostgreSQL"
+
 _PROGRAMS = ("initdb", "postgres", "pg_isready", "createdb")
 
 

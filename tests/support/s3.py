@@ -10,6 +10,8 @@ from ringfence.local.ports import accepts
 from tests.support.names import unique
 from tests.support.waiting import eventually
 
+NEEDS = "an S3 server"
+
 ACCESS_KEY = "reader"
 SECRET_KEY = "secret-of-the-reader"
 

@@ -18,7 +18,7 @@ from ringfence.web.hooks import arriving_bodies, limits
 from ringfence.web.hooks.link import Unreachable
 from ringfence.web.hooks.links import Links, look_up
 from ringfence.web.hooks.receiver import Receiver, hook_name
-from tests.api.test_access import concrete, routes
+from tests.support.routes import concrete, routes
 
 ENDPOINT = Endpoint("id", "127.0.0.1", 1, "the-secret")
 

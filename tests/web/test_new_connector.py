@@ -30,7 +30,7 @@ from ringfence.projection.models import Connector, SourceOffset
 from ringfence.requests.commands import Delete
 from ringfence.web.new.form_state import draft_of
 from ringfence.web.new.pasted_config import read_pasted
-from tests.api.test_rights import account, bearer
+from tests.support.accounts import account, bearer
 from tests.support.leader import FakeLeader
 from tests.support.pages import squeeze
 from tests.support.topics import connector

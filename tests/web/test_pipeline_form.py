@@ -15,7 +15,7 @@ from ringfence.requests.questions import TryTransforms
 from ringfence.web.new.live_results import list_changes
 from ringfence.web.new.transform_menu import describe_type, menu_items
 from ringfence.web.new.transform_steps import change_steps
-from tests.api.test_rights import account, bearer
+from tests.support.accounts import account, bearer
 from tests.support.leader import FakeLeader
 from tests.support.pages import squeeze
 from tests.web.test_new_connector import FRAGMENT, RICH, posted_by, rich

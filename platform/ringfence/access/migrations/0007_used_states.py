@@ -2,7 +2,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("access", "0005_provider_sessions")]
+    dependencies = [("access", "0006_quotas")]
 
     operations = [
         migrations.CreateModel(
