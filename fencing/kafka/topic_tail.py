@@ -245,8 +245,8 @@ class Reading:
             and self._limits.keep(each.partition, each.offset, each.headers)
         ]
         test = self._limits.test
-        wanted = candidates if test is None or not candidates else list(compress(candidates, test(candidates)))
-        places = {(each.partition, each.offset) for each in wanted}
+        matches = candidates if test is None or not candidates else list(compress(candidates, test(candidates)))
+        places = {(each.partition, each.offset) for each in matches}
         return sum(
             self._note(message) if record is None else self._keep(record, places)
             for message, record in zip(messages, records, strict=True)

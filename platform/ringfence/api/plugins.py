@@ -81,7 +81,7 @@ class PluginValidate(ConnectView):
         config = unmask(config, connector_writes.read_stored_settings(config.get("name", "")))
         java = self.principal.may(Verb.JAVA_PLUGINS, config.get("name", ""))
         aimed = {**config, "connector.class": config.get("connector.class", name)}
-        with probes.audited(self.http_request, self.principal, probes.VALIDATION, aimed):
+        with probes.audit(self.http_request, self.principal, probes.VALIDATION, aimed):
             validation = dispatch.ask(Validate(name, {**settings, **config}, java))
         class_name = config.get("connector.class", name)
         connector_writes.remember_secrets(class_name, validation)

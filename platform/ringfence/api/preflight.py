@@ -65,6 +65,6 @@ class Preflight(ConnectView):
         return self._check(name, complete)
 
     def _check(self, name: str, config: Mapping[str, str]) -> Response:
-        with probes.audited(self.http_request, self.principal, probes.PREFLIGHT, config):
+        with probes.audit(self.http_request, self.principal, probes.PREFLIGHT, config):
             checks = checks_of(config, self.principal)
         return Response({"connector": name, "checks": checks})

@@ -47,7 +47,7 @@ def hosts_in(config: Mapping[str, str]) -> list[str]:
 
 
 @contextmanager
-def audited(request: HttpRequest, who: Principal, action: str, config: Mapping[str, str]) -> Iterator[None]:
+def audit(request: HttpRequest, who: Principal, action: str, config: Mapping[str, str]) -> Iterator[None]:
     """Record this act within the block, before it begins, and how it ends: an error's `status` is its outcome."""
     about = {"class": config.get("connector.class", "").strip()[:_LONGEST], "hosts": hosts_in(config)}
     entry: dict[str, Any] = {

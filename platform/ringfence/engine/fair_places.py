@@ -83,8 +83,8 @@ class FairPlaces:
         if self._running.total() >= self.total:
             return False
         tickets = list(self._waiting)
-        chosen = next_in_line(list(self._waiting.values()), self._running, self.each)
-        return chosen is not None and tickets[chosen] == ticket
+        index = next_in_line(list(self._waiting.values()), self._running, self.each)
+        return index is not None and tickets[index] == ticket
 
 
 def enter(places: FairPlaces, kind: str, who: str | None, limit: Deadline | None = None) -> None:

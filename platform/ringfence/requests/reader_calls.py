@@ -18,15 +18,15 @@ Header = Sequence[str | int | None]
 class OpenReading(PluginCall[None]):
     """Set how the following calls decode and filter. It replaces the previous one.
 
-    key, value: settings of a converter with a Schema Registry, without prefix; {} for none. named: whether a user named
-    the registry: then an error in it is the answer. why: why no registry is used. secrets: values that are removed.
-    exact_key, contains, where: see `requests.topic_questions.ReadRecords`.
+    key, value: settings of a converter with a Schema Registry, without prefix; {} for none. explicit: whether a user
+    named the registry: then an error in it is the answer. why: why no registry is used. secrets: values that are
+    removed. exact_key, contains, where: see `requests.topic_questions.ReadRecords`.
     """
 
     name: ClassVar[str] = "open"
     key: Mapping[str, str]
     value: Mapping[str, str]
-    named: bool
+    explicit: bool
     secrets: Sequence[str]
     exact_key: str | None = None
     contains: str = ""

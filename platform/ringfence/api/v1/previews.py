@@ -147,7 +147,7 @@ class Preview(_OfSettings):
         self.parse_parameters()
         fields = self.parse_body()
         config = self.complete(fields["config"])
-        with probes.audited(self.http_request, self.principal, probes.PREVIEW, config):
+        with probes.audit(self.http_request, self.principal, probes.PREVIEW, config):
             answer = previews.preview(
                 config,
                 records=fields["records"],
@@ -171,6 +171,6 @@ class Trial(_OfSettings):
         fields = self.parse_body()
         config = self.complete(fields["config"])
         java = self.principal.may(Verb.JAVA_PLUGINS, config["name"])
-        with probes.audited(self.http_request, self.principal, probes.TRIAL, config):
+        with probes.audit(self.http_request, self.principal, probes.TRIAL, config):
             answer = previews.try_transforms(config, fields["record"], java=java)
         return Response(answer)

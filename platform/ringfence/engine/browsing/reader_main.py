@@ -92,7 +92,7 @@ def _decoder(call: OpenReading, settings: Mapping[str, str], scrubber: Scrubber)
     try:
         return Decoder(SchemaReader(settings), scrubber)
     except (ConfigException, ConnectorError) as error:
-        if call.named:
+        if call.explicit:
             raise BadRequest(f"registry: {error}") from error
         return Decoder(None, scrubber, scrubber.text(str(error)))
 

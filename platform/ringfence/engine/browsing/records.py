@@ -48,8 +48,8 @@ def read_records(
                 partitions=request.partitions,
                 committed_only=request.committed_only,
             )
-        shown = readers.show(page.records, reading, limit)
-        return _as_json(page, shown, _holders(connection, page, limit))
+        displays = readers.show(page.records, reading, limit)
+        return _as_json(page, displays, _holders(connection, page, limit))
 
     return on_topic(request.place, worker, writers, ask)
 
@@ -131,10 +131,10 @@ def _holders(connection: Connection, page: Page, limit: Deadline) -> list[dict[s
 
 
 def _as_json(
-    page: Page, shown: Sequence[Mapping[str, object]], holders: Sequence[Mapping[str, object]]
+    page: Page, displays: Sequence[Mapping[str, object]], holders: Sequence[Mapping[str, object]]
 ) -> dict[str, object]:
     return {
-        "records": [_record(*each) for each in zip(page.records, shown, strict=True)],
+        "records": [_record(*each) for each in zip(page.records, displays, strict=True)],
         "partitions": [
             {
                 "partition": each.partition,
@@ -155,11 +155,11 @@ def _as_json(
     }
 
 
-def _record(record: TailRecord, shown: Mapping[str, object]) -> dict[str, object]:
+def _record(record: TailRecord, displays: Mapping[str, object]) -> dict[str, object]:
     return {
         "partition": record.partition,
         "offset": record.offset,
         "timestamp_ms": record.timestamp_ms,
         "seen": record.visibility.value,
-        **shown,
+        **displays,
     }

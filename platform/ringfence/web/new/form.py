@@ -46,7 +46,7 @@ def form_context(
         if draft.class_name:
             java = principal_of(request).may(Verb.JAVA_PLUGINS, settings.get("name", ""))
             aimed = {**settings, "connector.class": draft.class_name}
-            with probes.audited(request, principal_of(request), probes.VALIDATION, aimed):
+            with probes.audit(request, principal_of(request), probes.VALIDATION, aimed):
                 validation = dispatch.ask(Validate(draft.class_name, settings, java, ask_brokers))
             connector_writes.remember_secrets(draft.class_name, validation)
             masker = Masker([draft.class_name])

@@ -72,7 +72,7 @@ def preflight(request: HttpRequest) -> HttpResponse:
 
     def context() -> dict[str, Any]:
         config = complete(request, read_posted(request))
-        with probes.audited(request, principal_of(request), probes.PREFLIGHT, config):
+        with probes.audit(request, principal_of(request), probes.PREFLIGHT, config):
             return checks_context(config, principal_of(request))
 
     return _part(request, "preflight", context)
@@ -88,7 +88,7 @@ def preview(request: HttpRequest) -> HttpResponse:
         fresh = request.POST.get("begin") == "fresh"
         may = principal_of(request).may
         java = may(Verb.JAVA_PLUGINS, config["name"])
-        with probes.audited(request, principal_of(request), probes.PREVIEW, config):
+        with probes.audit(request, principal_of(request), probes.PREVIEW, config):
             answer = previews.preview(config, fresh=fresh, java=java, may_see=lambda name: may(Verb.VIEW, name))
         return {
             "found": answer,
@@ -111,7 +111,7 @@ def trial(request: HttpRequest) -> HttpResponse:
             raise bad_request('A sample is needed, such as {"topic": "t", "key": null, "value": {"id": 1}}.')
         record = object_of(plain(read(text.encode("utf-8", "replace"))), "The sample record")
         java = principal_of(request).may(Verb.JAVA_PLUGINS, config["name"])
-        with probes.audited(request, principal_of(request), probes.TRIAL, config):
+        with probes.audit(request, principal_of(request), probes.TRIAL, config):
             answer = previews.try_transforms(config, record, java=java)
         return {"row": _row(answer)}
 
