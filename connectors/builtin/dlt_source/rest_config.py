@@ -10,6 +10,7 @@ from ringfence.connectors import egress, worker_limits
 from ringfence.connectors.api import ConnectorError, ParsedConfig
 from ringfence.connectors.builtin.dlt_source import settings as names
 from ringfence.connectors.secret_names import secret_by_name
+from ringfence.connectors.values.nesting import DEEPEST, is_deep
 
 _FORBIDDEN: Final = {
     "auth": f"Move it to {names.AUTH}, which is never shown.",
@@ -33,9 +34,11 @@ def parse_object(name: str, text: str | None) -> dict[str, Any]:
         return {}
     try:
         content = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         where = f"line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else "somewhere"
         raise ConnectorError(f"{name}: not valid JSON ({where}).") from None
+    if is_deep(content):
+        raise ConnectorError(f"{name}: it is nested more than {DEEPEST} levels deep.")
     if not isinstance(content, dict):
         raise ConnectorError(f"{name}: must be a JSON object, in braces.")
     return content
@@ -128,14 +131,17 @@ def _check_text(text: str) -> None:
 
 
 def _check_address(url: str) -> None:
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+    except ValueError as error:
+        raise ConnectorError("Addresses must begin with https:// or http:// and contain a host.") from error
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConnectorError("Addresses must begin with https:// or http:// and contain a host.")
     if parts.username or parts.password:
         raise ConnectorError(
             f"{names.REST}: the address contains a password, which would be visible. Use {names.AUTH}."
         )
-    port = parts.port or (443 if parts.scheme == "https" else 80)
     try:
         egress.Policy(worker_limits.current().egress).addresses(parts.hostname, port)
     except egress.EgressDenied as error:

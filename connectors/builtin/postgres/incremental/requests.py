@@ -60,8 +60,8 @@ def parse_request(kind: str, data: object) -> SnapshotRequest:
     for one in patterns:
         try:
             re.compile(one)
-        except re.error as error:
-            raise ValueError(f"{one!r} in {COLLECTIONS} is not a regular expression: {error}") from error
+        except (re.error, RecursionError, OverflowError) as error:
+            raise ValueError(f"{one[:200]!r} in {COLLECTIONS} is not a regular expression: {error}") from error
     return SnapshotRequest(kind, tuple(patterns))
 
 
@@ -71,7 +71,7 @@ def _fields(data: object) -> Mapping[str, Any]:
     if isinstance(data, str):
         try:
             data = json.loads(data)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"its data is not JSON: {error}") from error
     if not isinstance(data, Mapping):
         raise ValueError("its data must be a JSON object")  # noqa: TRY004 - an invalid request, not a programming error
