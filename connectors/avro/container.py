@@ -59,12 +59,12 @@ class BoundedFile:
         self._codec = meta.pop("avro.codec", b"null").decode()
         schema = json.loads(meta["avro.schema"])
         check_json(schema)
-        named: dict[str, Any] = {}
+        types: dict[str, Any] = {}
         try:
-            self.schema = fastavro.parse_schema(schema, named_schemas=named)
+            self.schema = fastavro.parse_schema(schema, named_schemas=types)
         except (SchemaParseException, UnknownType) as error:
             raise ValueError("its schema is not one of Avro's") from error
-        self.bounds = Bounds(self.schema, named)
+        self.bounds = Bounds(self.schema, types)
         if self.bounds.recursive:
             raise BeyondBounds("its schema contains itself, which Kafka Connect's schemas cannot")
         header = [_MAGIC, _encode(1), _text(b"avro.schema"), _text(meta["avro.schema"]), b"\0", self._sync]

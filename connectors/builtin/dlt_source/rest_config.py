@@ -89,16 +89,16 @@ def secret_text(config: ParsedConfig, name: str) -> str | None:
     return None if value is None else str(getattr(value, "value", value))
 
 
-def _check(value: object, key: str = "", sent: str = "") -> None:
-    """sent: the part of a request in which the value is, "" for none."""
-    sent = sent or (key if key in _SENT else "")
+def _check(value: object, key: str = "", part: str = "") -> None:
+    """part: the part of a request in which the value is, "" for none."""
+    part = part or (key if key in _SENT else "")
     if isinstance(value, dict):
         for name, inner in value.items():
             if key not in _SENT and name in _FORBIDDEN:
                 raise ConnectorError(f"{names.REST}: {name} is not allowed. {_FORBIDDEN[name]}")
-            if sent and not isinstance(inner, dict | list) and secret_by_name(str(name)):
+            if part and not isinstance(inner, dict | list) and secret_by_name(str(name)):
                 raise ConnectorError(
-                    f"{names.REST}: {name} in {sent} would be visible to all who may view the connector. Use "
+                    f"{names.REST}: {name} in {part} would be visible to all who may view the connector. Use "
                     f'{names.AUTH} with "type": "api_key", "name" and "location": "query", or sign in otherwise.'
                 )
             if key == "headers" and _SECRET_HEADER.search(str(name)):
@@ -107,10 +107,10 @@ def _check(value: object, key: str = "", sent: str = "") -> None:
                     f'{names.AUTH} with "type": "api_key" and "name" for it.'
                 )
             _check_text(str(name))
-            _check(inner, name, sent)
+            _check(inner, name, part)
     elif isinstance(value, list):
         for inner in value:
-            _check(inner, key, sent)
+            _check(inner, key, part)
     elif isinstance(value, str):
         _check_text(value)
 
