@@ -46,7 +46,7 @@ class _Limit(threading.local):
     def begin(self) -> None:
         self._end = time.monotonic() + self._seconds
 
-    def left(self, timeout: float | None) -> float:
+    def cut_timeout(self, timeout: float | None) -> float:
         """Return the timeout, cut to what is left."""
         left = max(0.001, self._end - time.monotonic())
         return left if timeout is None else min(left, timeout)
@@ -108,7 +108,7 @@ class _GuardedBackend:
             # The backend reports an unknown name with its own error. It gets another name, since this one may exist by
             # now.
             address = _NOWHERE
-        stream = self._backend.connect_tcp(address, port, timeout=self._limit.left(timeout), **options)
+        stream = self._backend.connect_tcp(address, port, timeout=self._limit.cut_timeout(timeout), **options)
         return _BoundedStream(stream, self._limit)
 
     def __getattr__(self, name: str) -> Any:
@@ -124,13 +124,13 @@ class _BoundedStream:
         self._stream, self._limit = stream, limit
 
     def read(self, max_bytes: int, timeout: float | None = None) -> Any:
-        return self._stream.read(max_bytes, timeout=self._limit.left(timeout))
+        return self._stream.read(max_bytes, timeout=self._limit.cut_timeout(timeout))
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        self._stream.write(buffer, timeout=self._limit.left(timeout))
+        self._stream.write(buffer, timeout=self._limit.cut_timeout(timeout))
 
     def start_tls(self, ssl_context: Any, server_hostname: str | None = None, timeout: float | None = None) -> Any:
-        stream = self._stream.start_tls(ssl_context, server_hostname, timeout=self._limit.left(timeout))
+        stream = self._stream.start_tls(ssl_context, server_hostname, timeout=self._limit.cut_timeout(timeout))
         return _BoundedStream(stream, self._limit)
 
     def __getattr__(self, name: str) -> Any:

@@ -64,9 +64,9 @@ class Bounds:
     that a byte can stand for; None if there is no such number: an array's elements may take no bytes.
     """
 
-    def __init__(self, schema: Any, named: Mapping[str, Any]) -> None:
-        """schema: as `fastavro.parse_schema` returns it; named: the schemas it collected. Raises `BeyondBounds`."""
-        self._named = named
+    def __init__(self, schema: Any, types: Mapping[str, Any]) -> None:
+        """schema: as `fastavro.parse_schema` returns it; types: the schemas it collected. Raises `BeyondBounds`."""
+        self._types = types
         self._nodes: dict[str, _Node] = {}
         self._all: list[_Node] = []
         self._open: set[str] = set()
@@ -144,10 +144,10 @@ class Bounds:
             return self._of(_Node("union"), schema, depth)
         if isinstance(schema, dict):
             kind = schema.get("type")
-            return self._node(kind, depth) if isinstance(kind, dict | list) else self._typed(str(kind), schema, depth)
-        return self._typed(str(schema), {}, depth)
+            return self._node(kind, depth) if isinstance(kind, dict | list) else self._make(str(kind), schema, depth)
+        return self._make(str(schema), {}, depth)
 
-    def _typed(self, kind: str, schema: Mapping[str, Any], depth: int) -> _Node:
+    def _make(self, kind: str, schema: Mapping[str, Any], depth: int) -> _Node:
         if kind in _SIZES:
             return self._of(_Node("sized", _SIZES[kind]), (), depth)
         if kind in _VARINTS:
@@ -169,7 +169,7 @@ class Bounds:
             value = self._node(schema["items" if kind == "array" else "values"], depth + 1)
             if kind == "map":
                 entry = self._of(_Node("entry"), (), depth)
-                entry.parts = [self._typed("string", {}, depth), value]
+                entry.parts = [self._make("string", {}, depth), value]
                 value = entry
             node.parts = [value]
             return node
@@ -180,9 +180,9 @@ class Bounds:
             self.recursive = True
         node = self._nodes.get(name)
         if node is None:
-            if name not in self._named:
+            if name not in self._types:
                 raise BeyondBounds("its schema has a type that it does not define")
-            node = self._nodes[name] = self._node(self._named[name], depth)
+            node = self._nodes[name] = self._node(self._types[name], depth)
         return node
 
     def _of(self, node: _Node, parts: Any, depth: int) -> _Node:

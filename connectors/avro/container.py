@@ -14,7 +14,17 @@ from typing import Any, BinaryIO, Final
 
 from ringfence.connectors.avro.bounds import BeyondBounds, Bounds, check_json
 
-ERRORS: Final = (ValueError, EOFError, LookupError, ArithmeticError, TypeError, AttributeError, RecursionError)
+ERRORS: Final = (
+    ValueError,
+    EOFError,
+    LookupError,
+    ArithmeticError,
+    TypeError,
+    AttributeError,
+    RecursionError,
+    zlib.error,
+    lzma.LZMAError,
+)
 """What fastavro raises for bytes and schemas that do not fit."""
 MOST_ELEMENTS: Final = 1_000_000
 """The values in a record: fields, elements of arrays and maps, however few bytes they take."""
@@ -42,15 +52,19 @@ class BoundedFile:
 
     def __init__(self, file: BinaryIO | Any) -> None:
         import fastavro
+        from fastavro.schema import SchemaParseException, UnknownType
 
         self._file = file
         meta = self._read_header()
         self._codec = meta.pop("avro.codec", b"null").decode()
         schema = json.loads(meta["avro.schema"])
         check_json(schema)
-        named: dict[str, Any] = {}
-        self.schema = fastavro.parse_schema(schema, named_schemas=named)
-        self.bounds = Bounds(self.schema, named)
+        types: dict[str, Any] = {}
+        try:
+            self.schema = fastavro.parse_schema(schema, named_schemas=types)
+        except (SchemaParseException, UnknownType) as error:
+            raise ValueError("its schema is not one of Avro's") from error
+        self.bounds = Bounds(self.schema, types)
         if self.bounds.recursive:
             raise BeyondBounds("its schema contains itself, which Kafka Connect's schemas cannot")
         header = [_MAGIC, _encode(1), _text(b"avro.schema"), _text(meta["avro.schema"]), b"\0", self._sync]

@@ -10,6 +10,7 @@ from ringfence.connectors import egress, worker_limits
 from ringfence.connectors.api import ConnectorError, ParsedConfig
 from ringfence.connectors.builtin.dlt_source import settings as names
 from ringfence.connectors.secret_names import secret_by_name
+from ringfence.connectors.values.nesting import DEEPEST, is_deep
 
 _FORBIDDEN: Final = {
     "auth": f"Move it to {names.AUTH}, which is never shown.",
@@ -33,9 +34,11 @@ def parse_object(name: str, text: str | None) -> dict[str, Any]:
         return {}
     try:
         content = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         where = f"line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else "somewhere"
         raise ConnectorError(f"{name}: not valid JSON ({where}).") from None
+    if is_deep(content):
+        raise ConnectorError(f"{name}: it is nested more than {DEEPEST} levels deep.")
     if not isinstance(content, dict):
         raise ConnectorError(f"{name}: must be a JSON object, in braces.")
     return content
@@ -86,16 +89,16 @@ def secret_text(config: ParsedConfig, name: str) -> str | None:
     return None if value is None else str(getattr(value, "value", value))
 
 
-def _check(value: object, key: str = "", sent: str = "") -> None:
-    """sent: the part of a request in which the value is, "" for none."""
-    sent = sent or (key if key in _SENT else "")
+def _check(value: object, key: str = "", part: str = "") -> None:
+    """part: the part of a request in which the value is, "" for none."""
+    part = part or (key if key in _SENT else "")
     if isinstance(value, dict):
         for name, inner in value.items():
             if key not in _SENT and name in _FORBIDDEN:
                 raise ConnectorError(f"{names.REST}: {name} is not allowed. {_FORBIDDEN[name]}")
-            if sent and not isinstance(inner, dict | list) and secret_by_name(str(name)):
+            if part and not isinstance(inner, dict | list) and secret_by_name(str(name)):
                 raise ConnectorError(
-                    f"{names.REST}: {name} in {sent} would be visible to all who may view the connector. Use "
+                    f"{names.REST}: {name} in {part} would be visible to all who may view the connector. Use "
                     f'{names.AUTH} with "type": "api_key", "name" and "location": "query", or sign in otherwise.'
                 )
             if key == "headers" and _SECRET_HEADER.search(str(name)):
@@ -104,10 +107,10 @@ def _check(value: object, key: str = "", sent: str = "") -> None:
                     f'{names.AUTH} with "type": "api_key" and "name" for it.'
                 )
             _check_text(str(name))
-            _check(inner, name, sent)
+            _check(inner, name, part)
     elif isinstance(value, list):
         for inner in value:
-            _check(inner, key, sent)
+            _check(inner, key, part)
     elif isinstance(value, str):
         _check_text(value)
 
@@ -128,14 +131,17 @@ def _check_text(text: str) -> None:
 
 
 def _check_address(url: str) -> None:
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+    except ValueError as error:
+        raise ConnectorError("Addresses must begin with https:// or http:// and contain a host.") from error
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConnectorError("Addresses must begin with https:// or http:// and contain a host.")
     if parts.username or parts.password:
         raise ConnectorError(
             f"{names.REST}: the address contains a password, which would be visible. Use {names.AUTH}."
         )
-    port = parts.port or (443 if parts.scheme == "https" else 80)
     try:
         egress.Policy(worker_limits.current().egress).addresses(parts.hostname, port)
     except egress.EgressDenied as error:

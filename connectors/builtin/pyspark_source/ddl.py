@@ -28,7 +28,7 @@ _ATOMS: Final[dict[str, spark.DataType]] = {
     "timestamp": spark.TimestampType(),
     "timestamp_ntz": spark.TimestampNTZType(),
 }
-_TOKEN: Final = re.compile(r"\s*(`(?:[^`]|``)+`|[A-Za-z_]\w*|\d+|[<>(),:])")
+_TOKEN: Final = re.compile(r"\s*(`(?:[^`]|``)+`|[A-Za-z_]\w*|\d{1,9}|[<>(),:])")
 
 
 def parse_ddl(text: str) -> spark.StructType:

@@ -114,10 +114,10 @@ class _Avro(_Form):
 
     def __init__(self, registry: Any, schema: Any) -> None:
         self._avro = load("fastavro")
-        named: dict[str, Any] = {}
+        types: dict[str, Any] = {}
         self._left = _MOST_REFERENCES
-        self._schema = self._parse(registry, schema, named, 0)
-        self._bounds = Bounds(self._schema, named)
+        self._schema = self._parse(registry, schema, types, 0)
+        self._bounds = Bounds(self._schema, types)
         self.name = str(self._schema.get("name", "")) if isinstance(self._schema, dict) else ""
 
     def _parse(self, registry: Any, schema: Any, names: dict[str, Any], depth: int) -> Any:

@@ -23,6 +23,9 @@ MOST_BYTES = 600 << 20
 
 FOUND: dict[str, list[bytes]] = {
     "record batches": [b"\0" * 8 + b"\xff\xff\xff\xf4" + b"\0" * 9],  # a length that leads back to itself
+    "snapshot signal": [b"[" * 2000, b'{"data-collections":["' + b"(" * 20_000 + b'"]}'],
+    "REST description": [b'{"client": {"base_url": "http://[["}, "resources": ["a"]}', b"[" * 2000, b'{"a":' * 500],
+    "Avro file": [b'Obj\x01\x02\x16avro.schema"{"type":"record"}\x00' + b"s" * 16],
 }
 
 

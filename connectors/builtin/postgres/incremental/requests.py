@@ -70,7 +70,7 @@ def parse_request(kind: str, data: object) -> SnapshotRequest:
         try:
             compile_name(one)
         except ValueError as error:
-            raise ValueError(f"{one!r} in {COLLECTIONS} is not a regular expression: {error}") from error
+            raise ValueError(f"{one[:200]!r} in {COLLECTIONS} is not a regular expression: {error}") from error
     return SnapshotRequest(kind, tuple(patterns))
 
 
@@ -80,7 +80,7 @@ def _fields(data: object) -> Mapping[str, Any]:
     if isinstance(data, str):
         try:
             data = json.loads(data)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"its data is not JSON: {error}") from error
     if not isinstance(data, Mapping):
         raise ValueError("its data must be a JSON object")  # noqa: TRY004 - an invalid request, not a programming error

@@ -22,9 +22,9 @@ from ringfence.engine.browsing.expression_operators import (
     Node,
     Scope,
     both,
-    compared,
     either,
     follow,
+    join_comparison,
     truth,
 )
 
@@ -112,7 +112,7 @@ class _Parser:
         if token is None or token.text not in COMPARISONS or token.kind not in ("sign", "word"):
             return left
         self._at += 1
-        return compared(token.text, left, self._parse_operand(depth))
+        return join_comparison(token.text, left, self._parse_operand(depth))
 
     def _parse_operand(self, depth: int) -> Node:
         token = self._next()

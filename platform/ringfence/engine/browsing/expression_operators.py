@@ -52,7 +52,7 @@ def either(left: Node, right: Node) -> Node:
     return lambda scope: truth(left(scope)) or truth(right(scope))
 
 
-def compared(sign: str, left: Node, right: Node) -> Node:
+def join_comparison(sign: str, left: Node, right: Node) -> Node:
     compare = COMPARISONS[sign]
 
     def test(scope: Scope) -> bool:

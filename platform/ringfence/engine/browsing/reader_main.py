@@ -15,6 +15,7 @@ from ringfence.connectors.converters.registry.confluent_client import load
 from ringfence.connectors.converters.registry.reading import SchemaReader
 from ringfence.engine.base64_text import decode
 from ringfence.engine.browsing import expression
+from ringfence.engine.browsing.expression_operators import TooManySteps
 from ringfence.engine.browsing.value_decoding import DecodedValue, Decoder
 from ringfence.engine.plugins.call_server import serve
 from ringfence.engine.plugins.errors import BadRequest
@@ -59,7 +60,10 @@ class Reading:
             return True
         place = {"partition": record["partition"], "offset": record["offset"], "timestamp": record["timestamp_ms"]}
         names = {"key": key.value, "value": value.value, "headers": {name: each.value for name, each in headers}}
-        return self._condition({**names, **place})
+        try:
+            return self._condition({**names, **place})
+        except TooManySteps as error:
+            raise BadRequest(f"where: {error}") from error
 
     def show(self, record: Record) -> dict[str, object]:
         return {
