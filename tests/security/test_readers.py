@@ -1,5 +1,6 @@
 """What others wrote, and the schemas of their registries, break a reader process at worst, and nobody else."""
 
+import base64
 import os
 import time
 from collections.abc import Iterator
@@ -9,7 +10,9 @@ import psutil
 import pytest
 
 from ringfence.engine import fair_places
+from ringfence.engine.browsing.reader_main import Reading
 from ringfence.engine.browsing.readers import Readers, slices
+from ringfence.engine.plugins.errors import BadRequest
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.topic_tail import MetRecord, TailRecord, Visibility
 from ringfence.requests.reader_calls import OpenReading
@@ -182,3 +185,17 @@ def test_records_are_sent_in_slices() -> None:
         [1, 1],
     ]
     assert list(slices([], 6, lambda one: 1)) == []
+
+
+def test_a_filter_that_takes_too_many_steps_is_the_users_error() -> None:
+    call = reading(where=" or ".join(['value like "*a?a?b"'] * 35))
+    record = {
+        "partition": 0,
+        "offset": 0,
+        "timestamp_ms": 0,
+        "key": None,
+        "value": base64.b64encode(b"a" * 250_000).decode(),
+        "headers": [],
+    }
+    with pytest.raises(BadRequest, match="where: it takes too many steps on one of the records"):
+        Reading(call).matches(record)

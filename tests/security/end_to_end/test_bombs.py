@@ -100,7 +100,7 @@ def test_bombs_in_a_topic_end_the_page_at_worst(site: Site, victim: Victim) -> N
     topic = unique("team-a")
     own = site.create(site.editor, **verifiable(topic, throughput="1"))
     site.running(own)
-    producer = Producer({"bootstrap.servers": site.up.bootstrap})
+    producer = Producer({"bootstrap.servers": site.up.bootstrap, **site.up.connection.settings})
     for bomb in (bombs.RECURSIVE, bombs.NULLS, bombs.UNPACKED, bombs.DRIP):
         producer.produce(topic, bombs.value(bomb))
     producer.produce(topic, b'"' + b"a" * 250_000 + b'"')
