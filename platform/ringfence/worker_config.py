@@ -57,6 +57,7 @@ _DEFAULTS = {
     "key.converter": "org.apache.kafka.connect.storage.StringConverter",
     "value.converter": "org.apache.kafka.connect.storage.StringConverter",
     EGRESS_ALLOW: DEFAULT,
+    EGRESS_DENY: "",
     ENCRYPTION: "false",
     "topic.creation.enable": "true",
     "topic.tracking.enable": "true",

@@ -55,7 +55,7 @@ def worker(valkey: EmbeddedValkey) -> Iterator[Celery]:
         return {"ok": True, "offset": command["body"].get("offset"), "value": command}
 
     @app.task(name="ringfence.plugins.list", shared=False)  # type: ignore[untyped-decorator]
-    def plugins(deadline: float) -> dict[str, Any]:
+    def plugins(deadline: float, account: str | None) -> dict[str, Any]:
         return {"ok": True, "value": [{"class": "X", "type": "source"}]}
 
     app.conf.update(worker_hijack_root_logger=False)

@@ -54,7 +54,9 @@ def test_so_do_the_validation_and_the_preview_of_people(leader: FakeLeader, clie
 )
 def test_the_worker_refuses_before_any_java_code_runs(question: Question[Any]) -> None:
     """Nothing but the plugins' names is there to be asked."""
-    services = cast("Services", SimpleNamespace(plugins=SimpleNamespace(is_java=lambda _name: True)))
+    services = cast(
+        "Services", SimpleNamespace(plugins=SimpleNamespace(is_java=lambda _name, _timeout: True, call_seconds=10.0))
+    )
     with pytest.raises(Refusal, match="you need the permission java-plugins"):
         answer_to(question, services, Deadline.after(5))
 

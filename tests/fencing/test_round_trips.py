@@ -7,11 +7,18 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from ringfence.connectors.api import Endpoint
+from ringfence.connectors.worker_limits import MAX_TASKS
 from ringfence.fencing.ids import ConnectorName, TaskId
 from ringfence.fencing.topics import config_records, status
 from ringfence.fencing.topics.active_topics import TopicStatus
 from ringfence.fencing.topics.config_record import ConfigRecord
-from ringfence.fencing.topics.config_records import PlacementRecord, TaskCountRecord, TaskRecord
+from ringfence.fencing.topics.config_records import (
+    CommitRecord,
+    PlacementRecord,
+    SessionKeyRecord,
+    TaskCountRecord,
+    TaskRecord,
+)
 from ringfence.fencing.topics.status import ConnectorStatus, StatusRecord, TaskStatus
 from ringfence.fencing.topics.status_entry import StatusEntry
 from ringfence.fencing.topics.topic_ids import TopicIds
@@ -24,10 +31,13 @@ TOPIC = NAME.filter(lambda name: ":" not in name)
 TASK = st.builds(TaskId, NAME.map(ConnectorName), st.integers(0, 999))
 SOME_TEXT = st.none() | NAME
 """In a status nothing and an empty text are one."""
+TASKS = st.integers(0, MAX_TASKS)
 FIELDS: dict[type[Any], dict[str, st.SearchStrategy[Any]]] = {
     TopicStatus: {"topic": TOPIC},
     ConnectorStatus: {"trace": SOME_TEXT, "version": SOME_TEXT},
     TaskRecord: {"task": TASK},
+    CommitRecord: {"tasks": TASKS},
+    TaskCountRecord: {"tasks": TASKS},
     PlacementRecord: {"task": TASK},
     TaskStatus: {
         "task": TASK,
@@ -40,6 +50,9 @@ FIELDS: dict[type[Any], dict[str, st.SearchStrategy[Any]]] = {
 
 
 def strategy(kind: type[Any]) -> st.SearchStrategy[Any]:
+    if kind is SessionKeyRecord:  # it holds the key in one of two forms
+        none = st.just("")
+        return record_strategy(kind, {"ciphertext": none}) | record_strategy(kind, {"key": none, "ciphertext": NAME})
     return record_strategy(kind, FIELDS.get(kind, {}))
 
 

@@ -25,7 +25,9 @@ class Commands:
 
 
 class Plugins:
-    def plugins(self) -> list[dict[str, str]]:
+    call_seconds = 10.0
+
+    def plugins(self, timeout: float | None = None) -> list[dict[str, str]]:
         return [{"class": "X"}]
 
 

@@ -19,7 +19,6 @@ from typing import Any, Final
 
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.db import DatabaseError
 from django.http import HttpRequest
 
 from ringfence.access.loopback_peer import CONNECTION, Peer, find_peer
@@ -69,17 +68,14 @@ def needs_no_login(request: HttpRequest) -> bool:
 
 def is_over() -> bool:
     """Return whether there is an account or a token, or there was one since `up` started. Tells it once, in the log,
-    and in the file that `up` looks for.
+    and in the file that `up` looks for. Raises DatabaseError: without the database, nobody can tell.
     """
     ended: Path | None = settings.NO_LOGIN_ENDED
     if not settings.NO_LOGIN or (ended is not None and ended.exists()):
         settings.NO_LOGIN = ""
         return True
-    try:
-        if not User.objects.exists():  # each token has an account
-            return False
-    except DatabaseError:
-        return True
+    if not User.objects.exists():  # each token has an account
+        return False
     settings.NO_LOGIN = ""
     log.warning("%s", ENDED)
     if ended is not None:
