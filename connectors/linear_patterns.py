@@ -71,12 +71,12 @@ class LinearPattern:
             return False
         if self._quick is not None:
             return self._quick.fullmatch(text) is not None
-        known = self._cached.get(text)
-        if known is None:
+        verdict = self._cached.get(text)
+        if verdict is None:
             if len(self._cached) >= _MOST_CACHED:
                 self._cached.clear()
-            known = self._cached[text] = _Run(text).reaches(self._steps, 0, len(text))
-        return known
+            verdict = self._cached[text] = _Run(text).reaches(self._steps, 0, len(text))
+        return verdict
 
 
 def _name(node: Any) -> str:
@@ -238,8 +238,8 @@ class _Run:
         key = id(look), position
         if key not in self._looks:
             if look.behind is None:
-                seen = self.reaches(look.steps, position, None)
+                match = self.reaches(look.steps, position, None)
             else:
-                seen = position >= look.behind and self.reaches(look.steps, position - look.behind, position)
-            self._looks[key] = seen is not look.negative
+                match = position >= look.behind and self.reaches(look.steps, position - look.behind, position)
+            self._looks[key] = match is not look.negative
         return self._looks[key]

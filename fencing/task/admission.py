@@ -8,7 +8,7 @@ can help, such as a topic that the connector may not write to, fails the task as
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from ringfence.connectors.api import RecordRefused, RetriableError, SourceRecord
+from ringfence.connectors.api import ConnectorError, RecordRefused, RetriableError, SourceRecord
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, FencingError
 from ringfence.fencing.kafka.client_settings import batch_bytes
@@ -17,6 +17,7 @@ from ringfence.fencing.kafka.topic_admin import find_topic, topic_identity, topi
 from ringfence.fencing.records.prepared_batch import AdmittedRecord, PreparedBatch
 from ringfence.fencing.records.record_path import RecordPath
 from ringfence.fencing.records.topic_limits import BATCH_OVERHEAD, TopicLimits, check_record, record_bytes
+from ringfence.fencing.records.topic_name_check import check_name
 from ringfence.fencing.task.clients import admin_connection
 from ringfence.fencing.task.runtime import Superseded, TaskRuntime
 
@@ -94,6 +95,10 @@ class Admission:
 
     def _require_topic(self, topic: str, call: Sequence[object]) -> None:
         """Raise `RecordRefused` unless the topic and the partition that a transform has chosen are there."""
+        try:
+            check_name(topic)
+        except ConnectorError as error:
+            raise RecordRefused(self._explain(error)) from error
         if topic not in self._limits and not find_topic(admin_connection(self._spec), topic, self._deadline()):
             raise RecordRefused(f"The topic {topic} does not exist: create it, or have topic.creation.*", again=True)
         partition = call[3] if len(call) > 3 else -1

@@ -26,6 +26,7 @@ _COLUMNS: tuple[_Column, ...] = (
     (Connector, "config", ("name",), lambda name: f"connector {name}"),
     (Task, "config", ("connector", "number"), lambda connector, number: f"task {connector}-{number}"),
     (Task, "endpoint", ("connector", "number"), endpoints.describe),
+    (Task, "failure", ("connector", "number"), lambda connector, number: f"failure {connector}-{number}"),
     (ConfigVersion, "config", ("connector",), lambda connector: f"version of {connector}"),
     (RepeatedRequest, "body", ("key",), lambda key: f"answer {key}"),
     (Destination, "url", (), lambda: ABOUT),

@@ -17,6 +17,7 @@ from celery.exceptions import Ignore
 from kombu.serialization import register
 from kombu.utils.json import dumps, loads
 
+from ringfence import redis_broker
 from ringfence.encryption import NoKey, Purpose, keyring
 
 log = logging.getLogger(__name__)
@@ -92,6 +93,7 @@ def _bind(sender: str | None = None, body: Any = None, headers: dict[str, Any] |
 
 def use(app: Celery) -> None:
     """Configure an application to send and accept only encrypted messages."""
+    redis_broker.use()
     app.conf.update(
         accept_content=[NAME],
         result_accept_content=[NAME],

@@ -24,7 +24,7 @@ NOBODY = "(without a login)"
 asking: ContextVar[str | None] = ContextVar("asking", default=None)
 """The account whose request this thread answers, "" if no login is required; None outside requests: unlimited."""
 
-held: ContextVar["Hold | None"] = ContextVar("held", default=None)
+current_hold: ContextVar["Hold | None"] = ContextVar("current_hold", default=None)
 """The place in which this thread's request computes."""
 
 _MOST_KNOWN = 10_000
@@ -139,7 +139,7 @@ class Hold:
     def __init__(self, lane: Lane, who: str) -> None:
         self._lane = lane
         self._who = who
-        self._taken = True
+        self._active = True
 
     @contextmanager
     def give_back(self) -> Iterator[None]:
@@ -151,15 +151,15 @@ class Hold:
             self._lane.enter_again(self._who)
 
     def release(self) -> None:
-        if self._taken:
-            self._taken = False
+        if self._active:
+            self._active = False
             self._lane.leave(self._who)
 
 
 @contextmanager
 def waiting() -> Iterator[None]:
     """Let others compute within the block, in which this thread's request waits for a worker."""
-    place = held.get()
+    place = current_hold.get()
     with nullcontext() if place is None else place.give_back():
         yield
 

@@ -5,6 +5,7 @@ differences are measured and displayed, because users see times, and tokens expi
 """
 
 import json
+import math
 import time
 from functools import cache
 
@@ -17,6 +18,7 @@ from ringfence.celery import REDIS_URL
 TOLD_SECONDS = 10.0
 _FORGOTTEN_SECONDS = 60.0
 _KEY = "ringfence:clocks"
+_MOST_PROCESSES = 1000
 
 
 def connect(url: str) -> redis.Redis:
@@ -50,11 +52,21 @@ def publish_offset(process: str, client: redis.Redis | None = None) -> None:
 
 
 def offsets(client: redis.Redis) -> dict[str, float]:
-    """Return the offsets of the processes that published one in the last minute. Raises RedisError."""
+    """Return the offsets of the processes that published one in the last minute. Raises RedisError.
+
+    What is not a measurement is left out, and a hash with too many entries is not read: whoever reaches Redis can
+    write there.
+    """
     there = now(client)
+    if int(client.hlen(_KEY)) > _MOST_PROCESSES:
+        return {}
     seconds: dict[str, float] = {}
     for process, measurement in client.hgetall(_KEY).items():
-        ahead, at = json.loads(measurement)
-        if abs(there - at) <= _FORGOTTEN_SECONDS:
-            seconds[process.decode() if isinstance(process, bytes) else process] = float(ahead)
+        try:
+            ahead, at = (float(number) for number in json.loads(measurement))
+            name = process.decode() if isinstance(process, bytes) else process
+        except (ValueError, TypeError, OverflowError, RecursionError):
+            continue
+        if math.isfinite(ahead) and abs(there - at) <= _FORGOTTEN_SECONDS:
+            seconds[name] = ahead
     return dict(sorted(seconds.items()))

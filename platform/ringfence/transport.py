@@ -30,6 +30,8 @@ _RESULT_LOST = (
 )
 _RESULT_KEY = "celery-task-meta-"
 _AWAY_SECONDS = 5.0
+_MOST_BYTES = 256 << 20
+"""More than any answer has. A larger value comes from somebody else, and would only fill this process's memory."""
 _ONCE_MORE = {"max_retries": 1, "interval_start": 0, "interval_step": 0}
 
 
@@ -95,13 +97,13 @@ def _result(task_id: str, deadline: Deadline, awaited: str) -> dict[str, Any]:
     key, pause, answered_s = _RESULT_KEY + task_id, 0.002, time.monotonic()
     while not deadline.expired:
         try:
-            raw = results.get(key)
+            raw = results.getrange(key, 0, _MOST_BYTES)  # empty if there is none; never more than the limit and one
             answered_s = time.monotonic()
         except redis.RedisError as error:
             if time.monotonic() - answered_s > _AWAY_SECONDS:
                 raise Refusal(500, _RESULT_LOST.format(awaited=awaited)) from error
             raw = None
-        if isinstance(raw, bytes):
+        if isinstance(raw, bytes) and raw:
             return _read(key, task_id, raw)
         time.sleep(deadline.slice(pause))
         pause = min(pause * 1.3, 0.05)
@@ -112,6 +114,8 @@ def _read(key: str, task_id: str, raw: bytes) -> dict[str, Any]:
     """Read an answer and delete it from Redis. An answer that is not a worker's is refused."""
     with contextlib.suppress(redis.RedisError):  # otherwise it expires
         results.delete(key)
+    if len(raw) > _MOST_BYTES:
+        raise Refusal(500, f"The answer in Redis has more than {_MOST_BYTES} bytes. Check before you try again.")
     try:
         stored = messages.decode(raw)
     except ValueError as error:

@@ -284,7 +284,7 @@ def test_patterns_mean_the_same_in_python_and_in_the_database(pattern: str, name
     assert not Connector.objects.filter(who.query(Verb.EDIT)).exists()
 
 
-def test_the_servers_token_cannot_be_taken_for_a_person(client: Client, two_connectors: FakeLeader) -> None:
+def test_the_servers_token_cannot_be_taken_for_a_person(client: Client, two_connectors_of_teams: FakeLeader) -> None:
     from ringfence.audit.models import AuditEntry
 
     account("ann", ("editor", "*"))

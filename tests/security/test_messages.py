@@ -4,6 +4,7 @@ import base64
 import json
 import threading
 import time
+import zlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,10 +13,12 @@ import redis
 from celery import Celery
 from celery.contrib.testing.worker import start_worker
 
-from ringfence import messages, transport
+from ringfence import messages, redis_clock, transport
 from ringfence.encryption import Keyring, Purpose, new_key
 from ringfence.fencing.clock import Deadline
 from ringfence.local.valkey import EmbeddedValkey
+from ringfence.projection.change_notifications import ANYTHING, decode
+from ringfence.requests.refusal import Refusal
 from tests.support.waiting import eventually
 
 SECRET = "S3cr3t-in-a-message"
@@ -128,6 +131,70 @@ def test_a_message_cannot_be_sent_again_or_as_another_one(worker: Celery, store:
     put(store, message)
     put(store, message)
     assert [command["kind"] for command in ran] == ["after", "after", "captured", "after", "after"]
+
+
+def changed(message: dict[str, Any], **parts: Any) -> str:
+    """The message with other parts; `headers` are added to its own."""
+    headers = {**message["headers"], **parts.pop("headers", {})}
+    return json.dumps({**message, "headers": headers, **parts})
+
+
+def test_no_entry_of_a_queue_ends_a_worker_or_takes_up_its_places(
+    worker: Celery, store: redis.Redis, url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    ours = captured(url, store)
+    answer = messages.encode({"status": "SUCCESS", "task_id": ours["headers"]["id"], "result": {"ok": True}})
+    bomb = base64.b64encode(zlib.compress(bytes(1 << 20))).decode()
+    entries: list[str | bytes] = [
+        "garbage",
+        b"\xff\xfe\x00",
+        "1",
+        "[]",
+        "{}",
+        "[" * 100_000,
+        json.dumps({**ours, "headers": "x"}),
+        changed(ours, properties={**ours["properties"], "delivery_tag": []}),
+        changed(ours, properties={**ours["properties"], "delivery_info": None}),
+        changed(ours, body=base64.b64encode(answer.encode()).decode()),
+        changed(ours, **{"content-type": []}),
+        changed(ours, headers={"task": []}),
+        changed(ours, headers={"eta": "9999-12-31T23:59:59+00:00"}),
+        changed(ours, headers={"compression": "zlib"}, body=bomb),
+    ]
+    for entry in entries:
+        for _ in range(6):  # more than it takes at a time
+            store.lpush(QUEUE, entry)
+    assert ask("still there")["ok"] is True
+    assert [command["kind"] for command in ran] == ["still there"]
+    assert SECRET not in caplog.text
+    eventually(lambda: store.hlen("unacked") == 0, 20, "nothing is left among the unread messages")
+
+
+def test_a_recorded_answer_is_none_to_another_request(
+    worker: Celery, store: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded = messages.encode({"status": "SUCCESS", "task_id": "another", "result": {"ok": True}})
+    foreign = Keyring([new_key()]).encrypt(Purpose.MESSAGES, b'{"status": "SUCCESS", "result": {"ok": true}}')
+    monkeypatch.setattr(transport, "_MOST_BYTES", 1000)
+    for poisoned in (recorded, foreign, "x", "[" * 900, messages.encode([[], {}, {}]), "x" * 1001):
+        store.set("celery-task-meta-one", poisoned)
+        with pytest.raises(Refusal, match="The answer in Redis"):
+            transport._result("one", Deadline.after(30), "an answer")
+
+
+def test_nothing_in_the_place_of_a_clock_or_a_notice_breaks_a_page(store: redis.Redis) -> None:
+    redis_clock.publish_offset("worker-1", store)
+    entries: list[str | bytes] = ["x", "[", "[1]", "{}", "[NaN, 1]", "[1e400, 1]", "[null, 1]", "[" * 100_000, b"\xff"]
+    for number, junk in enumerate(entries):
+        store.hset("ringfence:clocks", f"junk-{number}", junk)
+    store.hset("ringfence:clocks", b"\xff", json.dumps([0, time.time()]))
+    assert list(redis_clock.offsets(store)) == ["worker-1"]
+    store.hset("ringfence:clocks", mapping={str(number): "[0, 0]" for number in range(2000)})
+    assert redis_clock.offsets(store) == {}
+    store.delete("ringfence:clocks")
+    names = json.dumps({"changed": ["x" * 100] * 20_000, "moved": []})
+    for notice in ("x", b"\xff", "1", "{}", '{"changed": 1, "moved": []}', "[" * 100_000, names):
+        assert decode(notice) == ANYTHING
 
 
 def test_nothing_in_redis_can_be_read_and_an_answer_is_gone_once_it_is_read(

@@ -15,7 +15,9 @@ from ringfence.access import login_link, loopback_peer
 from ringfence.local.ports import free_port
 from tests.security.servers import Web, clean_environment, migrate, serving
 
-PAGE = (Path(__file__).parents[2] / "docs" / "deployment.md").read_text()
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "deployment.md").read_text()
+NGINX = (ROOT / "deploy" / "nginx.conf").read_text()
 TOKEN = "a-token-of-at-least-24-characters"
 BEARER = {"authorization": f"Bearer {TOKEN}"}
 STRAY = {"RINGFENCE_NO_LOGIN": "machine", "NO_LOGIN": "machine", "RINGFENCE_TOKEN": TOKEN}
@@ -34,16 +36,17 @@ def proxy_variables() -> dict[str, str]:
     section = PAGE.partition("## Behind a proxy with TLS")[2].partition("\n## ")[0]
     found = dict(re.findall(r"`(RINGFENCE_[A-Z_]+)=([^`]+)`", section))
     assert set(found) == {"RINGFENCE_BEHIND_PROXY", "RINGFENCE_SECURE_COOKIES", "RINGFENCE_ALLOWED_HOSTS"}
-    assert "proxy_pass http://127.0.0.1:8083;" in section, "the proxy reaches web on loopback"
+    assert "server 127.0.0.1:8083;" in NGINX, "the proxy reaches web on loopback"
     return found
 
 
 def as_the_proxy_sends_it() -> dict[str, str]:
-    """The headers of the page's block, with a stranger's address in them."""
+    """The headers of the file that the page names, with a stranger's address in them."""
     given = {"host": proxy_variables()["RINGFENCE_ALLOWED_HOSTS"]}
-    values = {"$host": given["host"], "$remote_addr": "203.0.113.9"}
-    for name, value in re.findall(r"proxy_set_header (\S+) (\S+);", PAGE):
-        given[name.lower()] = values.get(value, value)
+    values = {"$host": given["host"], "$remote_addr": "203.0.113.9", "$scheme": "https"}
+    for name, value in re.findall(r"proxy_set_header (\S+) (\S+);", NGINX):
+        if value != '""':  # nginx passes no such header on
+            given[name.lower()] = values.get(value, value)
     assert "x-forwarded-for" in given
     return given
 

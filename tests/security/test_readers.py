@@ -189,7 +189,7 @@ def test_records_are_sent_in_slices() -> None:
 
 def test_a_filter_that_takes_too_many_steps_is_the_users_error() -> None:
     call = reading(where=" or ".join(['value like "*a?a?b"'] * 35))
-    record = {
+    record: dict[str, object] = {
         "partition": 0,
         "offset": 0,
         "timestamp_ms": 0,

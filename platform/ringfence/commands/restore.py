@@ -91,6 +91,8 @@ def _copy(args: argparse.Namespace, group_id: str) -> "Copy":
     if args.from_database:
         return backup.from_database(group_id)
     try:
+        if args.file.exists() and not args.file.is_file():
+            raise LocalError(f"{args.file} is not a file: name one that `ringfence backup` has written")
         return backup_format.loads(args.file.read_text(encoding="utf-8"))
     except OSError as error:
         raise LocalError(f"{args.file} cannot be read: {error.strerror}") from error

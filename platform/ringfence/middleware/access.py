@@ -37,7 +37,7 @@ class AccessMiddleware(MiddlewareMixin):
 
     def process_request(self, request: HttpRequest) -> HttpResponse | None:
         quotas.asking.set(quotas.NOBODY)  # this thread has served other requests before
-        quotas.held.set(None)
+        quotas.current_hold.set(None)
         try:
             host = request.get_host()
         except DisallowedHost:
@@ -137,7 +137,7 @@ def _enter(request: HttpRequest, lane: quotas.Lane, who: str) -> HttpResponse | 
         return refusal
     request.ringfence_place = place  # type: ignore[attr-defined]
     if lane is quotas.COMPUTING:
-        quotas.held.set(place)
+        quotas.current_hold.set(place)
     return None
 
 

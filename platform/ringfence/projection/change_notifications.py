@@ -9,6 +9,8 @@ import redis
 
 CHANNEL = "ringfence:changes"
 _PAUSE_SECONDS = 5.0
+_MOST_BYTES = 1 << 20
+"""The names of some ten thousand connectors. A longer notice costs more to read than to look again."""
 
 log = logging.getLogger(__name__)
 
@@ -30,10 +32,15 @@ ANYTHING = Notice(other=True)
 
 
 def decode(data: bytes | str) -> Notice:
-    """Parse a published notice; anything else becomes the notice that only says "look again"."""
+    """Parse a published notice; anything else becomes the notice that only says "look again".
+
+    Whoever reaches Redis can publish here, so this never raises: the pages of a whole process hang on it.
+    """
+    if len(data) > _MOST_BYTES:
+        return ANYTHING
     try:
         loaded = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         return ANYTHING
     if not isinstance(loaded, dict):
         return ANYTHING

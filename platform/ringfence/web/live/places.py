@@ -59,11 +59,11 @@ class Place:
     def __init__(self, places: Places, account: str, session: str) -> None:
         self._places = places
         self._of = account, session
-        self._taken = True
+        self._active = True
 
     def leave(self) -> None:
-        if self._taken:
-            self._taken = False
+        if self._active:
+            self._active = False
             self._places.leave(*self._of)
 
 

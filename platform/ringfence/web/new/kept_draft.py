@@ -20,8 +20,8 @@ def carries_secret(value: str) -> bool:
     """
     if any(":" in login for login in _LOGIN.findall(value)):
         return True
-    named = (word.casefold() for word, sign in _OPTION.findall(value) if sign)
-    return any("pass" in word or word.endswith(_ENDINGS) for word in named)
+    words = (word.casefold() for word, sign in _OPTION.findall(value) if sign)
+    return any("pass" in word or word.endswith(_ENDINGS) for word in words)
 
 
 def settings_to_keep(draft: FormState, masker: Masker, undeclared_keys: frozenset[str]) -> dict[str, object]:

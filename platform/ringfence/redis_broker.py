@@ -1,0 +1,93 @@
+"""Celery's connection to Redis, made to survive what somebody else has put into a queue.
+
+Kombu ends the worker at an entry that is no message, and decompresses what it is told to. Whoever can write to Redis
+could end all workers with one entry each. Here such an entry is dropped with a warning, and nothing of it is shown.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Any, Final
+
+from kombu.transport import TRANSPORT_ALIASES, virtual
+from kombu.transport import redis as kombu_redis
+
+log = logging.getLogger(__name__)
+
+_MALFORMED: Final = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
+"""What kombu and Celery raise for entries that they did not write. Errors of the connection are none of these."""
+
+_NEVER: Final = ("compression", "eta", "expires")
+
+
+def use() -> None:
+    """Use this connection for addresses that begin with `redis://` or `rediss://`, in this process."""
+    TRANSPORT_ALIASES.update(dict.fromkeys(("redis", "rediss"), f"{__name__}:Transport"))
+
+
+def _warn(error: Exception) -> None:
+    log.warning("Dropped an entry of a queue in Redis that is no message of ours (%s)", type(error).__name__)
+
+
+def _drop_malformed(read: Callable[[], Any]) -> Callable[[], Any]:
+    """Return a reader of replies that goes on after an entry that cannot be read."""
+
+    def read_on() -> Any:
+        try:
+            return read()
+        except _MALFORMED as error:
+            _warn(error)
+            return True
+
+    return read_on
+
+
+class _QoS(kombu_redis.QoS):
+    """Puts back messages that a dead worker had taken."""
+
+    def restore_visible(self, *args: Any, **options: Any) -> None:
+        try:
+            super().restore_visible(*args, **options)  # type: ignore[no-untyped-call]
+        except _MALFORMED as error:
+            _warn(error)
+
+
+class _Message(virtual.Message):
+    """Refuses headers that ours never have. They are in clear, and act before anything is authenticated: decompressing
+    fills the memory, and a late start keeps the message there.
+    """
+
+    def __init__(self, payload: Any, *args: Any, **options: Any) -> None:
+        if any(payload["headers"].get(name) is not None for name in _NEVER):
+            raise ValueError("It has a header that no message of ours has")
+        super().__init__(payload, *args, **options)  # type: ignore[no-untyped-call]
+
+
+class _Channel(kombu_redis.Channel):
+    QoS = _QoS
+    Message = _Message
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)  # type: ignore[no-untyped-call]
+        self.handlers = {kind: _drop_malformed(read) for kind, read in self.handlers.items()}
+
+    def basic_consume(
+        self, queue: str, no_ack: bool, callback: Callable[[Any], object], *args: Any, **options: Any
+    ) -> Any:
+        """Consume. A message that Celery cannot take is rejected, or it would take up a place among the unread."""
+
+        def take(message: Any) -> object:
+            try:
+                return callback(message)
+            except _MALFORMED as error:
+                _warn(error)
+                if not message.acknowledged:
+                    message.reject()
+                return None
+
+        return super().basic_consume(queue, no_ack, take, *args, **options)  # type: ignore[no-untyped-call]
+
+
+class Transport(kombu_redis.Transport):
+    """Kombu's for Redis, with the channel of this module."""
+
+    Channel = _Channel
