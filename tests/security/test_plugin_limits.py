@@ -1,7 +1,6 @@
 """What one account asks of plugins takes neither the machine's memory nor the places of others."""
 
 import json
-import re
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -38,7 +37,7 @@ def host(environment: dict[str, str], tmp_path: Path) -> Iterator[PluginHost]:
     running.close()
 
 
-def test_a_query_whose_row_fills_the_memory_ends_with_the_settings_name(host: PluginHost, tmp_path: Path) -> None:
+def test_a_query_whose_row_would_fill_the_memory_is_refused(host: PluginHost, tmp_path: Path) -> None:
     file = tmp_path / "shop.sqlite"
     with closing(sqlite3.connect(file)) as shop:
         shop.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, item TEXT NOT NULL)")
@@ -54,11 +53,8 @@ def test_a_query_whose_row_fills_the_memory_ends_with_the_settings_name(host: Pl
         "query": "select id, hex(zeroblob(150000000)) || hex(zeroblob(150000000)) as item from orders",
     }
     bounds = {"records": 1, "bytes": MIB, "seconds": 20.0}
-    with pytest.raises(PluginError) as refused:
+    with pytest.raises(PluginError, match=r"The query cannot be read: .*too big.*Leave the value out of the query"):
         host.preview(config, [], {}, [], bounds, PATIENCE)
-    assert isinstance(refused.value, OutOfMemory) or re.search("too big|too large|longer than", refused.value.message)
-    if isinstance(refused.value, OutOfMemory):
-        assert "preview needed more than 512 MiB (call.memory.limit)" in refused.value.message
     assert host.validate("Hostile", hostile())["error_count"] == 0
 
 

@@ -75,6 +75,8 @@ def withstand(
     hook.require_unharmed()
 
 
+@pytest.mark.alone
+@pytest.mark.thorough
 def test_bodies_that_grow_are_refused_and_harm_nobody(hook: Hook) -> None:
     statuses: Counter[int] = Counter()
 
@@ -86,6 +88,8 @@ def test_bodies_that_grow_are_refused_and_harm_nobody(hook: Hook) -> None:
     assert set(statuses) == {413}
 
 
+@pytest.mark.alone
+@pytest.mark.thorough
 def test_thousands_of_empty_headers_are_refused_and_harm_nobody(hook: Hook) -> None:
     statuses: Counter[int] = Counter()
 
@@ -99,6 +103,8 @@ def test_thousands_of_empty_headers_are_refused_and_harm_nobody(hook: Hook) -> N
     assert statuses[431]
 
 
+@pytest.mark.alone
+@pytest.mark.thorough
 def test_bodies_that_never_end_take_nobodys_place(hook: Hook) -> None:
     """From one address, and from the one that honest senders have."""
     opened: list[socket.socket] = []

@@ -1,5 +1,6 @@
 """The source offset of a file: which content, how far, and whether it was read to its end."""
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from ringfence.connectors.api import ConnectorError, SourceOffset
@@ -26,6 +27,8 @@ class FileOffset(NamedTuple):
 
 def parse(offset: SourceOffset) -> FileOffset:
     """Parse an offset. Raises `ConnectorError` if it is not FilesSource's."""
+    if not isinstance(offset, Mapping):
+        raise ConnectorError(f"The offset of a file is an object, and {str(offset)[:100]} is not")
     etag, done = offset.get(ETAG), offset.get(DONE, False)
     units = [unit for unit in UNITS if unit in offset]
     position = offset.get(units[0]) if units else None

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from ringfence.connectors.api import (
+    ConnectorError,
     OffsetReader,
     OffsetRecord,
     ParsedConfig,
@@ -57,6 +58,11 @@ class SqlSourceTask(SourceTask):
             return None
         try:
             batch = due.mode.read(self._connect(), due.offset)
+        except sa.exc.DataError as error:  # another try reads the same value
+            raise ConnectorError(
+                f"{due.name} cannot be read: {explain(error)}. Leave the value out of the query, or correct it in the "
+                "database, then restart the task"
+            ) from error
         except sa.exc.SQLAlchemyError as error:
             self._disconnect()
             raise RetriableError(f"{due.name} cannot be read: {explain(error)}.") from error

@@ -1,22 +1,40 @@
 """The console's pages show changes as they happen, without a reload."""
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
 
 from tests.e2e.browser.conftest import Visitors
-from tests.e2e.flow import Flow
+from tests.e2e.conftest import flows
 from tests.e2e.up import Up
 from tests.support.names import unique
+from tests.support.waiting import eventually
 
-Make = Callable[..., Flow]
+TOKEN = "the-token-of-the-administrator"
+
+
+@pytest.fixture
+def platform(tmp_path: Path) -> Iterator[Up]:
+    """One of its own: from the first account on, nobody needs no login."""
+    up = Up(tmp_path / "platform", settings={"RINGFENCE_TOKEN": TOKEN})
+    up.rest._client.headers["Authorization"] = f"Bearer {TOKEN}"
+    up.start()
+    try:
+        eventually(lambda: up.rest.call("GET", "/health").status_code == 200, 60, "a leader", pause=0.3)
+        yield up
+    finally:
+        up.end()
 
 
 @pytest.mark.thorough
-def test_a_new_account_and_a_paused_connector_show_on_open_pages(visitors: Visitors, platform: Up, flow: Make) -> None:
-    one, name = flow(throughput=50), unique("ann")
-    accounts, trail, connectors = visitors(), visitors(), visitors()
+def test_a_new_account_and_a_paused_connector_show_on_open_pages(visitors: Visitors, platform: Up) -> None:
+    making = flows(platform)
+    one, name = next(making)(throughput=50), unique("ann")
+    accounts, trail, connectors, maker = (visitors() for _ in range(4))
+    for each in (accounts, trail, connectors, maker):
+        each.context.set_extra_http_headers({"Authorization": f"Bearer {TOKEN}"})
     accounts.go("/console/auth/user/")
     trail.go("/console/audit/auditentry/")
     connectors.go(f"/console/connectors/?q={one.name}")
@@ -26,7 +44,6 @@ def test_a_new_account_and_a_paused_connector_show_on_open_pages(visitors: Visit
     row = connectors.page.get_by_role("row", name=one.name)
     expect(row).to_contain_text("Healthy")
     row.get_by_role("link", name="Restart").focus()
-    maker = visitors()
     page = maker.go("/console/accounts/new/")
     page.get_by_role("textbox", name="Name").fill(name)
     page.get_by_role("checkbox", name="viewer").check()
@@ -39,3 +56,4 @@ def test_a_new_account_and_a_paused_connector_show_on_open_pages(visitors: Visit
     expect(row.get_by_role("link", name="Restart")).to_be_focused()
     for each in (accounts, trail, connectors):
         assert each.stayed
+    next(making, None)  # deletes the connector
