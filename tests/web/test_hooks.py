@@ -9,6 +9,7 @@ import pytest
 from django.test import override_settings
 
 from ringfence.connectors.api import Endpoint
+from ringfence.connectors.log_limit import LogLimit
 from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
 from ringfence.fencing.topics.status import State, TaskStatus, decode
 from ringfence.local.ports import free_port
@@ -332,6 +333,7 @@ def test_a_task_that_cannot_be_reached_is_tried_seldom_and_logged_once(
 ) -> None:
     """Whoever sends requests to a webhook whose task is away neither fills the log nor opens connections."""
     monkeypatch.setattr("ringfence.web.hooks.links._AGAIN_SECONDS", 3600)
+    monkeypatch.setattr("ringfence.web.hooks.link._limit", LogLimit())  # another test may have used this minute
     endpoint = Endpoint("id", "127.0.0.1", free_port(), "s")
 
     async def run() -> None:
