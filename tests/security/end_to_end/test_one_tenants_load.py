@@ -97,7 +97,7 @@ def test_attempts_from_many_sides_end_at_the_quota(crowded: Site) -> None:
             crowded.editor.settled(204, "DELETE", f"/connectors/{name}", timeout=90)
 
 
-@pytest.mark.alone  # it measures
+@pytest.mark.slow
 def test_another_tenant_pauses_while_thousands_of_tasks_are_written(crowded: Site) -> None:
     crowded.boss.create("victim", numbers())
     crowded.running("victim")
