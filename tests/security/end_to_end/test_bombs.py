@@ -22,7 +22,7 @@ from tests.support.hostile_registry import hostile_registry
 from tests.support.names import unique
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.timeout(500), pytest.mark.alone]
+pytestmark = [pytest.mark.timeout(500), pytest.mark.slow]
 
 VICTIM_SECONDS = 15.0
 """Generous: two seconds on a machine with nothing else to do. Before, it was 30 and an error."""
