@@ -1,12 +1,11 @@
 """Every write leaves an entry that says who, from where, what, before and after, and what came of it."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from django.db import DatabaseError
-from django.test import Client, override_settings
+from django.test import Client
 
 from ringfence.access.principal import EVERYBODY_HERE, Principal, Right
 from ringfence.access.verbs import ROLES, Verb
@@ -18,10 +17,7 @@ JSON = "application/json"
 MASTER = {"authorization": "Bearer master"}
 
 
-@pytest.fixture(autouse=True)
-def _outside() -> Iterator[None]:
-    with override_settings(NO_LOGIN="", ACCESS_TOKEN="master", ALLOWED_HOSTS=["*"]):
-        yield
+pytestmark = pytest.mark.usefixtures("login_required")
 
 
 @pytest.fixture

@@ -1,11 +1,10 @@
 """Previews, trials, validations and preflights leave entries: who aimed which class where, and how it ended."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from django.test import Client, override_settings
+from django.test import Client
 
 from ringfence.audit.probes import hosts_in
 from ringfence.dispatch import Refusal
@@ -20,10 +19,7 @@ CONFIG = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _outside() -> Iterator[None]:
-    with override_settings(NO_LOGIN="", ACCESS_TOKEN="master", ALLOWED_HOSTS=["*"]):
-        yield
+pytestmark = pytest.mark.usefixtures("login_required")
 
 
 @pytest.fixture

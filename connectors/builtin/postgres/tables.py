@@ -166,20 +166,22 @@ class Table:
 
     def _allow_nulls(self, values: Row) -> None:
         """Make required columns that contain null optional: the row is older than NOT NULL, or the number is NaN."""
-        nulls = [place for place in self._required if values[place] is None]
-        if nulls:
-            names = list(self._fields)
-            for place in nulls:
-                self._fields[names[place]] = self._fields[names[place]].but(optional=True)
-            self._shape()
+        self._change(
+            [place for place in self._required if values[place] is None], lambda schema: schema.but(optional=True)
+        )
 
     def _allow_null_elements(self, values: Row) -> None:
         """Make the elements of arrays of enums optional once one is null. Debezium replaces the whole array by null."""
-        places = [place for place in self._arrays_without_nulls if has_null(values[place])]
+        self._change(
+            [place for place in self._arrays_without_nulls if has_null(values[place])], _with_optional_elements
+        )
+
+    def _change(self, places: Sequence[int], change: Callable[[Schema], Schema]) -> None:
+        """Change the schemas of the fields at these places, and the row's with them."""
         if places:
             names = list(self._fields)
             for place in places:
-                self._fields[names[place]] = _with_optional_elements(self._fields[names[place]])
+                self._fields[names[place]] = change(self._fields[names[place]])
             self._shape()
 
 
