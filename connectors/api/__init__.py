@@ -33,12 +33,19 @@ from ringfence.connectors.api.connector import (
     SourceConnector,
     SourceConnectorContext,
 )
+from ringfence.connectors.api.distant_moments import DistantDate, DistantTimestamp
 from ringfence.connectors.api.endpoints import Endpoint
-from ringfence.connectors.api.errors import ConnectorError, RecordRefused, RetriableError
+from ringfence.connectors.api.errors import ConnectorError, DataException, RecordRefused, RetriableError
 from ringfence.connectors.api.metrics import Gauge, SourceMetrics
 from ringfence.connectors.api.offsets import OffsetReader, SourceOffset, SourcePartition
 from ringfence.connectors.api.positions import PositionPaths
-from ringfence.connectors.api.records import OffsetRecord, RecordBatch, SerializedRecords, SourceRecord
+from ringfence.connectors.api.records import (
+    OffsetRecord,
+    RecordBatch,
+    SerializedRecords,
+    SourceRecord,
+    UnreadableRecord,
+)
 from ringfence.connectors.api.schemas import Field, Schema, SchemaType
 from ringfence.connectors.api.signals import Signal
 from ringfence.connectors.api.struct_batch import StructBatch
@@ -70,6 +77,9 @@ __all__ = [
     "ConnectorError",
     "ConnectorTransactionBoundaries",
     "Converters",
+    "DataException",
+    "DistantDate",
+    "DistantTimestamp",
     "Endpoint",
     "ExactlyOnceSupport",
     "Field",
@@ -112,6 +122,7 @@ __all__ = [
     "StructBatch",
     "TransactionContext",
     "UniqueItems",
+    "UnreadableRecord",
     "Validator",
     "Width",
 ]

@@ -93,6 +93,32 @@ class OffsetRecord(SourceRecord):
         super().__init__(source_partition, source_offset, "", None)
 
 
+UNREADABLE = Schema(SchemaType.BYTES, name="ringfence.Unreadable")
+"""The `value_schema` of an `UnreadableRecord`."""
+
+
+class UnreadableRecord(SourceRecord):
+    """A row that cannot become a record, in its place among those that `poll` returns.
+
+    The connector's `errors.tolerance` decides: `none` fails the task with `error`; `all` skips the row, and commits
+    `source_offset`. value, key: what was read, as text, for the dead letter; transforms and converters do not see it.
+    """
+
+    __slots__ = ("error",)
+
+    def __init__(
+        self,
+        source_partition: SourcePartition,
+        source_offset: SourceOffset | None,
+        topic: str,
+        error: Exception,
+        value: str | bytes | None = None,
+        key: str | bytes | None = None,
+    ) -> None:
+        super().__init__(source_partition, source_offset, topic, value, key, value_schema=UNREADABLE)
+        self.error = error
+
+
 SERIALIZED = Schema(SchemaType.BYTES, name="ringfence.Serialized")
 """The `value_schema` of `SerializedRecords`."""
 

@@ -7,6 +7,7 @@ from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Final, NamedTuple
 
+from ringfence.connectors.api.distant_moments import DistantDate, DistantTimestamp
 from ringfence.connectors.api.errors import ConnectorError
 from ringfence.connectors.api.schemas import DATE_NAME, DECIMAL_NAME, TIME_NAME, TIMESTAMP_NAME, Schema, SchemaType
 
@@ -186,7 +187,7 @@ def _struct(schema: Schema, value: object, what: str) -> object:
 
 
 def _day(schema: Schema, value: object, what: str) -> object:
-    return value if isinstance(value, date) and not isinstance(value, datetime) else None
+    return value if isinstance(value, date | DistantDate) and not isinstance(value, datetime) else None
 
 
 _Fit = Callable[[Schema, object, str], object]
@@ -208,5 +209,5 @@ _LOGICAL: Final[Mapping[str | None, _Fit]] = {
     DECIMAL_NAME: _instance(Decimal),
     DATE_NAME: _day,
     TIME_NAME: _instance(time),
-    TIMESTAMP_NAME: _instance(datetime),
+    TIMESTAMP_NAME: _instance(datetime, DistantTimestamp),
 }

@@ -4,10 +4,20 @@ import codecs
 import json
 from collections.abc import Mapping, Sequence
 
-from ringfence.connectors.api import ConfigDef, ConfigException, ConfigType, Importance, Schema, SchemaType, Struct
+from ringfence.connectors.api import (
+    ConfigDef,
+    ConfigException,
+    ConfigType,
+    DistantDate,
+    DistantTimestamp,
+    Importance,
+    Schema,
+    SchemaType,
+    Struct,
+)
 from ringfence.connectors.converters.base import Converter, HeaderConverter, refuse
 from ringfence.connectors.values.moments import is_moment, millis, to_datetime
-from ringfence.connectors.values.texts import number_text, text
+from ringfence.connectors.values.texts import moment_text, number_text, text
 
 
 class StringConverter(Converter, HeaderConverter):
@@ -73,6 +83,8 @@ def _java_text(value: object, schema: Schema | None) -> str:
         return "true" if value else "false"
     if isinstance(value, float):
         return number_text(value, 32 if schema is not None and schema.type is SchemaType.FLOAT32 else 64)
+    if isinstance(value, DistantDate | DistantTimestamp):
+        return moment_text(value)
     if is_moment(value):
         return f"{to_datetime(millis(value)):%a %b %d %H:%M:%S UTC %Y}"
     if isinstance(value, Struct):

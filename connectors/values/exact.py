@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final, cast
 
-from ringfence.connectors.api import Schema, SchemaAndValue, SchemaType, Struct
+from ringfence.connectors.api import DistantDate, DistantTimestamp, Schema, SchemaAndValue, SchemaType, Struct
 
 
 class Inexact(Exception):
@@ -72,6 +72,10 @@ class Writing:
                 return {"date": value.isoformat()}
             case datetime.time():
                 return {"time": value.isoformat()}
+            case DistantDate():
+                return {"distant_date": str(value.days)}
+            case DistantTimestamp():
+                return {"distant_timestamp": str(value.milliseconds)}
             case Struct():
                 return {"struct": [self.schema(value.schema), [self.value(each) for each in value.values]]}
             case SchemaAndValue():  # a tuple, too
@@ -145,4 +149,6 @@ _SINGLE: Final[Mapping[str, Callable[[str], object]]] = {
     "datetime": datetime.datetime.fromisoformat,
     "date": datetime.date.fromisoformat,
     "time": datetime.time.fromisoformat,
+    "distant_date": lambda text: DistantDate(int(text)),
+    "distant_timestamp": lambda text: DistantTimestamp(int(text)),
 }

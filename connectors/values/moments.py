@@ -3,7 +3,7 @@
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Final
 
-from ringfence.connectors.api import ConnectorError
+from ringfence.connectors.api import ConnectorError, DistantDate, DistantTimestamp
 from ringfence.connectors.api.schemas import DATE_NAME, TIME_NAME
 
 MILLIS_PER_DAY: Final = 86_400_000
@@ -15,7 +15,7 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 def is_moment(value: object) -> bool:
     """Return whether the value is a date, a time of day or a timestamp."""
-    return isinstance(value, date | time)
+    return isinstance(value, date | time | DistantDate | DistantTimestamp)
 
 
 def millis(value: object) -> int:
@@ -26,6 +26,10 @@ def millis(value: object) -> int:
         return (value.toordinal() - _EPOCH_DAY) * MILLIS_PER_DAY
     if isinstance(value, time):
         return ((value.hour * 60 + value.minute) * 60 + value.second) * 1000 + value.microsecond // 1000
+    if isinstance(value, DistantTimestamp):
+        return value.milliseconds
+    if isinstance(value, DistantDate):
+        return value.days * MILLIS_PER_DAY
     raise ConnectorError(f"A {type(value).__name__} is not a point in time: pass a date, a time or a datetime.")
 
 
@@ -42,6 +46,20 @@ def to_datetime(moment: int) -> datetime:
         raise ConnectorError(
             f"{moment} ms since the epoch is not in the years 1 to 9999: check the unit of the numbers."
         ) from None
+
+
+_DAYS_IN_400_YEARS: Final = 146_097
+
+
+def format_date(day: int) -> str:
+    """Return the ISO 8601 date of a day since the epoch, in the proleptic Gregorian calendar: `2024-01-02`, and
+    `+12345-01-02` or `-0043-03-15` outside the years 0 to 9999.
+    """
+    cycles, rest = divmod(day + _EPOCH_DAY - 1, _DAYS_IN_400_YEARS)
+    at = date.fromordinal(rest + 1)
+    year = at.year + 400 * cycles
+    sign = "" if 0 <= year <= 9999 else "-" if year < 0 else "+"
+    return f"{sign}{abs(year):04d}-{at.month:02d}-{at.day:02d}"
 
 
 def to_date(moment: int) -> date:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Final
 
-from ringfence.connectors.api import ConnectorError, Schema, SchemaType, Struct
+from ringfence.connectors.api import ConnectorError, DistantDate, DistantTimestamp, Schema, SchemaType, Struct
 from ringfence.connectors.api.structs import single
-from ringfence.connectors.values.moments import MILLIS_PER_DAY, is_moment, millis, to_datetime
+from ringfence.connectors.values.moments import MILLIS_PER_DAY, format_date, is_moment, millis, to_datetime
 
 NULL: Final = "null"
 
@@ -42,12 +42,11 @@ def _shortest_single(value: float) -> str:
 def moment_text(value: object) -> str:
     """Return a date, a time or a timestamp as Kafka Connect shows it: by its content, not by its schema."""
     moment = millis(value)
-    at = to_datetime(moment)
-    if moment < MILLIS_PER_DAY:
-        return f"{at:%H:%M:%S}.{moment % 1000:03d}Z"
-    if moment % MILLIS_PER_DAY == 0:
-        return f"{at.year:04d}-{at:%m-%d}"
-    return f"{at.year:04d}-{at:%m-%dT%H:%M:%S}.{moment % 1000:03d}Z"
+    day, within = divmod(moment, MILLIS_PER_DAY)
+    time_of_day = f"{to_datetime(within):%H:%M:%S}.{within % 1000:03d}Z"
+    if moment < MILLIS_PER_DAY and not isinstance(value, DistantDate | DistantTimestamp):
+        return time_of_day
+    return format_date(day) if within == 0 else f"{format_date(day)}T{time_of_day}"
 
 
 def text(value: object, schema: Schema | None = None, *, embedded: bool = False) -> str:

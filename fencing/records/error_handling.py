@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Protocol, TypeVar
 
-from ringfence.connectors.api import RetriableError, Schema, SourceRecord
+from ringfence.connectors.api import RetriableError, Schema, SourceRecord, UnreadableRecord
 from ringfence.connectors.transforms.keys import aliases
 from ringfence.fencing.clock import Clock
 from ringfence.fencing.ids import TaskId
@@ -155,6 +155,10 @@ class RecordErrors:
             return None
         self._measures.dead_letters += 1
         return self._dead_letter(self._policy.dead_letters, record, stage, by, error)
+
+    def skip_unreadable(self, record: UnreadableRecord) -> Call | None:
+        """Return the dead letter of a row that the task could not read, or None. Raises its error unless tolerated."""
+        return self._give_up(record, Stage.TASK_POLL, self._config.get("connector.class", ""), record.error, "")
 
     def letter_of(self, record: SourceRecord, by: str, error: Exception) -> Call:
         """Return the dead letter of a record that its task could not even return. Requires `dead_letters`."""

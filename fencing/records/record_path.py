@@ -11,7 +11,14 @@ from typing import Final
 
 from ringfence.connectors.api import OffsetRecord, RecordBatch, SourceRecord, StructBatch
 from ringfence.connectors.api.errors import ConnectorError
-from ringfence.connectors.api.records import SERIALIZED, EncodedBatches, MixedBatch, SerializedRecords
+from ringfence.connectors.api.records import (
+    SERIALIZED,
+    UNREADABLE,
+    EncodedBatches,
+    MixedBatch,
+    SerializedRecords,
+    UnreadableRecord,
+)
 from ringfence.connectors.columns import Column, alike, column_of
 from ringfence.fencing.kafka.producer_interface import Produce
 from ringfence.fencing.offsets.source_offsets import Offset, Partition
@@ -122,7 +129,7 @@ class RecordPath:
                     self._one_by_one(run, ready)
                 else:
                     self._add_serialized(run, ready)
-            elif len(run) < _FEW or not self._by_column(run, ready, to_values):
+            elif len(run) < _FEW or run[0].value_schema is UNREADABLE or not self._by_column(run, ready, to_values):
                 self._one_by_one(run, ready)
         return ready
 
@@ -219,6 +226,9 @@ class RecordPath:
             if record.value_schema is SERIALIZED:
                 self._add_admitted(record, ready)
                 continue
+            if record.__class__ is UnreadableRecord:
+                self._leave_out(record, ready)
+                continue
             try:
                 out = record if transform is None else transform(record)
                 if out is None:
@@ -257,6 +267,21 @@ class RecordPath:
         ready.size += own.size
         ready.skipped += own.skipped
         ready.dead_letters += own.dead_letters
+
+    def _leave_out(self, record: SourceRecord, ready: PreparedBatch) -> None:
+        """Skip a row that the task could not read. Raises its error unless it is tolerated."""
+        assert isinstance(record, UnreadableRecord)
+        if self._errors is None:
+            raise record.error
+        call = self._errors.skip_unreadable(record)
+        if call is None:
+            ready.skipped += 1
+            return
+        ready.calls.append(call)
+        ready.dead_letters += 1
+        self._check.check(str(call[0]))
+        if isinstance(call[1], bytes):
+            ready.size += len(call[1])
 
     def _try_again(self, record: SourceRecord, ready: PreparedBatch) -> None:
         """Prepare a failed record step by step. Raises an error that is not tolerated."""
