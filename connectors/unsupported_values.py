@@ -1,0 +1,43 @@
+"""The setting for values that the source may hold and Kafka Connect's types may not, such as a decimal that is NaN."""
+
+from enum import StrEnum
+from typing import Final
+
+from ringfence.connectors.api import Choices, ConfigDef, ConfigType, Importance, OneOf, ParsedConfig, Width
+
+UNSUPPORTED_VALUES: Final = "unsupported.value.handling.mode"
+REMEDY: Final = f"Set {UNSUPPORTED_VALUES} to null or text, or correct the value"
+
+
+class Handling(StrEnum):
+    """What becomes of such a value."""
+
+    FAIL = "fail"
+    """The row is refused: `errors.tolerance` decides."""
+    NULL = "null"
+    """The field is null, and optional if its type has such values."""
+    TEXT = "text"
+    """All columns whose type has such values are strings."""
+
+
+def define_unsupported_values(keys: ConfigDef, group: str) -> None:
+    """Define the setting. group: of the settings that it is shown with."""
+    keys.define(
+        UNSUPPORTED_VALUES,
+        ConfigType.STRING,
+        default=Handling.FAIL.value,
+        validator=OneOf(*(mode.value for mode in Handling)),
+        recommender=Choices(*(mode.value for mode in Handling)),
+        importance=Importance.LOW,
+        documentation="What becomes of a value that Kafka Connect's type cannot hold, such as NaN in a decimal. fail: "
+        "the row is refused, and errors.tolerance decides. null: the field is null. text: every column whose type has "
+        "such values is a string, so that all its values are exact.",
+        group=group,
+        width=Width.SHORT,
+        display_name="Unsupported values",
+    )
+
+
+def handling_of(settings: ParsedConfig) -> Handling:
+    """Return the connector's choice."""
+    return Handling(settings.string(UNSUPPORTED_VALUES))
