@@ -64,7 +64,7 @@ def _tolerance_settings(keys: ConfigDef) -> None:
             validator=OneOf("none", "all"),
             recommender=Choices("none", "all"),
             importance=_MEDIUM,
-            documentation="none: a record that cannot be transformed or converted fails the task. all: the "
+            documentation="none: a record that cannot be read, transformed or converted fails the task. all: the "
             "record is skipped and its source offset is committed. A dead letter topic keeps it, if one is set.",
             group=_GROUP,
             width=Width.SHORT,

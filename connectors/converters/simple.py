@@ -51,12 +51,12 @@ class StringConverter(Converter, HeaderConverter):
 
     def from_record(self, topic: str, value: object, schema: Schema | None = None) -> bytes | None:
         if value.__class__ is str:
-            return value.encode(self._encoding, "surrogateescape")
+            return _encode(self, topic, value, self._encoding)
         if value is None:
             return None
         if isinstance(value, bytes | bytearray | memoryview):
             return bytes(value)
-        return self._text(topic, value, schema).encode(self._encoding, "surrogateescape")
+        return _encode(self, topic, self._text(topic, value, schema), self._encoding)
 
     def from_batch(self, topic: str, values: Sequence[object], schema: Schema | None = None) -> list[bytes | None]:
         encoding = self._encoding
@@ -75,6 +75,16 @@ class StringConverter(Converter, HeaderConverter):
             except (TypeError, ValueError) as error:
                 raise refuse(self, topic, value, f"{error}.") from error
         return _java_text(value, schema)
+
+
+def _encode(converter: object, topic: str, value: str, encoding: str = "utf-8") -> bytes:
+    """Return the string's bytes. Raises `ConnectorError` for a character that the character set lacks."""
+    try:
+        return value.encode(encoding, "surrogateescape")
+    except UnicodeEncodeError as error:
+        character = f"U+{ord(value[error.start]):04X}"
+        remedy = f"{encoding} has no character {character}; correct the string, or send it as bytes."
+        raise refuse(converter, topic, value, remedy) from error
 
 
 def _java_text(value: object, schema: Schema | None) -> str:
@@ -115,7 +125,7 @@ class ByteArrayConverter(Converter, HeaderConverter):
         if value is None or value.__class__ is bytes:
             return value
         if isinstance(value, str):
-            return value.encode("utf-8", "surrogateescape")
+            return _encode(self, topic, value)
         if isinstance(value, bytes | bytearray | memoryview):
             return bytes(value)
         raise refuse(self, topic, value, "it takes bytes; use JsonConverter or StringConverter for other values.")
@@ -137,7 +147,7 @@ class SimpleHeaderConverter(HeaderConverter):
             return None
         if schema is None and isinstance(value, bytes | bytearray | memoryview):
             return bytes(value)
-        return text(value, schema).encode("utf-8", "surrogateescape")
+        return _encode(self, topic, text(value, schema))
 
 
 def _check_encoding(name: str, value: object) -> None:

@@ -210,6 +210,8 @@ def _integral(value: float | Decimal, bits: int) -> int:
             return 0
         limit = 1 << (63 if bits == 64 else 31)
         value = limit - 1 if value >= limit else -limit if value < -limit else int(value)
+    elif isinstance(value, Decimal) and not value.is_finite():
+        raise ConnectorError(f"Cast was given {value}, which is not a number of any whole type.")
     return _wrap(int(value), bits)
 
 

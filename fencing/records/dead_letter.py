@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ringfence.connectors.api import SchemaAndValue, SourceRecord, Struct
+from ringfence.connectors.api.records import UNREADABLE
 from ringfence.connectors.class_names import class_name
 from ringfence.connectors.values.exact import Inexact, Reading, Writing
 from ringfence.connectors.values.texts import text as value_text
@@ -51,7 +52,7 @@ def make_dead_letter(
         "task.id": str(task.task),
         "stage": stage,
         "class.name": by,
-        "exception.class.name": class_name(type(error)),
+        "exception.class.name": class_name(type(error.__cause__ or error)),
         "exception.message": redact(str(error)),
         "exception.stacktrace": redact("".join(traceback.format_exception(error))),
         "source.partition": as_json(record.source_partition),
@@ -67,6 +68,8 @@ def record_text(record: SourceRecord, key: bytes | None, value: bytes | None) ->
     """Return, as JSON, what the dead letter's key and value do not say; its `lost` says why the record cannot
     be kept.
     """
+    if record.value_schema is UNREADABLE:
+        return _unexact("its source could not read the row; correct it there")
     writing = Writing()
     try:
         parts: dict[str, object] = {

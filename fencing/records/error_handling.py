@@ -8,9 +8,17 @@ handle them.
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
-from ringfence.connectors.api import RetriableError, Schema, SourceRecord, UnreadableRecord
+from ringfence.connectors.api import (
+    ConfigException,
+    ConnectorError,
+    DataException,
+    RetriableError,
+    Schema,
+    SourceRecord,
+    UnreadableRecord,
+)
 from ringfence.connectors.transforms.keys import aliases
 from ringfence.fencing.clock import Clock
 from ringfence.fencing.ids import TaskId
@@ -24,6 +32,7 @@ from ringfence.fencing.topics.status.failed_record import RecordFailure, shorten
 log = logging.getLogger(__name__)
 
 _FIRST_DELAY_S = 0.3
+_SKIP: Final = "errors.tolerance=all skips such records, and errors.deadletterqueue.topic.name keeps them"
 
 Call = tuple[object, ...]
 """Positional arguments of `produce` (`fencing.records.record_path`)."""
@@ -144,17 +153,20 @@ class RecordErrors:
                 delay *= 2
 
     def _give_up(self, record: SourceRecord, stage: Stage, by: str, error: Exception, alias: str) -> Call | None:
+        framed = _frame(record, stage, by, error, alias)
         if self._policy.log:
-            self._say(record, stage, by, error)
+            self._say(record, stage, by, framed)
         if not self._policy.tolerant:
-            error.add_note(f"{NOTE}{stage}, class {by}, source offset {as_json(record.source_offset)}.")
-            attach(error, self._failure(record, stage, by, alias))
-            raise error
+            failure = self._failure(record, stage, by, alias, framed)
+            place = f"source partition {failure.partition}, source offset {failure.offset}"
+            framed.add_note(f"{NOTE}{stage}, class {by}, {place}.")
+            attach(framed, failure)
+            raise framed
         self._measures.count_skipped(self._clock)
         if self._policy.dead_letters is None:
             return None
         self._measures.dead_letters += 1
-        return self._dead_letter(self._policy.dead_letters, record, stage, by, error)
+        return self._dead_letter(self._policy.dead_letters, record, stage, by, framed)
 
     def skip_unreadable(self, record: UnreadableRecord) -> Call | None:
         """Return the dead letter of a row that the task could not read, or None. Raises its error unless tolerated."""
@@ -169,13 +181,15 @@ class RecordErrors:
         self._measures.dead_letters += 1
         return self._dead_letter(self.dead_letters, record, Stage.TASK_POLL, by, error)
 
-    def _failure(self, record: SourceRecord, stage: Stage, by: str, alias: str) -> RecordFailure:
+    def _failure(self, record: SourceRecord, stage: Stage, by: str, alias: str, error: Exception) -> RecordFailure:
         value = (as_bytes(record.value) or b"").decode("utf-8", "replace")
         return RecordFailure(
             stage,
             by,
             alias,
-            settings_of(self._config, stage, alias),
+            error.settings
+            if stage is Stage.TASK_POLL and isinstance(error, DataException)
+            else settings_of(self._config, stage, alias),
             record.topic,
             self._redact(as_json(record.source_partition)),
             self._redact(as_json(record.source_offset)),
@@ -194,6 +208,25 @@ class RecordErrors:
     def _dead_letter(self, topic: str, record: SourceRecord, stage: Stage, by: str, error: Exception) -> Call:
         key, value, headers = make_dead_letter(record, self._task, stage, by, error, self._redact)
         return (topic, value, key, -1, None, None, record.timestamp or 0, headers)
+
+
+def _frame(record: SourceRecord, stage: Stage, by: str, error: Exception, alias: str) -> Exception:
+    """Return the error as a `DataException` that says where it was and what can be done.
+
+    An error that is not the record's stays as it is: the configuration's, or one that another try may not have.
+    """
+    if isinstance(error, ConfigException | RetriableError):
+        return error
+    where = f"The record for topic {record.topic} at source offset {as_json(record.source_offset)}"
+    if isinstance(error, DataException):
+        framed = error.at(where=where)
+    else:
+        text = str(error) if isinstance(error, ConnectorError) else f"{type(error).__name__}: {error}"
+        who = f"the transform {alias} ({by})" if alias else f"{by}, the {stage.lower().replace('_', ' ')},"
+        framed = DataException(f"{who} refused it: {text}", where=where)
+        framed.__cause__ = error
+    framed.remedy = f"{framed.remedy.rstrip('.')}. {_SKIP}" if framed.remedy else _SKIP
+    return framed
 
 
 class _NotTheRecords(Exception):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
-from ringfence.connectors.api import RetriableError, SourceRecord
+from ringfence.connectors.api import DataException, RetriableError, SourceRecord, UnreadableRecord
 from ringfence.fencing.ids import ConnectorName, TaskId
 from ringfence.fencing.metrics import Measures
 from ringfence.fencing.records.dead_letter import DeadLetter
@@ -103,12 +103,18 @@ class Made:
         return self.prepared.calls
 
 
+SECRET = (
+    'The record for topic t at source offset {"line":LINE}: FragileValue_Converter, the value converter, refused it: '
+    "ValueError: the secret hunter2 is no text. errors.tolerance=all skips such records, and "
+    "errors.deadletterqueue.topic.name keeps them"
+)
+
 TOLERANT = {"errors.tolerance": "all"}
 KEPT = {**TOLERANT, "errors.deadletterqueue.topic.name": "bad-records"}
 
 
 def test_without_settings_a_bad_record_fails_the_task() -> None:
-    with pytest.raises(ValueError, match="is no text"):
+    with pytest.raises(DataException, match="is no text"):
         Made({}).produced("good", "bad")
     assert ErrorPolicy.of({"errors.deadletterqueue.topic.name": "x"}).dead_letters is None
 
@@ -123,7 +129,7 @@ def test_without_settings_a_bad_record_fails_the_task() -> None:
 def test_the_error_names_its_record(value: str, stage: str, alias: str, settings: tuple[str, ...]) -> None:
     config = {"transforms": "keep, check", "transforms.check.type": "Checks", "transforms.check.spec": "x"}
     config |= {"value.converter.schemas.enable": "false"}
-    with pytest.raises((ValueError, KeyError)) as raised:
+    with pytest.raises(DataException) as raised:
         Made(config).produced("good", value)
     failure = failure_of(raised.value)
     assert failure is not None
@@ -161,7 +167,7 @@ def test_a_dead_letter_is_the_record_with_all_that_is_known_of_its_failure() -> 
         "stage": "VALUE_CONVERTER",
         "class.name": "FragileValue_Converter",
         "exception.class.name": "builtins.ValueError",
-        "exception.message": "the secret … is no text",
+        "exception.message": SECRET.replace("hunter2", "…").replace("LINE", "1"),
         "source.partition": '{"file":"a"}',
         "source.offset": '{"line":1}',
     }
@@ -188,7 +194,7 @@ def test_only_what_asks_for_it_is_tried_again_with_growing_pauses() -> None:
     assert [call[1] for call in made.produced("slow")] == [b"slow"]
     assert made.time.pauses == [0.3, 0.6]
     assert made.measures.retries == 2
-    with pytest.raises(ValueError, match="is no text"):
+    with pytest.raises(DataException, match="is no text"):
         made.produced("bad")
     assert made.time.pauses == [0.3, 0.6]
 
@@ -236,7 +242,8 @@ def test_the_log_tells_place_and_error_and_contents_only_where_that_is_wanted(ca
     Made(TOLERANT).produced("bad")
     assert not caplog.text
     Made({**TOLERANT, "errors.log.enable": "true"}).produced("bad")
-    assert "stage VALUE_CONVERTER in FragileValue_Converter: ValueError: the secret … is no text" in caplog.text
+    assert SECRET.replace("hunter2", "…").replace("LINE", "0") in caplog.text
+    assert "at stage VALUE_CONVERTER in FragileValue_Converter" in caplog.text
     assert '"line":0' in caplog.text
     assert "'bad'" not in caplog.text
     Made({**TOLERANT, "errors.log.enable": "true", "errors.log.include.messages": "true"}).produced("bad")
@@ -244,8 +251,56 @@ def test_the_log_tells_place_and_error_and_contents_only_where_that_is_wanted(ca
 
 
 def test_a_trace_tells_its_error_and_names_the_record_after_it() -> None:
-    with pytest.raises(ValueError, match="is no text") as raised:
+    with pytest.raises(DataException, match="is no text") as raised:
         Made({}).produced("bad")
     trace = "".join(traceback.format_exception(raised.value))
     assert trace.strip().splitlines()[-1].startswith(NOTE)
-    assert error_of(trace) == "ValueError: the secret hunter2 is no text"
+    assert error_of(trace).endswith(SECRET.replace("LINE", "0"))
+
+
+class Unreadable:
+    """A path whose task could not read the second of three rows."""
+
+    def __init__(self, config: Mapping[str, str]) -> None:
+        self.made = Made({"connector.class": "TableSource", **config})
+        self.error = DataException(
+            "NaN is not a decimal", value="NaN", where="The table a", row="id=7", column="price", settings=("nan.mode",)
+        )
+        first = SourceRecord(PARTITION, {"line": 0}, "t", "good")
+        second = UnreadableRecord(PARTITION, {"line": 1}, "t", self.error, '{"id":7,"price":"hunter2"}')
+        self.batch = [first, second, SourceRecord(PARTITION, {"line": 2}, "t", "other")]
+
+
+def test_a_row_that_cannot_be_read_fails_the_task_and_the_error_says_where_it_is() -> None:
+    scene = Unreadable({})
+    with pytest.raises(DataException) as raised:
+        scene.made.path.prepare(scene.batch)
+    assert str(raised.value) == (
+        "The table a, row id=7, column price: NaN is not a decimal (a value like NaN). errors.tolerance=all skips such "
+        "records, and errors.deadletterqueue.topic.name keeps them"
+    )
+    failure = failure_of(raised.value)
+    assert failure is not None
+    assert (failure.stage, failure.class_name, failure.settings) == ("TASK_POLL", "TableSource", ("nan.mode",))
+    assert (failure.partition, failure.offset) == ('{"file":"a"}', '{"line":1}')
+    assert failure.value == '{"id":7,"price":"…"}'
+
+
+def test_a_tolerated_row_that_cannot_be_read_is_skipped_in_its_place() -> None:
+    scene = Unreadable(TOLERANT)
+    prepared = scene.made.path.prepare(scene.batch)
+    assert [call[1] for call in prepared.calls] == [b"good", b"other"]
+    assert prepared.offsets == [(PARTITION, {"line": 2})]
+    assert (prepared.skipped, prepared.dead_letters, scene.made.measures.records_skipped) == (1, 0, 1)
+    alone = scene.made.path.prepare([scene.batch[1]])
+    assert (alone.calls, alone.offsets) == ([], [(PARTITION, {"line": 1})])
+
+
+def test_the_dead_letter_of_an_unreadable_row_keeps_what_was_read() -> None:
+    scene = Unreadable(KEPT)
+    _, letter, _ = scene.made.path.prepare(scene.batch).calls
+    assert letter[:2] == ("bad-records", b'{"id":7,"price":"hunter2"}')
+    headers = dict(letter[7])  # type: ignore[call-overload]
+    assert headers["__connect.errors.stage"] == b"TASK_POLL"
+    assert headers["__connect.errors.exception.class.name"].endswith(b"DataException")
+    assert headers["__connect.errors.exception.message"].startswith(b"The table a, row id=7, column price: NaN is")

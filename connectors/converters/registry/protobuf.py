@@ -3,7 +3,15 @@
 from collections.abc import Callable
 from typing import Any
 
-from ringfence.connectors.api import ConnectorError, ParsedConfig, Schema, SchemaType, Struct
+from ringfence.connectors.api import (
+    ConnectorError,
+    DistantDate,
+    DistantTimestamp,
+    ParsedConfig,
+    Schema,
+    SchemaType,
+    Struct,
+)
 from ringfence.connectors.api.schemas import DATE_NAME, DECIMAL_NAME, TIME_NAME, TIMESTAMP_NAME
 from ringfence.connectors.api.structs import fit
 from ringfence.connectors.converters.json_encoding import to_signed_bytes, to_unscaled
@@ -12,6 +20,7 @@ from ringfence.connectors.converters.registry.proto_file import LOGICAL, ProtoFi
 from ringfence.connectors.converters.registry.registry_converter import RegistryConverter, Write
 from ringfence.connectors.converters.registry.struct_schemas import is_same_struct
 from ringfence.connectors.values.moments import millis
+from ringfence.connectors.values.texts import moment_text
 
 Message = Any
 Fill = Callable[[Message, Any], None]
@@ -127,6 +136,7 @@ def _decimal(scale: int) -> Fill:
 
 
 def _date(message: Message, value: Any) -> None:
+    _require_near(value)
     message.year, message.month, message.day = value.year, value.month, value.day
 
 
@@ -135,6 +145,13 @@ def _time(message: Message, value: Any) -> None:
     message.nanos = value.microsecond // 1000 * 1_000_000
 
 
+def _require_near(value: object) -> None:
+    """google.type.Date and google.protobuf.Timestamp end with the years 1 and 9999."""
+    if isinstance(value, DistantDate | DistantTimestamp):
+        raise ConnectorError(f"Protobuf's years are 1 to 9999, and {moment_text(value)} is not in one of them.")
+
+
 def _timestamp(message: Message, value: Any) -> None:
+    _require_near(value)
     message.seconds, rest = divmod(millis(value), 1000)
     message.nanos = rest * 1_000_000

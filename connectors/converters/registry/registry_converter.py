@@ -70,7 +70,12 @@ class RegistryConverter(Converter):
             schema = self._infer(topic, value)
         last_topic, last_schema = self._last
         begin, write = self._ready if schema is last_schema and topic == last_topic else self._of(topic, schema)
-        return begin + write(value)
+        try:
+            return begin + write(value)
+        except (ArithmeticError, TypeError, ValueError) as error:
+            # The library's, for a value that its schema, or the format, cannot hold. The text may contain the value.
+            remedy = f"it does not fit {schema} as {self.kind} ({type(error).__name__})."
+            raise refuse(self, topic, value, remedy) from error
 
     def _infer(self, topic: str, value: object) -> Schema:
         if isinstance(value, Struct):

@@ -7,7 +7,7 @@ them.
 from collections.abc import Mapping
 from typing import cast
 
-from ringfence.connectors.api import ConfigException, ConnectorError, SourceRecord
+from ringfence.connectors.api import ConfigException, ConnectorError, SourceRecord, UnreadableRecord
 from ringfence.connectors.converters import ByteArrayConverter, header_converter, key_converter, value_converter
 from ringfence.connectors.transforms import Transform, build_transforms
 from ringfence.connectors.transforms.keys import aliases
@@ -59,6 +59,8 @@ class TransformationChain:
         }
         steps: list[dict[str, object]] = []
         result["steps"] = steps
+        if isinstance(record, UnreadableRecord):
+            return {**result, "outcome": "failed", "error": self._describe(record.error)}
         for name, type_, transform in self._steps:
             step: dict[str, object] = {"name": name, "type": type_, "record": None, "error": ""}
             steps.append(step)

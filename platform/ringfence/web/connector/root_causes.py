@@ -2,13 +2,16 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
+from ringfence.connectors.api import DataException
 from ringfence.error_class import split_class
 from ringfence.fencing.topics.error_traces import NOTE
 from ringfence.fencing.topics.status.failed_record import RecordFailure
 from ringfence.web.connector.error_hints import Hint, find_hint
 from ringfence.web.handbook.section_links import Reference
 
+_FRAME: Final = f"{DataException.__module__}.{DataException.__qualname__}"
 _DIRECT = "\nThe above exception was the direct cause of the following exception:\n"
 _DURING = "\nDuring handling of the above exception, another exception occurred:\n"
 
@@ -39,6 +42,8 @@ def cause_of(trace: str) -> Cause:
     blocks = [_last_error(block) for block in trace.strip().split(_DURING)[-1].split(_DIRECT)]
     causes = [line.removeprefix("Caused by: ") for line in trace.splitlines() if line.startswith("Caused by: ")]
     root, final = (causes[-1] if causes else blocks[0]), blocks[-1]
+    if split_class(final)[0] == _FRAME:
+        root = final  # it says more than its cause
     if causes:
         final = next((line for line in trace.strip().splitlines() if line.strip()), "")
     name, text = split_class(root)
