@@ -210,9 +210,10 @@ def _integral(value: float | Decimal, bits: int) -> int:
             return 0
         limit = 1 << (63 if bits == 64 else 31)
         value = limit - 1 if value >= limit else -limit if value < -limit else int(value)
-    elif isinstance(value, Decimal) and not value.is_finite():
-        raise ConnectorError(f"Cast was given {value}, which is not a number of any whole type.")
-    return _wrap(int(value), bits)
+    try:
+        return _wrap(int(value), bits)
+    except (ValueError, OverflowError):  # a decimal that is NaN or infinite, which Java does not have
+        raise ConnectorError(f"Cast was given {value}, which is not a number of any whole type.") from None
 
 
 def _wrap(number: int, bits: int) -> int:

@@ -3,7 +3,7 @@
 import itertools
 import json
 from collections.abc import Callable, Iterator
-from datetime import date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 
 import pytest
@@ -52,7 +52,7 @@ _WRONG: list[tuple[Schema, object]] = [
 
 _UNTYPED: list[object] = [
     *(2**70, float("nan"), Decimal("NaN"), {1: 2}, {None: 1}, object(), {1, 2}, (1, 2), b"\xff", 1j, "\ud800"),
-    *(datetime.max, date.min, time.max, timedelta(1), DistantDate(10**7)),
+    *(datetime.max.replace(tzinfo=UTC), date.min, time.max, timedelta(1), DistantDate(10**7)),
 ]
 
 
