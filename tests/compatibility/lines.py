@@ -9,12 +9,15 @@ from typing import Final
 from ringfence.connectors.api import (
     ConfigDef,
     ConfigType,
+    DataException,
     ExactlyOnceSupport,
     SourceConnector,
     SourceRecord,
     SourceTask,
+    UnreadableRecord,
 )
 from ringfence.testing import Scenario
+from ringfence.testing.oddities import Kind, Oddity
 
 SETTINGS: Final = (
     ConfigDef()
@@ -109,6 +112,13 @@ class LinesScenario(Scenario):
             found += lines
             assert part < 4
         return found
+
+    def add_value(self, oddity: Oddity) -> bool:
+        if oddity.kind is not Kind.TEXT or len(oddity.literal.splitlines()) != 1:
+            return False
+        with (self.folder / "0.txt").open("a", encoding="utf-8", newline="") as file:
+            file.write(f"{oddity.literal}\n")
+        return True
 
 
 def scenario(connector: type[SourceConnector]) -> type[Scenario]:
@@ -210,3 +220,49 @@ class DeafConnector(LinesConnector):
     """Its `poll` does not return while there is nothing to read."""
 
     task = DeafTask
+
+
+class StrippingTask(LinesTask):
+    def read(self, path: Path) -> list[SourceRecord]:
+        found = super().read(path)
+        for record in found:
+            record.value = str(record.value).strip()
+        return found
+
+
+class StrippingConnector(LinesConnector):
+    """It changes values."""
+
+    task = StrippingTask
+
+
+class FragileTask(LinesTask):
+    def read(self, path: Path) -> list[SourceRecord]:
+        found = super().read(path)
+        for record in found:
+            str(record.value).encode("latin-1")
+        return found
+
+
+class FragileConnector(LinesConnector):
+    """It ends at a value that it did not expect."""
+
+    task = FragileTask
+
+
+class RefusingTask(LinesTask):
+    def read(self, path: Path) -> list[SourceRecord]:
+        return [
+            record
+            if str(record.value).isascii()
+            else UnreadableRecord(
+                record.source_partition, record.source_offset, record.topic, DataException("it is not ASCII")
+            )
+            for record in super().read(path)
+        ]
+
+
+class RefusingConnector(LinesConnector):
+    """It refuses what a record could hold."""
+
+    task = RefusingTask

@@ -19,10 +19,13 @@ IN_MEMORY = [
     ("resume", lines.BehindConnector, "that were never added|too often"),
     ("resume", lines.TupleConnector, "is read back from JSON"),
     ("resume", lines.ForgetfulConnector, "must say where to continue"),
+    ("values", lines.StrippingConnector, "text   was delivered as ''"),
+    ("values", lines.FragileConnector, "ended with UnicodeEncodeError.* `UnreadableRecord`"),
+    ("values", lines.RefusingConnector, "text é was refused: it is not ASCII"),
 ]
 
 
-@pytest.mark.parametrize("name", ["settings", "resume"])
+@pytest.mark.parametrize("name", ["settings", "resume", "values"])
 def test_what_is_exactly_once_passes_in_memory(name: str, tmp_path: Path) -> None:
     BY_NAME[name].run(Trial(lines.LinesScenario, "nowhere:1", tmp_path))
 

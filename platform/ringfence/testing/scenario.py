@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from ringfence.connectors.api import SourceConnector
+from ringfence.connectors.api import SourceConnector, SourceRecord
 from ringfence.fencing.kafka.consumer import LogRecord
+from ringfence.testing.oddities import Oddity
 
 
 class Scenario(ABC):
@@ -48,6 +49,20 @@ class Scenario(ABC):
     def identify(self, record: LogRecord) -> str:
         """Return the identity of a record, as `add` has returned it. By default, the text of its value."""
         return (record.value or b"").decode(errors="replace")
+
+    def add_value(self, oddity: Oddity) -> bool:
+        """Add a record with this rare value; return False if the source has no such type.
+
+        Called in place of `add`, for one value after another. By default nothing is added, and the check is skipped.
+        """
+        return False
+
+    def value_of(self, record: SourceRecord) -> object:
+        """Return the value that `add_value` has added, from its record. By default, the record's whole value.
+
+        Tasks must return the records in the order in which they were added.
+        """
+        return record.value
 
     def close(self) -> None:
         """Free what the scenario opened."""

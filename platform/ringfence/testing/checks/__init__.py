@@ -10,11 +10,12 @@ from ringfence.testing.checks.settings import describes_itself
 from ringfence.testing.checks.stop import stops_and_continues
 from ringfence.testing.checks.tasks import survives_other_task_counts
 from ringfence.testing.checks.trial import Trial
+from ringfence.testing.checks.values import delivers_rare_values
 from ringfence.testing.checks.zombies import shuts_zombies_out
 
 __all__ = ["CHECKS", "SUITE_VERSION", "Check", "Trial", "survives_a_kill"]
 
-SUITE_VERSION = 1
+SUITE_VERSION = 2
 """Increase it when a check is added or becomes stricter: reports contain it."""
 
 
@@ -33,6 +34,7 @@ class Check:
 CHECKS = (
     Check("settings", "Settings are documented, task configurations stable, exactly once is claimed", describes_itself),
     Check("resume", "A task that starts at any source offset delivers exactly the rest", resumes_after_each_record),
+    Check("values", "Rare values arrive as they are, or refuse their row only", delivers_rare_values),
     Check("kills", "Tasks are killed again and again: each record once", survives_kills),
     Check("zombies", "Frozen tasks wake up after others have taken over: each record once", shuts_zombies_out),
     Check("stop", "Tasks stop in time, and others continue: each record once", stops_and_continues),
