@@ -37,11 +37,6 @@ class ErrorPolicy:
             (config.get(DEAD_LETTERS, "").strip() or None) if tolerant else None,
         )
 
-    @property
-    def plain(self) -> bool:
-        """Whether every error fails the task at once."""
-        return not (self.tolerant or self.retry_s or self.log)
-
 
 def _true(config: Mapping[str, str], name: str) -> bool:
     return config.get(name, "false").strip().lower() == "true"

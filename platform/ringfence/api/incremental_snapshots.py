@@ -16,6 +16,7 @@ from ringfence.connectors.builtin.postgres.incremental.state import (
 )
 from ringfence.http.errors import ConnectError, bad_request
 from ringfence.projection.models import Connector, SourceOffset, Task, pack
+from ringfence.projection.models.connectors import partition_key
 from ringfence.projection.plugin_metrics import metrics_of
 from ringfence.requests.commands import SendSignal
 
@@ -99,7 +100,7 @@ def _require_snapshots(row: Connector) -> None:
 def _read_state(row: Connector) -> tuple[IncrementalState, int]:
     """Return the committed state, and when it was read. Raises `ConnectorError` if it cannot be read."""
     partition = pack(incremental_partition(row.settings.get("topic.prefix", "")))
-    offset = SourceOffset.objects.filter(connector=row.name, partition=partition).first()
+    offset = SourceOffset.objects.filter(connector=row.name, partition_key=partition_key(partition)).first()
     return (IncrementalState(), 0) if offset is None else (state_of(json.loads(offset.offset)), offset.updated_ms)
 
 

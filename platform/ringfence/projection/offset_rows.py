@@ -9,6 +9,7 @@ from ringfence.fencing.offsets.record_counts import decode
 from ringfence.projection import bad_records, record_totals
 from ringfence.projection.clean_text import clean
 from ringfence.projection.models import SourceOffset, pack
+from ringfence.projection.models.connectors import partition_key
 from ringfence.projection.record_totals import ReportedCounts
 from ringfence.projection.records import Record
 from ringfence.projection.task_minutes import Minutes
@@ -58,12 +59,12 @@ def write(records: Sequence[Record]) -> set[str]:
         [row for row in newest.values() if row is not None],
         update_conflicts=True,
         update_fields=("offset", "updated_ms"),
-        unique_fields=["connector", "partition"],
+        unique_fields=["connector", "partition_key"],
         batch_size=200,
     )
     for (connector, partition), offset in newest.items():
         if offset is None:
-            SourceOffset.objects.filter(connector=connector, partition=partition).delete()
+            SourceOffset.objects.filter(connector=connector, partition_key=partition_key(partition)).delete()
     history = Minutes()
     record_totals.add(all_told, history)
     history.write()
