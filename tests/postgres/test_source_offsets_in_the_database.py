@@ -24,7 +24,7 @@ with connection.cursor() as cursor:
     cursor.execute(f"INSERT INTO {table} (connector, partition, \\"offset\\", updated_ms) VALUES (%s, %s, %s, 0)", row)
 call_command("migrate", verbosity=0)
 
-import json
+import hashlib, json
 from ringfence.fencing.offsets.source_offsets import encode_key
 from ringfence.projection import offset_rows
 from ringfence.projection.models import SourceOffset
@@ -34,7 +34,7 @@ def write(file, value):
     data = None if value is None else json.dumps(value).encode()
     offset_rows.write([LogRecord(0, 0, encode_key("c", {"file": file}), data, 1)])
 
-long = "".join(chr(33 + number * 7919 % 80) for number in range(20_000))  # nothing that compresses
+long = "".join(hashlib.sha256(bytes([number])).hexdigest() for number in range(250))  # hardly compresses
 write(long + "a", {"line": 2})
 write(long + "b", {"line": 3})
 write("old", {"line": 4})
