@@ -62,6 +62,25 @@ def test_ten_requests_of_one_account_delay_nobody_elses() -> None:
     assert not places._running
 
 
+def test_a_place_that_rests_is_free_for_all_accounts_but_one() -> None:
+    places = FairPlaces(4)
+    for _ in range(2):
+        places.enter("a")
+        places.leave("a", rest_s=0.3)
+    with pytest.raises(NoPlace) as refused:
+        places.enter("a")
+    assert refused.value.own
+    for who in ("b", "b", "c", "c"):
+        places.enter(who)
+    with pytest.raises(NoPlace):
+        places.enter("a", Deadline.after(1))
+    for who in ("b", "b", "c", "c"):
+        places.leave(who)
+    places.enter("a", Deadline.after(30))
+    places.leave(None, rest_s=30)
+    assert not places._resting, "the platform's own work does not rest"
+
+
 def test_who_waits_in_vain_leaves_the_queue() -> None:
     places = FairPlaces(2)
     places.enter("a")

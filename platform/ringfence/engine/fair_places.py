@@ -45,6 +45,8 @@ class FairPlaces:
         self._running: Counter[str | None] = Counter()
         self._tickets = itertools.count()
         self._waiting: dict[int, str | None] = {}
+        self._resting: Counter[str | None] = Counter()
+        """Places that are free for all accounts but this one."""
 
     @contextmanager
     def take(self, limit: Deadline | None = None) -> Iterator[None]:
@@ -64,27 +66,44 @@ class FairPlaces:
             try:
                 while not self._is_next(ticket):
                     if limit is None or limit.expired:
-                        raise NoPlace(own=who is not None and self._running[who] >= self.each)
+                        raise NoPlace(own=who is not None and self._taken()[who] >= self.each)
                     self._changed.wait(limit.remaining)
                 self._running[who] += 1
             finally:
                 del self._waiting[ticket]
                 self._changed.notify_all()
 
-    def leave(self, who: str | None) -> None:
-        """Free the place of `enter`. Any thread may do that."""
+    def leave(self, who: str | None, *, rest_s: float = 0) -> None:
+        """Free the place of `enter`. Any thread may do that. rest_s: how long this account cannot use it again."""
         with self._changed:
-            self._running[who] -= 1
-            if self._running[who] <= 0:
-                del self._running[who]
+            _subtract(self._running, who)
+            if rest_s and who is not None:
+                self._resting[who] += 1
+                timer = threading.Timer(rest_s, self._end_rest, (who,))
+                timer.daemon = True
+                timer.start()
             self._changed.notify_all()
+
+    def _end_rest(self, who: str) -> None:
+        with self._changed:
+            _subtract(self._resting, who)
+            self._changed.notify_all()
+
+    def _taken(self) -> Counter[str | None]:
+        return self._running + self._resting
 
     def _is_next(self, ticket: int) -> bool:
         if self._running.total() >= self.total:
             return False
         tickets = list(self._waiting)
-        index = next_in_line(list(self._waiting.values()), self._running, self.each)
+        index = next_in_line(list(self._waiting.values()), self._taken(), self.each)
         return index is not None and tickets[index] == ticket
+
+
+def _subtract(counts: Counter[str | None], who: str | None) -> None:
+    counts[who] -= 1
+    if counts[who] <= 0:
+        del counts[who]
 
 
 def enter(places: FairPlaces, kind: str, who: str | None, limit: Deadline | None = None) -> None:

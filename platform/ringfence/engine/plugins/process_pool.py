@@ -4,6 +4,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from ringfence.engine.fair_places import FairPlaces, NoPlace, account
 from ringfence.engine.plugins.errors import PluginTimeout
@@ -13,6 +14,9 @@ from ringfence.requests.plugin_calls import PluginCall
 from ringfence.requests.request import Answer
 
 log = logging.getLogger(__name__)
+
+_REST_S: Final = 5.0
+"""How long an account whose call has ended a process waits for that place: a new process takes a second of CPU time."""
 
 
 class CallPool:
@@ -45,12 +49,17 @@ class CallPool:
     @contextmanager
     def lease(self, name: str, deadline: Deadline) -> Iterator[ChildProcess]:
         """Occupy a process within the block. name: of the call, for errors. Raises `PluginTimeout`."""
-        with self._place(name, deadline):
+        who = self._enter(name, deadline)
+        rest_s = 0.0
+        try:
             child = self._acquire()
             try:
                 yield child
             finally:
+                rest_s = 0.0 if child.alive else _REST_S
                 self._release(child)
+        finally:
+            self._places.leave(who, rest_s=rest_s)
 
     def close(self) -> None:
         """End all processes, including those with running calls."""
@@ -61,8 +70,7 @@ class CallPool:
         for child in children:
             child.close()
 
-    @contextmanager
-    def _place(self, name: str, deadline: Deadline) -> Iterator[None]:
+    def _enter(self, name: str, deadline: Deadline) -> str | None:
         who, seconds = account.get(), deadline.remaining
         try:
             self._places.enter(who, deadline)
@@ -76,10 +84,7 @@ class CallPool:
                 f"All {self._places.total} plugin processes were busy for {seconds:.3g} s, so {name} was not called. "
                 "Another connector's validation may hang; try again."
             ) from busy
-        try:
-            yield
-        finally:
-            self._places.leave(who)
+        return who
 
     def _acquire(self) -> ChildProcess:
         self._drop_outdated()
