@@ -124,12 +124,13 @@ class RecordPath:
             self._one_by_one(batch, ready)
             return ready
         for run in alike(batch):
-            if run.__class__ is not StructBatch and run[0].value_schema is SERIALIZED:
+            schema = None if run.__class__ is StructBatch else run[0].value_schema
+            if schema is SERIALIZED:
                 if isinstance(run[0], AdmittedRecord):
                     self._one_by_one(run, ready)
                 else:
                     self._add_serialized(run, ready)
-            elif len(run) < _FEW or run[0].value_schema is UNREADABLE or not self._by_column(run, ready, to_values):
+            elif len(run) < _FEW or schema is UNREADABLE or not self._by_column(run, ready, to_values):
                 self._one_by_one(run, ready)
         return ready
 

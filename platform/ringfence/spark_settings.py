@@ -29,6 +29,8 @@ _DEFAULTS: Final = {
     "spark.executorEnv.MALLOC_ARENA_MAX": "2",
     # A process that dies of a signal reports its stacks, from which `spark_host` makes the task's failure.
     "spark.python.worker.faulthandler.enabled": "true",
+    # On a TCP port, PySpark's daemon forks for everyone on the machine who connects, before it asks for its secret.
+    "spark.python.unix.domain.socket.enabled": "true",
 }
 # A JVM that runs out of memory loses one of its threads and continues without it: no job starts any more, unnoticed.
 # With this option it exits with this code instead, and the worker restarts.

@@ -4,9 +4,11 @@ import ctypes
 import os
 import queue
 import signal
+import socket
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+import psutil
 import pytest
 
 from ringfence.connectors.api import SourceRecord, SourceTask
@@ -128,6 +130,26 @@ def worker(broker: Broker, monkeypatch_module: pytest.MonkeyPatch) -> Iterator[W
 def monkeypatch_module() -> Iterator[pytest.MonkeyPatch]:
     with pytest.MonkeyPatch.context() as patch:
         yield patch
+
+
+def test_sparks_daemon_has_no_port_that_others_can_connect_to(
+    worker: Worker, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    _, ends = worker.start(unique("port"), "go_on", tmp_path / "marker")
+    eventually((tmp_path / "marker").exists, 90, "the task runs")
+    daemons = [
+        one for one in psutil.Process().children(recursive=True) if "ringfence.engine.spark.daemon" in one.cmdline()
+    ]
+    assert daemons
+    for daemon in daemons:
+        connections = daemon.net_connections("all")
+        assert not [one for one in connections if one.status == psutil.CONN_LISTEN], connections
+        paths = {str(one.laddr) for one in connections if one.family == socket.AF_UNIX}
+        sockets = [path for path in paths if path.endswith(".sock")]
+        assert sockets
+        assert not any(Path(path).stat().st_mode & 0o022 for path in sockets), "only this user connects"
+    worker.spark.end_tasks()
+    ends.get(timeout=60)
 
 
 def test_a_segmentation_fault_is_a_failure_with_its_stack(
