@@ -15,8 +15,8 @@ from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.active_topics import TopicStatus
 from ringfence.fencing.topics.error_traces import error_of
 from ringfence.fencing.topics.reporter import Reporter
-from ringfence.fencing.topics.status import FAILED, SUPERSEDED, State, TaskStatus
-from ringfence.fencing.topics.status.failed_record import RecordFailure
+from ringfence.fencing.topics.status import FAILED, SUPERSEDED, PollRetry, State, TaskStatus
+from ringfence.fencing.topics.status.failed_record import RecordFailure, shorten
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +24,9 @@ _EVERY_S = 1.0
 _STARTING_EVERY_S = 5.0
 _GAUGES_EVERY_S = 5.0
 _GAUGES_AGAIN_S = 30.0
-_NO_START = frozenset({"", "running", "paused", "copying offsets"})
+_RETRYING_AFTER_S = 5.0
+_RETRYING = "the source asks to be called again"
+_NO_START = frozenset({"", "running", "paused", "copying offsets", _RETRYING})
 
 
 class TaskReport:
@@ -62,6 +64,8 @@ class TaskReport:
         self.endpoint: Endpoint | None = None
         """Where the plugin listens; reported while it runs."""
         self._reconfigure_ms = 0
+        self._refused_since: float | None = None
+        self._retry: PollRetry | None = None
         self.gauges = Gauges()
         """The metrics that the plugin reports itself."""
         self._gauges_at = -_GAUGES_EVERY_S
@@ -102,6 +106,30 @@ class TaskReport:
         connector = self._spec.task.connector
         self._reporter.event("task", connector, **self._fields(), stage="waiting", message=self._redact(text))
         self._status(State.UNASSIGNED, self._redact(text))
+
+    def retrying(self, cause: str, attempts: int, pause_s: float) -> None:
+        """Report that the source refuses: at once as an event, and in the status if that lasts.
+
+        attempts: in a row; pause_s: until the next one.
+        """
+        now = self._clock.monotonic()
+        if self._refused_since is None:
+            self._refused_since = now
+        self.stage(_RETRYING, cause)
+        lasted = now - self._refused_since
+        if lasted >= _RETRYING_AFTER_S:
+            now_ms = self._reporter.now_ms()
+            since_ms, next_ms = now_ms - round(lasted * 1000), now_ms + round(pause_s * 1000)
+            self._retry = PollRetry(shorten(self._redact(cause)), since_ms, attempts, next_ms)
+            self._status(State.RUNNING, "")
+
+    def source_answers(self) -> None:
+        """Report that the source answers again, after `retrying`."""
+        self._refused_since = None
+        if self._retry is None:
+            self.stage("running")
+        else:
+            self.running(State.RUNNING)
 
     def going_on(self) -> None:
         """Report that the attempt continues after an interruption, in which `waiting` may have been called."""
@@ -169,12 +197,14 @@ class TaskReport:
                 failure=failure,
                 endpoint=self.endpoint if state is State.RUNNING else None,
                 reconfigure_ms=self._reconfigure_ms,
+                retry=self._retry if state is State.RUNNING else None,
             )
         )
 
     def running(self, state: State) -> None:
         """Report RUNNING or PAUSED."""
         self._has_waiting_status = False
+        self._refused_since = self._retry = None
         self.stage(state.lower())
         self._status(state, "")
         self._times.enter(state, self._clock.monotonic())

@@ -30,14 +30,16 @@ class Polling:
         try:
             batch = self._counters.measures.poll(self._plugin.poll, self._clock)
         except RetriableError as error:
-            self._report.stage("the source asks to be called again", str(error))
             self._failures += 1
             pause = _BACKOFF.pause(self._failures)
+            self._report.retrying(str(error), self._failures, pause)
             if due_in is not None:
                 pause = max(0.0, min(pause, due_in()))
             self._view.wait_while(frozenset({DesiredState.RUN}), pause)
             return None
-        self._failures = 0
+        if self._failures:
+            self._failures = 0
+            self._report.source_answers()
         if batch:
             self._counters.last_poll = self._clock.wall()
         return batch

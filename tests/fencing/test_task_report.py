@@ -7,7 +7,7 @@ from ringfence.fencing.clock import SYSTEM_CLOCK
 from ringfence.fencing.task.attempt_report import TaskReport
 from ringfence.fencing.task.counters import Counters
 from ringfence.fencing.topics.reporter import Reporter
-from ringfence.fencing.topics.status import StatusRecord, TaskStatus
+from ringfence.fencing.topics.status import PollRetry, State, StatusRecord, TaskStatus
 from tests.fencing.test_task_view import SPEC
 
 
@@ -69,3 +69,25 @@ def test_a_long_reading_is_told_every_few_seconds_in_the_status_too() -> None:
     ]
     assert not any(each.ended for each in statuses)
     assert [event["message"] for event in heard.events] == ["", *(f"{n} of 20 records" for n in (5, 10, 15))]
+
+
+def test_a_source_that_refuses_for_some_seconds_is_told_in_the_status_until_it_answers() -> None:
+    heard, clock = Heard(), Watch()
+    report = TaskReport(
+        SPEC, cast(Reporter, heard), Counters(), clock, None, lambda text: text.replace("hunter22", "[hidden]")
+    )
+    report.running(State.RUNNING)
+    report.retrying("no route to hunter22", 1, 4.0)
+    clock.now += 4
+    report.source_answers()
+    assert [each.retry for each in heard.statuses if isinstance(each, TaskStatus)] == [None], "a hiccup is no state"
+    for attempts in range(1, 4):
+        report.retrying("no route to hunter22", attempts, 3.0)
+        assert report.start_stage is None, "it does not start: its status stays RUNNING"
+        clock.now += 3
+    report.source_answers()
+    _, told, after = [each for each in heard.statuses if isinstance(each, TaskStatus)]
+    assert (told.state, told.retry) == (State.RUNNING, PollRetry("no route to [hidden]", 1 - 6000, 3, 1 + 3000))
+    assert (after.state, after.retry) == (State.RUNNING, None)
+    report.retrying("again", 1, 1.0)
+    assert heard.statuses[-1] is after, "the time counts anew"

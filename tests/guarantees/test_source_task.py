@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -18,7 +19,7 @@ from ringfence.fencing.topics.active_topics import TopicsResetRecord, key_of
 from ringfence.fencing.topics.config_records import TargetStateRecord
 from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.reporter import Reporter
-from ringfence.fencing.topics.status import State, StatusTombstone
+from ringfence.fencing.topics.status import PollRetry, State, StatusTombstone
 from ringfence.local.kafka import EmbeddedKafka
 from tests.guarantees.stage import Counting, Listening, Script, Stage
 from tests.support.broker import Broker
@@ -128,6 +129,33 @@ def test_a_retriable_error_is_repeated_in_place(stage: Stage) -> None:
     stage.wait_for(1000)
     stage.exact(1000)
     assert len(script.instances) == 1
+
+
+def test_a_source_that_refuses_is_in_the_status_of_a_running_task(stage: Stage, tmp_path: Path) -> None:
+    away = tmp_path / "away"
+    away.touch()
+
+    def stumble(task: Counting) -> None:
+        if task.polls > 3 and away.exists():
+            raise RetriableError("the source is away")
+
+    stage.start(Script(limit=1000, before_poll=stumble), ready(stage))
+
+    def refusal() -> PollRetry | None:
+        status = stage.status()
+        return None if status is None else status.retry
+
+    eventually(lambda: refusal() is not None, 60, "the status says that the source refuses")
+    told, status = refusal(), stage.status()
+    assert told is not None
+    assert status is not None
+    assert (status.state, told.cause) == (State.RUNNING, "the source is away")
+    assert told.attempts >= 3
+    assert told.next_ms > told.since_ms > 0
+    away.unlink()
+    stage.wait_for(1000)
+    eventually(lambda: refusal() is None, 30, "nothing is left of it")
+    stage.exact(1000)
 
 
 def test_an_open_transaction_is_committed_in_time_though_the_source_asks_for_patience(

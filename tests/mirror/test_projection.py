@@ -8,7 +8,7 @@ from ringfence.fencing.errors import TopicLost
 from ringfence.fencing.ids import ConnectorName, Incarnation, WorkerId
 from ringfence.fencing.topics.config_records import CommitRecord, ConnectorRecord, TargetStateRecord
 from ringfence.fencing.topics.connector_state import TargetState
-from ringfence.fencing.topics.status import SUPERSEDED, LeaderRecord, State, StatusTombstone, WorkerRecord
+from ringfence.fencing.topics.status import SUPERSEDED, LeaderRecord, PollRetry, State, StatusTombstone, WorkerRecord
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 from ringfence.fencing.topics.topic_ids import Topic as Topic_
 from ringfence.fencing.topics.topic_ids import TopicIds
@@ -383,3 +383,22 @@ def test_a_copy_from_the_database_limits_a_connector_to_the_topics_of_its_editor
     ]
     restored = [record for record in records if isinstance(record, TopicGrantRecord)]
     assert restored == [limited, everywhere], "a later limit on the account of d must reach d, too"
+
+
+def test_a_source_that_refuses_makes_a_connector_retry_until_it_answers() -> None:
+    running()
+    refused = PollRetry("connection refused\x00", 5, 3, 9)
+    status = Topic()
+    status.status(connector_status("c", State.RUNNING), *(task_status("c", n, State.RUNNING) for n in range(2)))
+    status.status(replace(task_status("c", 1, State.RUNNING), retry=refused))
+    project("status", status)
+    row = Connector.objects.get()
+    assert (row.health, row.tasks_running, row.tasks_failed) == ("RETRYING", 2, 0)
+    assert row.severity > 75, "among the first of a list"
+    assert Task.objects.get(number=0).poll_retry is None
+    told = Task.objects.get(number=1).poll_retry
+    assert told is not None
+    assert (told.since_ms, told.attempts, told.next_ms) == (5, 3, 9)
+    status.status(task_status("c", 1, State.RUNNING))
+    project("status", status)
+    assert Connector.objects.get().health == "HEALTHY"

@@ -204,4 +204,3 @@ def test_a_filter_that_takes_too_many_steps_is_the_users_error() -> None:
     }
     with pytest.raises(BadRequest, match="where: it takes too many steps on one of the records"):
         Reading(call).matches(record)
-

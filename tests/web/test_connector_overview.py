@@ -5,6 +5,7 @@ import io
 import json
 import re
 import time
+from dataclasses import replace
 
 import pytest
 from django.db import connection
@@ -12,14 +13,14 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from ringfence.dispatch import Refusal
-from ringfence.fencing.topics.status import State
+from ringfence.fencing.topics.status import PollRetry, State
 from ringfence.projection.minute_strips import Cell
 from ringfence.projection.models import Connector, Minute, RecordTotals, SourceOffset, Task, Worker
 from ringfence.web.connector.task_heatmap import WIDTH, strip
 from ringfence.web.state_badges import Severity
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
-from tests.support.topics import connector
+from tests.support.topics import connector, task_status
 
 PAGE = "/ui/connectors/flights"
 
@@ -141,3 +142,26 @@ def test_a_webhook_says_where_requests_go(client: Client, leader: FakeLeader) ->
     page = text(client.get("/ui/connectors/shop%20events"))
     assert '<code id="hook-url">http://localhost/hooks/shop%20events</code>' in page
     assert "hook-url" not in text(client.get(PAGE))
+
+
+def test_a_source_that_cannot_be_read_is_said_in_head_list_and_overview(client: Client, leader: FakeLeader) -> None:
+    leader.config.config(connector("flights", topic="t", pin="hunter22"))
+    leader.start("flights", tasks=2)
+    now = int(time.time() * 1000)
+    refused = PollRetry("no route to hunter22 <b>", now - 61_000, 7, now + 4_000)
+    for row in Task.objects.all():
+        status = task_status("flights", row.number, State.RUNNING, row.generation)
+        leader.status.status(replace(status, attempt=row.attempt, since_ms=now, retry=refused))
+    leader.project()
+    page = text(client.get(PAGE))
+    card = page[page.index('id="refusal-1"') :]
+    assert "no route to [hidden] &lt;b&gt;" in card
+    assert "2 tasks, the same message" in card
+    assert "7 attempts so far" in card
+    assert "hunter22" not in page
+    assert "Retrying" in text(client.get("/ui/connectors"))
+    home = text(client.get("/ui/"))
+    assert "nothing is wrong" not in home.lower()
+    assert "no route to [hidden]" in home
+    assert text(client.get("/ui/connectors?state=attention")).count("flights")
+    assert "Retrying" in text(client.get(f"{PAGE}/tasks"))

@@ -23,6 +23,7 @@ from ringfence.fencing.topics.status.task import (
     RESTARTED,
     STARTING,
     SUPERSEDED,
+    PollRetry,
     TaskStatus,
     replaces,
 )
@@ -44,6 +45,7 @@ __all__ = [
     "Attempt",
     "ConnectorStatus",
     "LeaderRecord",
+    "PollRetry",
     "State",
     "StatusRecord",
     "StatusState",

@@ -24,6 +24,20 @@ NO_SLOT: Final = "no-slot"
 
 
 @dataclass(frozen=True, slots=True)
+class PollRetry:
+    """Why a running task reads nothing: its source refuses, and `poll` is called again after pauses.
+
+    cause: the error's message; since_ms: of the first refusal in a row; attempts: their number; next_ms: of the next
+    call.
+    """
+
+    cause: str
+    since_ms: int
+    attempts: int
+    next_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class TaskStatus(StatusEntry):
     """generation, attempt: the placement that it reports on. All times are wall clock, in milliseconds.
 
@@ -31,7 +45,8 @@ class TaskStatus(StatusEntry):
     constants above; since_ms: when the state changed; restarts: automatic restarts in a row, including this attempt;
     next_ms: when the next one is due, 0 for none; version: the plugin's; left_open: it has ended, and a transaction of
     its transactional id may still be open; failure: the record on which it failed; endpoint: where it listens while it
-    runs; reconfigure_ms: when it last requested new task configurations, 0 for never.
+    runs; reconfigure_ms: when it last requested new task configurations, 0 for never; retry: set while the source
+    refuses, for longer than a few seconds.
     """
 
     task: TaskId
@@ -51,6 +66,7 @@ class TaskStatus(StatusEntry):
     failure: RecordFailure | None = None
     endpoint: Endpoint | None = None
     reconfigure_ms: int = 0
+    retry: PollRetry | None = None
 
     PREFIX = "status-task-"
 
@@ -87,6 +103,7 @@ class TaskStatus(StatusEntry):
             failed_record.read(value.get("record")),
             _read_endpoint(value.get("endpoint")),
             parse_number(value, "reconfigure_ms", 0),
+            _read_retry(value.get("retry")),
         )
 
     def to_key(self) -> str:
@@ -110,6 +127,7 @@ class TaskStatus(StatusEntry):
         value |= {"left_open": True} if self.left_open else {}
         value |= {"endpoint": asdict(self.endpoint)} if self.endpoint is not None else {}
         value |= {"reconfigure_ms": self.reconfigure_ms} if self.reconfigure_ms else {}
+        value |= {"retry": asdict(self.retry)} if self.retry is not None else {}
         return value | ({"record": self.failure.fields()} if self.failure is not None else {})
 
     def apply_to(self, state: StatusState) -> StatusState:
@@ -136,6 +154,13 @@ def _read_endpoint(value: object) -> Endpoint | None:
     if not isinstance(port, int) or not 0 < port < 65536:
         return None
     return Endpoint(str(value.get("id", "")), str(value.get("host", "")), port, str(value.get("secret", "")))
+
+
+def _read_retry(value: object) -> PollRetry | None:
+    if not isinstance(value, Mapping):
+        return None
+    numbers = [parse_number(value, name, 0) for name in ("since_ms", "attempts", "next_ms")]
+    return PollRetry(str(value.get("cause", "")), *numbers)
 
 
 def replaces(record: TaskStatus, current: TaskStatus | None) -> bool:

@@ -17,6 +17,7 @@ class Kind(StrEnum):
     """The condition of a rule."""
 
     FAILED = "failed"
+    RETRYING = "retrying"
     STALLED = "stalled"
     BAD_RECORDS = "bad-records"
     OPEN_TRANSACTION = "open-transaction"
@@ -33,6 +34,7 @@ class Kind(StrEnum):
 
 _MEANINGS = {
     Kind.FAILED: "a connector or one of its tasks has failed",
+    Kind.RETRYING: "a source cannot be read, and its task tries again after pauses",
     Kind.STALLED: "a running task has read nothing from its source",
     Kind.BAD_RECORDS: "records were skipped, or went to a dead letter queue, in the last hour",
     Kind.OPEN_TRANSACTION: "a task's transaction is open: readers of its topics wait",
@@ -113,6 +115,14 @@ def _find_failed(rule: RuleCondition, snapshot: ClusterSnapshot) -> Iterator[Fin
             yield Finding(one.subject, one.connector, one.summary, one.began_ms, one.failures)
 
 
+def _find_retrying(rule: RuleCondition, snapshot: ClusterSnapshot) -> Iterator[Finding]:
+    for task in snapshot.tasks:
+        if _lasts(rule, snapshot, task.retrying_ms) and matches(rule.pattern, task.connector):
+            subject = f"source of task {task.connector}-{task.number}"
+            message = f"Task {task.number} of {task.connector} cannot read its source, and tries again: {task.refusal}"
+            yield Finding(subject, task.connector, message, task.retrying_ms)
+
+
 def _find_stalled(rule: RuleCondition, snapshot: ClusterSnapshot) -> Iterator[Finding]:
     """With 0 seconds: longer than usual for the connector. Otherwise: a task that has read nothing for that long."""
     if rule.seconds == 0:
@@ -183,6 +193,7 @@ def _find_foreign_records(rule: RuleCondition, snapshot: ClusterSnapshot) -> Ite
 
 _LOOK: dict[Kind, Callable[[RuleCondition, ClusterSnapshot], Iterator[Finding]]] = {
     Kind.FAILED: _find_failed,
+    Kind.RETRYING: _find_retrying,
     Kind.STALLED: _find_stalled,
     Kind.BAD_RECORDS: _find_bad_records,
     Kind.OPEN_TRANSACTION: _open,

@@ -18,6 +18,7 @@ from ringfence.alerts.models import Delivery, EpisodeRow, Incident, Rule, Silenc
 from ringfence.alerts.snapshot import ClusterSnapshot, ConnectorSnapshot, Episode, OverLimit, TaskSnapshot
 from ringfence.http.masking import Masker
 from ringfence.projection import cluster_topics
+from ringfence.projection.health import Health
 from ringfence.projection.models import Connector, GenerationRow, Task
 from ringfence.projection.plugin_metrics import metrics_of
 
@@ -57,7 +58,7 @@ def read_snapshot(kinds: Iterable[Kind], now: int, leaderless_ms: int) -> Cluste
     kind_set = frozenset(kinds)
     of_cluster = {Kind.NO_LEADER, Kind.TOPIC_LOST, Kind.FOREIGN_RECORD}
     rows = list(Connector.objects.filter(known=True)) if kind_set - of_cluster else []
-    masker = Masker({row.class_name for row in rows if row.trace or row.fencing})
+    masker = Masker({row.class_name for row in rows if row.trace or row.fencing or row.health == Health.RETRYING})
     failing: dict[str, GenerationRow] = {}
     if Kind.FENCING_FAILED in kind_set:
         fencing = [row.name for row in rows if row.fencing]
@@ -79,20 +80,23 @@ def read_snapshot(kinds: Iterable[Kind], now: int, leaderless_ms: int) -> Cluste
     settings: dict[str, dict[str, str]] = {}
     by_name = {row.name: row for row in rows}
     tasks = []
-    if kind_set & {Kind.FAILED, Kind.STALLED, Kind.OPEN_TRANSACTION}:
+    if kind_set & {Kind.FAILED, Kind.RETRYING, Kind.STALLED, Kind.OPEN_TRANSACTION}:
         for task in Task.objects.filter(known=True, connector__in=by_name).order_by("connector", "number"):
-            trace = ""
-            if task.trace:
+            retry = task.poll_retry
+            trace, refusal = task.trace, "" if retry is None else retry.cause
+            if trace or refusal:
                 name = task.connector
                 settings[name] = settings.get(name) or by_name[name].settings  # decrypted only if needed
-                trace = masker.scrub(task.trace, {**settings[name], **task.settings})
+                secrets = {**settings[name], **task.settings}
+                trace, refusal = masker.scrub(trace, secrets), masker.scrub(refusal, secrets)
+            numbers = task.connector, task.number, task.state, task.since_ms
             live = task.live_generation == task.generation and task.live_attempt == task.attempt
             polled_ms, open_ms, committed_ms = (
                 (task.last_poll_ms, task.open_since_ms, task.last_commit_ms) if live else (0, 0, 0)
             )
             tasks.append(
                 TaskSnapshot(
-                    task.connector, task.number, task.state, task.since_ms, polled_ms, open_ms, trace, committed_ms
+                    *numbers, polled_ms, open_ms, trace, committed_ms, 0 if retry is None else retry.since_ms, refusal
                 )
             )
     lost = cluster_topics.find_lost() if Kind.TOPIC_LOST in kind_set else None

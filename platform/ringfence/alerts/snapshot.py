@@ -5,7 +5,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class TaskSnapshot:
-    """One task of the newest generation. Times are milliseconds, 0 for never."""
+    """One task of the newest generation. Times are milliseconds, 0 for never.
+
+    retrying_ms: since when its source refuses; refusal: the source's message, without secrets.
+    """
 
     connector: str
     number: int
@@ -15,6 +18,8 @@ class TaskSnapshot:
     open_since_ms: int
     trace: str = ""
     committed_ms: int = 0
+    retrying_ms: int = 0
+    refusal: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,7 +66,7 @@ class FairPlaces:
             try:
                 while not self._is_next(ticket):
                     if limit is None or limit.expired:
-                        raise NoPlace(own=who is not None and self._taken()[who] >= self.each)
+                        raise NoPlace(own=who is not None and self._count_taken()[who] >= self.each)
                     self._changed.wait(limit.remaining)
                 self._running[who] += 1
             finally:
@@ -89,14 +89,14 @@ class FairPlaces:
             _subtract(self._resting, who)
             self._changed.notify_all()
 
-    def _taken(self) -> Counter[str | None]:
+    def _count_taken(self) -> Counter[str | None]:
         return self._running + self._resting
 
     def _is_next(self, ticket: int) -> bool:
         if self._running.total() >= self.total:
             return False
         tickets = list(self._waiting)
-        index = next_in_line(list(self._waiting.values()), self._taken(), self.each)
+        index = next_in_line(list(self._waiting.values()), self._count_taken(), self.each)
         return index is not None and tickets[index] == ticket
 
 

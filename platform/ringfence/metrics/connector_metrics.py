@@ -55,7 +55,7 @@ def _descriptions(rows: Sequence[Connector], known_health: KnownHealth) -> Famil
         "ringfence_connector_health",
         _G,
         "1 for the connector's health, in the label `health`; unknown if it cannot be determined now.",
-        "it is unhealthy, degraded, stalled or unknown",
+        "it is unhealthy, degraded, retrying, stalled or unknown",
     )
     return [
         (

@@ -5,6 +5,7 @@ The number is the severity: lists show the highest first.
 
 from collections.abc import Sequence
 from enum import StrEnum
+from typing import Final
 
 from ringfence.projection.models import Connector, Minute, RecordTotals, Task
 
@@ -14,6 +15,7 @@ class Health(StrEnum):
 
     UNHEALTHY = "UNHEALTHY"
     DEGRADED = "DEGRADED"
+    RETRYING = "RETRYING"
     STALLED = "STALLED"
     UNKNOWN = "UNKNOWN"
     FENCING = "FENCING"
@@ -30,6 +32,7 @@ class Health(StrEnum):
 SEVERITY = {
     Health.UNHEALTHY: 90,
     Health.DEGRADED: 80,
+    Health.RETRYING: 78,
     Health.STALLED: 75,
     Health.UNKNOWN: 70,
     Health.FENCING: 60,
@@ -43,11 +46,16 @@ SEVERITY = {
     Health.STOPPED: 10,
 }
 
-_KNOWN_STATES = {"", "RUNNING", "PAUSED", "STOPPED", "FAILED", "UNASSIGNED", "RESTARTING"}
+RETRYING: Final = "RETRYING"
+"""In place of RUNNING, for a task whose source refuses."""
+_AT_WORK: Final = ("RUNNING", RETRYING)
+_KNOWN_STATES = {"", "RUNNING", "PAUSED", "STOPPED", "FAILED", "UNASSIGNED", "RESTARTING", RETRYING}
 
 
 def health_of(connector: Connector, tasks: Sequence[str]) -> Health:  # noqa: C901 - decisions in the order of their rank
-    """Return the health. tasks: the states of the newest generation's tasks, "" for one without a status yet."""
+    """Return the health. tasks: the states of the newest generation's tasks, "" for one without a status yet;
+    `RETRYING` for one whose source refuses.
+    """
     failed = tasks.count("FAILED")
     if connector.unreadable or connector.state == "FAILED" or (tasks and failed == len(tasks)):
         return Health.UNHEALTHY
@@ -64,9 +72,11 @@ def health_of(connector: Connector, tasks: Sequence[str]) -> Health:  # noqa: C9
         return Health.PAUSED if resting else Health.PAUSING
     if "RESTARTING" in (connector.state, *tasks):
         return Health.RESTARTING
-    if connector.state == "RUNNING" and not connector.stale and all(state == "RUNNING" for state in tasks):
+    if connector.state == "RUNNING" and not connector.stale and all(state in _AT_WORK for state in tasks):
         if not tasks:
             return Health.COMPLETE if connector.last_commit_ms else Health.UNHEALTHY
+        if RETRYING in tasks:
+            return Health.RETRYING
         if connector.stalled:
             return Health.STALLED
         return Health.DEGRADED if connector.recent_skipped or connector.recent_dead_letters else Health.HEALTHY
@@ -89,9 +99,9 @@ def refresh(names: set[str]) -> None:
     """
     Task.objects.filter(connector__in=names, known=False, next_config="", state="", reported_ms=0).delete()
     known_tasks: dict[str, list[tuple[str, int]]] = {}
-    rows = Task.objects.filter(connector__in=names, known=True).values_list("connector", "state", "generation")
-    for name, state, generation in rows:  # plain values: a connector may have thousands
-        known_tasks.setdefault(name, []).append((state, generation))
+    rows = Task.objects.filter(connector__in=names, known=True).values_list("connector", "state", "generation", "retry")
+    for name, state, generation, retry in rows:  # plain values: a connector may have thousands
+        known_tasks.setdefault(name, []).append((RETRYING if retry else state, generation))
     connectors = list(Connector.objects.filter(name__in=names))
     for connector in connectors:
         statuses = known_tasks.get(connector.name, [])
@@ -99,7 +109,8 @@ def refresh(names: set[str]) -> None:
         health = health_of(connector, tasks)
         connector.health, connector.severity = health, SEVERITY[health]
         connector.stalled = health is Health.STALLED
-        connector.tasks_running, connector.tasks_failed = tasks.count("RUNNING"), tasks.count("FAILED")
+        connector.tasks_running = sum(state in _AT_WORK for state in tasks)
+        connector.tasks_failed = tasks.count("FAILED")
     # An upsert that always meets its row: many times as fast as bulk_update, which writes a CASE for each field.
     Connector.objects.bulk_create(
         connectors,

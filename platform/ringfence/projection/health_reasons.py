@@ -1,9 +1,20 @@
 """Explains a connector's health in one line of text, without any of its settings."""
 
+from collections.abc import Mapping
+from typing import Final
+
 from ringfence.connectors.plural_forms import write_count
 from ringfence.projection.health import Health
 from ringfence.projection.known_health import KnownHealth
 from ringfence.projection.models import Connector
+
+_FIXED: Final[Mapping[str, str]] = {
+    Health.RETRYING: "Its source cannot be read; the task tries again",
+    Health.UNKNOWN: "It reports an unknown state",
+    Health.FENCING: "Older tasks are fenced first",
+    Health.PAUSING: "Tasks commit what they have",
+    Health.STOPPING: "Tasks commit what they have",
+}
 
 
 def _tasks(count: int) -> str:
@@ -35,17 +46,11 @@ def reason_of_health(connector: Connector) -> str:
         case Health.STALLED:
             usual = f" (until now {connector.usual_pause} min at most)" if connector.usual_pause else ""
             return f"No records for longer than usual{usual}"
-        case Health.UNKNOWN:
-            return "It reports an unknown state"
         case Health.STARTING if connector.stale:
             return "Its tasks wait for their new configuration"
         case Health.STARTING | Health.RESTARTING:
             return f"{running} of {_tasks(count)} running"
-        case Health.FENCING:
-            return "Older tasks are fenced first"
-        case Health.PAUSING | Health.STOPPING:
-            return "Tasks commit what they have"
-    return ""
+    return _FIXED.get(connector.health, "")
 
 
 def _reason_of_failure(connector: Connector) -> str:

@@ -20,7 +20,7 @@ TIMES = 3
 LEAST_MINUTES = 10
 """With records in fewer minutes, there is no usual pause yet."""
 _TOGETHER = 100
-_RUNNING = (Health.HEALTHY, Health.STALLED, Health.DEGRADED)
+_RUNNING = (Health.HEALTHY, Health.STALLED, Health.DEGRADED, Health.RETRYING)
 
 
 def usual_pause(active: Sequence[int], disturbed: Collection[int] = ()) -> int:

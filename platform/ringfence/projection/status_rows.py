@@ -1,7 +1,7 @@
 """Writes the status topic as rows: the states of connectors and tasks, the workers, the leader."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 from ringfence.encryption import encrypt_text
 from ringfence.fencing.ids import NOBODY, ConnectorName, Generation, TaskId, WorkerId
@@ -28,7 +28,7 @@ from ringfence.projection.task_minutes import ITSELF, Minutes
 _CONNECTOR_FIELDS = ("state", "worker", "trace", "version", "state_generation", "since_ms")
 _TASK_FIELDS = (
     "state", "worker", "trace", "version", "generation", "attempt", "why", "since_ms", "restarts", "next_restart_ms",
-    "failure", "endpoint",
+    "failure", "endpoint", "retry",
 )  # fmt: skip
 
 
@@ -179,6 +179,7 @@ def _task_row(status: TaskStatus, time_ms: int) -> Task:
         next_restart_ms=status.next_ms,
         failure=_failure(status),
         endpoint=endpoints.pack_endpoint(status),
+        retry="" if status.retry is None else pack({**asdict(status.retry), "cause": clean(status.retry.cause)}),
     )
 
 

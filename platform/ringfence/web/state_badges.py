@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from ringfence.projection.health import Health
+from ringfence.projection.health import RETRYING, Health
 from ringfence.projection.known_health import KnownHealth
-from ringfence.projection.models import Connector
+from ringfence.projection.models import Connector, Task
 
 
 class Severity(StrEnum):
@@ -39,6 +39,9 @@ HEALTH = {
         "Some of its tasks have failed, or records were skipped in the last hour.",
     ),
     Health.UNHEALTHY: Badge("Unhealthy", "circle-x", Severity.BAD, "It has failed, or runs without a working task."),
+    Health.RETRYING: Badge(
+        "Retrying", "rotate-cw", Severity.WARN, "Its source cannot be read. Its tasks try again after pauses."
+    ),
     Health.STALLED: Badge("Stalled", "hourglass", Severity.WARN, "It runs, but moves nothing for longer than usual."),
     Health.FENCING: Badge("Fencing", "fence", Severity.MOTION, "Older tasks are fenced before the new ones may write."),
     Health.RESTARTING: Badge("Restarting", "rotate-cw", Severity.MOTION, "Tasks are being restarted."),
@@ -60,6 +63,7 @@ TASK = {
     "FAILED": Badge("Failed", "circle-x", Severity.BAD),
     "UNASSIGNED": Badge("Waiting", "hourglass", Severity.MOTION),
     "RESTARTING": Badge("Restarting", "rotate-cw", Severity.MOTION),
+    RETRYING: Badge("Retrying", "rotate-cw", Severity.WARN),
     "": Badge("Starting", "loader", Severity.MOTION),
 }
 
@@ -83,7 +87,7 @@ GROUPS: dict[str, tuple[str, Severity, frozenset[Health]]] = {
     "attention": (
         "Need attention",
         Severity.BAD,
-        frozenset({Health.UNHEALTHY, Health.DEGRADED, Health.STALLED, Health.UNKNOWN}),
+        frozenset({Health.UNHEALTHY, Health.DEGRADED, Health.RETRYING, Health.STALLED, Health.UNKNOWN}),
     ),
     "motion": (
         "In motion",
@@ -105,6 +109,11 @@ def look_of(connector: Connector, health: KnownHealth) -> Badge:
 
 def task_look(state: str) -> Badge:
     return TASK.get(state, _TASK_UNKNOWN)
+
+
+def look_of_task(task: Task) -> Badge:
+    """Return the badge of a task's state; of one whose source refuses, that it tries again."""
+    return task_look(RETRYING if task.retry and task.state == "RUNNING" else task.state)
 
 
 def stage_look(stage: str) -> Badge:

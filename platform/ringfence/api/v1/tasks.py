@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from django.db.models import QuerySet
@@ -45,6 +46,15 @@ class FailedRecordShape(serializers.Serializer[Any]):
     value = serializers.CharField(allow_null=True)
 
 
+class PollRetryShape(serializers.Serializer[Any]):
+    """Why a running task reads nothing: its source refuses, since `since_ms`, and is asked again at `next_ms`."""
+
+    cause = serializers.CharField()
+    since_ms = serializers.IntegerField()
+    attempts = serializers.IntegerField()
+    next_ms = serializers.IntegerField()
+
+
 class TaskShape(serializers.Serializer[Any]):
     """`open_records`, `open_since_ms`: of the open transaction, 0 for none."""
 
@@ -59,6 +69,7 @@ class TaskShape(serializers.Serializer[Any]):
     why = serializers.CharField()
     trace = serializers.CharField()
     failed_record = FailedRecordShape(allow_null=True)
+    retry = PollRetryShape(source="refusal", allow_null=True)
     producer_id = serializers.IntegerField()
     epoch = serializers.IntegerField()
     open_records = serializers.IntegerField()
@@ -93,6 +104,8 @@ class Tasks(OfConnector):
             row.records_total, row.last_commit_ms = totals.records, totals.last_commit_ms
             row.source_metrics = list(metrics_of([row], now))
             row.failed_record = self._failed_record(row)
+            retry = row.poll_retry
+            row.refusal = None if retry is None else replace(retry, cause=self.scrub(retry.cause))
         return tasks
 
     def _failed_record(self, row: Task) -> dict[str, Any] | None:

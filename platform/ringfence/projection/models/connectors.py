@@ -8,7 +8,7 @@ from urllib.parse import quote
 from django.db import models
 
 from ringfence.encryption import decrypt_text
-from ringfence.fencing.topics.status import failed_record
+from ringfence.fencing.topics.status import PollRetry, failed_record
 from ringfence.fencing.topics.status.failed_record import RecordFailure
 from ringfence.projection.clean_text import loads_clean
 
@@ -100,6 +100,7 @@ class Task(models.Model):
     `measures` (the rest of the newest report) and `totals` (counts over all attempts): see `projection.task_metrics`.
     `failure`: the record that caused its failure, encrypted JSON (`record_failure`), "" for none.
     `endpoint`: its address, encrypted in the same way (`projection.endpoints`).
+    `retry`: JSON of its `PollRetry` while its source refuses, "" for none.
     `restarts`: consecutive automatic ones; `next_restart_ms`: the next one's time; `auto_restarts`: all of them.
     """
 
@@ -122,6 +123,7 @@ class Task(models.Model):
     auto_restarts = models.BigIntegerField(default=0)
     failure = models.TextField(default="")
     endpoint = models.TextField(default="")
+    retry = models.TextField(default="")
 
     live_generation = models.BigIntegerField(default=-1)
     live_attempt = models.IntegerField(default=-1)
@@ -150,6 +152,11 @@ class Task(models.Model):
     def settings(self) -> dict[str, str]:
         """The task's configuration, with secrets in plain text. Raises `NoKey`."""
         return loads_clean(decrypt_text(self.config, f"task {self.connector}-{self.number}"))
+
+    @property
+    def poll_retry(self) -> PollRetry | None:
+        """What it reports of a source that refuses. The cause may name settings: mask it before it is shown."""
+        return PollRetry(**json.loads(self.retry)) if self.retry else None
 
     @property
     def record_failure(self) -> RecordFailure | None:

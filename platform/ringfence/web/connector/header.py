@@ -14,7 +14,7 @@ from ringfence.projection.models import ClusterInfo, Connector, Event, SourceOff
 from ringfence.projection.record_totals import find_reported
 from ringfence.projection.slots import REMEDY, waits_for_slot
 from ringfence.web.connector.notes import read_notes
-from ringfence.web.connector.root_causes import Failure, cause_of, group_traces
+from ringfence.web.connector.root_causes import Failure, Refusal, cause_of, group_refusals, group_traces
 from ringfence.web.connector.transaction_lanes import open_now
 from ringfence.web.lists.connector_query import rate_of
 from ringfence.web.state_badges import look_of
@@ -61,6 +61,7 @@ def facts(connector: Connector, tasks: list[Task] | None = None, masker: Masker 
         "trace": trace,
         "cause": cause_of(trace) if trace else None,
         "failures": failures([task for task in tasks if not is_past(connector, task)], masker, config),
+        "refusals": refusals(tasks, masker, config),
         "rate": None if health.vitals.stale else rate_of(tasks, now),
         "records": connector.records_total,
         "reported": bool(find_reported([connector.name])),
@@ -92,6 +93,12 @@ def failures(tasks: list[Task], masker: Masker, config: dict[str, str]) -> list[
     by_number = {task.number: task for task in failed_tasks}
     groups = group_traces((task.number, masker.scrub(task.trace or task.why, config)) for task in failed_tasks)
     return [_with_its_record(each, [by_number[number] for number in each.tasks]) for each in groups]
+
+
+def refusals(tasks: list[Task], masker: Masker, config: dict[str, str]) -> list[Refusal]:
+    """Group the tasks whose source refuses by its message."""
+    retries = [(task.number, retry) for task in tasks if (retry := task.poll_retry) is not None]
+    return group_refusals(retries, lambda text: masker.scrub(text, config))
 
 
 def _with_its_record(failure: Failure, tasks: list[Task]) -> Failure:

@@ -22,7 +22,7 @@ from ringfence.web.connector.tab_page import tab
 from ringfence.web.hooks.links import is_hook_class
 from ringfence.web.lists.connector_query import rate_of
 from ringfence.web.sparklines import line, rates
-from ringfence.web.state_badges import Badge, stage_look, task_look
+from ringfence.web.state_badges import Badge, look_of_task, stage_look
 
 SHOWN_OFFSETS = 8
 SHOWN_EVENTS = 25
@@ -62,7 +62,7 @@ def overview(request: HttpRequest, row: Connector) -> dict[str, Any]:
     strip_tasks = tasks[: task_heatmap.MOST_TASKS]
     offsets = SourceOffset.objects.filter(connector=name).order_by("-updated_ms", "partition")
     history = list(GenerationRow.objects.filter(connector=name).order_by("-generation")[:SHOWN_GENERATIONS])
-    looks = {task.number: task_look(task.state) for task in strip_tasks}
+    looks = {task.number: look_of_task(task) for task in strip_tasks}
     return {
         **facts(row, tasks, masker),
         "tasks": tasks,

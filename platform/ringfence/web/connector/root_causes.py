@@ -1,12 +1,13 @@
 """Finds the root causes of traces: the message and class of the original error first, and a hint."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from ringfence.connectors.api import DataException
 from ringfence.error_class import split_class
 from ringfence.fencing.topics.error_traces import NOTE
+from ringfence.fencing.topics.status import PollRetry
 from ringfence.fencing.topics.status.failed_record import RecordFailure
 from ringfence.web.connector.error_hints import Hint, find_hint
 from ringfence.web.handbook.section_links import Reference
@@ -82,3 +83,33 @@ def group_traces(traces: Iterable[tuple[int, str]]) -> list[Failure]:
         groups.setdefault(trace, []).append(task)
     sorted_groups = sorted(groups.items(), key=lambda group: -len(group[1]))
     return [Failure(tuple(tasks), trace, cause_of(trace)) for trace, tasks in sorted_groups]
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Tasks whose source refuses with the same message. since_ms, next_ms: wall clock of the first refusal, and of
+    the next try."""
+
+    tasks: tuple[int, ...]
+    cause: str
+    since_ms: int
+    attempts: int
+    next_ms: int
+
+
+def group_refusals(retries: Iterable[tuple[int, PollRetry]], redact: Callable[[str], str]) -> list[Refusal]:
+    """Group tasks by the messages of their sources, the most frequent first."""
+    groups: dict[str, list[tuple[int, PollRetry]]] = {}
+    for task, retry in retries:
+        groups.setdefault(redact(retry.cause), []).append((task, retry))
+    refusals = [
+        Refusal(
+            tuple(task for task, _ in group),
+            cause,
+            min(retry.since_ms for _, retry in group),
+            max(retry.attempts for _, retry in group),
+            min(retry.next_ms for _, retry in group),
+        )
+        for cause, group in groups.items()
+    ]
+    return sorted(refusals, key=lambda refusal: -len(refusal.tasks))

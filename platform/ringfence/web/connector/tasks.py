@@ -18,7 +18,7 @@ from ringfence.web.connector.header import now_ms
 from ringfence.web.connector.root_causes import Cause, cause_of
 from ringfence.web.connector.tab_page import tab
 from ringfence.web.lists.connector_query import rate_of
-from ringfence.web.state_badges import Badge, task_look
+from ringfence.web.state_badges import Badge, look_of_task, task_look
 
 PAGE_SIZE = 100
 STEPS = 400
@@ -75,7 +75,7 @@ def _view(
     return TaskRow(
         task=task,
         totals=totals,
-        look=task_look("UNASSIGNED" if past else task.state),
+        look=task_look("UNASSIGNED") if past else look_of_task(task),
         rate=rate_of([task], now),
         old=task.generation not in (-1, row.generation),
         cause=cause_of(trace) if failed else None,

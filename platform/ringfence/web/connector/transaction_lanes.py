@@ -14,7 +14,7 @@ from django.core.paginator import Page, Paginator
 
 from ringfence.connectors.plural_forms import write_count
 from ringfence.projection.models import Connector, Task
-from ringfence.web.state_badges import Badge, Severity, task_look
+from ringfence.web.state_badges import Badge, Severity, look_of_task
 
 SPAN_MS = 120_000
 WIDTH, HEIGHT = 1200, 48
@@ -129,7 +129,7 @@ def _lane(task: Task, spans: Sequence[EndedTransaction], peak: int, now_ms: int)
     live = task.state in ("RUNNING", "PAUSED")
     return Lane(
         task=task,
-        look=task_look(task.state),
+        look=look_of_task(task),
         state=_OPEN if is_open else _NONE if live else _ENDED,
         transactional_id=str(json.loads(task.measures).get("transactional_id") or ""),
         is_open=is_open,

@@ -33,7 +33,7 @@ WRONG_SHOWN = 10
 HANGING_SHOWN = 20
 EVENTS_SHOWN = 12
 _HEALTHS = (
-    *(Health.UNHEALTHY, Health.DEGRADED, Health.STALLED),
+    *(Health.UNHEALTHY, Health.DEGRADED, Health.RETRYING, Health.STALLED),
     *(Health.HEALTHY, Health.COMPLETE, Health.PAUSED, Health.STOPPED),
 )
 _MOVING = GROUPS["motion"][2]
@@ -170,11 +170,19 @@ def _wrong(
     traces: dict[str, str] = {}
     for task in failed_tasks.order_by("connector", "number").only("connector", "trace"):
         traces[task.connector] = traces.get(task.connector) or task.trace
+    refusals = dict(
+        Task.objects.filter(connector__in=sick, known=True)
+        .exclude(retry="")
+        .order_by("-connector", "-number")
+        .values_list("connector", "retry")
+    )
     masker = Masker({row.class_name for row in worst})
     problems = []
     for row in worst:
         trace = row.unreadable or (row.trace if row.state == "FAILED" else "") or traces.get(row.name, "")
         cause = cause_of(masker.scrub(trace, row.settings)) if trace else None
+        if row.health == Health.RETRYING and row.name in refusals:
+            cause = Cause(masker.scrub(json.loads(refusals[row.name])["cause"], row.settings), "", "", None)
         problems.append(Problem(row, look_of(row, now), reason(row, now, waiting.get(row.name, "")), cause))
     return problems, sum(counts.get(health, 0) for health in healths) + len(waiting) - len(problems)
 
