@@ -145,6 +145,14 @@ class SourceConnector(ABC):
         """Return whether the task uses its `TransactionContext`."""
         return ConnectorTransactionBoundaries.UNSUPPORTED
 
+    def must_define_transaction_boundaries(self, config: Mapping[str, str]) -> bool:
+        """Return whether the task keeps its promises only with `transaction.boundary=connector`.
+
+        Then that is the default of the setting in place of `poll`. `can_define_transaction_boundaries` must support
+        it. Called with any configuration, also an incomplete or invalid one.
+        """
+        return False
+
     def alter_offsets(
         self, config: Mapping[str, str], offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]
     ) -> bool:
