@@ -121,6 +121,13 @@ class SourceConnector(ABC):
         """
         return {}
 
+    def check_settings(self, config: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
+        """Return those errors of `validate` that need neither the source nor the worker, as messages by setting.
+
+        `ringfence check` shows them where neither is at hand. Called as `validate` is.
+        """
+        return {}
+
     def list_choices(self, config: Mapping[str, str]) -> Mapping[str, Sequence[Choice]]:
         """Return what the source offers, such as its tables: choices by setting, in the order to show them.
 

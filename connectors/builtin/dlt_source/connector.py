@@ -99,6 +99,11 @@ class DltSourceConnector(SourceConnector):
         problem = find_problem(settings, resources, exactly_once=required)
         return {problem[0]: [problem[1]]} if problem else {}
 
+    def check_settings(self, config: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
+        """Check a described API. An installed source runs its own code, which may want to connect."""
+        described = (config.get(names.SOURCE, "").strip() or names.REST_API) == names.REST_API
+        return self.validate(config) if described else {}
+
     def list_choices(self, config: Mapping[str, str]) -> Mapping[str, Sequence[Choice]]:
         """Return the resources, and what each of them promises."""
         from ringfence.connectors.builtin.dlt_source.promises import find_doubt

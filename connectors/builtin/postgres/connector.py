@@ -115,8 +115,11 @@ class PostgresSourceConnector(SourceConnector):
         config = with_boundary(self, config)
         errors_found = find_errors(config)
         self._reached = names.HOST not in errors_found
-        errors = {**find_unsupported(config), **errors_found}
-        if self.must_define_transaction_boundaries(config) and transaction_boundary(config) != "connector":
+        return {**self.check_settings(config), **errors_found}
+
+    def check_settings(self, config: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
+        errors = find_unsupported(config)
+        if self.must_define_transaction_boundaries(config) and transaction_boundary(config, "connector") != "connector":
             errors.setdefault("transaction.boundary", []).append(
                 "Remove it, or set transaction.boundary=connector, so that a transaction of the database is never "
                 f"visible in parts. If that does not matter, set {names.TRANSACTIONS}={names.SPLIT}."
