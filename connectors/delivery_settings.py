@@ -12,6 +12,7 @@ from ringfence.connectors.api import (
     NonEmpty,
     OneOf,
     Range,
+    SourceConnector,
     Validator,
     Width,
 )
@@ -26,9 +27,26 @@ _EXACTLY_ONCE, _OFFSETS = "Exactly Once Support", "offsets.topic"
 _MEDIUM, _LOW = Importance.MEDIUM, Importance.LOW
 
 
-def transaction_boundary(config: Mapping[str, str]) -> str:
-    """Return the setting in lower case; `poll` if it is missing. It may be invalid."""
-    return config.get(TRANSACTION_BOUNDARY, "").strip().lower() or "poll"
+def transaction_boundary(config: Mapping[str, str], default: str = "poll") -> str:
+    """Return the setting in lower case. It may be invalid. default: if it is missing or blank."""
+    return config.get(TRANSACTION_BOUNDARY, "").strip().lower() or default
+
+
+def default_boundary(connector: SourceConnector, config: Mapping[str, str]) -> str:
+    """Return the boundary that applies if the configuration does not set one: `connector` or `poll`."""
+    return "connector" if connector.must_define_transaction_boundaries(config) else "poll"
+
+
+def chosen_boundary(connector: SourceConnector, config: Mapping[str, str]) -> dict[str, str]:
+    """Return the setting that the connector needs, if the configuration sets no boundary; else nothing."""
+    if transaction_boundary(config, "") or not connector.must_define_transaction_boundaries(config):
+        return {}
+    return {TRANSACTION_BOUNDARY: "connector"}
+
+
+def with_boundary(connector: SourceConnector, config: Mapping[str, str]) -> dict[str, str]:
+    """Return the configuration with the boundary that the connector needs, if it sets none itself."""
+    return {**config, **chosen_boundary(connector, config)}
 
 
 def not_yet(what: str, *accepted: object) -> Validator:
@@ -69,7 +87,8 @@ def delivery_settings(keys: ConfigDef) -> None:
             recommender=Choices("poll", "interval", "connector"),
             importance=_MEDIUM,
             documentation="When to commit: after each batch that the task returns (poll), after a time (interval), or "
-            "when the connector decides (connector), if it supports that.",
+            "when the connector decides (connector), if it supports that. The default is poll, or connector if the "
+            "connector needs that.",
             group=_EXACTLY_ONCE,
             width=Width.SHORT,
             display_name="Transaction boundary",

@@ -16,6 +16,7 @@ from ringfence.connectors.java import runtime, versions
 from ringfence.connectors.java.connector import java_connector_class
 from ringfence.connectors.java.discovery import JavaPlugin, find_plugins
 from ringfence.connectors.java.task import java_task_class
+from ringfence.connectors.known_plugins import find_remedy
 from ringfence.connectors.plugin_environments import (
     GROUP,
     PluginEnvironment,
@@ -151,10 +152,11 @@ class PluginRegistry:
             )
         if name in self.broken:
             raise UnknownConnector(f"Connector {name} is installed but cannot be loaded: {self.broken[name]}")
+        remedy = find_remedy(name)
         available = ", ".join(plugin.class_name for plugin in self.plugins) or "none"
         raise UnknownConnector(
             f"Failed to find any class that implements Connector and which name matches {name}, "
-            f"available connectors are: {available}"
+            f"available connectors are: {available}{'. ' if remedy else ''}{remedy}"
         )
 
 

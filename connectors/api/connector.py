@@ -121,6 +121,13 @@ class SourceConnector(ABC):
         """
         return {}
 
+    def check_settings(self, config: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
+        """Return those errors of `validate` that need neither the source nor the worker, as messages by setting.
+
+        `ringfence check` shows them where neither is at hand. Called as `validate` is.
+        """
+        return {}
+
     def list_choices(self, config: Mapping[str, str]) -> Mapping[str, Sequence[Choice]]:
         """Return what the source offers, such as its tables: choices by setting, in the order to show them.
 
@@ -144,6 +151,14 @@ class SourceConnector(ABC):
     def can_define_transaction_boundaries(self, config: Mapping[str, str]) -> ConnectorTransactionBoundaries:
         """Return whether the task uses its `TransactionContext`."""
         return ConnectorTransactionBoundaries.UNSUPPORTED
+
+    def must_define_transaction_boundaries(self, config: Mapping[str, str]) -> bool:
+        """Return whether the task keeps its promises only with `transaction.boundary=connector`.
+
+        Then that is the default of the setting in place of `poll`. `can_define_transaction_boundaries` must support
+        it. Called with any configuration, also an incomplete or invalid one.
+        """
+        return False
 
     def alter_offsets(
         self, config: Mapping[str, str], offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]

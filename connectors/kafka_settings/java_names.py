@@ -190,7 +190,7 @@ def translate(role: Role, settings_of_role: Mapping[str, str], names: Mapping[st
             continue
         if not _exists(role, name):
             translated.errors[full] = (
-                f"Unknown configuration {full}: a {role} here has no such setting, nor an equivalent one. Remove it."
+                f"Unknown configuration {full}: the {role} here has no such setting, nor an equivalent one. Remove it."
             )
             continue
         try:
@@ -224,6 +224,10 @@ def _one(role: Role, name: str, value: str, settings: Mapping[str, str], transla
             translation.settings["compression.level"] = level
 
 
+_NO_CLIENTS: Final = "admin.listeners"
+"""A worker's setting, where Kafka Connect serves its administration: its name only begins as the admin client's."""
+
+
 def of_prefix(prefix: str, config: Mapping[str, str]) -> dict[str, str]:
     """Return the settings below a prefix, without it; not those of a longer prefix of the same kind
     (`producer.override.`).
@@ -231,7 +235,7 @@ def of_prefix(prefix: str, config: Mapping[str, str]) -> dict[str, str]:
     return {
         name.removeprefix(prefix): value
         for name, value in config.items()
-        if name.startswith(prefix) and not name.startswith(f"{prefix}override.")
+        if name.startswith(prefix) and not name.startswith((f"{prefix}override.", _NO_CLIENTS))
     }
 
 

@@ -34,11 +34,13 @@ class Boundaries:
     snapshot_ms: int = 0
 
     @classmethod
-    def of(cls, config: Mapping[str, str], default_interval_ms: int) -> "Boundaries":
+    def of(
+        cls, config: Mapping[str, str], default_interval_ms: int, default: str = Boundary.POLL.value
+    ) -> "Boundaries":
         """Read them from a connector's configuration; the default interval is the worker's
-        `offset.flush.interval.ms`.
+        `offset.flush.interval.ms`. default: the boundary of a configuration that sets none.
         """
-        name = transaction_boundary(config)
+        name = transaction_boundary(config, default)
         if name not in list(Boundary):
             raise Invalid(f"{TRANSACTION_BOUNDARY}={name}: use poll, interval or connector")
         snapshot_ms = _snapshot_ms(config)

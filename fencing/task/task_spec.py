@@ -4,10 +4,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, field
 
+from ringfence.connectors.delivery_settings import transaction_boundary
 from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId, task_transactional_id
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.modes import MODE_KEY, Mode
 from ringfence.fencing.offsets.offsets_topic_snapshot import OffsetsSnapshot
+from ringfence.fencing.task.boundaries import Boundaries
 from ringfence.fencing.topics.connector_state import Placement
 from ringfence.fencing.topics.names import Topics
 
@@ -35,6 +37,14 @@ class TaskSpec:
     @property
     def transactional_id(self) -> str:
         return task_transactional_id(self.group_id, self.task)
+
+    @property
+    def boundaries(self) -> Boundaries:
+        """Where transactions end. The leader notes in the task's configuration what the connector needs, if its
+        configuration sets no boundary. Raises `Invalid`.
+        """
+        interval_ms = int(self.worker_settings.get("offset.flush.interval.ms", "60000"))
+        return Boundaries.of(self.connector_config, interval_ms, transaction_boundary(self.task_config))
 
     @property
     def mode(self) -> Mode:

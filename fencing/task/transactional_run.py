@@ -13,7 +13,7 @@ from ringfence.fencing.records.record_path import RecordPath
 from ringfence.fencing.share.share_group_source import ShareSource
 from ringfence.fencing.task import start_progress
 from ringfence.fencing.task.admission import Admission
-from ringfence.fencing.task.boundaries import Boundaries, Boundary
+from ringfence.fencing.task.boundaries import Boundary
 from ringfence.fencing.task.clients import group_source
 from ringfence.fencing.task.context import TaskContext
 from ringfence.fencing.task.group_source import GroupSource
@@ -47,7 +47,7 @@ class TransactionalRun:
         self._batch_bytes = batch_bytes(producer_settings)
         self._producer_settings = producer_settings
         self._encoded_batch_bytes = encoded_batch_bytes(producer_settings)
-        self._boundaries = Boundaries.of(spec.connector_config, int(worker.get("offset.flush.interval.ms", "60000")))
+        self._boundaries = spec.boundaries
         self._timeout_ms = self._boundaries.transaction_timeout_ms(
             timeout_in(producer_settings, worker, spec.connector_config)
         )

@@ -43,6 +43,11 @@ COMMANDS = (
     Command("web", "ringfence.commands.web", "run the web process: REST API, pages and live events"),
     Command("worker", "ringfence.commands.worker", "run one worker, which runs tasks and can be elected leader"),
     Command("executor", "ringfence.commands.executor", "run a Spark executor; Spark on Kubernetes calls this"),
+    Command(
+        "check",
+        "ringfence.commands.check",
+        "say what to change in a worker's file or a connector's configuration, without a cluster",
+    ),
     Command("backup", "ringfence.commands.backup", "back up configurations and source offsets to a file"),
     Command("restore", "ringfence.commands.restore", "restore lost topics from a backup or from the database"),
     Command(

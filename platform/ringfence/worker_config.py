@@ -2,12 +2,14 @@
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from ringfence.connectors import own_listeners, properties
 from ringfence.connectors.api import ConfigException
+from ringfence.connectors.config_providers import PREFIX as PROVIDERS
 from ringfence.connectors.config_providers import ConfigProviders
 from ringfence.connectors.egress import DEFAULT, EGRESS_ALLOW, EGRESS_DENY, Policy
 from ringfence.connectors.error_settings import AUTO_RESTART_ENABLED, AUTO_RESTART_MAX_ATTEMPTS
@@ -16,6 +18,7 @@ from ringfence.connectors.kafka_settings.java_names import BOOTSTRAP, Role, serv
 from ringfence.connectors.name_length import describe_length
 from ringfence.connectors.worker_limits import names, task_limit, wrong_roots
 from ringfence.encryption import ConfigVault
+from ringfence.fencing.draft_names import read_final_names
 from ringfence.fencing.errors import Invalid
 from ringfence.fencing.kafka.client_settings import find_acks_errors, resolve_settings
 from ringfence.fencing.kafka.connection import Connection
@@ -69,6 +72,15 @@ _POLICIES = ("All", "Principal", "None")
 _POLICY_CLASS = "org.apache.kafka.connect.connector.policy.{}ConnectorClientConfigOverridePolicy"
 
 
+def _reason(check: Callable[[], object]) -> list[str]:
+    """Return the message of the check's error; nothing if it raises none."""
+    try:
+        check()
+    except (Invalid, ConfigException, ValueError) as error:
+        return [str(error)]
+    return []
+
+
 def _from_file(path: Path) -> dict[str, str]:
     try:
         return properties.read(path.read_text(encoding="utf-8"))
@@ -88,92 +100,105 @@ class WorkerConfig:
         `group.id`). Raises `Invalid`, naming the key, for an invalid value.
         """
         env = os.environ if environment is None else environment
-        settings = dict(_DEFAULTS)
+        settings: dict[str, str] = {}
         if env.get("RINGFENCE_WORKER_CONFIG"):
-            settings.update(_from_file(Path(env["RINGFENCE_WORKER_CONFIG"])))
-        for name, value in env.items():
-            if name.startswith("CONNECT_"):
-                settings[name.removeprefix("CONNECT_").lower().replace("_", ".")] = value
+            settings.update(read_final_names(_from_file(Path(env["RINGFENCE_WORKER_CONFIG"]))))
+        variables = {
+            name.removeprefix("CONNECT_").lower().replace("_", "."): value
+            for name, value in env.items()
+            if name.startswith("CONNECT_")
+        }
+        settings.update(read_final_names(variables))
+        config = cls.of_settings(settings)
+        problems = [*config.find_problems()]
+        if problems:
+            more = f" ({len(problems) - 1} more: `ringfence check FILE` names them)" if problems[1:] else ""
+            raise Invalid(f"{problems[0]}{more}")
+        for warning in config.find_ignored().values():
+            log.warning("%s", warning)
+        return config
+
+    @classmethod
+    def of_settings(cls, settings: Mapping[str, str]) -> "WorkerConfig":
+        """Return the configuration with these settings and the defaults of all others, without a check."""
+        settings = {**_DEFAULTS, **settings}
         for what in ("replication.factor", "partitions"):
             # Kafka Connect has no setting for the events topic, so its replication must suit a single broker.
             settings.setdefault(f"events.storage.{what}", settings[f"status.storage.{what}"])
-        config = cls(settings)
-        config._check()
-        return config
+        return cls(settings)
 
-    def _check(self) -> None:
+    def find_problems(self) -> Iterator[str]:
+        """Yield why a worker does not start with these settings. Each message names a setting and the remedy."""
         if self.mode not in list(Mode):
-            raise Invalid(f"exactly.once.source.support={self.mode}: use disabled, preparing or enabled")
-        for key in self.settings:
-            if key.endswith((".ms", ".factor", ".partitions")):
-                self.number(key)
-        self._check_restarts()
-        for key in ("topic.tracking.enable", "topic.tracking.allow.reset", ENCRYPTION):
-            self.flag(key)
-        try:
-            spark_settings(self.settings, 1)
-        except ValueError as error:
-            raise Invalid(f"{error}. Remove it from the worker's settings") from error
-        try:
-            ConfigProviders(self.settings)
-            for name in MEMORY_LIMITS:
-                memory_limit(self.settings, name)
-        except ConfigException as error:
-            raise Invalid(str(error)) from error
-        self._check_install_path()
-        if problem := wrong_roots(self.settings):
-            raise Invalid(problem)
-        self._check_limits()
-        self._check_clients()
+            yield f"{MODE_KEY}={self.mode}: use disabled, preparing or enabled"
+        checks: list[Callable[[], object]] = [
+            *(partial(self.number, key) for key in self.settings if key.endswith((".ms", ".factor", ".partitions"))),
+            *(partial(self.flag, key) for key in ("topic.tracking.enable", "topic.tracking.allow.reset", ENCRYPTION)),
+            *(partial(memory_limit, self.settings, name) for name in MEMORY_LIMITS),
+            partial(task_limit, self.settings),
+            partial(Policy, self.settings[EGRESS_ALLOW]),
+            lambda: self.override_policy,
+            lambda: self.session_keys,
+        ]
+        for check in checks:
+            yield from _reason(check)
+        yield from (f"{text}. Remove it from the worker's settings" for text in _reason(self._spark))
+        yield from (f"{EGRESS_DENY}: {text}" for text in _reason(self._closed_addresses))
+        yield from self._provider_problems()
+        yield from self._restart_problems()
+        yield from self._path_problems()
+        yield from self._client_problems()
 
-    def _check_limits(self) -> None:
-        if reason := describe_length(self.group_id):
-            raise Invalid(f"group.id: {reason}")
-        try:
-            task_limit(self.settings)
-            Policy(self.settings[EGRESS_ALLOW])
-        except ValueError as error:
-            raise Invalid(str(error)) from error
-        try:
-            own_listeners.parse(names(self.settings.get(EGRESS_DENY, "")))
-        except ValueError as error:
-            raise Invalid(f"{EGRESS_DENY}: {error}") from error
+    def _spark(self) -> None:
+        spark_settings(self.settings, 1)
 
-    def _check_install_path(self) -> None:
+    def _closed_addresses(self) -> None:
+        own_listeners.parse(names(self.settings.get(EGRESS_DENY, "")))
+
+    def _provider_problems(self) -> Iterator[str]:
+        for name in names(self.settings.get(PROVIDERS, "")):
+            yield from _reason(partial(ConfigProviders, {**self.settings, PROVIDERS: name}))
+
+    def _path_problems(self) -> Iterator[str]:
         folder = self.settings.get(INSTALL_PATH, "").strip()
         if folder and folder not in self.plugin_folders:
-            raise Invalid(f"{INSTALL_PATH}={folder}: {PLUGIN_PATH} must contain this folder, too. Add it there")
+            yield f"{INSTALL_PATH}={folder}: {PLUGIN_PATH} must contain this folder, too. Add it there"
+        if problem := wrong_roots(self.settings):
+            yield problem
+        if reason := describe_length(self.group_id):
+            yield f"group.id: {reason}"
 
-    def _check_restarts(self) -> None:
+    def _restart_problems(self) -> Iterator[str]:
         """Check the restart defaults of connectors that do not set these keys themselves."""
         enabled = self.settings.get(AUTO_RESTART_ENABLED, "true")
         if enabled.strip().lower() not in ("true", "false"):
-            raise Invalid(f"{AUTO_RESTART_ENABLED}={enabled}: use true or false")
+            yield f"{AUTO_RESTART_ENABLED}={enabled}: use true or false"
         attempts = self.settings.get(AUTO_RESTART_MAX_ATTEMPTS, "0").strip()
         if not (attempts.isascii() and attempts.isdigit()):
-            raise Invalid(f"{AUTO_RESTART_MAX_ATTEMPTS}={attempts}: an integer of at least 0 is expected")
-        if REBALANCE_DELAY in self.settings and self.number(REBALANCE_DELAY) < 0:
-            raise Invalid(f"{REBALANCE_DELAY}={self.settings[REBALANCE_DELAY]}: 0 or more milliseconds are expected")
+            yield f"{AUTO_RESTART_MAX_ATTEMPTS}={attempts}: an integer of at least 0 is expected"
+        delay = self.settings.get(REBALANCE_DELAY, "0").strip()
+        if delay.startswith("-"):
+            yield f"{REBALANCE_DELAY}={delay}: 0 or more milliseconds are expected"
 
-    def _check_clients(self) -> None:
-        for problem in translate(Role.ADMIN, self._security).errors.values():
-            raise Invalid(problem)
+    def _client_problems(self) -> Iterator[str]:
+        yield from translate(Role.ADMIN, self._security).errors.values()
         for role in Role:
             translated = resolve_settings(role, self.settings, {})
-            for problem in translated.errors.values():
-                raise Invalid(problem)
+            yield from translated.errors.values()
             elsewhere = translated.settings.get(BOOTSTRAP, self.bootstrap)
             if servers(elsewhere) != servers(self.bootstrap):
-                raise Invalid(
+                yield (
                     f"{role}.{BOOTSTRAP} names another cluster than {BOOTSTRAP}: remove it, and name the cluster in "
                     f"{Role.PRODUCER}.override.{BOOTSTRAP} of the connectors that write there. Each generation's task "
                     "count record keeps that setting, so that old tasks are fenced where they write"
                 )
-            for warning in translated.warnings.values():
-                log.warning("%s", warning)
-        for problem in find_acks_errors(self.settings, {}).values() if self.mode == "enabled" else ():
-            raise Invalid(problem)
-        _ = self.override_policy, self.session_keys
+        if self.mode == "enabled":
+            yield from find_acks_errors(self.settings, {}).values()
+
+    def find_ignored(self) -> dict[str, str]:
+        """Return a warning for each client setting that has no effect, by its name."""
+        translations = [resolve_settings(role, self.settings, {}) for role in Role]
+        return {name: text for translation in translations for name, text in translation.warnings.items()}
 
     def flag(self, key: str) -> bool:
         """Return a boolean setting. Raises `Invalid` for anything but true and false, in any case."""

@@ -359,7 +359,9 @@ def test_promises_and_remedies(api: OrdersApi) -> None:
     plain = configure(api, json.dumps({"client": {"base_url": api.url}, "resources": ["orders"]}), **WHOLE)
     assert connector.exactly_once_support(plain) is ExactlyOnceSupport.UNSUPPORTED
     assert "at least once" in connector.list_choices(plain)["dlt.resources"][0].description
-    assert "Set transaction.boundary=connector" in connector.validate(configure(api))["transaction.boundary"][0]
+    assert connector.validate(configure(api)) == {}
+    by_poll = configure(api, **{"transaction.boundary": "poll"})
+    assert "Remove it" in connector.validate(by_poll)["transaction.boundary"][0]
     assert "row_order=asc" in connector.validate(configure(api, **BY_PAGE))["checkpoint"][0]
     assert connector.validate(configure(api, api.config(row_order="asc"), **BY_PAGE)) == {}
     assert "Existing resources: orders" in connector.validate({**config, "dlt.resources": "x"})["dlt.resources"][0]

@@ -50,11 +50,14 @@ def test_tasks_share_the_rows_and_one_is_left_for_the_changes(alone: Up, postgre
             "topic.prefix": "shop",
             "slot.name": "shop",
             "snapshot.range.rows": "5000",
-            "transaction.boundary": "connector",
+            "exactly.once.support": "required",
             **{f"{which}.converter": JSON for which in ("key", "value")},
             **{f"{which}.converter.schemas.enable": "false" for which in ("key", "value")},
         }
         alone.rest.create("shop", config)
+        assert "transaction.boundary" not in alone.rest.expect(200, "GET", "/connectors/shop")["config"]
+        told = [task["config"] for task in alone.rest.expect(200, "GET", "/connectors/shop/tasks")]
+        assert {task["transaction.boundary"] for task in told} == {"connector"}
         tasks: set[int] = set()
 
         def one_streams() -> bool:

@@ -213,10 +213,18 @@ def test_the_three_answers_of_a_connector(hole: str, support: str, results: list
 @pytest.mark.parametrize("defines", [False, True])
 def test_a_connector_that_cannot_define_transactions_is_refused_where_it_is_to(hole: str, defines: bool) -> None:
     config = {**CONFIG, "transaction.boundary": "connector", "producer.override.acks": "2"}  # asks no broker
-    found = checks(PreflightInput(config, "supported", defines, lambda: 0, {}, BOTH), worker_at(hole))
+    question = PreflightInput(config, "supported", defines, lambda: 0, {}, BOTH, "connector")
+    found = checks(question, worker_at(hole))
     (about,) = [check for check in found if check.name == "transaction.boundary"]
     assert about.refuses is not defines
     assert "poll or interval" in about.remedy or defines
+
+
+def test_preflight_tells_the_boundary_that_a_connector_chooses(hole: str) -> None:
+    config = {**CONFIG, "producer.override.acks": "2"}  # asks no broker
+    question = PreflightInput(config, "supported", True, lambda: 0, {}, BOTH, "connector")
+    (about,) = [check for check in checks(question, worker_at(hole)) if check.name == "transaction.boundary"]
+    assert "has chosen to" in about.message
 
 
 def test_old_brokers_ask_for_one_more_permission() -> None:

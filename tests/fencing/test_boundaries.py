@@ -1,9 +1,12 @@
 """Where transactions end."""
 
+from dataclasses import replace
+
 import pytest
 
 from ringfence.fencing.errors import Invalid
 from ringfence.fencing.task.boundaries import Boundaries, Boundary
+from tests.fencing.test_task_view import SPEC
 
 
 def test_poll_is_the_default_and_every_batch_ends_a_transaction() -> None:
@@ -23,6 +26,18 @@ def test_blanks_around_a_setting_are_left_out() -> None:
     given = {"transaction.boundary": " Interval ", "transaction.boundary.interval.ms": " 500\n"}
     assert Boundaries.of(given, 60_000) == Boundaries(Boundary.INTERVAL, 0.5)
     assert Boundaries.of({"transaction.boundary": "  "}, 60_000).kind is Boundary.POLL
+
+
+def test_the_tasks_configuration_names_what_the_connector_needs() -> None:
+    """The connector's own setting comes first; without either it is poll, as for tasks of an earlier version."""
+    needed = {"transaction.boundary": "connector"}
+    for own, told, kind in (
+        ({}, needed, Boundary.CONNECTOR),
+        ({"transaction.boundary": " "}, needed, Boundary.CONNECTOR),
+        ({"transaction.boundary": "poll"}, needed, Boundary.POLL),
+        ({}, {}, Boundary.POLL),
+    ):
+        assert replace(SPEC, connector_config=own, task_config=told).boundaries.kind is kind
 
 
 def test_a_connector_that_defines_transactions_is_never_committed_unasked() -> None:

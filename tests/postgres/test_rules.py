@@ -291,6 +291,17 @@ def test_validation_says_how_to_mend_it(database: Database, change: Change, sett
     assert remedy in " ".join(errors[setting or next(iter(changed))])
 
 
+def test_a_debezium_configuration_needs_no_boundary(database: Database) -> None:
+    """Kafka Connect has no boundary in it: the connector chooses its own, also for tables without a key."""
+    from ringfence.connectors.builtin.postgres.connector import PostgresSourceConnector
+    from tests.postgres.local import config_of
+
+    database.execute("CREATE TABLE keyless (v text)", "ALTER TABLE keyless REPLICA IDENTITY FULL")
+    config = {**config_of(database.server, database.name), "exactly.once.support": "required"}
+    del config["transaction.boundary"]
+    assert PostgresSourceConnector().validate(config | {"snapshot.mode": "initial"}) == {}
+
+
 def test_a_rollback_and_an_unread_transaction_leave_nothing(database: Database) -> None:
     database.execute(TABLE, "CREATE TABLE other (id integer)")
     run = database.run(table_include_list="public.t")

@@ -47,7 +47,6 @@ class DltSourceConnector(SourceConnector):
             '"primary_key": "id", "endpoint": {"path": "orders", "params": {"since": "{incremental.start_value}"}, '
             '"incremental": {"cursor_path": "updated_at", "initial_value": "2026-01-01T00:00:00Z"}}}]}',
             "topic.prefix": "shop.",
-            "transaction.boundary": "connector",
         },
     )
 
@@ -79,11 +78,11 @@ class DltSourceConnector(SourceConnector):
             settings = CONFIG_DEF.parse(config)
         except ConfigException:
             return {}  # the definition has already reported it
-        if settings.string(names.CHECKPOINT) == names.PASS and transaction_boundary(config) != "connector":
+        if self.must_define_transaction_boundaries(config) and transaction_boundary(config, "connector") != "connector":
             return {
                 "transaction.boundary": [
-                    f"Set transaction.boundary=connector: with {names.CHECKPOINT}={names.PASS}, a whole reading is "
-                    "one transaction."
+                    f"Remove it, or set transaction.boundary=connector: with {names.CHECKPOINT}={names.PASS}, a whole "
+                    "reading is one transaction."
                 ]
             }
         try:
@@ -99,6 +98,11 @@ class DltSourceConnector(SourceConnector):
         required = config.get("exactly.once.support", "").strip().lower() == "required"
         problem = find_problem(settings, resources, exactly_once=required)
         return {problem[0]: [problem[1]]} if problem else {}
+
+    def check_settings(self, config: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
+        """Check a described API. An installed source runs its own code, which may want to connect."""
+        described = (config.get(names.SOURCE, "").strip() or names.REST_API) == names.REST_API
+        return self.validate(config) if described else {}
 
     def list_choices(self, config: Mapping[str, str]) -> Mapping[str, Sequence[Choice]]:
         """Return the resources, and what each of them promises."""
@@ -145,6 +149,10 @@ class DltSourceConnector(SourceConnector):
 
     def can_define_transaction_boundaries(self, config: Mapping[str, str]) -> ConnectorTransactionBoundaries:
         return ConnectorTransactionBoundaries.SUPPORTED
+
+    def must_define_transaction_boundaries(self, config: Mapping[str, str]) -> bool:
+        """Return whether a whole reading of a resource is one transaction."""
+        return (config.get(names.CHECKPOINT, "").strip() or names.PASS) == names.PASS
 
     def alter_offsets(
         self, config: Mapping[str, str], offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]

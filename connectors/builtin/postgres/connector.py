@@ -25,7 +25,7 @@ from ringfence.connectors.builtin.postgres.settings import CONFIG_DEF
 from ringfence.connectors.builtin.postgres.snapshot.plan import is_snapshot_partition
 from ringfence.connectors.builtin.postgres.snapshot.task_share import share_config
 from ringfence.connectors.builtin.postgres.unsupported import find_unsupported
-from ringfence.connectors.delivery_settings import transaction_boundary
+from ringfence.connectors.delivery_settings import transaction_boundary, with_boundary
 
 _WATCH_SECONDS: Final = 10.0
 _EXTRA: Final = "PostgresSource needs psycopg, which is not installed: pip install 'ringfence[postgres]'."
@@ -35,7 +35,7 @@ class PostgresSourceConnector(SourceConnector):
     """Reads the rows of a PostgreSQL database, then inserts, updates and deletes as they are committed.
 
     All tasks share the initial snapshot. One task reads the changes by logical replication, because their order is
-    total. With transaction.boundary=connector, a transaction of the database is one Kafka transaction.
+    total. By default, a transaction of the database is one Kafka transaction.
     """
 
     version: ClassVar[str] = "1.0.0"
@@ -57,7 +57,6 @@ class PostgresSourceConnector(SourceConnector):
             "database.dbname": "shop",
             "topic.prefix": "shop",
             "slot.name": "ringfence_shop",
-            "transaction.boundary": "connector",
         },
     )
     _reached = False
@@ -113,14 +112,17 @@ class PostgresSourceConnector(SourceConnector):
             from ringfence.connectors.builtin.postgres.checks import find_errors
         except ModuleNotFoundError:
             return {"connector.class": [_EXTRA]}
+        config = with_boundary(self, config)
         errors_found = find_errors(config)
         self._reached = names.HOST not in errors_found
-        errors = {**find_unsupported(config), **errors_found}
-        boundary = transaction_boundary(config)
-        if config.get(names.TRANSACTIONS, names.WHOLE) == names.WHOLE and boundary != "connector":
+        return {**self.check_settings(config), **errors_found}
+
+    def check_settings(self, config: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
+        errors = find_unsupported(config)
+        if self.must_define_transaction_boundaries(config) and transaction_boundary(config, "connector") != "connector":
             errors.setdefault("transaction.boundary", []).append(
-                "Set transaction.boundary=connector, so that a transaction of the database is never visible in parts. "
-                f"If that does not matter, set {names.TRANSACTIONS}={names.SPLIT}."
+                "Remove it, or set transaction.boundary=connector, so that a transaction of the database is never "
+                f"visible in parts. If that does not matter, set {names.TRANSACTIONS}={names.SPLIT}."
             )
         return errors
 
@@ -143,6 +145,10 @@ class PostgresSourceConnector(SourceConnector):
 
     def can_define_transaction_boundaries(self, config: Mapping[str, str]) -> ConnectorTransactionBoundaries:
         return ConnectorTransactionBoundaries.SUPPORTED
+
+    def must_define_transaction_boundaries(self, config: Mapping[str, str]) -> bool:
+        """Return whether a transaction of the database must not be visible in parts."""
+        return (config.get(names.TRANSACTIONS, "").strip() or names.WHOLE) == names.WHOLE
 
     def alter_offsets(
         self, config: Mapping[str, str], offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]

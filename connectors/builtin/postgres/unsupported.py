@@ -20,6 +20,17 @@ _FAMILIES: Final = (
     "snapshot.",
     "openlineage.",
 )
+TUNING: Final = frozenset(
+    {
+        "signal.poll.interval.ms",
+        "snapshot.delay.ms",
+        "snapshot.fetch.size",
+        "snapshot.lock.timeout.ms",
+        "snapshot.locking.mode",
+        "snapshot.max.threads",
+    }
+)
+"""Settings of these families that do not change what is delivered. They have no effect: no lock is taken."""
 _NAMES: Final[Mapping[str, str]] = {
     "converters": "",
     "custom.metric.tags": "",
@@ -66,6 +77,7 @@ def find_unsupported(config: Mapping[str, str]) -> dict[str, list[str]]:
             name: [f"PostgresSource does not support Debezium's setting {name} yet. Remove it."]
             for name, value in config.items()
             if name not in CONFIG_DEF.keys
+            and name not in TUNING
             and (name.startswith(_FAMILIES) or name in _NAMES)
             and value.strip() not in ("", _NAMES.get(name))
         },

@@ -10,6 +10,7 @@ from ringfence.connectors import properties
 from ringfence.connectors.process_tree import MARK
 from ringfence.consumer_commands import CLIENT_FILE
 from ringfence.encryption import KEY_FILE, KEYS
+from ringfence.fencing.draft_names import read_final_names
 from ringfence.local.cache import cache_root
 from ringfence.local.data_directory import DataDirectory
 from ringfence.local.errors import LocalError
@@ -39,12 +40,17 @@ def worker_properties(path: Path) -> dict[str, str]:
         raise LocalError(f"The worker file {path} is not UTF-8: save it as UTF-8, or write \\uXXXX") from error
     except properties.MalformedLine as error:
         raise LocalError(f"{path} {error}; correct it and start again") from error
-    return {"CONNECT_" + key.upper().replace(".", "_"): value for key, value in settings.items()}
+    return {variable_of(key): value for key, value in read_final_names(settings).items()}
+
+
+def variable_of(setting: str) -> str:
+    """Return the environment variable of a worker setting."""
+    return "CONNECT_" + setting.upper().replace(".", "_")
 
 
 def read_environment(config: Path | None) -> dict[str, str]:
     """Return this process's environment, with the worker file as defaults."""
-    return (worker_properties(config) if config else {}) | dict(os.environ)
+    return (worker_properties(config) if config else {}) | read_final_names(os.environ, variable_of)
 
 
 def complete(
@@ -75,7 +81,7 @@ def complete(
     env = defaults | dict(base)
     env.pop(CLIENT_FILE, None)
     if embedded_kafka and (login := instance.kafka_login()):
-        env |= {"CONNECT_" + key.upper().replace(".", "_"): value for key, value in login.java_settings().items()}
+        env |= {variable_of(key): value for key, value in login.java_settings().items()}
         env[CLIENT_FILE] = str(instance.kafka_client_file)
     env["CONNECT_BOOTSTRAP_SERVERS"] = bootstrap
     env["RINGFENCE_REDIS_URL"] = redis_url

@@ -49,8 +49,8 @@ class ValidateConfig(PluginCall[Json]):
 
 
 @dataclass(frozen=True)
-class ReadExactlyOnceSupport(PluginCall[tuple[str, bool]]):
-    """The answer arrives as a list of two, since JSON has no tuples."""
+class ReadExactlyOnceSupport(PluginCall[tuple[str, bool, str]]):
+    """The answer arrives as a list of three, since JSON has no tuples."""
 
     name: ClassVar[str] = "exactly_once_support"
     config: Config

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from ringfence.connectors.api import SourceConnector, SourceOffset, SourcePartition
+from ringfence.connectors.delivery_settings import chosen_boundary, with_boundary
 from ringfence.engine.plugins.instances import InstanceContext, SnapshotReader, check_shape
 
 
@@ -17,10 +18,10 @@ def ask_task_configs(
     connector = cls()
     connector.context = InstanceContext(SnapshotReader(offsets))
     try:
-        connector.start(dict(config))
+        connector.start(with_boundary(connector, config))
         configs = connector.task_configs(most)
         check_shape(config["name"], configs)
-        return configs
+        return [{**each, **chosen_boundary(connector, config)} for each in configs]
     finally:
         connector.stop()
 

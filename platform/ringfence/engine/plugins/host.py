@@ -161,12 +161,12 @@ class PluginHost:
         """
         return self._ask(ValidateConfig(plugin, dict(config), exactly_once), timeout)
 
-    def exactly_once_support(self, config: Mapping[str, str], timeout: float | None = None) -> tuple[str, bool]:
-        """Return what the connector declares for this configuration (supported, unsupported or unknown), and whether it
-        can define transactions itself.
+    def exactly_once_support(self, config: Mapping[str, str], timeout: float | None = None) -> tuple[str, bool, str]:
+        """Return what the connector declares for this configuration (supported, unsupported or unknown), whether it
+        can define transactions itself, and the effective `transaction.boundary`.
         """
-        support, boundaries = self._ask(ReadExactlyOnceSupport(dict(config)), timeout)
-        return support, boundaries
+        support, boundaries, boundary = self._ask(ReadExactlyOnceSupport(dict(config)), timeout)
+        return support, boundaries, boundary
 
     def guarantee(self, config: Mapping[str, str], timeout: float, *, exactly_once: bool) -> dict[str, str]:
         """`{"guarantee", "why"}`, see `guarantee.describe_guarantee`."""

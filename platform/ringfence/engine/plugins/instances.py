@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ringfence.connectors.api import SourceConnector, SourceOffset, SourcePartition
 from ringfence.connectors.common_settings import TASKS_MAX, TASKS_MAX_ENFORCE
 from ringfence.connectors.config_providers import ResolvedConfig
+from ringfence.connectors.delivery_settings import chosen_boundary, with_boundary
 from ringfence.connectors.java.channel import JavaFailure
 from ringfence.connectors.plugins import PluginRegistry, class_path
 from ringfence.connectors.worker_limits import current
@@ -135,7 +136,7 @@ class InstanceRunner:
         )
         connector.context = context
         try:
-            connector.start(dict(resolution.config))
+            connector.start(with_boundary(connector, resolution.config))
         except BaseException:
             _stop_quietly(name, connector)
             raise
@@ -143,8 +144,8 @@ class InstanceRunner:
         return plugin.version
 
     def task_configs(self, name: str, max_tasks: int, offsets: Offsets | None) -> list[dict[str, str]]:
-        """Return the tasks' configurations for storage, each with its `task.class` and without values of config
-        providers.
+        """Return the tasks' configurations for storage, each with its `task.class`, without values of config
+        providers, and with `transaction.boundary=connector` if the connector needs that and nobody has set it.
 
         max_tasks: 0 means the value in the resolved configuration.
         """
@@ -171,7 +172,8 @@ class InstanceRunner:
                 )
             logger.warning("%sThis behavior should be considered a bug. Accepted, as %s=false", text, TASKS_MAX_ENFORCE)
         task_class = class_path(type(running.connector).task_class())
-        return [{**running.resolution.restore_references(config), TASK_CLASS: task_class} for config in configs]
+        more = {TASK_CLASS: task_class, **chosen_boundary(running.connector, running.config)}
+        return [{**running.resolution.restore_references(config), **more} for config in configs]
 
     def redactor(self, name: str) -> Callable[[str], str]:
         """Return a function that hides the secrets of the instance's configuration."""

@@ -87,7 +87,7 @@ class Operations:
         answer = validation.validate(self._registry, plugin, settings, exactly_once=exactly_once)
         return validation.as_given(answer, resolution, {**errors, **file_errors})
 
-    def exactly_once_support(self, config: Mapping[str, str]) -> tuple[str, bool]:
+    def exactly_once_support(self, config: Mapping[str, str]) -> tuple[str, bool, str]:
         """Return what the connector declares for this configuration; see `validation.support_of`."""
         return validation.support_of(plugin_choice.find_for(self._registry, config), self._resolve(config).config)
 

@@ -22,7 +22,7 @@ from ringfence.connectors.api import (
 from ringfence.connectors.api.records import MixedBatch
 from ringfence.connectors.common_settings import TASKS_MAX
 from ringfence.connectors.config_providers import ResolvedConfig
-from ringfence.connectors.delivery_settings import transaction_boundary
+from ringfence.connectors.delivery_settings import transaction_boundary, with_boundary
 from ringfence.connectors.plugins import PluginInfo
 from ringfence.engine.plugins import task_limits
 from ringfence.engine.plugins.instances import InstanceContext, Offsets, SnapshotReader, check_shape
@@ -66,13 +66,13 @@ def preview(
     connector = plugin.cls()
     connector.context = InstanceContext(reader, trial=True)
     try:
-        connector.start(dict(resolution.config))
+        connector.start(with_boundary(connector, resolution.config))
         most, _ = task_limits.cut(resolution.config["name"], int(resolution.config.get(TASKS_MAX, "1")))
         configs = connector.task_configs(most)
         check_shape(resolution.config["name"], configs)
         result: dict[str, object] = {"tasks": len(configs), "records": [], "polls": 0, "ended": "nothing", "note": ""}
         if configs:
-            config = {**resolution.config, **configs[0]}
+            config = {**with_boundary(connector, resolution.config), **configs[0]}
             transactions = RequestedEndings() if transaction_boundary(config) == "connector" else None
             context = PreviewContext(config, reader, chain.raw, transactions)
             result |= _first(type(connector).task_class()(), context, chain, bounds, scrubber)

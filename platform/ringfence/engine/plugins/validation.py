@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import Any, cast
 
 from ringfence.connectors.api import (
     Choices,
@@ -18,7 +18,13 @@ from ringfence.connectors.api import (
 from ringfence.connectors.api.config_types import CHOICE_NOTES, GUARANTEE, HIDDEN
 from ringfence.connectors.common_settings import CONNECTOR_CLASS, PLUGIN_VERSION
 from ringfence.connectors.config_providers import ResolvedConfig
-from ringfence.connectors.delivery_settings import EXACTLY_ONCE_SUPPORT, TRANSACTION_BOUNDARY
+from ringfence.connectors.delivery_settings import (
+    EXACTLY_ONCE_SUPPORT,
+    TRANSACTION_BOUNDARY,
+    default_boundary,
+    transaction_boundary,
+    with_boundary,
+)
 from ringfence.connectors.java.connector import JavaSourceConnector
 from ringfence.connectors.plugins import PluginInfo, PluginRegistry
 from ringfence.connectors.snapshot_settings import SNAPSHOT_TRANSACTION
@@ -56,11 +62,13 @@ def validate(
         raise BadRequest(
             f"Included connector type {config.get(CONNECTOR_CLASS)} does not match request type {plugin_name}"
         )
-    settings, newest = _given_values(config), plugin_choice.find_newest(registry, config)
-    framework = _with_versions(
-        source_config_def(settings, java=plugin_choice.is_java(plugin)), registry.versions(newest)
-    )
     connector = plugin.cls()
+    settings, newest = _given_values(config), plugin_choice.find_newest(registry, config)
+    boundary = default_boundary(connector, settings)
+    settings = with_boundary(connector, settings)
+    framework = _with_defaults(
+        source_config_def(settings, java=plugin_choice.is_java(plugin)), registry.versions(newest), boundary
+    )
     own, own_settings = _judge_own(connector, config, framework)
     keys = {**framework.keys, **own.keys}
     values = {value.name: value for value in [*framework.validate(config), *own_settings.values]}
@@ -114,17 +122,19 @@ def _judge_own(
 
 def common_keys(versions: Sequence[PluginInfo]) -> ConfigDef:
     """Return the settings that a connector has in addition to its own. versions: the installed ones, newest first."""
-    return _with_versions(source_config_def({}), versions)
+    return _with_defaults(source_config_def({}), versions, default_boundary(versions[0].cls(), {}))
 
 
-def _with_versions(definition: ConfigDef, versions: Sequence[PluginInfo]) -> ConfigDef:
-    """Return the definition with the installed versions as choices and the newest as the default."""
+def _with_defaults(definition: ConfigDef, versions: Sequence[PluginInfo], boundary: str) -> ConfigDef:
+    """Return the definition with what depends on the connector: the installed versions as choices and the newest as
+    the default, and the default of `transaction.boundary`.
+    """
     choices = [each.version for each in versions]
-    keys = (
-        replace(key, default=choices[0], recommender=Choices(*choices)) if key.name == PLUGIN_VERSION else key
-        for key in definition.keys.values()
-    )
-    return ConfigDef(keys)
+    changes: dict[str, dict[str, Any]] = {
+        PLUGIN_VERSION: {"default": choices[0], "recommender": Choices(*choices)},
+        TRANSACTION_BOUNDARY: {"default": boundary},
+    }
+    return ConfigDef(replace(key, **changes.get(key.name, {})) for key in definition.keys.values())
 
 
 def _given_values(config: Mapping[str, str | None]) -> dict[str, str]:
@@ -219,20 +229,21 @@ def boundary_problems(connector: SourceConnector, config: Mapping[str, str]) -> 
     ]
 
 
-def support_of(plugin: PluginInfo, config: Mapping[str, str]) -> tuple[str, bool]:
-    """Return what the connector declares about exactly once (supported, unsupported, unknown), and whether it defines
-    transactions.
+def support_of(plugin: PluginInfo, config: Mapping[str, str]) -> tuple[str, bool, str]:
+    """Return what the connector declares about exactly once (supported, unsupported, unknown), whether it can define
+    transactions, and the effective `transaction.boundary`.
 
     If the plugin raises, it declares nothing.
     """
     connector = plugin.cls()
+    config = with_boundary(connector, config)
     try:
         answer = connector.exactly_once_support(config)
     except Exception:  # noqa: BLE001 - plugin code
         answer = None
     words = {ExactlyOnceSupport.SUPPORTED: "supported", ExactlyOnceSupport.UNSUPPORTED: "unsupported"}
     word = "unknown" if answer is None else words.get(answer, "unknown")
-    return word, not boundary_problems(connector, config)
+    return word, not boundary_problems(connector, config), transaction_boundary(config)
 
 
 def as_given(answer: dict[str, object], resolution: ResolvedConfig, errors: Mapping[str, str]) -> dict[str, object]:

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from ringfence.connectors.delivery_settings import EXACTLY_ONCE_SUPPORT, TRANSACTION_BOUNDARY
+from ringfence.connectors.delivery_settings import EXACTLY_ONCE_SUPPORT, TRANSACTION_BOUNDARY, transaction_boundary
 from ringfence.engine.config_topic import open_config_log
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.errors import BadRequest, PluginError, UnknownPlugin
@@ -29,7 +29,7 @@ class PreflightInput:
 
     support: what the connector declares (supported, unsupported, unknown); boundaries: whether it can define
     transactions; known_tasks: see `Subject`; warnings: settings that are ignored; modes: of all live workers, None if
-    unknown.
+    unknown; boundary: the effective `transaction.boundary`.
     """
 
     config: Mapping[str, str]
@@ -38,6 +38,7 @@ class PreflightInput:
     known_tasks: Callable[[], int | None]
     warnings: Mapping[str, str]
     modes: Mapping[str, str] | None = None
+    boundary: str = "poll"
 
 
 def examine(
@@ -55,12 +56,14 @@ def examine(
     the plugin versions that are installed on each worker, None if that cannot be read.
     """
     try:
-        support, boundaries = plugins.exactly_once_support(config, max(0.1, limit.slice(plugins.call_seconds)))
+        support, boundaries, boundary = plugins.exactly_once_support(
+            config, max(0.1, limit.slice(plugins.call_seconds))
+        )
     except (UnknownPlugin, BadRequest):
         raise
     except PluginError as error:
         log.warning("Connector %s could not be asked: %s", config.get("name"), error.message)
-        support, boundaries = "unknown", False
+        support, boundaries, boundary = "unknown", False, transaction_boundary(config)
     name = ConnectorName(config.get("name", ""))
     request = PreflightInput(
         config,
@@ -69,6 +72,7 @@ def examine(
         lambda: count_known_tasks(name, worker, limit),
         warnings_of(config, worker),
         modes(Deadline.after(limit.slice(5))),
+        boundary,
     )
     others = _other_workers(config, plugins, limit, versions())
     return [*others, *checks(request, worker), *_slot(config, plugins, limit, offsets)]
@@ -149,10 +153,13 @@ def _support(request: PreflightInput, worker: WorkerConfig) -> Iterator[Check]:
 
 def _boundary(request: PreflightInput) -> Iterator[Check]:
     key = TRANSACTION_BOUNDARY
-    if request.config.get(key, "").strip().lower() != "connector":
+    if request.boundary != "connector":
         return
     if request.boundaries:
-        yield Check(key, Result.OK, "The connector can define transactions with this configuration.", key=key)
+        addition = "" if request.config.get(key, "").strip() else ", and has chosen to: they need no setting"
+        yield Check(
+            key, Result.OK, f"The connector can define transactions with this configuration{addition}.", key=key
+        )
     else:
         text = "The connector cannot define transactions with this configuration, or does not say that it can."
         yield Check(key, Result.FAILED, text, "Use transaction.boundary=poll or interval.", key, decides=True)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from ringfence.connectors.api import OffsetRecord, SourceRecord
 from ringfence.connectors.common_settings import CONNECTOR_CLASS, TASKS_MAX
-from ringfence.connectors.delivery_settings import transaction_boundary
+from ringfence.connectors.delivery_settings import transaction_boundary, with_boundary
 from ringfence.connectors.plugins import class_path
 from ringfence.testing.checks.trial import Trial
 from ringfence.testing.connector_calls import ask_task_configs
@@ -26,7 +26,7 @@ def resumes_after_each_record(trial: Trial) -> None:
     """For each task, read all records, then read again from some of the offsets."""
     with trial.scenario() as scenario:
         config = dict(scenario.config())
-        if transaction_boundary(config) == "connector":
+        if transaction_boundary(with_boundary(scenario.connector(), config)) == "connector":
             raise CheckSkipped("The connector defines its transactions: offsets inside them are never committed.")
         scenario.add(_RECORDS)
         cls, tasks = scenario.connector, scenario.tasks

@@ -7,7 +7,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ringfence.connectors import worker_limits
-from ringfence.connectors.delivery_settings import TRANSACTION_BOUNDARY, TRANSACTION_BOUNDARY_INTERVAL_MS
+from ringfence.connectors.delivery_settings import (
+    TRANSACTION_BOUNDARY,
+    TRANSACTION_BOUNDARY_INTERVAL_MS,
+    with_boundary,
+)
 from ringfence.local.guarded_process import wait_until
 from ringfence.testing.connector_run import ConnectorRun, worker_settings
 from ringfence.testing.outcome import CheckFailed, compare
@@ -54,7 +58,7 @@ class Trial:
         """
         with self.scenario() as scenario:
             cls, config = self.scenario_class.connector, dict(scenario.config())
-            if open_longer and TRANSACTION_BOUNDARY not in config:
+            if open_longer and TRANSACTION_BOUNDARY not in with_boundary(cls(), config):
                 config |= {TRANSACTION_BOUNDARY: "interval", TRANSACTION_BOUNDARY_INTERVAL_MS: "1000"}
             run = ConnectorRun(self._bootstrap, scenario.topic, cls, config, str(scenario.folder))
             try:

@@ -1,0 +1,1 @@
+"""Checks configuration files that people bring, without a cluster: what `ringfence check` prints."""

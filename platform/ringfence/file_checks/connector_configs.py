@@ -1,0 +1,168 @@
+"""Checks a connector's configuration by its definition: neither its source nor a cluster is asked."""
+
+from collections.abc import Iterator, Mapping, Set
+from typing import Final
+
+from ringfence.connectors.api import ConfigDef, SourceConnector
+from ringfence.connectors.common_settings import CONNECTOR_CLASS, NAME
+from ringfence.connectors.delivery_settings import EXACTLY_ONCE_SUPPORT, TRANSACTION_BOUNDARY, with_boundary
+from ringfence.connectors.java.discovery import find_plugins, select_versions
+from ringfence.connectors.known_plugins import find_counterpart, find_remedy
+from ringfence.connectors.plugins import PluginInfo, PluginRegistry, UnknownConnector
+from ringfence.connectors.source_config import of_a_part, source_config_def
+from ringfence.engine.plugins.secret_removal import Redactor
+from ringfence.engine.plugins.validation import boundary_problems, exactly_once_problems
+from ringfence.engine.preflight import client_overrides
+from ringfence.file_checks.connector_names import ForeignNames, foreign_names
+from ringfence.file_checks.finding import Finding, Kind, Report, explain_unknown, without_secrets
+from ringfence.file_checks.worker_settings import KNOWN as WORKER_SETTINGS
+from ringfence.worker_config import WorkerConfig
+
+_OURS: Final = "connectors.builtin."
+_MISSING: Final = "Missing required configuration"
+
+
+def check_connector(config: Mapping[str, str], registry: PluginRegistry, worker: WorkerConfig) -> Report:
+    """Return what is wrong with the configuration, each with the remedy.
+
+    worker: the settings of the workers that would run it.
+    """
+    class_name = config.get(CONNECTOR_CLASS, "").strip()
+    subject = f"the connector {config.get(NAME) or '(without a name)'} of the class {class_name or '(none)'}"
+    java = select_versions(find_plugins(worker.plugin_folders), class_name)
+    plugin = _find(registry, class_name)
+    if plugin is not None and not any(each.class_name == class_name for each in java):
+        redact = Redactor(config, [plugin.cls.config_def(), source_config_def(config)])
+        return Report(subject, without_secrets(_check_ours(config, plugin, worker), config, redact))
+    if java:
+        about = f"{subject}, a Java plugin in version {java[0].version}"
+        return Report(about, without_secrets(_check_java(config, worker), config))
+    absence = _explain_absence(class_name)
+    counterpart = find_counterpart(class_name)
+    if counterpart:
+        rest = check_connector({**config, CONNECTOR_CLASS: counterpart}, registry, worker).findings
+    else:
+        rest = without_secrets(_check_java(config, worker), config)
+    return Report(subject, (absence, *rest))
+
+
+def _find(registry: PluginRegistry, class_name: str) -> PluginInfo | None:
+    try:
+        return registry.find(class_name)
+    except UnknownConnector:
+        return None
+
+
+def _explain_absence(class_name: str) -> Finding:
+    remedy = find_remedy(class_name)
+    kind = Kind.IMPOSSIBLE if "source connectors only" in remedy else Kind.MISSING
+    unknown = "no such connector is installed. Name the worker's file with --config if its plugin.path has it."
+    return Finding(kind, CONNECTOR_CLASS, remedy or unknown)
+
+
+def _check_ours(config: Mapping[str, str], plugin: PluginInfo, worker: WorkerConfig) -> list[Finding]:
+    connector, foreign = plugin.cls(), foreign_names(plugin.class_name)
+    framework = source_config_def(config)
+    own = ConfigDef(key for key in plugin.cls.config_def().keys.values() if key.name not in framework.keys)
+    older = [*_older_names(config, foreign, {*own.keys, *framework.keys})]
+    invalid = [*_invalid(config, own, foreign), *_invalid(config, framework, foreign)]
+    known_names = {*own.keys, *framework.keys, *(finding.setting for finding in older)}
+    findings = [
+        *invalid,
+        *older,
+        *_about_clients(config, worker),
+        *_without_effect(config, known_names, foreign, plugin),
+    ]
+    if not invalid:
+        findings += _about_guarantees(connector, config)
+        for name, errors in connector.check_settings(with_boundary(connector, config)).items():
+            if all(finding.setting != name for finding in older):
+                findings += [Finding(Kind.IMPOSSIBLE, name, error) for error in errors]
+    return findings
+
+
+def _check_java(config: Mapping[str, str], worker: WorkerConfig) -> list[Finding]:
+    """Check what the framework knows; Java itself validates the rest when the connector is created."""
+    foreign = foreign_names(config.get(CONNECTOR_CLASS, "").strip())
+    framework = source_config_def(config, java=True)
+    return [
+        *_invalid(config, framework, foreign),
+        *_older_names(config, foreign, framework.keys.keys()),
+        *_about_clients(config, worker),
+        *_of_the_worker(config, framework.keys.keys()),
+    ]
+
+
+def _invalid(config: Mapping[str, str], definition: ConfigDef, foreign: ForeignNames) -> Iterator[Finding]:
+    """Yield the errors of the definition, but not what is only missing under its present name."""
+    renamed = {foreign.find_present_name(name).partition("=")[0] for name in config}
+    for value in definition.validate(config):
+        older_value = foreign.values.get((value.name, config.get(value.name, "").strip().lower()))
+        for error in () if older_value or value.name in renamed - config.keys() else value.errors:
+            kind = Kind.MISSING if error.startswith(_MISSING) else Kind.INVALID
+            yield Finding(kind, value.name, error)
+
+
+def _older_names(config: Mapping[str, str], foreign: ForeignNames, known_names: Set[str]) -> Iterator[Finding]:
+    for name, value in config.items():
+        present = "" if name in known_names else foreign.find_present_name(name)
+        if present:
+            yield Finding(Kind.RENAMED, name, f"it is called {present} now, and has no effect under the older name.")
+        present_value = foreign.values.get((name, value.strip().lower()))
+        if present_value:
+            yield Finding(Kind.RENAMED, name, f"the value {value.strip()} is called {present_value} now.")
+
+
+def _about_clients(config: Mapping[str, str], worker: WorkerConfig) -> Iterator[Finding]:
+    """Yield what is wrong with the settings of the tasks' clients."""
+    mine = {name: value for name, value in config.items() if ".override." in name}
+    for name, errors in client_overrides.errors_of(config, worker).items():
+        if name in config:
+            yield from (Finding(Kind.IMPOSSIBLE, name, error) for error in errors)
+    for name, text in client_overrides.warnings_of(mine, worker).items():
+        if name in config:
+            yield Finding(Kind.IGNORED, name, text, fatal=False)
+
+
+def _without_effect(
+    config: Mapping[str, str], known_names: Set[str], foreign: ForeignNames, plugin: PluginInfo
+) -> Iterator[Finding]:
+    """Yield the settings that nobody reads. A plugin may read what it does not define."""
+    refused = plugin.cls().check_settings(config).keys() if plugin.class_name.startswith(_OURS) else set()
+    for name in config:
+        if (
+            name in known_names
+            or name in refused
+            or ".override." in name
+            or name.startswith(foreign.families or ("\0",))
+        ):
+            continue
+        why = foreign.explain_ignored(name)
+        if why:
+            yield Finding(Kind.IGNORED, name, why, fatal=False)
+        elif name in WORKER_SETTINGS:
+            yield _workers_setting(name)
+        else:
+            text = explain_unknown(name, [*known_names])
+            yield Finding(Kind.UNKNOWN, name, text, fatal=plugin.class_name.startswith(_OURS))
+
+
+def _of_the_worker(config: Mapping[str, str], known_names: Set[str]) -> Iterator[Finding]:
+    for name in config:
+        if name in WORKER_SETTINGS and name not in known_names and not of_a_part(name):
+            yield _workers_setting(name)
+
+
+def _workers_setting(name: str) -> Finding:
+    return Finding(Kind.IMPOSSIBLE, name, "it is a setting of workers. Remove it here, and set it there.")
+
+
+def _about_guarantees(connector: SourceConnector, config: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield why exactly-once support, if it is required, or the transaction boundary is not possible."""
+    settings = with_boundary(connector, config)
+    if config.get(EXACTLY_ONCE_SUPPORT, "").strip().lower() == "required":
+        for text in exactly_once_problems(connector, settings):
+            yield Finding(Kind.IMPOSSIBLE, EXACTLY_ONCE_SUPPORT, text)
+    if settings.get(TRANSACTION_BOUNDARY, "").strip().lower() == "connector":
+        for text in boundary_problems(connector, settings):
+            yield Finding(Kind.IMPOSSIBLE, TRANSACTION_BOUNDARY, text)
