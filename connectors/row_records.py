@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ringfence.connectors.api import (
     ConnectorError,
@@ -17,7 +18,7 @@ from ringfence.connectors.api import (
     UnreadableRecord,
 )
 
-ValueOf = Callable[[object], object]
+ValueOf = Callable[[Any], object]
 """Converts a value that is not null. Whatever it raises, except `RetriableError`, refuses the row."""
 
 

@@ -62,6 +62,12 @@ def format_date(day: int) -> str:
     return f"{sign}{abs(year):04d}-{at.month:02d}-{at.day:02d}"
 
 
+def day_number(year: int, month: int, day: int) -> int:
+    """Return days since 1970-01-01 in the proleptic Gregorian calendar. year: any; 0 is 1 BC. Raises ValueError."""
+    cycles, rest = divmod(year - 1, 400)
+    return date(rest + 1, month, day).toordinal() - _EPOCH_DAY + cycles * _DAYS_IN_400_YEARS
+
+
 def to_date(moment: int) -> date:
     """Return the day, in UTC."""
     return to_datetime(moment).date()

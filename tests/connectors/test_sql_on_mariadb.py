@@ -105,7 +105,7 @@ def schema_of(config: dict[str, str]) -> list[Field]:
     task.context = FakeContext()
     task.start(config)
     try:
-        return list(task._readings[0]._schema.fields)
+        return list(task._readings[0].rows.schema.fields)
     finally:
         task.stop()
 

@@ -15,7 +15,6 @@ from ringfence.connectors import worker_limits
 from ringfence.connectors.api import ConnectorError, OffsetRecord, RecordBatch, SourceRecord, Struct
 from ringfence.connectors.builtin.sql.connector import SqlSourceConnector
 from ringfence.connectors.builtin.sql.task import SqlSourceTask
-from ringfence.connectors.builtin.sql.zones import load_zone, of_offset, to_offset
 from ringfence.connectors.converters.json_converter import JsonConverter
 from ringfence.connectors.worker_limits import WorkerLimits
 from tests.connectors.fakes import FakeContext, FakeOffsets
@@ -177,21 +176,6 @@ def test_types(sqlite: Sqlite) -> None:
     }
     assert {key for key, value in second.items() if value is not None} == {"i"}
     assert Seen().run(sqlite.config("bulk", numeric_mapping="best_fit"), polls=1).rows[0]["n"] == 4.5
-
-
-@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "America/New_York"])
-@given(
-    st.datetimes(datetime(1990, 1, 1), datetime(2035, 1, 1))  # noqa: DTZ001 - of columns without a zone
-)
-def test_a_time_survives_its_offset(zone: str, moment: datetime) -> None:
-    found = load_zone(zone)
-    if moment.replace(tzinfo=found).astimezone(UTC).astimezone(found).replace(tzinfo=None) != moment:
-        return  # a time that the clocks leave out
-    offset = to_offset(moment, found)
-    milliseconds, nanos = offset["timestamp"], offset["timestamp_nanos"]
-    assert isinstance(milliseconds, int)
-    assert isinstance(nanos, int)
-    assert of_offset(milliseconds, nanos, found, naive=True) == moment
 
 
 def test_records_become_json(sqlite: Sqlite) -> None:

@@ -6,11 +6,11 @@ reading resumes after it, and no row is repeated, however large the part is.
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -20,10 +20,20 @@ from ringfence.connectors.api import ConnectorError, ParsedConfig, RetriableErro
 from ringfence.connectors.api.schemas import struct
 from ringfence.connectors.builtin.files.settings import URL
 from ringfence.connectors.builtin.spark_table import settings as names
-from ringfence.connectors.builtin.spark_table.key_ranges import RangePart, cut, from_json, parse_part, to_json
+from ringfence.connectors.builtin.spark_table.key_ranges import (
+    RangePart,
+    cut,
+    from_json,
+    parse_part,
+    to_json,
+    within_python,
+)
 from ringfence.connectors.builtin.spark_table.plan import Batch, Table
 from ringfence.connectors.builtin.sql.columns import describe_all
 from ringfence.connectors.builtin.sql.database import Database, Login, explain
+from ringfence.connectors.builtin.sql.settings import NUMERIC
+from ringfence.connectors.builtin.sql.tables import key_of, reflect_table
+from ringfence.connectors.row_records import RowReader
 
 _KINDS: Final[Sequence[tuple[type["sa.types.TypeEngine[Any]"], type]]] = (
     (sa.Float, float),  # a subclass of Numeric
@@ -37,6 +47,15 @@ _KINDS: Final[Sequence[tuple[type["sa.types.TypeEngine[Any]"], type]]] = (
 DIVISIBLE: Final = (int, date, datetime)
 """The types of columns whose ranges can be parts."""
 LOGIN: Final = Login(URL, names.USER, names.PASSWORD)
+
+
+class _Reflected(NamedTuple):
+    """key: the columns that order the rows, the dividing column first; places: theirs in a row."""
+
+    table: sa.Table
+    key: Sequence["sa.Column[Any]"]
+    places: Sequence[int]
+    rows: RowReader
 
 
 class JdbcTable(Table[RangePart]):
@@ -54,27 +73,28 @@ class JdbcTable(Table[RangePart]):
             )
         if settings.string(URL).strip().startswith(f"{names.JDBC}sqlite:"):
             raise ConnectorError(f"{URL}: a SQLite file is read by one task. Use SqlSource for it.")
-        self._engine = Database(settings, LOGIN).engine()
+        self._database = Database(settings, LOGIN)
+        self._values = self._database.values()
+        self._engine = self._database.engine(self._values)
         self._connection: Connection | None = None
-        self._reflected: tuple[sa.Table, list[sa.Column[Any]]] | None = None
+        self._reflected: _Reflected | None = None
         self.address = f"{self._name} of {settings.string(URL)}"
         self.partition = {names.URL_KEY: settings.string(URL), names.DBTABLE: self._name}
 
     def check(self) -> None:
-        _, key = self._reflect()
+        key = self._reflect().key
         for setting in (names.LOWER, names.UPPER):
             self._read_bound(key[0], setting)
 
     def divide(self, plan: str, preview: bool) -> Iterator[RangePart]:
-        _, key = self._reflect()
+        key = self._reflect().key
         column, columns = key[0], [str(one.name) for one in key]
         if preview:
             yield RangePart(plan, columns, None, None, None, done=False)
             return
         lower, upper = (self._read_bound(column, setting) for setting in (names.LOWER, names.UPPER))
         if lower is None or upper is None:
-            with self._errors() as connection:
-                least, greatest = connection.execute(sa.select(sa.func.min(column), sa.func.max(column))).one()
+            least, greatest = self._read_extremes(column)
             lower, upper = (least if lower is None else lower), (greatest if upper is None else upper)
         empty = lower is None or upper is None
         if not empty and lower > upper:
@@ -87,7 +107,7 @@ class JdbcTable(Table[RangePart]):
         return parse_part(offset)
 
     def read(self, part: RangePart, limit: int) -> Batch[RangePart]:
-        table, key = self._reflect()
+        table, key, places, rows_of = self._reflect()
         if [str(one.name) for one in key] != [*part.key]:
             raise ConnectorError(
                 f"The plan for {self.address} orders rows by {', '.join(part.key)}, but the order would now be by "
@@ -96,20 +116,24 @@ class JdbcTable(Table[RangePart]):
             )
         statement = sa.select(table).where(*self._conditions(part, key)).order_by(*key).limit(limit)
         with self._errors() as connection:
-            rows = [*connection.execute(statement)]
-        described = describe_all(table, self._settings, wide=False)
-        columns: list[Sequence[object]] = [*zip(*rows, strict=True)] or [()] * len(described)
-        for place, (_, one) in enumerate(described):
-            if (value_of := one.value_of) is not None:
-                columns[place] = [None if value is None else value_of(value) for value in columns[place]]
-        places = [list(table.columns).index(one) for one in key]
+            rows = self._values.fetch(connection, statement)
+        columns: list[Sequence[object]] = [*zip(*rows, strict=True)] or [()] * len(rows_of.schema.fields)
 
         def after_row(number: int) -> RangePart:
             return part._replace(after=[to_json(rows[number][place]) for place in places])
 
         last = after_row(-1) if rows else part
-        schema = struct({name: one.schema for name, one in described}, table.name)
-        return Batch(schema, columns, last._replace(done=len(rows) < limit), after_row)
+        return Batch(rows_of.schema, columns, last._replace(done=len(rows) < limit), after_row, rows_of)
+
+    def _read_extremes(self, column: "sa.Column[Any]") -> tuple[Any, Any]:
+        """Return the least and the greatest value that Python's types hold, to divide what is between them."""
+        finite = sa.select(sa.func.min(column), sa.func.max(column))
+        if self._database.kind == "postgresql" and isinstance(column.type, sa.DateTime | sa.Date):
+            finite = finite.where(sa.func.isfinite(column))
+        with self._errors() as connection:
+            ((least, greatest),) = self._values.fetch(connection, finite)
+        kind, aware = kind_of(column), bool(getattr(column.type, "timezone", False))
+        return within_python(least, kind, aware=aware), within_python(greatest, kind, aware=aware)
 
     def close(self) -> None:
         connection, self._connection = self._connection, None
@@ -147,21 +171,27 @@ class JdbcTable(Table[RangePart]):
         zoned = isinstance(bound, datetime) and isinstance(column.type, sa.DateTime) and column.type.timezone
         return bound.replace(tzinfo=UTC) if zoned and not bound.tzinfo else bound
 
-    def _reflect(self) -> tuple[sa.Table, list["sa.Column[Any]"]]:
-        """Return the table, and the columns that order its rows: the dividing column first."""
+    def _reflect(self) -> "_Reflected":
         if self._reflected is None:
             schema, _, name = self._name.rpartition(".")
-            with self._errors() as connection:
-                try:
-                    table = sa.Table(
-                        name, sa.MetaData(), schema=schema or None, autoload_with=connection, resolve_fks=False
-                    )
-                except sa.exc.NoSuchTableError as error:
-                    raise ConnectorError(
-                        f"{names.DBTABLE}: there is no table {self._name} that this user can see."
-                    ) from error
-                unique = sa.inspect(connection).get_unique_constraints(name, schema=schema or None)
-            self._reflected = table, self._order(table, [one["column_names"] for one in unique])
+            try:
+                with closing(self._database.engine().connect()) as connection:
+                    table = reflect_table(connection, (schema or None, name))
+                    unique = sa.inspect(connection).get_unique_constraints(name, schema=schema or None)
+            except sa.exc.NoSuchTableError as error:
+                raise ConnectorError(
+                    f"{names.DBTABLE}: there is no table {self._name} that this user can see."
+                ) from error
+            except sa.exc.SQLAlchemyError as error:
+                raise RetriableError(f"{self.address} cannot be read: {explain(error)}.") from error
+            key = self._order(table, [one["column_names"] for one in unique])
+            columns = describe_all(table, self._values, self._settings.string(NUMERIC))
+            fields = struct({column: one.schema for column, one in columns}, str(table.name))
+            value_of = [one.value_of for _, one in columns]
+            topic = self._settings.string(names.TOPIC)
+            reader = RowReader(f"The table {self._name}", topic, fields, value_of, key_of(table, key))
+            places = [list(table.columns).index(one) for one in key]
+            self._reflected = _Reflected(table, key, places, reader)
         return self._reflected
 
     def _order(self, table: sa.Table, unique: Sequence[Sequence[str | None]]) -> list["sa.Column[Any]"]:

@@ -9,9 +9,17 @@ from uuid import UUID
 from ringfence.connectors.api import SourceOffset
 from ringfence.connectors.builtin.spark_table import settings as names
 from ringfence.connectors.builtin.spark_table.plan import part_error
+from ringfence.connectors.builtin.sql.time_texts import (
+    BEGINNING,
+    INFINITE_MS,
+    as_datetime,
+    micros_of_text,
+    parse_moment,
+)
 
 Json = str | int | None
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - for columns without a time zone
+_LIMITS: Final = (datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC))
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 
@@ -69,8 +77,35 @@ def from_json(value: Json, kind: type | None) -> Any:
     if kind is str:
         return value
     if kind in (date, datetime):
-        return kind.fromisoformat(str(value))
+        try:
+            return kind.fromisoformat(str(value))
+        except ValueError:
+            return _distant(str(value))
     return UUID(str(value)) if kind is UUID else Decimal(str(value))
+
+
+def _distant(text: str) -> str:
+    """Return the text of a time that Python's classes do not hold. Raises ValueError unless it is one."""
+    if text not in INFINITE_MS:
+        parse_moment(text)
+    return text
+
+
+def within_python(value: Any, kind: type | None, *, aware: bool) -> Any:
+    """Return a least or greatest time as Python's class, which holds the years 1 to 9999, or its nearest value.
+
+    value: also as text, or None. aware: whether the column's times have a time zone.
+    """
+    if not isinstance(value, str) or kind not in (date, datetime):
+        return value
+    try:
+        micros = micros_of_text(value, UTC)
+    except ValueError:
+        micros = BEGINNING  # a date of zeros
+    moment = as_datetime(micros) or _LIMITS[micros > 0]
+    if kind is date:
+        return moment.date()
+    return moment if aware else moment.replace(tzinfo=None)
 
 
 def cut(lower: Any, upper: Any, count: int) -> list[Any]:

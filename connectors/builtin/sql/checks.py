@@ -11,7 +11,15 @@ from ringfence.connectors.builtin.sql import settings as names
 from ringfence.connectors.builtin.sql.database import Database, explain
 from ringfence.connectors.builtin.sql.modes import MODES
 from ringfence.connectors.builtin.sql.queries import reflect_query
-from ringfence.connectors.builtin.sql.tables import find_missing, list_tables, reflect_table
+from ringfence.connectors.builtin.sql.tables import (
+    TableName,
+    find_missing,
+    find_name_error,
+    find_topic_error,
+    list_tables,
+    reflect_table,
+    topic_of,
+)
 
 _NEEDS = {
     names.INCREMENTING_MODE: (names.INCREMENTING,),
@@ -20,8 +28,8 @@ _NEEDS = {
 }
 
 
-def find_errors(settings: ParsedConfig) -> Mapping[str, Sequence[str]]:
-    """Return the errors by setting."""
+def find_errors(settings: ParsedConfig, *, renamed: bool = False) -> Mapping[str, Sequence[str]]:
+    """Return the errors by setting. renamed: whether transforms may rename the topics."""
     mode = settings.string(names.MODE)
     missing = {
         setting: [f"Required: {names.MODE}={mode} reads by this column."]
@@ -39,12 +47,20 @@ def find_errors(settings: ParsedConfig) -> Mapping[str, Sequence[str]]:
         database = Database(settings)
         with closing(database.engine().connect()) as connection:
             if query:
-                return _find_query_errors(database, connection, query, settings)
-            return _find_table_errors(database, connection, settings)
+                errors = _find_query_errors(database, connection, query, settings)
+                topics = [settings.string(names.PREFIX)]
+            else:
+                tables = list_tables(database, connection, settings)
+                errors = _find_table_errors(database, connection, tables, settings)
+                topics = [topic_of(settings.string(names.PREFIX), name) for _, name in tables]
     except ConnectorError as error:
         return {names.URL: [str(error)]}
     except sa.exc.SQLAlchemyError as error:
         return {names.URL: [f"The database cannot be read: {explain(error)}."]}
+    if errors or renamed:
+        return errors
+    problem = next(filter(None, map(find_name_error, topics)), None)
+    return {names.PREFIX: [problem]} if problem else {}
 
 
 def _find_query_errors(
@@ -57,22 +73,23 @@ def _find_query_errors(
     except ConnectorError as error:
         return {names.QUERY: [str(error)]}
     try:
-        MODES[settings.string(names.MODE)](database, relation, settings)
+        MODES[settings.string(names.MODE)](database, relation, settings, database.values())
     except ConnectorError as error:
         return {names.MODE: [str(error)]}
     return {}
 
 
 def _find_table_errors(
-    database: Database, connection: Connection, settings: ParsedConfig
+    database: Database, connection: Connection, tables: Sequence[TableName], settings: ParsedConfig
 ) -> Mapping[str, Sequence[str]]:
-    tables = list_tables(database, connection, settings)
     if missing := find_missing(tables, settings):
         return {names.TABLES: [f"There is no table {missing[0]} that this user can see."]}
-    problems = []
+    if problem := find_topic_error(settings.string(names.PREFIX), tables):
+        return {names.PREFIX: [problem]}
+    problems, values = [], database.values()
     for table in tables:
         try:
-            MODES[settings.string(names.MODE)](database, reflect_table(connection, table), settings)
+            MODES[settings.string(names.MODE)](database, reflect_table(connection, table), settings, values)
         except ConnectorError as error:
             problems.append(str(error))
     return {names.MODE: problems} if problems else {}

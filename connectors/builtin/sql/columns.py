@@ -1,93 +1,97 @@
 """Converts columns to Kafka Connect's fields, with the JDBC source connector's types."""
 
-import json
-from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, tzinfo
-from decimal import Decimal
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import mysql, postgresql
 
-from ringfence.connectors.api import ParsedConfig, Schema
+from ringfence.connectors.api import DataException
 from ringfence.connectors.api import schemas as connect
 from ringfence.connectors.builtin.sql import settings as names
-from ringfence.connectors.builtin.sql.zones import load_zone
-
-ValueOf = Callable[[Any], object]
-_JDBC_SCALE = 127
-"""The scale of a NUMERIC without one, as in the JDBC source connector."""
+from ringfence.connectors.builtin.sql.driver_values import ColumnType, DriverValues
+from ringfence.connectors.row_records import ValueOf
+from ringfence.connectors.unsupported_values import Handling
 
 
-class ColumnType(NamedTuple):
-    """value_of: converts a value; None if the driver's values fit the schema."""
-
-    schema: Schema
-    value_of: ValueOf | None
-
-
-def describe_all(relation: sa.FromClause, settings: ParsedConfig, *, wide: bool) -> Sequence[tuple[str, ColumnType]]:
-    """Return the names and fields of all columns. wide: every integer may have 64 bits."""
-    zone, numeric = load_zone(settings.string(names.ZONE)), settings.string(names.NUMERIC)
+def describe_all(relation: sa.FromClause, values: DriverValues, numeric: str) -> Sequence[tuple[str, ColumnType]]:
+    """Return the names and fields of all columns. numeric: see the setting `numeric.mapping`."""
     # SQLAlchemy's names are instances of its own class, which no converter knows.
-    return [
-        (str(one.name), describe(one, zone, numeric, wide=wide))
-        for one in relation.columns
-        if isinstance(one, sa.Column)
-    ]
+    return [(str(one.name), describe(one, values, numeric)) for one in relation.columns if isinstance(one, sa.Column)]
 
 
-def describe(column: "sa.Column[Any]", zone: tzinfo, numeric: str, *, wide: bool) -> ColumnType:
-    """Return the field of a column.
+def describe(column: "sa.Column[Any]", values: DriverValues, numeric: str) -> ColumnType:
+    """Return the field of a column, with the chosen treatment of values that its type cannot hold."""
+    described = _describe(column.type, values, numeric)
+    schema, value_of = described.schema, described.value_of
+    exact = values.wide and column.primary_key and isinstance(column.type, sa.Integer)  # the row id of SQLite
+    if described.partial and not exact and values.handling is Handling.TEXT:
+        schema, value_of = connect.STRING, described.text_of
+    elif described.partial and not exact and values.handling is Handling.NULL and value_of is not None:
+        schema, value_of = schema.but(optional=True), _or_null(value_of)
+    return described._replace(schema=schema.but(optional=True) if column.nullable else schema, value_of=value_of)
 
-    zone: the time zone of columns without one. numeric: see the setting `numeric.mapping`. wide: every integer may have
-    64 bits.
-    """
-    column_type = _describe(column.type, zone, numeric, wide)
-    return ColumnType(column_type.schema.but(optional=True), column_type.value_of) if column.nullable else column_type
+
+def _or_null(value_of: ValueOf) -> ValueOf:
+    def convert(value: object) -> object:
+        try:
+            return value_of(value)
+        except DataException:
+            return None
+
+    return convert
 
 
-def _describe(type: "sa.types.TypeEngine[Any]", zone: tzinfo, numeric: str, wide: bool) -> ColumnType:
-    unsigned = bool(getattr(type, "unsigned", False))  # for MySQL
+def _describe(type: "sa.types.TypeEngine[Any]", values: DriverValues, numeric: str) -> ColumnType:
+    if isinstance(type, postgresql.DOMAIN):
+        return _describe(type.data_type, values, numeric)
     if isinstance(type, sa.Boolean):
-        return ColumnType(connect.BOOLEAN, bool)
-    if isinstance(type, sa.SmallInteger) and not wide:
-        return ColumnType(connect.INT32 if unsigned else connect.INT16, None)
-    if isinstance(type, sa.BigInteger):
-        return ColumnType(connect.decimal(0), Decimal) if unsigned else ColumnType(connect.INT64, None)
+        return values.boolean()
     if isinstance(type, sa.Integer):
-        # SQLite's integers have 64 bits, whatever the type's name.
-        return ColumnType(connect.INT64 if unsigned or wide else connect.INT32, None)
+        return _integer(type, values)
     if isinstance(type, sa.Float):  # a subclass of Numeric
-        return ColumnType(connect.FLOAT64, float)
+        return values.real()
     if isinstance(type, sa.Numeric):
-        return _number(type, numeric)
+        return _number(type, values, numeric)
     if isinstance(type, sa.DateTime):
-        return ColumnType(connect.TIMESTAMP, lambda moment: _in_utc(moment, zone))
+        return values.timestamp()
     if isinstance(type, sa.Date):
-        return ColumnType(connect.DATE, None)
+        return values.date()
     if isinstance(type, sa.Time):
-        return ColumnType(connect.TIME, None)
+        return values.time_of_day()
     if isinstance(type, sa.LargeBinary):
-        return ColumnType(connect.BYTES, bytes)
-    if isinstance(type, sa.JSON):
-        return ColumnType(connect.STRING, lambda value: value if isinstance(value, str) else json.dumps(value))
-    if isinstance(type, sa.String):
-        return ColumnType(connect.STRING, None)
-    return ColumnType(connect.STRING, str)
+        return values.binary()
+    if isinstance(type, mysql.BIT):
+        return _bits(type.length or 1)
+    return values.text() if isinstance(type, sa.String) else values.other()
 
 
-def _number(type: "sa.Numeric[Any]", numeric: str) -> ColumnType:
+def _integer(type: "sa.Integer", values: DriverValues) -> ColumnType:
+    unsigned = bool(getattr(type, "unsigned", False))  # for MySQL
+    if values.wide:
+        return values.integer(connect.INT64)
+    if isinstance(type, sa.SmallInteger):
+        return values.integer(connect.INT32 if unsigned else connect.INT16)
+    if isinstance(type, sa.BigInteger):
+        return values.unsigned() if unsigned else values.integer(connect.INT64)
+    return values.integer(connect.INT64 if unsigned else connect.INT32)
+
+
+def _number(type: "sa.Numeric[Any]", values: DriverValues, numeric: str) -> ColumnType:
     precision, scale = type.precision, type.scale
+    if precision is None and scale is None:
+        return values.decimal_as_text()  # the JDBC source connector's decimal with 127 places is useless
+    scale = scale or 0
     if numeric == names.BEST_FIT and precision is not None and precision < 19:
-        if not scale:
-            return ColumnType(connect.INT32 if precision < 10 else connect.INT64, int)
-        return ColumnType(connect.FLOAT64, float)
-    places = _JDBC_SCALE if scale is None and precision is None else scale or 0
-    step = Decimal(1).scaleb(-places)
-    if places == _JDBC_SCALE:
-        return ColumnType(connect.STRING, str)  # a decimal with 127 places is useless
-    return ColumnType(connect.decimal(places), lambda value: Decimal(value).quantize(step))
+        if scale > 0:
+            return values.decimal_as_real()
+        if precision - scale < 19:
+            return values.decimal_as_integer(connect.INT32 if precision - scale < 10 else connect.INT64)
+    return values.decimal(scale)
 
 
-def _in_utc(moment: datetime, zone: tzinfo) -> datetime:
-    return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).astimezone(UTC)
+def _bits(length: int) -> ColumnType:
+    """MySQL's bits, as its JDBC driver delivers them: one as a small number, more as bytes."""
+    if length == 1:
+        return ColumnType(connect.INT8, lambda value: int.from_bytes(value, "big"))
+    return ColumnType(connect.BYTES)

@@ -97,7 +97,7 @@ class SqlSourceConnector(SourceConnector):
             from ringfence.connectors.builtin.sql.checks import find_errors
         except ModuleNotFoundError:
             return {"connector.class": [_EXTRA]}
-        return find_errors(settings)
+        return find_errors(settings, renamed=bool(config.get("transforms", "").strip()))
 
     def list_choices(self, config: Mapping[str, str]) -> Mapping[str, Sequence[Choice]]:
         """Return tables, and columns to read by."""
@@ -159,12 +159,15 @@ def _read_tables(settings: ParsedConfig) -> list[tuple[str | None, str]]:
         import sqlalchemy as sa
 
         from ringfence.connectors.builtin.sql.database import Database, explain
-        from ringfence.connectors.builtin.sql.tables import list_tables
+        from ringfence.connectors.builtin.sql.tables import find_topic_error, list_tables
     except ModuleNotFoundError as error:
         raise ConnectorError(_EXTRA) from error
     database = Database(settings)
     try:
         with closing(database.engine().connect()) as connection:
-            return list_tables(database, connection, settings)
+            tables = list_tables(database, connection, settings)
     except sa.exc.SQLAlchemyError as error:
         raise ConnectorError(f"{names.URL}: the database cannot be read: {explain(error)}.") from error
+    if problem := find_topic_error(settings.string(names.PREFIX), tables):
+        raise ConnectorError(problem)
+    return tables

@@ -2,7 +2,6 @@
 
 import os
 import re
-import sqlite3
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
@@ -15,16 +14,20 @@ from sqlalchemy.pool import NullPool
 from ringfence.connectors import egress, files, worker_limits
 from ringfence.connectors.api import ConnectorError, ParsedConfig, Password
 from ringfence.connectors.builtin.sql import settings as names
+from ringfence.connectors.builtin.sql.driver_values import DriverValues
+from ringfence.connectors.builtin.sql.zones import load_zone
+from ringfence.connectors.unsupported_values import handling_of
 
 CONNECT_SECONDS: Final = 5
 """Less than a validation may take, so that a database that does not answer is an error in it, not its end."""
-_MOST_VALUE: Final = 64 << 20
-"""The bytes of a value or row of SQLite, which runs in this process: a query can make values of any size."""
 _NO_FILE: Final = os.devnull + "/none"
 _PORTS: Final = {"postgresql": 5432, "mysql": 3306, "mariadb": 3306}
 _DRIVERS: Final = {"postgresql": "postgresql+psycopg", "mysql": "mysql+pymysql", "mariadb": "mariadb+pymysql"}
 _OPTIONS: Final = {"postgresql": {"sslmode"}, "mysql": {"charset"}, "mariadb": {"charset"}}
 """Parameters that a URL may contain: others could name files of the worker."""
+_PRECISION: Final = "date_precision"
+_UNITS: Final = {"milliseconds": 1000, "seconds": 1_000_000}
+"""For SQLite: the values of the parameter, with the microseconds that a number stands for."""
 _URL: Final = re.compile(r"(?:jdbc:)?(?P<kind>[a-z0-9]+)(?:\+(?P<driver>[a-z0-9_]+))?:(?P<rest>.*)", re.DOTALL)
 
 
@@ -44,17 +47,38 @@ class Database:
 
     def __init__(self, settings: ParsedConfig, login: Login = _LOGIN) -> None:
         self._login = login
+        self._settings = settings
         self._url, self._options = _translate(settings, login)
         self.kind = self._url.get_backend_name()
         self.name = self._url.database or ""
 
-    def engine(self) -> Engine:
+    def values(self) -> DriverValues:
+        """Return what the driver's values become. Raises `ConnectorError`."""
+        handling, zone = handling_of(self._settings), load_zone(self._settings.string(names.ZONE))
+        if self.kind == "postgresql":
+            from ringfence.connectors.builtin.sql.postgres_values import PostgresValues
+
+            return PostgresValues(handling, zone)
+        if self.kind == "sqlite":
+            from ringfence.connectors.builtin.sql.sqlite_values import SqliteValues
+
+            return SqliteValues(handling, zone, _unit(self._settings.string(self._login.url), self._login))
+        from ringfence.connectors.builtin.sql.mysql_values import MySqlValues
+
+        return MySqlValues(handling, zone)
+
+    def engine(self, values: DriverValues | None = None) -> Engine:
         """The engine. Its connections are in autocommit mode and in UTC. Connecting raises
         `sqlalchemy.exc.DBAPIError`.
+
+        values: for connections that read rows, not the catalog: what `DriverValues.fetch` is called with.
         """
+        options = {**self._options, **(values.connect_options if values else {})}
+        # hstore is read as text; asking for its id at each connection is not needed.
+        of_dialect: dict[str, Any] = {"use_native_hstore": False} if self.kind == "postgresql" else {}
         try:
             engine = sa.create_engine(
-                self._url, poolclass=NullPool, isolation_level="AUTOCOMMIT", connect_args=self._options
+                self._url, poolclass=NullPool, isolation_level="AUTOCOMMIT", connect_args=options, **of_dialect
             )
         except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ModuleNotFoundError) as error:
             raise ConnectorError(
@@ -63,7 +87,9 @@ class Database:
             ) from error
         if self.kind in ("mysql", "mariadb"):
             sa.event.listen(engine, "connect", _use_utc)
-        if self.kind == "sqlite":
+        if values is not None:
+            sa.event.listen(engine, "connect", lambda connection, _: values.prepare(connection))
+        elif self.kind == "sqlite":
             sa.event.listen(engine, "connect", _limit_values)
         return engine
 
@@ -109,7 +135,8 @@ def _translate(settings: ParsedConfig, login: Login) -> tuple[URL, dict[str, obj
     if kind == "postgresql":
         # libpq connects to the address that was checked, and verifies the certificate by the host name.
         connect |= {"hostaddr": address, "passfile": _NO_FILE, "sslcert": _NO_FILE, "sslkey": _NO_FILE}
-        connect |= {"options": "-c timezone=UTC", "application_name": "ringfence", "gssencmode": "disable"}
+        connect |= {"options": _session(), "application_name": "ringfence", "gssencmode": "disable"}
+        connect |= {"client_encoding": "utf8"}
     else:
         host = address
         connect |= {"read_default_file": None, "local_infile": False}
@@ -148,6 +175,7 @@ def _address(host: str, port: int, login: Login) -> str:
 def _sqlite(rest: str, login: Login) -> tuple[URL, dict[str, object]]:
     """Accept `sqlite:////path` as SQLAlchemy writes it, and `jdbc:sqlite:/path` as JDBC does. Read only."""
     path = rest.partition("?")[0]
+    _unit(rest, login)
     path = path.removeprefix("//").removeprefix("/") if path.startswith("////") else path.removeprefix("//")
     if not path.startswith("/"):
         raise ConnectorError(f"{login.url} must contain an absolute path: jdbc:sqlite:/path.")
@@ -164,8 +192,25 @@ def _sqlite(rest: str, login: Login) -> tuple[URL, dict[str, object]]:
     }
 
 
+def _unit(url: str, login: Login) -> int:
+    """Return the microseconds that a number stands for in columns of dates and times."""
+    options = dict(parse_qsl(url.partition("?")[2], keep_blank_values=True))
+    precision = options.get(_PRECISION, "milliseconds").lower()
+    if precision not in _UNITS:
+        raise ConnectorError(f"{login.url}: {_PRECISION} must be {' or '.join(_UNITS)}.")
+    return _UNITS[precision]
+
+
+def _session() -> str:
+    from ringfence.connectors.builtin.sql.postgres_values import SESSION
+
+    return " ".join(f"-c {name}={value}" for name, value in SESSION.items())
+
+
 def _limit_values(connection: Any, _: object) -> None:
-    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_VALUE)
+    from ringfence.connectors.builtin.sql.sqlite_values import limit_values
+
+    limit_values(connection)
 
 
 def _use_utc(connection: Any, _: object) -> None:

@@ -7,7 +7,6 @@ committed in.
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime, timedelta, tzinfo
 from typing import Any, ClassVar, Final, NamedTuple
 
 import sqlalchemy as sa
@@ -16,10 +15,10 @@ from sqlalchemy.engine import Connection
 from ringfence.connectors.api import ConnectorError, ParsedConfig, SourceOffset
 from ringfence.connectors.builtin.sql import settings as names
 from ringfence.connectors.builtin.sql.database import Database
-from ringfence.connectors.builtin.sql.zones import load_zone, of_offset, to_column, to_offset
-
-Row = Sequence[Any]
-
+from ringfence.connectors.builtin.sql.driver_values import DriverValues, Row, number_position
+from ringfence.connectors.builtin.sql.time_order import offset_of, order_by_time, position_in
+from ringfence.connectors.builtin.sql.time_texts import micros_of
+from ringfence.connectors.builtin.sql.zones import load_zone
 
 Relation = sa.Table | sa.Subquery
 """The source of the rows: a table, or a query."""
@@ -44,22 +43,32 @@ class Mode(ABC):
     exact: ClassVar[bool] = True
     """Whether every row that is read is read once."""
 
-    def __init__(self, database: Database, table: Relation, settings: ParsedConfig) -> None:
-        """Raises `ConnectorError` if the table cannot be read in this mode."""
+    def __init__(self, database: Database, table: Relation, settings: ParsedConfig, values: DriverValues) -> None:
+        """values: those of the connections that `read` is called with. Raises `ConnectorError` if the table cannot be
+        read in this mode.
+        """
+        if not len(table.columns):
+            raise ConnectorError(f"The table {table.name} has no columns. Exclude it with {names.TABLES_EXCLUDE}.")
         self._database = database
         self._table = table
+        self._values = values
         self._suffix = names.limit_of(settings)
         self._limit = min(settings.integer(names.BATCH_ROWS), self._suffix or sys.maxsize)
-        self._zone: tzinfo = load_zone(settings.string(names.ZONE))
-        self._delay = timedelta(milliseconds=settings.integer(names.DELAY))
+        self._zone = load_zone(settings.string(names.ZONE))
+        self._delay_us = settings.integer(names.DELAY) * 1000
         self._initial = settings.get(names.INITIAL)
 
     @abstractmethod
     def read(self, connection: Connection, offset: SourceOffset | None) -> Batch:
         """Return the next rows. Raises `sqlalchemy.exc.SQLAlchemyError`."""
 
+    @property
+    def position_columns(self) -> "Sequence[sa.Column[Any]]":
+        """Return the columns that tell rows apart in messages: those of the mode."""
+        return ()
+
     def _rows(self, connection: Connection, statement: "sa.Select[Any]") -> list[Row]:
-        return [*connection.execute(statement)]
+        return self._values.fetch(connection, statement)
 
     def _place(self, column: "sa.Column[Any]") -> int:
         return list(self._table.columns).index(column)
@@ -78,8 +87,8 @@ class Bulk(Mode):
 class Incrementing(Mode):
     """Reads rows with larger numbers than before."""
 
-    def __init__(self, database: Database, table: Relation, settings: ParsedConfig) -> None:
-        super().__init__(database, table, settings)
+    def __init__(self, database: Database, table: Relation, settings: ParsedConfig, values: DriverValues) -> None:
+        super().__init__(database, table, settings, values)
         self._column = find_column(table, settings, names.INCREMENTING)
         self._at = self._place(self._column)
 
@@ -90,7 +99,14 @@ class Incrementing(Mode):
         else:
             statement = statement.where(self._column.is_not(None))
         rows = self._rows(connection, statement)
-        return Batch(rows, lambda number: {"incrementing": int(rows[number][self._at])}, len(rows) == self._limit)
+        return Batch(rows, lambda number: self._offset(rows[number]), len(rows) == self._limit)
+
+    @property
+    def position_columns(self) -> "Sequence[sa.Column[Any]]":
+        return [self._column]
+
+    def _offset(self, row: Row) -> dict[str, object]:
+        return {"incrementing": number_position(row[self._at], str(self._column.name))}
 
 
 class Timestamp(Mode):
@@ -98,79 +114,92 @@ class Timestamp(Mode):
     them.
     """
 
-    def __init__(self, database: Database, table: Relation, settings: ParsedConfig) -> None:
-        super().__init__(database, table, settings)
+    def __init__(self, database: Database, table: Relation, settings: ParsedConfig, values: DriverValues) -> None:
+        super().__init__(database, table, settings, values)
         self._column = find_column(table, settings, names.TIMESTAMP)
         if not isinstance(self._column.type, sa.DateTime):
             raise ConnectorError(
                 f"{names.TIMESTAMP}: the column {self._column.name} does not contain times with dates."
             )
-        self._at = self._place(self._column)
-        self._naive = not self._column.type.timezone
+        at = self._place(self._column)
+        self._order = order_by_time(self._column, at, values, database.kind)
+
+    @property
+    def position_columns(self) -> "Sequence[sa.Column[Any]]":
+        return [self._column]
 
     def read(self, connection: Connection, offset: SourceOffset | None) -> Batch:
         if offset is None and self._initial == -1:
             # Committed before anything is read, so that "now" stays the same.
-            return Batch([], lambda _: {}, True, to_offset(self._database.read_now(connection), self._zone))
-        return self._read(connection, offset)
+            return Batch([], lambda _: {}, True, offset_of(self._now(connection)))
+        self._order.find_form(connection)
+        batch = self._read(connection, offset)
+        return batch if self._order.suits(batch.rows) else self._read(connection, offset)
 
     def _read(self, connection: Connection, offset: SourceOffset | None) -> Batch:
-        column, bound = self._column, self._find_bound(connection)
-        statement = sa.select(self._table).where(column < bound).order_by(column)
-        if (start := self._start(connection, offset)) is not None:
-            statement = statement.where(column > start)
-        rows = self._rows(connection, statement.limit(self._limit + 1))
+        order = self._order
+        # Rows with times from the bound on may still be added.
+        statement = self._select_before(order.bound(self._now(connection) - self._delay_us))
+        if (start := self._start(offset)) is not None:
+            statement = statement.where(order.expression > order.bound(start))
+        rows = self._rows(connection, statement.order_by(order.expression).limit(self._limit + 1))
         if len(rows) <= self._limit:
             return self._batch(rows, False)
-        last = rows[-1][self._at]
-        whole = [row for row in rows if row[self._at] != last]
-        return self._batch(whole or self._rows(connection, sa.select(self._table).where(column == last)), True)
+        last = order.position(rows[-1])
+        whole = next((place for place in range(len(rows) - 1, 0, -1) if order.position(rows[place - 1]) != last), 0)
+        if whole:
+            return self._batch(rows[:whole], True)
+        same = sa.select(self._table).where(order.expression == order.bound(last))
+        return self._batch(self._rows(connection, same), True)
+
+    def _select_before(self, bound: Any) -> "sa.Select[Any]":
+        return sa.select(self._table).where(self._order.expression < bound)
 
     def _batch(self, rows: Sequence[Row], more: bool) -> Batch:
-        return Batch(rows, lambda number: to_offset(rows[number][self._at], self._zone), more)
+        return Batch(rows, lambda number: offset_of(self._order.position(rows[number])), more)
 
-    def _find_bound(self, connection: Connection) -> datetime:
-        """Return the time from which on rows may still be added."""
-        now: datetime = self._database.read_now(connection)
-        return to_column(now - self._delay, self._zone, naive=self._naive)
+    def _now(self, connection: Connection) -> int:
+        return micros_of(self._database.read_now(connection), self._zone)
 
-    def _start(self, connection: Connection, offset: SourceOffset | None) -> datetime | None:
+    def _start(self, offset: SourceOffset | None) -> int | None:
         if offset is not None and "timestamp" in offset:
-            return self._moment(offset)
-        if self._initial is None:
-            return None
-        return of_offset(int(str(self._initial)), 0, self._zone, naive=self._naive)
-
-    def _moment(self, offset: SourceOffset) -> datetime:
-        milliseconds, nanos = offset["timestamp"], offset.get("timestamp_nanos")
-        if not isinstance(milliseconds, int):
-            raise wrong_offset(offset)
-        nanos = nanos if isinstance(nanos, int) else milliseconds % 1000 * 1_000_000
-        return of_offset(milliseconds, nanos, self._zone, naive=self._naive)
+            position = position_in(offset)
+            if position is None:
+                raise wrong_offset(offset)
+            return position
+        return None if self._initial is None else int(str(self._initial)) * 1000
 
 
 class TimestampIncrementing(Timestamp):
     """Reads rows with later times than before, or with the same time and larger numbers."""
 
-    def __init__(self, database: Database, table: Relation, settings: ParsedConfig) -> None:
-        super().__init__(database, table, settings)
+    def __init__(self, database: Database, table: Relation, settings: ParsedConfig, values: DriverValues) -> None:
+        super().__init__(database, table, settings, values)
         self._number = find_column(table, settings, names.INCREMENTING)
         self._number_at = self._place(self._number)
 
+    @property
+    def position_columns(self) -> "Sequence[sa.Column[Any]]":
+        return [self._column, self._number]
+
     def _read(self, connection: Connection, offset: SourceOffset | None) -> Batch:
-        column, number = self._column, self._number
-        statement = sa.select(self._table).where(column < self._find_bound(connection)).order_by(column, number)
-        if (start := self._start(connection, offset)) is not None:
+        order, number = self._order, self._number
+        statement = self._select_before(order.bound(self._now(connection) - self._delay_us))
+        if (start := self._start(offset)) is not None:
+            at = order.bound(start)
             if offset is not None and "incrementing" in offset:
                 # The first half lets the database start in the index where the last query ended.
-                statement = statement.where(column >= start, sa.or_(column > start, number > number_in(offset)))
+                later = sa.or_(order.expression > at, number > number_in(offset))
+                statement = statement.where(order.expression >= at, later)
             else:
-                statement = statement.where(column > start)
-        rows = self._rows(connection, statement.where(number.is_not(None)).limit(self._limit))
+                statement = statement.where(order.expression > at)
+        statement = statement.where(number.is_not(None)).order_by(order.expression, number).limit(self._limit)
+        rows = self._rows(connection, statement)
         return Batch(rows, lambda number: self._offset(rows[number]), len(rows) == self._limit)
 
     def _offset(self, row: Row) -> dict[str, object]:
-        return {"incrementing": int(row[self._number_at]), **to_offset(row[self._at], self._zone)}
+        number = number_position(row[self._number_at], str(self._number.name))
+        return {"incrementing": number, **offset_of(self._order.position(row))}
 
 
 class Xmin(Mode):
@@ -184,8 +213,8 @@ class Xmin(Mode):
 
     _BITS: ClassVar[int] = (1 << 32) - 1
 
-    def __init__(self, database: Database, table: Relation, settings: ParsedConfig) -> None:
-        super().__init__(database, table, settings)
+    def __init__(self, database: Database, table: Relation, settings: ParsedConfig, values: DriverValues) -> None:
+        super().__init__(database, table, settings, values)
         if database.kind != "postgresql":
             raise ConnectorError(f"{names.MODE}={names.XMIN} is for PostgreSQL. Choose another mode.")
         if isinstance(table, sa.Subquery):

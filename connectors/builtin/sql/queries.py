@@ -97,6 +97,16 @@ def _from_description(database: Database, connection: Connection, query: str) ->
         return [sa.Column(one.name, _mysql(one), nullable=not one.flags & 1) for one in cursor._result.fields]
 
 
+def describe_mysql(connection: Connection, table: sa.Table) -> None:
+    """Give the table's columns of types that SQLAlchemy does not know, such as POINT, those that the server tells."""
+    unknown = [one for one in table.columns if isinstance(one.type, sa.types.NullType)]
+    if unknown:
+        with connection.execute(sa.select(*unknown).limit(0)) as result:
+            cursor: Any = result.cursor
+            for column, field in zip(unknown, cursor._result.fields, strict=True):
+                column.type = _mysql(field)
+
+
 def _postgresql(column: Any) -> "sa.types.TypeEngine[Any]":
     """column: psycopg's description."""
     if column.type_code == 1700:
@@ -123,6 +133,8 @@ def _mysql(field: Any) -> "sa.types.TypeEngine[Any]":
         FIELD_TYPE.LONG: mysql.INTEGER,
         FIELD_TYPE.LONGLONG: mysql.BIGINT,
     }
+    if code == FIELD_TYPE.BIT:
+        return mysql.BIT(field.length)
     if code in integers:
         return integers[code](unsigned=unsigned)
     texts = (
@@ -140,7 +152,7 @@ def _mysql(field: Any) -> "sa.types.TypeEngine[Any]":
         FIELD_TYPE.TIMESTAMP: mysql.TIMESTAMP,
         FIELD_TYPE.TIME: mysql.TIME,
         FIELD_TYPE.YEAR: mysql.YEAR,
-        FIELD_TYPE.BIT: mysql.BIT,
         FIELD_TYPE.JSON: sa.String,
+        FIELD_TYPE.GEOMETRY: sa.LargeBinary,
     }
     return others.get(code, sa.types.NullType)()

@@ -17,6 +17,7 @@ from ringfence.connectors.api import (
     Width,
 )
 from ringfence.connectors.builtin.sql.zones import check_zone
+from ringfence.connectors.unsupported_values import define_unsupported_values
 
 URL: Final = "connection.url"
 USER: Final = "connection.user"
@@ -164,7 +165,8 @@ CONFIG_DEF: Final = (
         ConfigType.STRING,
         importance=Importance.HIGH,
         group=_TABLES,
-        documentation="A table's topic is this prefix and the table's name; a query's topic is the prefix alone.",
+        documentation="A table's topic is this prefix and the table's name, with _ for each character that topics "
+        "cannot have; a query's topic is the prefix alone.",
         display_name="Topic prefix",
     )
     .define(
@@ -285,6 +287,7 @@ CONFIG_DEF: Final = (
         documentation="Refuse nullable columns for times and numbers: a row with a null there is never read.",
     )
 )
+define_unsupported_values(CONFIG_DEF, _READING)
 
 
 def query_of(config: ParsedConfig) -> str | None:

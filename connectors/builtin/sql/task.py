@@ -4,6 +4,7 @@ import json
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from typing import ClassVar
 
 import sqlalchemy as sa
@@ -18,16 +19,16 @@ from ringfence.connectors.api import (
     SourceOffset,
     SourceRecord,
     SourceTask,
-    StructBatch,
 )
 from ringfence.connectors.api.schemas import struct
 from ringfence.connectors.builtin.sql import settings as names
-from ringfence.connectors.builtin.sql.columns import ColumnType, describe_all
+from ringfence.connectors.builtin.sql.columns import describe_all
 from ringfence.connectors.builtin.sql.database import Database, explain
 from ringfence.connectors.builtin.sql.modes import MODES, Batch, Mode, Relation
 from ringfence.connectors.builtin.sql.queries import reflect_query
 from ringfence.connectors.builtin.sql.settings import CONFIG_DEF, query_of
-from ringfence.connectors.builtin.sql.tables import QUERY_PARTITION, partitions_of, reflect_table
+from ringfence.connectors.builtin.sql.tables import QUERY_PARTITION, key_of, partitions_of, reflect_table, topic_of
+from ringfence.connectors.row_records import RowReader
 
 logger = logging.getLogger(__name__)
 
@@ -44,9 +45,11 @@ class SqlSourceTask(SourceTask):
         settings = CONFIG_DEF.parse(config)
         self._interval = settings.integer(names.POLL_INTERVAL) / 1000
         self._database = Database(settings)
-        self._engine = self._database.engine()
+        self._values = self._database.values()
+        self._engine = self._database.engine(self._values)
         try:
-            self._readings = self._open(settings, json.loads(config.get(names.TASK_TABLES, "[]")))
+            with closing(self._database.engine().connect()) as catalog:
+                self._readings = self._open(catalog, settings, json.loads(config.get(names.TASK_TABLES, "[]")))
         except sa.exc.SQLAlchemyError as error:
             raise RetriableError(f"{names.URL}: the database cannot be read: {explain(error)}.") from error
 
@@ -66,6 +69,11 @@ class SqlSourceTask(SourceTask):
         except sa.exc.SQLAlchemyError as error:
             self._disconnect()
             raise RetriableError(f"{due.name} cannot be read: {explain(error)}.") from error
+        except UnicodeDecodeError as error:
+            raise ConnectorError(
+                f"{due.name} has text that is not in UTF-8, since the database does not check its encoding. Convert it "
+                "in the database, or in a query, then restart the task"
+            ) from error
         # After the others that are due, so that a long table delays none.
         due.due = now if batch.more else now + self._interval
         return due.take(batch)
@@ -73,17 +81,19 @@ class SqlSourceTask(SourceTask):
     def stop(self) -> None:
         self._disconnect()
 
-    def _open(self, settings: ParsedConfig, tables: Sequence[tuple[str | None, str]]) -> "list[_Reading]":
+    def _open(
+        self, catalog: Connection, settings: ParsedConfig, tables: Sequence[tuple[str | None, str]]
+    ) -> "list[_Reading]":
         prefix = settings.string(names.PREFIX)
         if query := query_of(settings):
-            relation = reflect_query(self._database, self._connect(), query)
+            relation = reflect_query(self._database, catalog, query)
             return [self._read(settings, relation, "The query", prefix, None, [QUERY_PARTITION])]
         return [
             self._read(
                 settings,
-                reflect_table(self._connect(), (schema, name)),
+                reflect_table(catalog, (schema, name)),
                 f"The table {schema}.{name}" if schema else f"The table {name}",
-                prefix + name,
+                topic_of(prefix, name),
                 name,
                 partitions_of(self._database, (schema, name)),
             )
@@ -99,9 +109,13 @@ class SqlSourceTask(SourceTask):
         struct_name: str | None,
         partitions: Sequence[Mapping[str, object]],
     ) -> "_Reading":
-        mode = MODES[settings.string(names.MODE)](self._database, relation, settings)
-        columns = describe_all(relation, settings, wide=self._database.kind == "sqlite")
-        return _Reading(name, topic, struct_name, mode, columns, partitions, self.context.offset_reader)
+        mode = MODES[settings.string(names.MODE)](self._database, relation, settings, self._values)
+        columns = describe_all(relation, self._values, settings.string(names.NUMERIC))
+        schema = struct({column: one.schema for column, one in columns}, struct_name)
+        rows = RowReader(
+            name, topic, schema, [one.value_of for _, one in columns], key_of(relation, mode.position_columns)
+        )
+        return _Reading(rows, mode, partitions, self.context.offset_reader)
 
     def _connect(self) -> Connection:
         if self._connection is None:
@@ -119,22 +133,13 @@ class _Reading:
     """One table or query, and its position."""
 
     def __init__(
-        self,
-        name: str,
-        topic: str,
-        struct_name: str | None,
-        mode: Mode,
-        columns: Sequence[tuple[str, ColumnType]],
-        partitions: Sequence[Mapping[str, object]],
-        reader: OffsetReader,
+        self, rows: RowReader, mode: Mode, partitions: Sequence[Mapping[str, object]], reader: OffsetReader
     ) -> None:
-        """name: for messages. partitions: the source partition, then other names that it may have had."""
-        self.name = name
+        """partitions: the source partition, then other names that it may have had."""
+        self.name = rows.where
+        self.rows = rows
         self.mode = mode
         self.due = 0.0
-        self._schema = struct({column: one.schema for column, one in columns}, struct_name)
-        self._convert = [(place, one.value_of) for place, (_, one) in enumerate(columns) if one.value_of is not None]
-        self._topic = topic
         self._partition = dict(partitions[0])
         offsets = [offset for offset in reader.offsets([dict(one) for one in partitions]) if offset is not None]
         self.offset: SourceOffset | None = offsets[0] if offsets else None
@@ -145,9 +150,7 @@ class _Reading:
         if not batch.rows:
             self.offset = batch.end or self.offset
             return [] if batch.end is None else [OffsetRecord(self._partition, batch.end)]
-        columns = [*zip(*batch.rows, strict=True)]
-        for place, value_of in self._convert:
-            columns[place] = tuple(None if value is None else value_of(value) for value in columns[place])
         last = batch.offset_of(len(batch.rows) - 1)
+        records = self.rows.records(self._partition, last, [*zip(*batch.rows, strict=True)], batch.offset_of)
         self.offset = last or self.offset
-        return StructBatch(self._partition, last, self._topic, self._schema, columns, batch.offset_of)
+        return records
