@@ -20,12 +20,12 @@ class Handling(StrEnum):
     """All columns whose type has such values are strings."""
 
 
-def define_unsupported_values(keys: ConfigDef, group: str) -> None:
+def define_unsupported_values(keys: ConfigDef, group: str, default: Handling = Handling.FAIL) -> None:
     """Define the setting. group: of the settings that it is shown with."""
     keys.define(
         UNSUPPORTED_VALUES,
         ConfigType.STRING,
-        default=Handling.FAIL.value,
+        default=default.value,
         validator=OneOf(*(mode.value for mode in Handling)),
         recommender=Choices(*(mode.value for mode in Handling)),
         importance=Importance.LOW,

@@ -33,7 +33,7 @@ from ringfence.connectors.api.connector import (
     SourceConnector,
     SourceConnectorContext,
 )
-from ringfence.connectors.api.distant_moments import DistantDate, DistantTimestamp
+from ringfence.connectors.api.distant_moments import DistantDate, DistantTimestamp, EndOfDay
 from ringfence.connectors.api.endpoints import Endpoint
 from ringfence.connectors.api.errors import ConnectorError, DataException, RecordRefused, RetriableError
 from ringfence.connectors.api.metrics import Gauge, SourceMetrics
@@ -80,6 +80,7 @@ __all__ = [
     "DataException",
     "DistantDate",
     "DistantTimestamp",
+    "EndOfDay",
     "Endpoint",
     "ExactlyOnceSupport",
     "Field",

@@ -7,7 +7,7 @@ from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Final, NamedTuple
 
-from ringfence.connectors.api.distant_moments import DistantDate, DistantTimestamp
+from ringfence.connectors.api.distant_moments import DistantDate, DistantTimestamp, EndOfDay
 from ringfence.connectors.api.errors import ConnectorError
 from ringfence.connectors.api.schemas import DATE_NAME, DECIMAL_NAME, TIME_NAME, TIMESTAMP_NAME, Schema, SchemaType
 
@@ -208,6 +208,6 @@ _FIT: Final[Mapping[SchemaType, _Fit]] = {
 _LOGICAL: Final[Mapping[str | None, _Fit]] = {
     DECIMAL_NAME: _instance(Decimal),
     DATE_NAME: _day,
-    TIME_NAME: _instance(time),
+    TIME_NAME: _instance(time, EndOfDay),
     TIMESTAMP_NAME: _instance(datetime, DistantTimestamp),
 }

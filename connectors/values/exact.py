@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final, cast
 
-from ringfence.connectors.api import DistantDate, DistantTimestamp, Schema, SchemaAndValue, SchemaType, Struct
+from ringfence.connectors.api import DistantDate, DistantTimestamp, EndOfDay, Schema, SchemaAndValue, SchemaType, Struct
 
 
 class Inexact(Exception):
@@ -76,6 +76,8 @@ class Writing:
                 return {"distant_date": str(value.days)}
             case DistantTimestamp():
                 return {"distant_timestamp": str(value.milliseconds)}
+            case EndOfDay():
+                return {"end_of_day": ""}
             case Struct():
                 return {"struct": [self.schema(value.schema), [self.value(each) for each in value.values]]}
             case SchemaAndValue():  # a tuple, too
@@ -151,4 +153,5 @@ _SINGLE: Final[Mapping[str, Callable[[str], object]]] = {
     "time": datetime.time.fromisoformat,
     "distant_date": lambda text: DistantDate(int(text)),
     "distant_timestamp": lambda text: DistantTimestamp(int(text)),
+    "end_of_day": lambda _: EndOfDay(),
 }

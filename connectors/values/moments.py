@@ -3,7 +3,7 @@
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Final
 
-from ringfence.connectors.api import ConnectorError, DistantDate, DistantTimestamp
+from ringfence.connectors.api import ConnectorError, DistantDate, DistantTimestamp, EndOfDay
 from ringfence.connectors.api.schemas import DATE_NAME, TIME_NAME
 
 MILLIS_PER_DAY: Final = 86_400_000
@@ -15,7 +15,7 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 def is_moment(value: object) -> bool:
     """Return whether the value is a date, a time of day or a timestamp."""
-    return isinstance(value, date | time | DistantDate | DistantTimestamp)
+    return isinstance(value, date | time | DistantDate | DistantTimestamp | EndOfDay)
 
 
 def millis(value: object) -> int:
@@ -30,6 +30,8 @@ def millis(value: object) -> int:
         return value.milliseconds
     if isinstance(value, DistantDate):
         return value.days * MILLIS_PER_DAY
+    if isinstance(value, EndOfDay):
+        return MILLIS_PER_DAY
     raise ConnectorError(f"A {type(value).__name__} is not a point in time: pass a date, a time or a datetime.")
 
 
@@ -83,4 +85,4 @@ def encode(name: str | None, value: object) -> int:
     moment = millis(value)
     if name == DATE_NAME:
         return moment // MILLIS_PER_DAY
-    return moment % MILLIS_PER_DAY if name == TIME_NAME else moment
+    return moment % MILLIS_PER_DAY if name == TIME_NAME and not isinstance(value, EndOfDay) else moment

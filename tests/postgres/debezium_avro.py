@@ -27,7 +27,15 @@ def run(root: Path) -> list[Comparable]:
     registry = Apicurio(root / "registry")
     registry.start()
     try:
-        own = {
+        return debezium.run(root, converters_of_debezium(registry), [CONVERTER], Reader(registry).load)
+    finally:
+        registry.kill()
+
+
+def converters_of_debezium(registry: Apicurio) -> dict[str, str]:
+    """Settings of Debezium's connector, with Apicurio's converters."""
+    return _with_converter(
+        {
             "": "io.apicurio.registry.utils.converter.AvroConverter",
             ".apicurio.registry.url": registry.own_api,
             ".apicurio.registry.auto-register": "true",
@@ -35,9 +43,7 @@ def run(root: Path) -> list[Comparable]:
             ".apicurio.registry.id-handler": "io.apicurio.registry.serde.Legacy4ByteIdHandler",
             ".apicurio.registry.use-id": "contentId",
         }
-        return debezium.run(root, _with_converter(own), [CONVERTER], Reader(registry).load)
-    finally:
-        registry.kill()
+    )
 
 
 def settings_of(registry: Apicurio) -> dict[str, str]:

@@ -178,8 +178,7 @@ def test_the_bytes_of_rows_that_are_read_are_those_of_the_converters(
         for row in given.rows(found[0]):
             plain: list[SourceRecord] = []
             ours: list[SourceRecord] = []
-            values = [None if value is None else read(value) for read, value in zip(table.readers, row, strict=True)]
-            maker.read(plain, table, values, 5, at)
+            maker.read(plain, table, row, 5, at)
             run = quick.begin_run(table, at)
             if run is not None and run.append_read(row, 5):
                 run.end(ours)

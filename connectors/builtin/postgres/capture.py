@@ -15,6 +15,7 @@ from ringfence.connectors.builtin.postgres.selection import Selection, rule
 from ringfence.connectors.builtin.postgres.session import Session
 from ringfence.connectors.builtin.postgres.tables import Table
 from ringfence.connectors.builtin.postgres.types import Types
+from ringfence.connectors.unsupported_values import handling_of
 
 logger = logging.getLogger(__name__)
 
@@ -91,4 +92,5 @@ def type_settings(config: ParsedConfig) -> TypeSettings:
         config.string(names.HSTORE),
         config.integer(names.MONEY_DIGITS),
         config.boolean(names.UNKNOWN_TYPES),
+        handling_of(config),
     )

@@ -49,7 +49,8 @@ LIMIT 1
 """
 _TYPE: Final = """
 SELECT t.oid::int8, t.typname, t.typtype, t.typbasetype::int8, t.typtypmod, t.typelem::int8,
-       array(SELECT e.enumlabel::text FROM pg_enum e WHERE e.enumtypid = t.oid ORDER BY e.enumsortorder)
+       array(SELECT e.enumlabel::text FROM pg_enum e WHERE e.enumtypid = t.oid ORDER BY e.enumsortorder),
+       t.typdelim::text
 FROM pg_type t WHERE t.oid = %s
 """
 _NAME: Final = """
@@ -78,5 +79,5 @@ def read_type(query: Query, oid: int) -> PgType:
             f"The type with the oid {oid} is no longer in the database, so rows written with it cannot be read. "
             "Exclude its column with column.exclude.list, and restart the task."
         )
-    type_oid, name, kind, base, base_typmod, element, labels = rows[0]
-    return PgType(type_oid, name, kind, base, base_typmod, element, tuple(labels))
+    type_oid, name, kind, base, base_typmod, element, labels, delimiter = rows[0]
+    return PgType(type_oid, name, kind, base, base_typmod, element, tuple(labels), delimiter)

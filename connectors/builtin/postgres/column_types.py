@@ -4,14 +4,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ringfence.connectors.api import Schema
+from ringfence.connectors.api import DataException, Schema
+from ringfence.connectors.unsupported_values import REMEDY, UNSUPPORTED_VALUES, Handling
 
 Read = Callable[[bytes], Any]
 
 
 class PgType(NamedTuple):
     """A row of pg_type. kind: typtype (b, c, d, e, r, m); base, base_typmod: for a domain; element: for an array;
-    labels: for an enum.
+    labels: for an enum; delimiter: between the elements of an array of it.
     """
 
     oid: int
@@ -21,19 +22,27 @@ class PgType(NamedTuple):
     base_typmod: int
     element: int
     labels: tuple[str, ...]
+    delimiter: str
 
 
 class ColumnType(NamedTuple):
     """A column's type in records.
 
-    schema: a required one; a nullable column makes it optional; read: converts PostgreSQL's text; zero: replaces an
-    unknown value; defaults: whether schemas contain the column's default, as in Debezium for most types.
+    schema: a required one; a nullable column makes it optional; read: converts PostgreSQL's text; zero: the default of
+    a required column whose default is an expression; defaults: whether schemas contain the column's default, as in
+    Debezium for most types; unknown: replaces an unknown value of a required column, None for `zero`.
     """
 
     schema: Schema
     read: Read
     zero: object
     defaults: bool = True
+    unknown: object = None
+
+    @property
+    def filler(self) -> object:
+        """What replaces an unknown value of a required column."""
+        return self.zero if self.unknown is None else self.unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,3 +56,11 @@ class TypeSettings:
     hstore: str = "json"
     money_digits: int = 2
     unknown: bool = False
+    unsupported: Handling = Handling.NULL
+
+    def handle_unsupported(self, reason: str, raw: bytes) -> None:
+        """Replace a value that its type cannot hold by null, or raise `DataException`. reason: why it cannot."""
+        if self.unsupported is not Handling.NULL:
+            raise DataException(
+                reason, value=raw.decode(errors="replace"), remedy=f"{REMEDY}.", settings=(UNSUPPORTED_VALUES,)
+            )

@@ -3,7 +3,7 @@
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Final
 
-from ringfence.connectors.api import ConnectorError
+from ringfence.connectors.api import DistantDate, DistantTimestamp, EndOfDay
 from ringfence.connectors.api.schemas import DATE, TIME, TIMESTAMP
 from ringfence.connectors.builtin.postgres import text_values
 
@@ -12,25 +12,25 @@ __all__ = ["DATE", "EPOCH", "EPOCH_DAY", "MIDNIGHT", "TIME", "TIMESTAMP", "read_
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 EPOCH_DAY: Final = date(1970, 1, 1)
 MIDNIGHT: Final = time()
-_REMEDY: Final = "which time.precision.mode=connect cannot represent. Use time.precision.mode=adaptive"
 
 
-def read_date(raw: bytes) -> date:
+def read_date(raw: bytes) -> date | DistantDate:
+    days = text_values.day_of(raw)
     try:
-        return EPOCH_DAY + timedelta(days=text_values.day_of(raw))
+        return EPOCH_DAY + timedelta(days=days)
     except OverflowError:
-        raise ConnectorError(f"A date is before the year 1 or after 9999, {_REMEDY}") from None
+        return DistantDate(days)
 
 
-def read_timestamp(raw: bytes) -> datetime:
+def read_timestamp(raw: bytes) -> datetime | DistantTimestamp:
+    milliseconds = text_values.millis_of(raw)
     try:
-        return EPOCH + timedelta(milliseconds=text_values.millis_of(raw))
+        return EPOCH + timedelta(milliseconds=milliseconds)
     except OverflowError:
-        raise ConnectorError(f"A timestamp is before the year 1 or after 9999, {_REMEDY}") from None
+        return DistantTimestamp(milliseconds)
 
 
-def read_time(raw: bytes) -> time:
-    text = raw.decode()
-    if text.startswith("24:"):
-        raise ConnectorError(f"A time is 24:00, {_REMEDY}")
+def read_time(raw: bytes) -> time | EndOfDay:
+    if raw.startswith(b"24:"):
+        return EndOfDay()
     return (EPOCH + timedelta(milliseconds=text_values.time_millis(raw))).time()

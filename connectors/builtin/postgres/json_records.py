@@ -8,7 +8,7 @@ go through `RecordMaker` and the converters.
 import time
 from typing import Final
 
-from ringfence.connectors.api import ConnectorError, Converters, Schema, SchemaType
+from ringfence.connectors.api import ConnectorError, Converters, RetriableError, Schema, SchemaType
 from ringfence.connectors.builtin.postgres import types
 from ringfence.connectors.builtin.postgres.column_types import Read
 from ringfence.connectors.builtin.postgres.envelope_schemas import SOURCE
@@ -94,21 +94,21 @@ class JsonRecords:
         """Return the columns of the relation, and the places of the key's columns."""
         places = range(len(table.readers)) if table.places is None else table.places
         columns = [WrittenColumn(None)] * len(table.readers)
-        for place, field, zero in zip(places, table.row_schema.fields, table.zeros, strict=True):
+        for place, field, filler in zip(places, table.row_schema.fields, table.fillers, strict=True):
             schema = field.schema
-            null = self._null(schema, zero if identity_only else None)
+            null = self._null(schema, filler if identity_only else None)
             write, form = self._writer(schema, table.readers[place])
             columns[place] = WrittenColumn(dumps(field.name), write, null, form)
         return columns, [places[place] for place in table.key_places]
 
-    def _null(self, schema: Schema, zero: object) -> bytes | None:
-        if schema.optional or schema.default is not None:
+    def _null(self, schema: Schema, filler: object) -> bytes | None:
+        if filler is None and (schema.optional or schema.default is not None):
             try:
                 return dumps(self._value.encoders.null(schema))
             except ConnectorError:
                 return None  # `replace.null.with.default=false`: the converter raises the error
         encode = self._value.encoders.present(schema)
-        return None if zero is None else dumps(zero if encode is None else encode(zero))
+        return None if filler is None else dumps(filler if encode is None else encode(filler))
 
     def _writer(self, schema: Schema, read: Read) -> tuple[Write | None, Form]:
         if read is int and schema.type in _WHOLE:
@@ -121,10 +121,15 @@ class JsonRecords:
         complete = has_required_elements(schema)
 
         def write(raw: bytes) -> bytes | None:
-            value = read(raw)
-            if value is None or (complete and has_null(value)):
-                return None  # the row is decoded, which changes the schema
-            return dumps(value if encode is None else encode(value))
+            try:
+                value = read(raw)
+                if value is None or (complete and has_null(value)):
+                    return None  # the row is decoded, which changes the schema
+                return dumps(value if encode is None else encode(value))
+            except RetriableError:
+                raise
+            except Exception:  # noqa: BLE001 - the row is decoded: that raises it again, with the row and the column
+                return None
 
         if schema.name == types.ZONED_TIMESTAMP.name:
             return _zoned_timestamp(write), Form.MOMENT
@@ -156,8 +161,11 @@ def find_json_records(converters: Converters | None, maker: RecordMaker) -> Json
     return JsonRecords(value, key, converters.headers, maker)
 
 
-def _quote(raw: bytes) -> bytes:
-    return dumps(raw.decode())
+def _quote(raw: bytes) -> bytes | None:
+    try:
+        return dumps(raw.decode())
+    except UnicodeDecodeError:
+        return None  # the row is decoded, which refuses it
 
 
 def _zoned_timestamp(write: Write) -> Write:

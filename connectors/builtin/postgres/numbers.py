@@ -1,16 +1,18 @@
-"""Types of numbers without an equivalent in Kafka Connect: decimals of any scale, money, points."""
+"""Types of numbers without an equivalent in Kafka Connect: decimals of any scale, and money."""
 
-import struct
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, Final
 
 from ringfence.connectors.api import Struct
-from ringfence.connectors.api.schemas import BYTES, FLOAT64, INT32
+from ringfence.connectors.api.schemas import BYTES, INT32
 from ringfence.connectors.api.schemas import struct as struct_of
 from ringfence.connectors.converters.json_encoding import to_signed_bytes
 
 Read = Callable[[bytes], Any]
+Handle = Callable[[str, bytes], None]
+"""`(reason, raw)`: see `TypeSettings.handle_unsupported`."""
+_NOT_FINITE: Final = "a decimal cannot be NaN or infinite"
 
 VARIABLE_SCALE_DECIMAL: Final = struct_of(
     {"scale": INT32, "value": BYTES},
@@ -18,32 +20,30 @@ VARIABLE_SCALE_DECIMAL: Final = struct_of(
     version=1,
     doc="Variable scaled decimal",
 )
-POINT: Final = struct_of(
-    {"x": FLOAT64, "y": FLOAT64, "wkb": BYTES.but(optional=True), "srid": INT32.but(optional=True)},
-    "io.debezium.data.geometry.Point",
-    version=1,
-    doc="Geometry (POINT)",
-)
 
 
-def read_point(raw: bytes) -> Struct:
-    x, y = map(float, raw.strip(b"()").split(b","))
-    return Struct.of(POINT, [x, y, struct.pack("<BIdd", 1, 1, x, y), None])
+def variable_decimal(unsupported: Handle) -> Read:
+    """Return a reader of decimals of any scale. unsupported: for NaN and infinities."""
+
+    def read(raw: bytes) -> Struct | None:
+        text = raw.decode()
+        whole, _, fraction = text.partition(".")
+        if not whole.lstrip("-").isdecimal():
+            unsupported(_NOT_FINITE, raw)
+            return None
+        fraction = fraction.rstrip("0")
+        return Struct.of(VARIABLE_SCALE_DECIMAL, [len(fraction), to_signed_bytes(int(whole + fraction))])
+
+    return read
 
 
-def variable_decimal(raw: bytes) -> Struct | None:
-    text = raw.decode()
-    whole, _, fraction = text.partition(".")
-    if not whole.lstrip("-").isdecimal():
-        return None  # NaN and infinities: Kafka Connect's decimals cannot represent them
-    fraction = fraction.rstrip("0")
-    return Struct.of(VARIABLE_SCALE_DECIMAL, [len(fraction), to_signed_bytes(int(whole + fraction))])
+def exact_decimal(scale: int, unsupported: Handle) -> Read:
+    """Return a reader of decimals with this scale. unsupported: for NaN and infinities."""
 
-
-def exact_decimal(scale: int) -> Read:
     def read(raw: bytes) -> Decimal | None:
         number = Decimal(raw.decode())
         if not number.is_finite():
+            unsupported(_NOT_FINITE, raw)
             return None
         return number if scale >= 0 else number.quantize(Decimal(1).scaleb(-scale))
 

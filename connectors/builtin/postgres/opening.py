@@ -1,6 +1,6 @@
 """Opens publication and slot when a task starts, and checks that they match the committed offset."""
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ringfence.connectors.api import SourceOffset
 from ringfence.connectors.builtin.postgres import setting_names as names
@@ -9,6 +9,8 @@ from ringfence.connectors.builtin.postgres.capture import captured_tables
 from ringfence.connectors.builtin.postgres.offsets import Origin, Position, between, position_of
 from ringfence.connectors.builtin.postgres.setup import Setup
 from ringfence.connectors.builtin.postgres.timelines import find_timeline
+
+_TRIES: Final = 3
 
 
 class StreamStart(NamedTuple):
@@ -43,7 +45,9 @@ def open_slot(setup: Setup, committed: SourceOffset | None) -> StreamStart:
     session, name = setup.session, setup.slot
     position = position_of(committed) if committed else None
     slot = slots.find_slot(session, name)
-    if slot is None and position is None:
+    for _ in range(_TRIES):  # somebody may drop the slot again, for example that of an earlier connector
+        if slot is not None or position is not None:
+            break
         slots.create_slot(session, name, failover=setup.settings.boolean(names.SLOT_FAILOVER))
         slot = slots.find_slot(session, name)
     slots.check_slot(name, slot, setup.server.database, position.lsn if position else None)

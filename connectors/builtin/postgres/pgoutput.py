@@ -83,6 +83,13 @@ class _NotRead:
     readers: Final = ()
 
 
+class RawReading:
+    """Decodes rows into PostgreSQL's text format."""
+
+    def __init__(self, columns: int) -> None:
+        self.readers = [bytes] * columns
+
+
 NOT_READ: Final[Reading] = _NotRead()
 """A relation whose rows are not decoded."""
 

@@ -18,6 +18,7 @@ from ringfence.connectors.builtin.postgres.lsn import lsn_text
 from ringfence.connectors.builtin.postgres.offsets import Origin, Position, between, start_at, within
 from ringfence.connectors.builtin.postgres.open_run import OpenRun
 from ringfence.connectors.builtin.postgres.records import RecordMaker, SourceTransaction
+from ringfence.connectors.builtin.postgres.row_values import decode_change
 from ringfence.connectors.builtin.postgres.selection import Selection
 from ringfence.connectors.builtin.postgres.snapshot.content import SnapshotContent
 from ringfence.connectors.builtin.postgres.stream import HEADER, position_of
@@ -171,15 +172,17 @@ class TransactionReader:
             # A stream's record follows it, since the last record of a transaction carries the position after it.
             out += [self._signals.add(message), OffsetRecord(self._partition, transaction.offset)]
         if table is not None:
-            change = pgoutput.decode(message, self._tables.decoders)
-            assert isinstance(change, pgoutput.Change)
+            change, refused = decode_change(table, message, self._tables.decoders)
             if self._contained is not None:
                 remainder = self._contained.remainder(change, message, transaction.begin.xid)
                 if remainder is None:
                     return
                 change = remainder
             before = len(out)
-            self._maker.change(out, table, change, lsn, transaction)
+            if refused is None:
+                self._maker.change(out, table, change, lsn, transaction)
+            else:
+                self._maker.refuse(out, table, refused, change.op, lsn, transaction)
             if self._window is not None and self._window.oid == oid:
                 self._window.note(change, message, transaction.begin.xid, out[before:])
 

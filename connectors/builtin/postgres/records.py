@@ -20,7 +20,8 @@ from ringfence.connectors.builtin.postgres.envelope_schemas import (
     TRANSACTION,
     TRANSACTION_KEY,
 )
-from ringfence.connectors.builtin.postgres.pgoutput import Begin, Change, LogicalMessage, Row
+from ringfence.connectors.builtin.postgres.pgoutput import Begin, Change, LogicalMessage
+from ringfence.connectors.builtin.postgres.row_values import RefusedRow, convert_row, unreadable
 from ringfence.connectors.builtin.postgres.tables import Table
 
 CONNECTOR: Final = "postgresql"
@@ -145,11 +146,25 @@ class RecordMaker:
         self._tombstone(out, table, old_key, transaction, to_new)
         self._envelope(out, table, "c", None, after, new_key, lsn, transaction, to_old)
 
-    def read(self, out: list[SourceRecord], table: Table, values: Row, lsn: int, at: SourceTransaction) -> None:
-        """Append the record of a row that was read from its table."""
+    def read(
+        self, out: list[SourceRecord], table: Table, raw: Sequence[bytes | None], lsn: int, at: SourceTransaction
+    ) -> None:
+        """Append the record of a row that was read from its table, in PostgreSQL's text format."""
         if "r" not in self._settings.skipped:
+            try:
+                values = convert_row(table, raw)
+            except RefusedRow as refused:
+                self.refuse(out, table, refused, "r", lsn, at)
+                return
             row = table.row(values)
             self._envelope(out, table, "r", None, row, table.key(row), lsn, at, self._headers)
+
+    def refuse(
+        self, out: list[SourceRecord], table: Table, refused: RefusedRow, op: str, lsn: int, at: SourceTransaction
+    ) -> None:
+        """Append an `UnreadableRecord` for a row that cannot be converted."""
+        if op not in self._settings.skipped:
+            out.append(unreadable(table, refused, self._partition, at.offset, lsn))
 
     def truncate(self, out: list[SourceRecord], table: Table, lsn: int, transaction: SourceTransaction) -> None:
         """Append the record of a TRUNCATE of a table."""

@@ -48,9 +48,6 @@ def read_sample(
         )
         with session.connection.cursor().copy(statement) as copy:
             for texts in copy.rows():
-                values = [
-                    None if text is None else read(str(text).encode())
-                    for read, text in zip(table.readers, texts, strict=True)
-                ]
-                maker.read(records, table, values, lsn, at)
+                row = [None if text is None else str(text).encode() for text in texts]
+                maker.read(records, table, row, lsn, at)
     return records

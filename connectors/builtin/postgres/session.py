@@ -17,7 +17,10 @@ CONNECT_SECONDS: Final = 10
 _NO_FILE: Final = os.devnull + "/none"
 """Replaces libpq's default files in the worker user's home folder, which tenants must not use."""
 _HOST: Final = re.compile(r"[A-Za-z0-9_.:%-]+")
-_SESSION: Final = "-c datestyle=ISO -c intervalstyle=postgres -c timezone=UTC -c extra_float_digits=1 -c lc_monetary=C"
+_SESSION: Final = (
+    "-c datestyle=ISO -c intervalstyle=postgres -c timezone=UTC -c extra_float_digits=1 -c lc_monetary=C "
+    "-c bytea_output=hex"
+)
 
 
 def application_name(connector: str) -> str:

@@ -20,6 +20,7 @@ from ringfence.connectors.builtin.postgres.setting_checks import (
     check_slot_name,
     check_topic_prefix,
 )
+from ringfence.connectors.unsupported_values import Handling, define_unsupported_values
 
 _CONNECTION: Final = "Connection"
 _TABLES: Final = "Tables"
@@ -258,6 +259,7 @@ def _definition() -> ConfigDef:
     )
     choice(names.HSTORE, _RECORDS, "How hstore is written.", "json", "map", default="json")
     number(names.MONEY_DIGITS, _RECORDS, "Decimal places of money.", 2, 0, 9)
+    define_unsupported_values(definition, _RECORDS, default=Handling.NULL)
     flag(names.UNKNOWN_TYPES, _RECORDS, "Write columns of unsupported types as the bytes of their text.", False)
     text(
         names.PLACEHOLDER,

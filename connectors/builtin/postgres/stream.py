@@ -13,12 +13,15 @@ from psycopg import pq
 from ringfence.connectors.api import ConnectorError, RetriableError
 from ringfence.connectors.builtin.postgres.lsn import lsn_text
 from ringfence.connectors.builtin.postgres.session import Server, one_line
+from ringfence.connectors.builtin.postgres.slots import LostPosition
 
 _STATUS: Final = struct.Struct(">cQQQqB").pack
 _EPOCH_S: Final = 946_684_800
 _STATUS_SECONDS: Final = 5.0
 _LONGEST_SECONDS: Final = 0.5
 """The longest time that `receive` processes messages while none of them leads to a record."""
+_NO_SLOT: Final = b"42704"
+"""The state `undefined_object`."""
 _DATA: Final = 119  # w
 _KEEPALIVE: Final = 107  # k
 HEADER: Final = 25
@@ -42,7 +45,7 @@ class Stream:
 
     def __init__(self, server: Server, slot: str, publication: str, start: int, *, messages: bool) -> None:
         """start: the position from which transactions are sent; messages: send logical messages. Raises
-        `ConnectorError`.
+        `ConnectorError`, and `LostPosition` if the slot does not exist.
         """
         self._connection = server.connect(replication=True)
         self._pg = self._connection.pgconn
@@ -63,9 +66,12 @@ class Stream:
         command = f'START_REPLICATION SLOT "{slot}" LOGICAL {lsn_text(start)} ({", ".join(options)})'
         result = self._pg.exec_(command.encode())
         if result.status != pq.ExecStatus.COPY_BOTH:
-            error = result.get_error_message()
+            error = (
+                f"Replication from the slot {slot} cannot be started: {' '.join(result.get_error_message().split())}."
+            )
+            state = result.error_field(pq.DiagnosticField.SQLSTATE)
             self._connection.close()
-            raise ConnectorError(f"Replication from the slot {slot} cannot be started: {' '.join(error.split())}.")
+            raise LostPosition(error) if state == _NO_SLOT else ConnectorError(error)
         self._thread = threading.Thread(target=self._stay, name="replication status", daemon=True)
         self._thread.start()
 

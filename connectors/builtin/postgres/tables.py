@@ -28,7 +28,8 @@ def _drop(raw: bytes) -> object:
 
 
 class Table:
-    """One relation as the stream describes it. readers: for the decoder, one for each column of the relation."""
+    """One relation as the stream describes it. columns: the names of the relation's columns; readers: for the decoder,
+    one for each of them; field_columns: those that records contain."""
 
     def __init__(
         self,
@@ -47,6 +48,7 @@ class Table:
         self.oid, self.schema_name, self.name = relation.oid, relation.schema, relation.name
         self.topic = topic_name(prefix, relation.schema, relation.name)
         catalog_columns = {column.name: column for column in catalog.columns}
+        self.columns = [column.name for column in relation.columns]
         self.readers: list[Read] = []
         self.json: object = None
         """A cache of `JsonRecords`. It belongs to this description: the server sends a new one after each ANALYZE."""
@@ -54,8 +56,8 @@ class Table:
         """Places in the relation of the columns that records contain; None for all."""
         self.left_out: list[str] = []
         fields: dict[str, Schema] = {}
-        self.zeros: list[object] = []
-        """For each field of a row, the value that replaces an unknown value."""
+        self.fillers: list[object] = []
+        """For each field of a row, what replaces an unknown value; None for null."""
         self._unavailable: list[object] = []
         for place, (name, _, oid, typmod) in enumerate(relation.columns):
             here = catalog_columns.get(name)
@@ -70,11 +72,13 @@ class Table:
             self.readers.append(column_type.read)
             self.places.append(place)
             fields[name] = _field(column_type, here)
-            self.zeros.append(column_type.zero)
+            required = here is not None and here.required and fields[name].default is None
+            self.fillers.append(column_type.filler if required else None)
             self._unavailable.append(unavailable_value(column_type, placeholder))
         if len(self.places) == len(relation.columns):
             self.places = None
         self._fields = fields
+        self.field_columns = list(fields)
         self._rename = rename
         key_names = self._key_columns(relation, catalog, key_columns)
         self.key_places = [  # among the fields of a row
@@ -145,16 +149,10 @@ class Table:
         return Struct.of(self.row_schema, values)
 
     def key_row(self, values: Row) -> Struct:
-        """Return the struct of a replica identity: the other columns are null, or their type's zero if required."""
+        """Return the struct of a replica identity: the other columns are null, or their type's filler if required."""
         if self.places is not None:
             values = [values[place] for place in self.places]
-        field_schemas = list(self._fields.values())
-        full = [
-            self.zeros[place]
-            if value is None and not field_schemas[place].optional and field_schemas[place].default is None
-            else value
-            for place, value in enumerate(values)
-        ]
+        full = [filler if value is None else value for value, filler in zip(values, self.fillers, strict=True)]
         return Struct.of(self.row_schema, full)
 
     def key(self, row: Struct) -> Struct | None:

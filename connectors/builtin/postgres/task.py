@@ -8,6 +8,7 @@ import psycopg
 
 from ringfence.connectors.api import ConnectorError, OffsetRecord, RetriableError, SourceRecord, SourceTask
 from ringfence.connectors.builtin.postgres import setting_names as names
+from ringfence.connectors.builtin.postgres import slots
 from ringfence.connectors.builtin.postgres.capture import captured_tables
 from ringfence.connectors.builtin.postgres.opening import StreamStart, open_slot, prepare_publication, renew_slot
 from ringfence.connectors.builtin.postgres.records import VERSION
@@ -27,6 +28,7 @@ logger = logging.getLogger(__name__)
 _SAMPLED_TABLES: Final = 20
 """The maximum number of tables in a preview."""
 _IDLE_SECONDS: Final = 1.0
+_TRIES: Final = 3
 
 
 class PostgresSourceTask(SourceTask):
@@ -43,6 +45,8 @@ class PostgresSourceTask(SourceTask):
     _snapshot: SnapshotRun | None = None
     _streaming: Streaming | None = None
     _watch: SlotWatch | None = None
+    _claimed = False
+    """Whether records of rows or changes were returned, or an offset was committed."""
 
     def start(self, config: Mapping[str, str]) -> None:
         setup = self._setup = Setup(config)
@@ -55,10 +59,28 @@ class PostgresSourceTask(SourceTask):
                 tables = captured_tables(setup.session, setup.selection)[:_SAMPLED_TABLES]
                 self._first = read_sample(setup.session, tables, setup.new_describer(), setup.new_maker(), {})
             else:
-                self._open(setup)
+                self._open_anew(setup)
         except psycopg.Error as error:
             words = "The tables cannot be read" if trial else "The database server refused a query of the connector"
             raise ConnectorError(f"{words}: {one_line(error)}.") from error
+
+    def _open_anew(self, setup: Setup) -> None:
+        """Open everything. Repeat that if the slot is dropped before anything is committed: nothing is lost then."""
+        for _ in range(_TRIES - 1):
+            try:
+                self._open(setup)
+                return
+            except LostPosition as error:
+                if self._opened is None or not self._opened.new:
+                    raise
+                self._forget_slot(error)
+        self._open(setup)
+
+    def _forget_slot(self, error: LostPosition) -> None:
+        logger.warning("The slot was dropped before anything was committed, so the task begins again: %s", error)
+        self._close()
+        self._opened = self._snapshot = self._streaming = self._watch = None
+        self._first = []
 
     def _open(self, setup: Setup) -> None:
         mode = setup.settings.string(names.SNAPSHOT)
@@ -107,9 +129,24 @@ class PostgresSourceTask(SourceTask):
             if self.context.transaction_context is not None:
                 self.context.transaction_context.commit_transaction()
             return first
+        try:
+            records = self._poll()
+        except LostPosition as error:
+            if self._claimed or self._opened is None or not self._opened.new:
+                raise
+            assert self._setup is not None
+            self._forget_slot(error)
+            self._open_anew(self._setup)
+            return None
+        self._claimed = self._claimed or bool(records)
+        return records
+
+    def _poll(self) -> Sequence[SourceRecord] | None:
         if self._streaming is not None:
             return self._streaming.poll()
         if self._snapshot is not None:
+            if not self._claimed:
+                self._require_slot()
             records = self._snapshot.poll()
             if records is None and self._snapshot.state is not None and self._opened is not None:
                 assert self._setup is not None
@@ -122,7 +159,17 @@ class PostgresSourceTask(SourceTask):
         self.context.wait(_IDLE_SECONDS)
         return None
 
+    def _require_slot(self) -> None:
+        """Raise `LostPosition` if the slot was dropped since it was opened."""
+        setup = self._setup
+        if self._opened is not None and setup is not None:
+            try:
+                slots.check_slot(setup.slot, slots.find_slot(setup.session, setup.slot), setup.server.database, None)
+            except psycopg.OperationalError as error:
+                raise RetriableError(f"The database server does not answer: {one_line(error)}.") from error
+
     def commit_record(self, record: SourceRecord) -> None:
+        self._claimed = True
         if self._streaming is not None:
             self._streaming.commit_record(record)
 
@@ -131,11 +178,14 @@ class PostgresSourceTask(SourceTask):
             self._streaming.commit()
 
     def stop(self) -> None:
+        self._close()
+        if self._setup is not None:
+            self._setup.session.close()
+
+    def _close(self) -> None:
         if self._streaming is not None:
             self._streaming.close()
         if self._snapshot is not None:
             self._snapshot.close()
         if self._watch is not None:
             self._watch.close()
-        if self._setup is not None:
-            self._setup.session.close()

@@ -5,9 +5,11 @@ one format. PostgreSQL's range of years is wider than Python's: years outside th
 """
 
 import re
+import sys
 from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
+from functools import cache
 from typing import Final
 
 _DAY_US: Final = 86_400_000_000
@@ -22,7 +24,7 @@ _CYCLE_DAYS: Final = 146_097
 
 INFINITE_DAYS: Final = {b"infinity": 2_146_033_979, b"-infinity": -2_147_472_691}
 INFINITE_US: Final = {b"infinity": (1 << 63) - 1, b"-infinity": -(1 << 63)}
-INFINITE_MS: Final = {b"infinity": 9_223_372_036_825_200, b"-infinity": -9_223_372_036_832_400}
+INFINITE_MS: Final = {b"infinity": 9_223_372_036_825_200_000, b"-infinity": -9_223_372_036_832_400_000}
 """Debezium's values for infinite dates and timestamps."""
 
 
@@ -153,12 +155,20 @@ def bits_of(raw: bytes) -> bytes:
     return number.to_bytes((number.bit_length() + 7) // 8, "little")
 
 
-def unescape_array(text: str) -> list[object]:
+def depth_of(elements: list[object]) -> int:
+    """Return the number of an array's dimensions; `sys.maxsize` for an empty one, which fits any number."""
+    if not elements:
+        return sys.maxsize
+    return 1 + depth_of(elements[0]) if isinstance(elements[0], list) else 1
+
+
+def unescape_array(text: str, delimiter: str = ",") -> list[object]:
     """Return an array's elements as strings, None for NULL, and a list for a nested array.
 
     Lower bounds (`[0:1]={1,2}`) are ignored: JSON and Kafka Connect do not have them.
     """
     at = text.index("{") + 1
+    bare = _bare(delimiter)
     stack: list[list[object]] = [[]]
     while True:
         char = text[at]
@@ -171,19 +181,24 @@ def unescape_array(text: str) -> list[object]:
                 return done
             stack[-1].append(done)
             at += 1
-        elif char == ",":
+        elif char == delimiter:
             at += 1
         elif char == '"':
             value, at = _read_quoted(text, at + 1)
             stack[-1].append(value)
         else:
-            match = _BARE.match(text, at)
+            match = bare.match(text, at)
             assert match is not None
             at = match.end()
             stack[-1].append(None if match[0].upper() == "NULL" else match[0])
 
 
-_BARE: Final = re.compile(r'[^{},"]+')
+@cache
+def _bare(delimiter: str) -> re.Pattern[str]:
+    """Return the pattern of an element without quotes."""
+    return re.compile(rf'[^{{}}"{re.escape(delimiter)}]+')
+
+
 _PLAIN: Final = re.compile(r'[^"\\]*')
 
 

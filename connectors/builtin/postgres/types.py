@@ -7,7 +7,7 @@ from typing import Final
 
 import orjson
 
-from ringfence.connectors.api import ConnectorError, Schema, SchemaType, Struct
+from ringfence.connectors.api import Schema, SchemaType, Struct
 from ringfence.connectors.api.schemas import (
     BOOLEAN,
     BYTES,
@@ -22,8 +22,9 @@ from ringfence.connectors.api.schemas import (
     mapping,
 )
 from ringfence.connectors.api.structs import single
-from ringfence.connectors.builtin.postgres import connect_times, numbers, text_values
+from ringfence.connectors.builtin.postgres import connect_times, geometries, numbers, text_values
 from ringfence.connectors.builtin.postgres.column_types import ColumnType, PgType, Read, TypeSettings
+from ringfence.connectors.unsupported_values import Handling
 
 
 def _logical(type_: SchemaType, name: str, **parameters: str) -> Schema:
@@ -84,10 +85,10 @@ _BY_NAME: Final[Mapping[str, ColumnType]] = {
     "oid": ColumnType(INT64, int, 0, defaults=False),
     "float4": _plain(FLOAT32, _single),
     "float8": _plain(FLOAT64, float),
-    "json": ColumnType(JSON, read_text, "{}"),
-    "jsonb": ColumnType(JSON, read_text, "{}"),
+    "json": ColumnType(JSON, read_text, "{}", unknown=""),
+    "jsonb": ColumnType(JSON, read_text, "{}", unknown=""),
     "xml": _plain(XML, read_text),
-    "uuid": ColumnType(UUID, read_text, "00000000-0000-0000-0000-000000000000"),
+    "uuid": ColumnType(UUID, read_text, "00000000-0000-0000-0000-000000000000", unknown=""),
     "date": _plain(DATE, text_values.day_of),
     "timetz": ColumnType(ZONED_TIME, text_values.zoned_time, "00:00:00Z", defaults=False),
     "tsvector": _plain(TSVECTOR, read_text),
@@ -118,6 +119,10 @@ _TEXTS: Final = frozenset(
 _ADAPTIVE: Final = "adaptive"
 _ADAPTIVE_MICROS: Final = "adaptive_time_microseconds"
 _CONNECT: Final = "connect"
+
+
+class _TooManyDimensions(Exception):
+    """An array has more dimensions than its column is declared with."""
 
 
 class Types:
@@ -151,11 +156,14 @@ class Types:
             return self._make(self._type(type_.base), inner, dimensions)
         if type_.kind == "e":
             schema = _logical(SchemaType.STRING, "io.debezium.data.Enum", allowed=",".join(type_.labels))
-            return ColumnType(schema, read_text, type_.labels[0] if type_.labels else "")
+            return ColumnType(schema, read_text, type_.labels[0] if type_.labels else "", unknown="")
         if type_.element and type_.name.startswith("_"):
             return self._array(type_, typmod, dimensions)
         if type_.name in _TEXTS:
             return _plain(STRING, read_text)
+        if type_.name in geometries.SHAPES:
+            read, zero = geometries.SHAPES[type_.name]
+            return ColumnType(zero.schema, read, zero, defaults=False)
         column_type = _BY_NAME.get(type_.name)
         if column_type is not None and not (type_.name == "date" and self._settings.times == _CONNECT):
             return column_type
@@ -163,7 +171,7 @@ class Types:
         if make is not None:
             return make(typmod)  # type: ignore[no-any-return] # a method of this class
         if self._settings.unknown:
-            return ColumnType(BYTES, bytes, b"")
+            return self._binary(bytes)
         return None
 
     def _array(self, type_: PgType, typmod: int, dimensions: int) -> ColumnType | None:
@@ -174,38 +182,50 @@ class Types:
         schema = array(element)
         for _ in range(dimensions - 1):
             schema = array(schema.but(optional=True))
-        read = inner.read
+        if self._settings.unsupported is Handling.TEXT:
+            return _plain(STRING, read_text)
+        delimiter = self._type(type_.element).delimiter
+        read_element, unsupported = inner.read, self._settings.handle_unsupported
 
         def convert(value: object, depth: int) -> object:
-            if value is None:
-                return None
-            if isinstance(value, list) is not (depth > 0):
-                raise ConnectorError(
-                    f"A value of an array column does not have the {dimensions} dimensions that the column is declared "
-                    "with. Declare the column as it is used (integer[][]), or exclude it with column.exclude.list"
-                )
             if isinstance(value, list):
+                if not depth:
+                    raise _TooManyDimensions
                 return [convert(each, depth - 1) for each in value]
-            return read(str(value).encode())
+            return None if value is None else read_element(str(value).encode())
 
-        return ColumnType(schema, lambda raw: convert(text_values.unescape_array(raw.decode()), dimensions), [])
+        def read(raw: bytes) -> object:
+            elements = text_values.unescape_array(raw.decode(), delimiter)
+            for _ in range(text_values.depth_of(elements), dimensions):
+                elements = [elements]
+            try:
+                return convert(elements, dimensions)
+            except _TooManyDimensions:
+                unsupported(
+                    f"the array has more dimensions than the {dimensions} that its column is declared with", raw
+                )
+                return None
+
+        return ColumnType(schema, read, [])
 
     def _numeric(self, typmod: int) -> ColumnType:
         mode = self._settings.decimals
         if mode == "double":
             return _plain(FLOAT64, float)
-        if mode == "string":
-            return _plain(STRING, read_text)
+        precision, scale = ((typmod - 4) >> 16) & 0xFFFF, (((typmod - 4) & 0x7FF) ^ 1024) - 1024
+        if mode == "string" or self._settings.unsupported is Handling.TEXT:
+            nothing = "0" if typmod < 0 or scale < 0 else f"{0:.{scale}f}"
+            return _plain(STRING, read_text)._replace(unknown=nothing)
+        unsupported = self._settings.handle_unsupported
         if typmod < 0:
             return ColumnType(
                 numbers.VARIABLE_SCALE_DECIMAL,
-                numbers.variable_decimal,
+                numbers.variable_decimal(unsupported),
                 Struct.of(numbers.VARIABLE_SCALE_DECIMAL, [0, b"\0"]),
             )
-        precision, scale = ((typmod - 4) >> 16) & 0xFFFF, (((typmod - 4) & 0x7FF) ^ 1024) - 1024
         schema = decimal(scale)
         schema = schema.but(parameters={**schema.parameters, "connect.decimal.precision": str(precision)})
-        return ColumnType(schema, numbers.exact_decimal(scale), Decimal(0).scaleb(-scale))
+        return ColumnType(schema, numbers.exact_decimal(scale, unsupported), Decimal(0).scaleb(-scale))
 
     def _money(self, typmod: int) -> ColumnType:
         digits = self._settings.money_digits
@@ -215,19 +235,23 @@ class Types:
         if mode == "double":
             return _plain(FLOAT64, lambda raw: float(read(raw)))
         if mode == "string":
-            return _plain(STRING, lambda raw: str(read(raw)))
+            return _plain(STRING, lambda raw: str(read(raw)))._replace(unknown=f"{0:.{digits}f}")
         return ColumnType(decimal(digits), read, Decimal(0).scaleb(-digits), defaults=False)
 
     def _bytea(self, typmod: int) -> ColumnType:
+        return self._binary(_bytea)
+
+    def _binary(self, read: Callable[[bytes], bytes]) -> ColumnType:
+        """Return the type of binary values, as `binary.handling.mode` writes them."""
         match self._settings.binary:
             case "base64":
-                return _plain(STRING, lambda raw: base64.b64encode(_bytea(raw)).decode())
+                return _plain(STRING, lambda raw: base64.b64encode(read(raw)).decode())
             case "base64-url-safe":
-                return _plain(STRING, lambda raw: base64.urlsafe_b64encode(_bytea(raw)).decode())
+                return _plain(STRING, lambda raw: base64.urlsafe_b64encode(read(raw)).decode())
             case "hex":
-                return _plain(STRING, lambda raw: raw[2:].decode())
+                return _plain(STRING, lambda raw: read(raw).hex())
             case _:
-                return _plain(BYTES, _bytea)
+                return _plain(BYTES, read)
 
     def _bit(self, typmod: int) -> ColumnType:
         return _plain(BOOLEAN, lambda raw: raw == b"1") if typmod == 1 else self._varbit(typmod)
@@ -255,11 +279,11 @@ class Types:
 
     def _timestamptz(self, typmod: int) -> ColumnType:
         read = text_values.zoned_timestamp(6 if typmod < 0 else typmod)
-        return ColumnType(ZONED_TIMESTAMP, read, "1970-01-01T00:00:00.000000Z")
+        return ColumnType(ZONED_TIMESTAMP, read, "1970-01-01T00:00:00.000000Z", unknown="1970-01-01T00:00:00Z")
 
     def _interval(self, typmod: int) -> ColumnType:
         if self._settings.intervals == "string":
-            return _plain(INTERVAL, text_values.interval_iso)
+            return _plain(INTERVAL, text_values.interval_iso)._replace(unknown=text_values.interval_iso(b"00:00:00"))
         return _plain(MICRO_DURATION, text_values.interval_micros)
 
     def _hstore(self, typmod: int) -> ColumnType:
@@ -269,7 +293,7 @@ class Types:
         return ColumnType(JSON, lambda raw: orjson.dumps(text_values.hstore_pairs(raw.decode())).decode(), "{}")
 
     def _point(self, typmod: int) -> ColumnType:
-        return ColumnType(numbers.POINT, numbers.read_point, numbers.read_point(b"(0,0)"))
+        return ColumnType(geometries.POINT, geometries.read_point, geometries.read_point(b"(0,0)"))
 
 
 _SPECIAL: Final = frozenset(

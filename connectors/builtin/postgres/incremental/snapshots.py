@@ -239,10 +239,7 @@ class IncrementalSnapshots:
             table = self._describe(chunk.relation)
             at = SourceTransaction(Begin(chunk.until, chunk.time_us, 0), offset, "null", snapshot="incremental")
             for row in chunk.rows:
-                values = [
-                    None if value is None else read(value) for read, value in zip(table.readers, row, strict=True)
-                ]
-                self._maker.read(records, table, values, chunk.until, at)
+                self._maker.read(records, table, row, chunk.until, at)
         return records or [OffsetRecord(self._partition, offset)]
 
     def _finish(self, why: str) -> None:

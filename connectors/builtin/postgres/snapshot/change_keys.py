@@ -2,15 +2,8 @@
 
 from collections.abc import Sequence
 
-from ringfence.connectors.builtin.postgres.pgoutput import UNCHANGED, Change, Relation, Row, decode
+from ringfence.connectors.builtin.postgres.pgoutput import UNCHANGED, Change, RawReading, Relation, Row, decode
 from ringfence.connectors.builtin.postgres.snapshot.plan import Key
-
-
-class _Raw:
-    """Readers that return values as the server wrote them."""
-
-    def __init__(self, columns: int) -> None:
-        self.readers = [bytes] * columns
 
 
 class ChangeKeys:
@@ -19,7 +12,7 @@ class ChangeKeys:
     def __init__(self, key: Sequence[str]) -> None:
         self._key = key
         self._places: list[int] = []
-        self._raw: dict[int, _Raw] = {}
+        self._raw: dict[int, RawReading] = {}
 
     def relate(self, relation: Relation) -> str:
         """Register the table's columns for the following changes. Return the key's first missing column, or ""."""
@@ -27,7 +20,7 @@ class ChangeKeys:
         if missing := [name for name in self._key if name not in columns]:
             return missing[0]
         self._places = [columns.index(name) for name in self._key]
-        self._raw = {relation.oid: _Raw(len(columns))}
+        self._raw = {relation.oid: RawReading(len(columns))}
         return ""
 
     def find(self, change: Change, message: bytes) -> tuple[Key, Key]:

@@ -109,7 +109,6 @@ class _OpenRange:
         at = SourceTransaction(
             Begin(reading.until, reading.time_us, 0), self.progress.as_offset(), "null", snapshot="true"
         )
-        readers = self._shape.readers if rows else ()
         run: JsonRun | None = None
         for place, row in enumerate(rows):
             ends = self._first is not None or (self._last is not None and place == len(rows) - 1)
@@ -127,8 +126,7 @@ class _OpenRange:
                 at.snapshot = self._last
             else:
                 at.snapshot = "true"
-            values = [None if value is None else read(value) for read, value in zip(readers, row, strict=True)]
-            self._maker.read(records, self._shape, values, reading.until, at)
+            self._maker.read(records, self._shape, row, reading.until, at)
         if run is not None:
             run.end(records)
         return records
