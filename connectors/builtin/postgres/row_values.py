@@ -56,7 +56,7 @@ def _find_error(table: Table, row: RawRow) -> DataException | None:
     for name, read, value in zip(table.columns, table.readers, row, strict=True):
         if isinstance(value, bytes):
             try:
-                convert_value(read, value, name)  # type: ignore[arg-type] # a reader takes bytes
+                convert_value(read, value, name)
             except DataException as error:
                 return error
     return None
