@@ -2,6 +2,7 @@
 
 import base64
 import json
+import logging
 import threading
 import time
 import zlib
@@ -142,6 +143,7 @@ def changed(message: dict[str, Any], **parts: Any) -> str:
 def test_no_entry_of_a_queue_ends_a_worker_or_takes_up_its_places(
     worker: Celery, store: redis.Redis, url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.WARNING, "celery.app.trace")  # as a worker does: its INFO lines show answers
     ours = captured(url, store)
     answer = messages.encode({"status": "SUCCESS", "task_id": ours["headers"]["id"], "result": {"ok": True}})
     bomb = base64.b64encode(zlib.compress(bytes(1 << 20))).decode()
