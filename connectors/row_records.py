@@ -57,6 +57,8 @@ class RowReader:
         except RetriableError:
             raise
         except Exception:  # noqa: BLE001 - row by row it is raised again, by the value that is to blame
+            converted = None
+        if converted is None:  # outside of `except`, so that no trace has the first error, too
             return self._one_by_one(partition, offset, columns, offset_of)
         return StructBatch(partition, offset, self.topic, self.schema, converted, offset_of)
 

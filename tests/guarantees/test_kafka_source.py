@@ -152,9 +152,15 @@ def test_a_topic_that_was_made_anew_fails_the_task(
         gone.result()
     eventually(lambda: origin not in connector._source.topics(), 30, "the end of the topic")
     create_topics(stage.connection, [TopicSpec(origin, 3)], Deadline.after(30))
+    eventually(lambda: has_leaders(admin, origin), 30, "leaders of the new topic")
     failed = Copy(stage, config, 2, raw=True).ended()
     assert "it was truncated, or deleted and created again" in str(failed.trace)
     assert len(committed(bootstrap, target)) == 30
+
+
+def has_leaders(admin: AdminClient, topic: str) -> bool:
+    partitions = admin.list_topics(topic, timeout=10).topics[topic].partitions
+    return bool(partitions) and all(each.leader >= 0 for each in partitions.values())
 
 
 def test_reading_what_it_writes_itself_is_refused(settings: Mapping[str, str]) -> None:

@@ -36,6 +36,7 @@ _HEALTHS = (
     *(Health.UNHEALTHY, Health.DEGRADED, Health.RETRYING, Health.STALLED),
     *(Health.HEALTHY, Health.COMPLETE, Health.PAUSED, Health.STOPPED),
 )
+_ALWAYS_SHOWN = (Health.UNHEALTHY, Health.HEALTHY)
 _MOVING = GROUPS["motion"][2]
 """States in which an older failure belongs to a configuration that was replaced."""
 _MAY_WAIT = MAY_WAIT & _MOVING
@@ -144,14 +145,16 @@ def _hanging(connectors: Any, who: Principal) -> list[HangingTransaction]:
 
 
 def _tiles(counts: dict[str, int]) -> list[Tile]:
+    """Return a tile for each health that a connector has, and always those that say how it goes."""
     tiles = [
         Tile(HEALTH[health].word, counts.get(health, 0), f"/ui/connectors?state={health.lower()}", HEALTH[health])
         for health in _HEALTHS
+        if counts.get(health) or health in _ALWAYS_SHOWN
     ]
-    motion = sum(counts.get(health, 0) for health in GROUPS["motion"][2])
-    tiles.insert(3, Tile("In motion", motion, "/ui/connectors?state=motion", HEALTH[Health.STARTING]))
+    if motion := sum(counts.get(health, 0) for health in GROUPS["motion"][2]):
+        tiles.append(Tile("In motion", motion, "/ui/connectors?state=motion", HEALTH[Health.STARTING]))
     if unknown := sum(count for health, count in counts.items() if health == Health.UNKNOWN or health not in HEALTH):
-        tiles.insert(3, Tile("Unknown", unknown, "/ui/connectors?state=unknown", HEALTH[Health.UNKNOWN]))
+        tiles.insert(1, Tile("Unknown", unknown, "/ui/connectors?state=unknown", HEALTH[Health.UNKNOWN]))
     return tiles
 
 
