@@ -1,7 +1,7 @@
 """Converts columns to Kafka Connect's fields, with the JDBC source connector's types."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql, postgresql
@@ -12,6 +12,8 @@ from ringfence.connectors.builtin.sql import settings as names
 from ringfence.connectors.builtin.sql.driver_values import ColumnType, DriverValues
 from ringfence.connectors.row_records import ValueOf
 from ringfence.connectors.unsupported_values import Handling
+
+_BINARY: Final = (sa.LargeBinary, sa.BINARY, sa.VARBINARY, mysql.TINYBLOB, mysql.MEDIUMBLOB, mysql.LONGBLOB)
 
 
 def describe_all(relation: sa.FromClause, values: DriverValues, numeric: str) -> Sequence[tuple[str, ColumnType]]:
@@ -59,7 +61,7 @@ def _describe(type: "sa.types.TypeEngine[Any]", values: DriverValues, numeric: s
         return values.date()
     if isinstance(type, sa.Time):
         return values.time_of_day()
-    if isinstance(type, sa.LargeBinary):
+    if isinstance(type, _BINARY):
         return values.binary()
     if isinstance(type, mysql.BIT):
         return _bits(type.length or 1)
