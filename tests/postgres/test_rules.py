@@ -319,3 +319,24 @@ def test_a_preview_shows_rows_and_changes_nothing_at_the_server(database: Databa
     assert [value["op"] for value in shown] == ["r"] * 5
     assert database.value("SELECT count(*) FROM pg_replication_slots WHERE database = current_database()") == 0
     assert database.value("SELECT count(*) FROM pg_publication") == 0
+
+
+def test_settings_of_the_database_do_not_change_values(database: Database) -> None:
+    for setting in (
+        "bytea_output = escape",
+        "datestyle = 'SQL, DMY'",
+        "intervalstyle = iso_8601",
+        "timezone = 'Asia/Tokyo'",
+    ):
+        database.execute(f"ALTER DATABASE {database.name} SET {setting}")
+    database.execute(
+        "CREATE TABLE t (id integer PRIMARY KEY, b bytea, d date, i interval, z timestamptz)",
+        r"INSERT INTO t VALUES (1, '\x3031', '2024-02-29', '1 mon', '2024-02-29 12:00:00+00')",
+    )
+    run = database.run(snapshot_mode="initial")
+    run.poll_until(lambda: len(ids(run.records)) == 1)
+    database.execute("UPDATE t SET id = 2")
+    database.await_all(run)
+    rows = [one.value["after"] for one in run.records if isinstance(one.value, Struct) and one.topic.endswith(".t")]
+    values = [list(row.values)[1:] for row in rows if isinstance(row, Struct)]
+    assert values == [[b"01", 19782, 2_629_800_000_000, "2024-02-29T12:00:00.000000Z"]] * 2

@@ -11,7 +11,8 @@ Query = Callable[[str, Sequence[object]], list[tuple[Any, ...]]]
 
 
 class CatalogColumn(NamedTuple):
-    """A column. default: the SQL expression; dimensions: those declared for an array; generated: not in the stream."""
+    """A column. default: the SQL expression; dimensions: those declared for an array; generated: in the stream only if
+    the publication has stored ones."""
 
     name: str
     oid: int

@@ -19,10 +19,15 @@ _PUBLISHED: Final = """
 SELECT to_jsonb(p) -> 'attnames', to_jsonb(p) ->> 'rowfilter'
 FROM pg_publication_tables p WHERE p.pubname = %s AND p.schemaname = %s AND p.tablename = %s
 """
+_GENERATED: Final = """
+SELECT a.attname::text, a.attgenerated = 's' AND current_setting('server_version_num')::int >= 180000
+FROM pg_attribute a WHERE a.attrelid = %s AND a.attnum > 0 AND a.attgenerated <> ''
+"""
+"""The generated columns, and whether the server can publish them."""
 
 
 def find_relation(query: Query, oid: int) -> tuple[Relation, bool] | None:
-    """Return the table as it is now, and whether it is partitioned; None if it was dropped."""
+    """Return the table as it is now, with generated columns, and whether it is partitioned; None if it was dropped."""
     rows = query(_IDENTITY, [oid])
     if not rows:
         return None
@@ -31,17 +36,21 @@ def find_relation(query: Query, oid: int) -> tuple[Relation, bool] | None:
     columns = tuple(
         RelationColumn(column.name, column.name in key_columns, column.oid, column.typmod)
         for column in read_table(query, oid).columns
-        if not column.generated
     )
     return Relation(oid, schema, name, identity, columns), kind == "p"
 
 
 def find_published(query: Query, publication: str, relation: Relation) -> tuple[Relation, str | None]:
-    """Return the table with its published columns, and the publication's row filter (PostgreSQL 15) or None."""
+    """Return the table with its published columns, and the publication's row filter (PostgreSQL 15) or None.
+
+    Generated columns are published from PostgreSQL 18 on, if the publication says so.
+    """
     rows = query(_PUBLISHED, [publication, relation.schema, relation.name])
-    if not rows:
-        return relation, None
-    attributes, condition = rows[0]
-    if attributes is not None:
-        relation = relation._replace(columns=tuple(one for one in relation.columns if one.name in attributes))
-    return relation, condition
+    attributes, condition = rows[0] if rows else (None, None)
+    left_out = {
+        name for name, publishable in query(_GENERATED, [relation.oid]) if attributes is None or not publishable
+    }
+    columns = tuple(
+        one for one in relation.columns if one.name not in left_out and (attributes is None or one.name in attributes)
+    )
+    return relation._replace(columns=columns), condition
