@@ -9,6 +9,7 @@ from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from ringfence.connectors.api import ConnectorError, Schema, SourceOffset
 from ringfence.connectors.builtin.spark_table import settings as names
+from ringfence.connectors.row_records import RowReader
 
 _SLICE_SECONDS: Final = 0.5
 
@@ -44,13 +45,15 @@ class Head(NamedTuple):
 class Batch(NamedTuple, Generic[PartT]):
     """Rows of a part: the values of each field of the schema. Empty only at the part's end.
 
-    after: the part's state after the last row. after_row(number): its state after that row, counted from 0.
+    after: the part's state after the last row. after_row(number): its state after that row, counted from 0. reader:
+    what makes records of the columns if they are as they were read; None if the values fit the schema.
     """
 
     schema: Schema
     columns: Sequence[Sequence[object]]
     after: PartT
     after_row: Callable[[int], PartT]
+    reader: RowReader | None = None
 
 
 class Table(ABC, Generic[PartT]):

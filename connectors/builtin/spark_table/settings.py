@@ -6,6 +6,7 @@ from ringfence.connectors.api import ConfigDef, ConfigType, Importance, NonEmpty
 from ringfence.connectors.builtin.files.settings import URL
 from ringfence.connectors.builtin.sql.settings import BEST_FIT, NONE, NUMERIC, ZONE
 from ringfence.connectors.builtin.sql.zones import check_zone
+from ringfence.connectors.unsupported_values import define_unsupported_values
 
 DBTABLE: Final = "dbtable"
 USER: Final = "user"
@@ -69,7 +70,7 @@ _IF_FILES: Final = ShownIf(URL, lambda url: not _is_database(url))
 
 def define() -> ConfigDef:
     """Return the connector's own settings, without those of places."""
-    return (
+    settings = (
         ConfigDef()
         .define(
             URL,
@@ -229,3 +230,5 @@ def define() -> ConfigDef:
             documentation="The time zone of columns without one.",
         )
     )
+    define_unsupported_values(settings, _DATABASE)
+    return settings

@@ -142,14 +142,14 @@ class SparkTableSourceTask(SourceTask):
             self._parts.pop(0)
         if not batch.columns[0]:
             return [OffsetRecord(self._partition(number), batch.after.as_json())]
-        return StructBatch(
-            self._partition(number),
-            batch.after.as_json(),
-            self._topic,
-            batch.schema,
-            batch.columns,
-            lambda place: batch.after_row(place).as_json(),
-        )
+        partition, offset = self._partition(number), batch.after.as_json()
+
+        def offset_of(place: int) -> dict[str, object]:
+            return dict(batch.after_row(place).as_json())
+
+        if batch.reader is not None:
+            return batch.reader.records(partition, offset, batch.columns, offset_of)
+        return StructBatch(partition, offset, self._topic, batch.schema, batch.columns, offset_of)
 
     def _partition(self, number: int) -> dict[str, object]:
         return {**self._of.partition, names.PART_KEY: number}
