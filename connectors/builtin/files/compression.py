@@ -248,7 +248,11 @@ class _Transcoded(_Forward):
         while not self._ready and not self._ended:
             data = self._stream.read(self._PART)
             self._ended = not data
-            text = self._decoder.decode(data, final=self._ended)
+            try:
+                text = self._decoder.decode(data, final=self._ended)
+            except UnicodeError as error:
+                name = self._encoding
+                raise BrokenFile(f"it does not begin as {name} does. Set encoding to {name}-le or {name}-be") from error
             self._ready = memoryview(text.encode("utf-8", "surrogatepass"))
         part, self._ready = self._ready[:most], self._ready[most:]
         return bytes(part)
