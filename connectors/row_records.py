@@ -112,9 +112,22 @@ def convert_value(value_of: ValueOf, value: object, column: str) -> object:
 
 def row_text(names: Sequence[str], row: Sequence[object]) -> str:
     """Return a row as JSON, each value in its own form or as text."""
-    values: Mapping[str, object] = dict(zip(names, row, strict=True))
-    return json.dumps(values, ensure_ascii=False, default=_as_text, separators=(",", ":"))
+    values = {name: _in_json(value) for name, value in zip(names, row, strict=True)}
+    return json.dumps(values, ensure_ascii=False, separators=(",", ":"))
 
 
-def _as_text(value: object) -> str:
-    return bytes(value).hex() if isinstance(value, bytes | bytearray | memoryview) else str(value)
+def _in_json(value: object) -> object:
+    match value:
+        case None | bool() | int() | float():
+            return value
+        case str():
+            return value.encode("utf-8", "backslashreplace").decode()
+        case bytes() | bytearray() | memoryview():
+            return bytes(value).hex()
+        case Struct():
+            return {name: _in_json(each) for name, each in zip(value.schema.names, value.values, strict=True)}
+        case Mapping():
+            return {str(_in_json(key)): _in_json(each) for key, each in value.items()}
+        case list() | tuple():
+            return [_in_json(each) for each in value]
+    return str(value)

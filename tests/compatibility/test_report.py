@@ -42,7 +42,7 @@ def test_a_report_is_read_back(package: type) -> None:
     found = read_report(package)
     assert found is not None
     assert found.passed
-    assert found.summary() == {"suite": 1, "day": "2026-11-01", "passed": ["kills"], "skipped": ["tasks"]}
+    assert found.summary() == {"suite": SUITE_VERSION, "day": "2026-11-01", "passed": ["kills"], "skipped": ["tasks"]}
 
 
 def test_a_changed_file_ends_it(package: type, tmp_path: Path) -> None:

@@ -18,7 +18,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ringfence.connectors import worker_limits
-from ringfence.connectors.api import ConnectorError, OffsetRecord, RecordBatch, RetriableError, SourceRecord, Struct
+from ringfence.connectors.api import (
+    ConnectorError,
+    OffsetRecord,
+    RecordBatch,
+    RetriableError,
+    SourceRecord,
+    Struct,
+    UnreadableRecord,
+)
 from ringfence.connectors.builtin.files.backlog import Backlog, Marks, Share, bucket_of
 from ringfence.connectors.builtin.files.connector import FilesSourceConnector
 from ringfence.connectors.builtin.files.places import FileInfo
@@ -67,8 +75,11 @@ def started(config: Mapping[str, str], offsets: Offsets | None = None, *, raw: b
 class Committed:
     """What a consumer would see, and the offsets topic."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, tolerant: bool = False) -> None:
+        """tolerant: `errors.tolerance=all`."""
         self.values: list[object] = []
+        self.refused: list[UnreadableRecord] = []
+        self.tolerant = tolerant
         self.offsets: dict[str, Mapping[str, object]] = {}
 
     def take(self, polled: Sequence[SourceRecord] | RecordBatch | None) -> bool:
@@ -77,7 +88,11 @@ class Committed:
             self.offsets[_key(polled.source_partition)] = polled.source_offset
             return True
         for record in polled or ():
-            if not isinstance(record, OffsetRecord):
+            if isinstance(record, UnreadableRecord):
+                if not self.tolerant:
+                    raise record.error
+                self.refused.append(record)
+            elif not isinstance(record, OffsetRecord):
                 self.values.append(record.value)
             if record.source_offset is None:
                 self.offsets.pop(_key(record.source_partition), None)
@@ -275,14 +290,16 @@ def test_files_out_of_the_roots_are_neither_read_nor_deleted(folder: Path, tmp_p
 def test_a_broken_row_is_told_with_its_place_and_without_data(folder: Path) -> None:
     (folder / "a.csv").write_text("a,b\n1,2\nsecret,2,3\n")
     committed = Committed()
-    with pytest.raises(ConnectorError, match=r"a\.csv cannot be read on from byte 8: .* 3 fields") as caught:
+    with pytest.raises(ConnectorError, match=r"File a\.csv, row at byte 8: .* 3 fields.*csv\.ragged") as caught:
         committed.run(config_of(folder, format="csv", batch_size="1"))
     assert "secret" not in str(caught.value)
     assert plain(committed.values) == [{"a": "1", "b": "2"}]
     (folder / "a.csv").unlink()
     (folder / "b.gz").write_bytes(gzip.compress(b"a\n" * 50_000)[:-20])
-    with pytest.raises(ConnectorError, match=r"b\.gz cannot be read on"):
-        Committed().run(config_of(folder))
+    committed = Committed()
+    with pytest.raises(ConnectorError, match=r"b\.gz cannot be read on from byte .* ends too early"):
+        committed.run(config_of(folder))
+    assert len(committed.values) > 40_000  # what could be decompressed
 
 
 def test_a_format_that_counts_otherwise_does_not_take_positions_over(folder: Path) -> None:

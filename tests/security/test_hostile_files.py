@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from ringfence.connectors.api import ConnectorError
 from ringfence.connectors.builtin.dlt_source.rest_config import parse_rest_config
-from ringfence.connectors.builtin.files.compression import BROKEN, decompress
+from ringfence.connectors.builtin.files.compression import BROKEN, contents
 from ringfence.connectors.builtin.files.connector import FilesSourceConnector
 from ringfence.connectors.builtin.files.formats import FORMATS, FormatError, csv_rows, text
 from ringfence.connectors.builtin.files.places import FileInfo, OpenedFile
@@ -27,6 +27,10 @@ from ringfence.connectors.builtin.sql.connector import SqlSourceConnector
 from ringfence.connectors.builtin.sql.database import CONNECT_SECONDS, Database
 
 # Compressed files
+
+
+def decompress(name: str, file: io.BytesIO) -> Any:
+    return contents(name, file)[0].open()
 
 
 def test_an_xz_file_is_read_as_by_python() -> None:
@@ -54,7 +58,7 @@ def test_a_dictionary_of_gigabytes_is_refused() -> None:
     packed[at] = 40  # 4 GiB
     header = packed[12 : 12 + (packed[12] + 1) * 4 - 4]
     packed[12 + len(header) : 12 + len(header) + 4] = zlib.crc32(bytes(header)).to_bytes(4, "little")
-    with pytest.raises(lzma.LZMAError, match=r"[Mm]emory"):
+    with pytest.raises(BROKEN, match=r"[Mm]emory"):
         decompress("a.xz", io.BytesIO(bytes(packed))).read()
 
 
@@ -259,5 +263,5 @@ def test_a_parquet_schema_of_many_levels_is_a_format_error() -> None:
         deep = pa.list_(deep)
     file = io.BytesIO()
     pq.write_table(pa.table([pa.array([None], type=deep)], names=["a"]), file)
-    with pytest.raises(FormatError, match="not a Parquet file"):
+    with pytest.raises(FormatError, match=r"not a Parquet file|nested too deeply"):
         read_parquet(file)

@@ -1,12 +1,16 @@
 """One file while it is read: opened, decompressed and parsed."""
 
+import io
+from collections import deque
+from collections.abc import Iterable
 from typing import Final
 
 from ringfence.connectors.api import ConnectorError, ParsedConfig
-from ringfence.connectors.builtin.files.compression import BROKEN, decompress
+from ringfence.connectors.builtin.files.compression import BROKEN, Content, contents, count_bytes
 from ringfence.connectors.builtin.files.formats import Columns, FormatError, FormatReader, Rows
 from ringfence.connectors.builtin.files.offsets import FileOffset
 from ringfence.connectors.builtin.files.places import FileInfo, Place
+from ringfence.connectors.builtin.files.settings import ENCODING, is_wide
 
 _BROKEN: Final = (FormatError, *BROKEN)
 
@@ -35,20 +39,22 @@ class FileReading:
         self.file = file
         self.position = committed.position if committed else 0
         self.unit = format.unit
+        self._format = format
+        self._settings = settings
         self._opened = place.open(file)
         try:
             with self._errors():
-                stream = self._opened.stream
-                if format.compressible:
-                    stream = decompress(file.name, stream)
-                self._reader = format(stream, self.position, settings)
+                self._waiting: deque[Content] = deque(self._contents())
+                self._start = 0
+                """Of an archive's member that is read: the bytes of all members before it."""
+                self._reader = self._open_first()
         except BaseException:
             self.close()
             raise
 
     @property
     def at_end(self) -> bool:
-        return self._reader.at_end
+        return self._reader.at_end and not self._waiting
 
     @property
     def offset(self) -> FileOffset:
@@ -58,14 +64,19 @@ class FileReading:
     def read(self, limit: int) -> Rows:
         """Return the next records; none only at the end of the file."""
         with self._errors():
+            self._open_next()
             rows = self._reader.read(limit)
         self._opened.check()
+        for unreadable in rows.unreadable.values():
+            unreadable.error.at(where=f"File {self.file.name}")
+        if self._start:
+            rows = rows._replace(positions=[self._start + position for position in rows.positions])
         if rows.positions:
             self.position = rows.positions[-1]
         return rows
 
     def read_columns(self, limit: int) -> Columns | None:
-        """Return the next records by column; None at the end of the file, and if the format cannot."""
+        """Return the next records by column; None at the end of the file, and if the format cannot, or not these."""
         with self._errors():
             columns = self._reader.read_columns(limit)
         if columns is None:
@@ -77,12 +88,43 @@ class FileReading:
     def read_lines(self, limit: int) -> list[bytes] | None:
         """Return the next records as encoded bytes; None if the format cannot."""
         with self._errors():
+            self._open_next()
             part = self._reader.read_lines(limit)
         if part is None:
             return None
         self._opened.check()
-        lines, self.position = part
+        lines, position = part
+        self.position = self._start + position
         return lines
+
+    def _contents(self) -> Iterable[Content]:
+        stream = self._opened.stream
+        if not self._format.compressible:
+            return [Content(None, lambda: stream)]
+        encoding = self._settings.string(ENCODING)
+        return contents(self.file.name, stream, encoding if is_wide(encoding) else None)
+
+    def _open_first(self) -> FormatReader:
+        """Open the part of the file that contains the position."""
+        while len(self._waiting) > 1:
+            first = self._waiting.popleft()
+            size = count_bytes(first.open()) if first.size is None else first.size
+            if self.position < self._start + size:
+                self._waiting.appendleft(first)
+                break
+            self._start += size
+        if not self._waiting:
+            return self._format(io.BytesIO(), 0, self._settings)
+        self._stream = self._waiting.popleft().open()
+        return self._format(self._stream, self.position - self._start, self._settings)
+
+    def _open_next(self) -> None:
+        """Open the next member of the archive with a record, if the former one has no more."""
+        while self._reader.at_end and self._waiting:
+            self._start += self._stream.tell()
+            self._stream = self._waiting.popleft().open()
+            self._reader = self._format(self._stream, 0, self._settings)
+            self.position = self._start
 
     def close(self) -> None:
         self._opened.close()

@@ -1,5 +1,6 @@
 """The settings of FilesSource, and the names in its source partitions and offsets."""
 
+import codecs
 from typing import Final
 
 from ringfence.connectors.api import (
@@ -14,7 +15,9 @@ from ringfence.connectors.api import (
     ShownIf,
     Width,
 )
+from ringfence.connectors.builtin.files.value_settings import define_values
 from ringfence.connectors.linear_patterns import LinearPattern
+from ringfence.connectors.unsupported_values import define_unsupported_values
 
 URL: Final = "url"
 TOPIC: Final = "topic"
@@ -33,6 +36,8 @@ CSV_DELIMITER: Final = "csv.delimiter"
 CSV_QUOTE: Final = "csv.quote"
 CSV_HEADER: Final = "csv.header"
 CSV_NULL: Final = "csv.null"
+CSV_ESCAPE: Final = "csv.escape"
+CSV_RAGGED: Final = "csv.ragged"
 ENCODING: Final = "encoding"
 
 SHARE: Final = "files.share"
@@ -46,6 +51,8 @@ IGNORE: Final = "ignore"
 KEEP: Final = "keep"
 DELETE: Final = "delete"
 MOVE: Final = "move"
+FILL: Final = "fill"
+CUT: Final = "cut"
 
 URL_KEY: Final = "url"
 """The key in a file's source partition: `{"url": "s3://bucket/in/0007.parquet"}`."""
@@ -77,23 +84,43 @@ def check_character(name: str, value: object) -> None:
         raise ConfigException.invalid(name, value, r"Must be one character; write \t for a tab")
 
 
+def check_optional_character(name: str, value: object) -> None:
+    """Require at most one character."""
+    if value:
+        check_character(name, value)
+
+
 def as_character(text: str) -> str:
     r"""Return the character that the setting means: `\\t` is a tab."""
     return "\t" if text == r"\t" else text
 
 
 def check_encoding(name: str, value: object) -> None:
-    """Require an encoding that contains ASCII unchanged, so that lines can be found without decoding."""
+    """Require an encoding that contains ASCII unchanged, so that lines can be found without decoding; or a wide one."""
     try:
-        plain = "\n\r,;\"'{}".encode(str(value)) == b"\n\r,;\"'{}"
+        plain = is_wide(str(value)) or "\n\r,;\"'{}".encode(str(value)) == b"\n\r,;\"'{}"
     except (LookupError, UnicodeError) as error:
         raise ConfigException.invalid(name, value, "Not an encoding that Python knows, such as utf-8") from error
     if not plain:
-        raise ConfigException.invalid(name, value, "Must be an encoding that contains ASCII, such as utf-8 or cp1252")
+        raise ConfigException.invalid(
+            name, value, "Must be UTF-16, UTF-32, or an encoding that contains ASCII, such as utf-8 or cp1252"
+        )
+
+
+def is_wide(encoding: str) -> bool:
+    """Return whether all characters of the encoding have two or four bytes. Raises LookupError if it is unknown."""
+    return codecs.lookup(encoding).name.startswith(("utf-16", "utf-32"))
 
 
 def define(formats: tuple[str, ...]) -> ConfigDef:
     """Return the definition, for these file formats."""
+    keys = _define_files(formats)
+    define_unsupported_values(keys, _FILES)
+    define_values(keys, _FILES, ShownIf(FORMAT, lambda name: name == "parquet"))
+    return _define_csv(keys)
+
+
+def _define_files(formats: tuple[str, ...]) -> ConfigDef:
     return (
         ConfigDef()
         .define(
@@ -124,8 +151,8 @@ def define(formats: tuple[str, ...]) -> ConfigDef:
             importance=Importance.HIGH,
             recommender=Choices(*formats),
             group=_FILES,
-            documentation="The format of the files. Files that end with .gz, .bz2 or .xz are decompressed (not "
-            "Parquet and Avro, which compress their blocks themselves).",
+            documentation="The format of the files. Files that end with .gz, .bz2, .xz, .zst or .zip are "
+            "decompressed (not Parquet and Avro, which compress their blocks themselves).",
             display_name="Format",
         )
         .define(
@@ -244,7 +271,12 @@ def define(formats: tuple[str, ...]) -> ConfigDef:
             group=_FILES,
             documentation="The encoding of text, CSV and JSON.",
         )
-        .define(
+    )
+
+
+def _define_csv(keys: ConfigDef) -> ConfigDef:
+    return (
+        keys.define(
             CSV_DELIMITER,
             ConfigType.STRING,
             ",",
@@ -287,5 +319,31 @@ def define(formats: tuple[str, ...]) -> ConfigDef:
             display_name="Text for null",
             group=_CSV,
             documentation="A field with this text is null. If it is not set, no field is null.",
+        )
+        .define(
+            CSV_ESCAPE,
+            ConfigType.STRING,
+            None,
+            validator=check_optional_character,
+            importance=Importance.LOW,
+            recommender=_IF_CSV,
+            display_name="Escape",
+            group=_CSV,
+            documentation="A character that takes the meaning from a quote in a quoted field, and from itself, such as "
+            "\\. Before all others, and in fields without quotes, it stands for itself. Without it, only a doubled "
+            "quote stands for one.",
+        )
+        .define(
+            CSV_RAGGED,
+            ConfigType.STRING,
+            FAIL,
+            validator=OneOf(FAIL, FILL, CUT),
+            importance=Importance.LOW,
+            recommender=ShownIf(FORMAT, lambda name: name == "csv", FAIL, FILL, CUT),
+            display_name="Rows of another length",
+            group=_CSV,
+            documentation="What becomes of rows with fewer or more fields than the first. fail: the row is refused, "
+            "and errors.tolerance decides. fill: fields that are missing are null, and empty ones beyond the last are "
+            "left out. cut: all fields beyond the last are left out, too.",
         )
     )

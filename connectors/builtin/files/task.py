@@ -13,6 +13,7 @@ from ringfence.connectors.api import (
     SourceRecord,
     SourceTask,
     StructBatch,
+    UnreadableRecord,
 )
 from ringfence.connectors.builtin.files import settings as names
 from ringfence.connectors.builtin.files.backlog import Backlog, Marks, Share
@@ -202,7 +203,7 @@ class FilesSourceTask(SourceTask):
     def _records(self, partition: Mapping[str, object], reading: FileReading, rows: Rows) -> list[SourceRecord]:
         topic, schema, address, with_headers = self._topic, rows.schema, self._address(reading.file.name), self._headers
         etag, unit = reading.file.etag, reading.unit
-        records = [
+        records: list[SourceRecord] = [
             # Positional arguments: keywords cost a fifth more.
             SourceRecord(
                 partition,
@@ -218,6 +219,9 @@ class FilesSourceTask(SourceTask):
             )
             for value, position in zip(rows.values, rows.positions, strict=True)
         ]
+        for index, unreadable in rows.unreadable.items():
+            offset = records[index].source_offset
+            records[index] = UnreadableRecord(partition, offset, topic, unreadable.error, unreadable.text)
         records[-1].source_offset = reading.offset.as_json()
         return records
 

@@ -13,6 +13,7 @@ from ringfence.connectors.api import (
     ConnectorError,
     ExactlyOnceSupport,
     Guarantee,
+    ShownIf,
     SourceConnector,
     SourceOffset,
     SourcePartition,
@@ -20,6 +21,7 @@ from ringfence.connectors.api import (
 )
 from ringfence.connectors.builtin.files.places import PLACES, list_place_settings
 from ringfence.connectors.builtin.files.settings import URL
+from ringfence.connectors.builtin.files.value_settings import define_values
 from ringfence.connectors.builtin.spark_table import settings as names
 from ringfence.connectors.builtin.spark_table.plan import parse_head
 from ringfence.connectors.builtin.spark_table.tables import open_table, parse_part
@@ -27,6 +29,7 @@ from ringfence.connectors.builtin.spark_table.tables import open_table, parse_pa
 CONFIG_DEF: Final = names.define()
 for _key in list_place_settings():
     CONFIG_DEF.add(_key)
+define_values(CONFIG_DEF, None, ShownIf(URL, lambda url: not url.startswith(names.JDBC)))
 
 
 class SparkTableSourceConnector(SourceConnector):

@@ -6,9 +6,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import NamedTuple
 
-from ringfence.connectors.api import ConnectorError, ParsedConfig, RetriableError, Schema, SourceOffset
+from ringfence.connectors.api import (
+    ConnectorError,
+    DataException,
+    ParsedConfig,
+    RetriableError,
+    Schema,
+    SourceOffset,
+    Struct,
+)
 from ringfence.connectors.api import schemas as connect
-from ringfence.connectors.builtin.files.formats.parquet import ParquetReader
+from ringfence.connectors.builtin.files.formats import FormatError, Rows
+from ringfence.connectors.builtin.files.formats.parquet import ParquetReader, open_parquet
 from ringfence.connectors.builtin.files.offsets import FileOffset
 from ringfence.connectors.builtin.files.places import FileChanged, FileInfo, open_place, require
 from ringfence.connectors.builtin.files.reading import FileReading
@@ -19,6 +28,7 @@ from ringfence.connectors.builtin.spark_table.folders import check_columns, fold
 from ringfence.connectors.builtin.spark_table.iceberg_metadata import IcebergSnapshot, is_iceberg
 from ringfence.connectors.builtin.spark_table.plan import Batch, Table, part_error
 from ringfence.connectors.builtin.spark_table.snapshots import FileConstants, FolderSnapshot, Snapshot, make_column
+from ringfence.connectors.row_records import RowReader
 
 
 class FilePart(NamedTuple):
@@ -104,13 +114,25 @@ class ParquetTable(Table[FilePart]):
                 file = FileInfo(part.file, part.etag, 0.0)
                 self._reading = FileReading(self._place, file, ParquetReader, self._settings, at)
             columns_read = self._reading.read_columns(min(limit, part.end - part.row))
+            rows = self._reading.read(min(limit, part.end - part.row)) if columns_read is None else None
         except FileChanged as error:
             raise self._change_error(part) from error
-        if columns_read is None:
-            raise self._change_error(part)
-        schema, columns = _add_columns(part, columns_read.schema, columns_read.values)
         first = part.row + 1
-        return Batch(schema, columns, part._replace(row=self._reading.position), lambda n: part._replace(row=first + n))
+
+        def after_row(number: int) -> FilePart:
+            return part._replace(row=first + number)
+
+        after = part._replace(row=self._reading.position)
+        if columns_read is not None:
+            schema, columns = _add_columns(part, columns_read.schema, columns_read.values)
+            return Batch(schema, columns, after, after_row)
+        if rows is None or not rows.values or rows.schema is None:
+            raise self._change_error(part)
+        schema, columns = _add_columns(part, rows.schema, _to_columns(rows))
+        value_of = [_require_supported for _ in columns]
+        topic = self._settings.string(names.TOPIC)
+        reader = RowReader(f"File {part.file}", topic, schema, value_of, lambda row: "")
+        return Batch(schema, columns, after, after_row, reader)
 
     def release(self) -> None:
         if self._reading is not None:
@@ -123,23 +145,22 @@ class ParquetTable(Table[FilePart]):
 
     def _read_footer(self, file: FileInfo, snapshot: Snapshot) -> tuple[list[int], FileConstants | None]:
         """Return the number of rows in each row group of a file, and the columns that are not in it."""
-        import pyarrow
-        import pyarrow.parquet
-
         try:
             with closing(self._place.open(file)) as opened:
                 try:
-                    parquet = pyarrow.parquet.ParquetFile(opened.stream)
-                    metadata, schema = parquet.metadata, parquet.schema_arrow
-                except pyarrow.ArrowInvalid as error:
+                    parquet, _ = open_parquet(opened.stream)
+                except FormatError as error:
                     opened.check()
                     raise ConnectorError(
-                        f"File {file.name} is not a Parquet file: {error}. A table must not contain other files. Move "
-                        "it, or rename it with a leading underscore, and restart the task."
+                        f"File {file.name}: {error}. A table must not contain other files. Move it, or rename it with "
+                        "a leading underscore, and restart the task."
                     ) from error
+                metadata, schema = parquet.metadata, parquet.schema_arrow
                 opened.check()
         except FileChanged as error:
             raise RetriableError(f"File {file.name} was changed or deleted while the plan was made.") from error
+        if not schema.names and metadata.num_rows:
+            raise ConnectorError(f"File {file.name} has rows without columns. Move it out of the table.")
         check_columns(schema.names)
         groups = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
         return groups, snapshot.tell_columns(file, schema)
@@ -165,6 +186,33 @@ def divide(groups: Sequence[int], rows: int) -> Iterator[tuple[int, int]]:
             first = end
     if end > first:
         yield first, end
+
+
+class _Refusal(NamedTuple):
+    """Stands for a value that no record can hold."""
+
+    error: DataException
+
+    def __str__(self) -> str:
+        return str(self.error.value)
+
+
+def _to_columns(rows: Rows) -> list[list[object]]:
+    """Return the values of each field, with a `_Refusal` in each row that cannot be read."""
+    structs = [row.values for row in rows.values if isinstance(row, Struct)]
+    columns: list[list[object]] = [list(values) for values in zip(*structs, strict=True)]
+    names = rows.schema.names if rows.schema is not None else ()
+    for number, (error, _) in rows.unreadable.items():
+        place = names.index(error.column) if error.column in names else 0
+        columns[place][number] = _Refusal(error)
+    return columns
+
+
+def _require_supported(value: object) -> object:
+    """Return the value. Raises `DataException` for one that no record can hold."""
+    if isinstance(value, _Refusal):
+        raise value.error
+    return value
 
 
 def _add_columns(

@@ -8,6 +8,7 @@ import io
 import json
 import lzma
 import struct
+import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,6 +17,7 @@ from typing import Any, Final
 
 import fastavro
 import orjson
+import pyarrow
 from fastavro.schema import SchemaParseException, UnknownType
 
 from ringfence.connectors.api import ConfigException, ConnectorError
@@ -23,7 +25,7 @@ from ringfence.connectors.avro import container
 from ringfence.connectors.avro.bounds import Bounds, check_json
 from ringfence.connectors.avro.container import open_blocks
 from ringfence.connectors.builtin.dlt_source.rest_config import parse_rest_config
-from ringfence.connectors.builtin.files.compression import BROKEN, decompress
+from ringfence.connectors.builtin.files.compression import BROKEN, contents
 from ringfence.connectors.builtin.files.connector import FilesSourceConnector
 from ringfence.connectors.builtin.files.formats import FORMATS
 from ringfence.connectors.builtin.files.offsets import parse as parse_file_offset
@@ -103,15 +105,28 @@ def _read_container(data: bytes) -> object:
     return sum(1 for _, records in blocks for _ in records)
 
 
-def _file_settings(format: str) -> Any:
-    return FilesSourceConnector.config_def().parse({"url": "file:///x", "format": format, "topic": "t"})
+def _zip(content: bytes) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a", content)
+    return file.getvalue()
 
 
-def _read_file(format: str, name: str = "a") -> Callable[[bytes], object]:
-    settings = _file_settings(format)
+def _zstd(content: bytes) -> bytes:
+    packed = pyarrow.compress(content, codec="zstd", asbytes=True)
+    assert isinstance(packed, bytes)
+    return packed
+
+
+def _read_file(format: str, name: str = "a", encoding: str = "utf-8") -> Callable[[bytes], object]:
+    config = {"url": "file:///x", "format": format, "topic": "t", "encoding": encoding}
+    settings = FilesSourceConnector.config_def().parse(config)
 
     def read(data: bytes) -> object:
-        reader = FORMATS[format](decompress(name, io.BytesIO(data)), 0, settings)
+        parts = contents(name, io.BytesIO(data), None if encoding == "utf-8" else encoding)
+        if not parts:
+            return 0
+        reader = FORMATS[format](parts[0].open(), 0, settings)
         count = 0
         while not reader.at_end and count < 10_000:
             rows = reader.read(500)
@@ -249,6 +264,9 @@ TARGETS: Final[dict[str, Target]] = {
     "JSON lines": Target(_read_file("jsonl"), [b'{"a": [1, null]}\n\n"x"\n', b"[" * 2000], _FILE),
     "text file": Target(_read_file("text"), [b"a\r\nb\rc\n\n"], _FILE),
     "gzip file": Target(_read_file("text", "a.gz"), [gzip.compress(b"a\nb\n" * 50)], _FILE),
+    "zip archive": Target(_read_file("csv", "a.zip"), [_zip(b"a,b\n1,2\n" * 50)], _FILE),
+    "Zstandard file": Target(_read_file("text", "a.zst"), [_zstd(b"a\nb\n" * 50)], _FILE),
+    "UTF-16 file": Target(_read_file("csv", encoding="utf-16"), ["a,b\n1,2\n".encode("utf-16")], _FILE),
     "xz file": Target(_read_file("text", "a.xz"), [lzma.compress(b"a\nb\n" * 50)], _FILE),
     "Delta log": Target(_delta, [_DELTA], (ConnectorError,)),
     "Iceberg metadata": Target(_iceberg, [_ICEBERG], (ConnectorError,)),

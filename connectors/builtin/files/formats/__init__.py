@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from ringfence.connectors.builtin.files.formats.avro import AvroReader
-from ringfence.connectors.builtin.files.formats.base import Columns, FormatError, FormatReader, Rows
+from ringfence.connectors.builtin.files.formats.base import Columns, FormatError, FormatReader, Rows, Unreadable
 from ringfence.connectors.builtin.files.formats.csv_rows import CsvReader
 from ringfence.connectors.builtin.files.formats.json_lines import JsonLinesReader
 from ringfence.connectors.builtin.files.formats.parquet import ParquetReader
@@ -18,4 +18,4 @@ FORMATS: Final[Mapping[str, type[FormatReader]]] = {
     "avro": AvroReader,
 }
 
-__all__ = ["FORMATS", "Columns", "FormatError", "FormatReader", "Rows"]
+__all__ = ["FORMATS", "Columns", "FormatError", "FormatReader", "Rows", "Unreadable"]

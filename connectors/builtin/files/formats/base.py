@@ -3,18 +3,33 @@
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any, BinaryIO, ClassVar, NamedTuple
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, BinaryIO, ClassVar, Final, NamedTuple
 
-from ringfence.connectors.api import ConnectorError, ParsedConfig, Schema
+from ringfence.connectors.api import ConnectorError, DataException, ParsedConfig, Schema
+
+
+class Unreadable(NamedTuple):
+    """Why a record cannot be read, though the file can behind it; and what was read of it."""
+
+    error: DataException
+    text: str | bytes
+
+
+_NONE: Final[Mapping[int, Unreadable]] = MappingProxyType({})
 
 
 class Rows(NamedTuple):
-    """Consecutive records of one file: each value, and the position after it. schema: that of all values."""
+    """Consecutive records of one file: each value, and the position after it. schema: that of all values.
+
+    unreadable: the records that cannot be read, by their index; their values do not count.
+    """
 
     values: Sequence[object]
     positions: Sequence[int]
     schema: Schema | None
+    unreadable: Mapping[int, Unreadable] = _NONE
 
 
 class Columns(NamedTuple):
@@ -29,7 +44,7 @@ class Columns(NamedTuple):
 
 
 class FormatError(ConnectorError):
-    """The file is not what the setting `format` says. The message says where, without any data."""
+    """The file is not what the setting `format` says, and cannot be read on. The message says where, without data."""
 
 
 class FormatReader(ABC):
@@ -55,7 +70,7 @@ class FormatReader(ABC):
         return None
 
     def read_columns(self, limit: int) -> Columns | None:
-        """Return the next records by column; None at the end, and if the format cannot."""
+        """Return the next records by column; None at the end, and if the format cannot, or not these records."""
         return None
 
     @property

@@ -1,25 +1,37 @@
 """CSV: rows of fields, which may contain delimiters and line ends in quotes (RFC 4180)."""
 
 import csv
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
+from itertools import accumulate, chain
 from typing import Any, BinaryIO, ClassVar, Final
 
-from ringfence.connectors.api import ParsedConfig, Schema, Struct
+from ringfence.connectors.api import DataException, ParsedConfig, Schema, Struct
 from ringfence.connectors.api.schemas import STRING, optional, struct
-from ringfence.connectors.builtin.files.formats.base import FormatError, FormatReader, Rows
-from ringfence.connectors.builtin.files.formats.text import MOST_LINE_BYTES
+from ringfence.connectors.builtin.files.compression import BROKEN
+from ringfence.connectors.builtin.files.formats.base import FormatError, FormatReader, Rows, Unreadable
+from ringfence.connectors.builtin.files.formats.field_names import make_distinct
+from ringfence.connectors.builtin.files.formats.text import BOM, CHUNK_BYTES, MOST_LINE_BYTES, check_bom, encoding_of
 from ringfence.connectors.builtin.files.settings import (
     CSV_DELIMITER,
+    CSV_ESCAPE,
     CSV_HEADER,
     CSV_NULL,
     CSV_QUOTE,
-    ENCODING,
+    CSV_RAGGED,
+    CUT,
+    FAIL,
+    FILL,
     as_character,
 )
+from ringfence.connectors.builtin.files.value_settings import is_text, options_of, repair_text
 
-_BOM: Final = b"\xef\xbb\xbf"
+MOST_ROW_BYTES: Final = 16 << 20
+"""Of a row of several lines, which are kept until its end: a quote may never be closed."""
 _TEXT: Final = optional(STRING)
 csv.field_size_limit(MOST_LINE_BYTES)
+
+_Values = list[str | None]
 
 
 class CsvReader(FormatReader):
@@ -28,83 +40,267 @@ class CsvReader(FormatReader):
     unit: ClassVar[str] = "byte"
 
     def __init__(self, file: BinaryIO | Any, position: int, settings: ParsedConfig) -> None:
-        self._file = file
-        self._encoding = settings.string(ENCODING)
         self._null = settings.get(CSV_NULL)
-        self._at = 0
-        """The byte after the last line that the parser was given. The parser takes a line only when it needs one."""
-        self._parser = csv.reader(
-            self._lines(),
-            delimiter=as_character(settings.string(CSV_DELIMITER)),
-            quotechar=as_character(settings.string(CSV_QUOTE)),
-            strict=True,
-        )
-        self._schema: Schema | None = None
-        if settings.boolean(CSV_HEADER):
-            self._schema = _schema_of(self._next_row() or [])
-        elif position:
-            self._schema = _schema_of(_number_columns(len(self._next_row() or [])))
-            file.seek(0)
-            self._at = 0
-        if position > self._at:
-            file.seek(position)
-            self._at = position
-        self._row = self._next_row()
-        self._row_end = self._at
+        self._ragged = settings.string(CSV_RAGGED)
+        self._bad_text = options_of(settings).bad_text
+        self._rows = _RowSplitter(file, settings)
+        header = settings.boolean(CSV_HEADER)
+        self._names = self._read_names(header)
+        self._schema: Schema = struct(dict.fromkeys(self._names, _TEXT))
+        if not header or position > self._rows.end:
+            self._rows.seek(position)
+        self._broken: Exception | None = None
+        """Why the file cannot be read on, once the rows before are read."""
+        self._parsed = self._parse()
+        self._next = self._parse_next()
 
     def read(self, limit: int) -> Rows:
         values: list[object] = []
         positions: list[int] = []
-        null = self._null
-        while self._row is not None and len(values) < limit:
-            row: list[str | None] = list(self._row)
-            schema = self._schema
-            if schema is None:
-                schema = self._schema = _schema_of(_number_columns(len(row)))
-            if len(row) != len(schema.fields):
-                raise FormatError(
-                    f"the row before byte {self._row_end} has {len(row)} fields, where the first row has "
-                    f"{len(schema.fields)}"
-                )
-            if null is not None:
-                row = [None if each == null else each for each in row]
-            values.append(Struct.of(schema, row))  # type: ignore[arg-type] # a list of whatever the fields are
-            positions.append(self._row_end)
-            self._row = self._next_row()
-            self._row_end = self._at
-        return Rows(values, positions, self._schema)
+        unreadable: dict[int, Unreadable] = {}
+        schema = self._schema
+        while self._next is not None and len(values) < limit:
+            row, end = self._next
+            if isinstance(row, Unreadable):
+                unreadable[len(values)] = row
+                values.append(None)
+            else:
+                values.append(Struct.of(schema, row))  # type: ignore[arg-type] # a list of whatever the fields are
+            positions.append(end)
+            self._next = self._parse_next()
+        if not values and self._broken is not None:
+            raise self._broken
+        return Rows(values, positions, schema, unreadable)
 
     @property
     def at_end(self) -> bool:
-        return self._row is None
+        return self._next is None and self._broken is None
 
-    def _next_row(self) -> list[str] | None:
-        """Return the next row that is not empty; None at the end."""
-        start = self._at
+    def _read_names(self, header: bool) -> list[str]:
+        """Return the names of the fields: those in the first row, or numbers."""
+        for row in self._rows:
+            if isinstance(row, list):
+                return make_distinct(row) if header else [f"column{number}" for number in range(1, len(row) + 1)]
+            if header:
+                raise FormatError(f"its first row, which names the fields, cannot be read: {row.reason}. {row.remedy}")
+        return []
+
+    def _parse_next(self) -> tuple[_Values | Unreadable, int] | None:
         try:
-            return next((row for row in self._parser if row), None)
-        except csv.Error as error:
-            raise FormatError(f"the row at byte {start} is not CSV: {error}") from error
-        except UnicodeDecodeError as error:
-            raise FormatError(
-                f"the row at byte {start} is not {self._encoding} ({error.reason}). Set {ENCODING}"
-            ) from error
+            return next(self._parsed, None)
+        except (*BROKEN, FormatError) as error:
+            self._broken = error
+            return None
 
-    def _lines(self) -> Iterator[str]:
-        while line := self._file.readline(MOST_LINE_BYTES + 1):
-            if len(line) > MOST_LINE_BYTES:
-                raise FormatError(f"the line at byte {self._at} has more than {MOST_LINE_BYTES:,} bytes")
-            first = self._at == 0
-            self._at += len(line)
-            yield (line.removeprefix(_BOM) if first else line).decode(self._encoding)
+    def _parse(self) -> Iterator[tuple[_Values | Unreadable, int]]:
+        """Yield each row's values, or why there are none, and the byte after it."""
+        rows, length, null = self._rows, len(self._names), self._null
+        for row in rows:
+            try:
+                if isinstance(row, DataException):
+                    raise row
+                values: _Values = row  # type: ignore[assignment] # nulls are put into it
+                if len(values) != length:
+                    values = self._fit(values)
+                if rows.dirty:
+                    values = [each if each is None or is_text(each) else self._repair(each) for each in values]
+                if null is not None:
+                    values = [None if each == null else each for each in values]
+                yield values, rows.end
+            except DataException as error:
+                yield Unreadable(error.at(row=f"at byte {rows.start}"), rows.text), rows.end
+
+    def _fit(self, row: _Values) -> _Values:
+        """Return a row that is too short or too long as the setting says. Raises `DataException`."""
+        length, missing = len(self._names), len(self._names) - len(row)
+        if missing > 0 and self._ragged != FAIL:
+            return row + [None] * missing
+        if missing < 0 and (self._ragged == CUT or (self._ragged == FILL and not any(row[length:]))):
+            return row[:length]
+        raise DataException(
+            f"the row has {len(row)} fields, where the first row has {length}",
+            remedy=f"Set {CSV_RAGGED} to {FILL} or {CUT}, or correct the row",
+            settings=(CSV_RAGGED,),
+        )
+
+    def _repair(self, text: str) -> str:
+        return repair_text(text, self._bad_text)
 
 
-def _schema_of(names: list[str]) -> Schema:
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise FormatError(f"its first row has two fields with the same name: {', '.join(twice)}")
-    return struct(dict.fromkeys(names, _TEXT))
+class _RowSplitter:
+    """Iterates over the rows of a file without the empty ones: their fields, or why a row is not CSV.
+
+    Of a row that is not CSV, only the first line is taken, and the next one begins a row again: a quote that is not
+    closed costs one line. start, end: the bytes at which the last row began and ended. dirty: whether texts may contain
+    bytes that are not in the encoding, as `surrogateescape` writes them.
+    """
+
+    def __init__(self, file: BinaryIO | Any, settings: ParsedConfig) -> None:
+        quote = as_character(settings.string(CSV_QUOTE))
+        delimiter = as_character(settings.string(CSV_DELIMITER))
+        escape = as_character(str(settings.get(CSV_ESCAPE) or "")) or None
+        self._escape = None if escape is None or escape == quote else _Escape(escape, quote, delimiter)
+        self._dialect: dict[str, Any] = {
+            "delimiter": delimiter,
+            "quotechar": quote,
+            "escapechar": None if self._escape is None else escape,
+            "strict": True,
+        }
+        self._file = file
+        self._encoding = encoding_of(settings)
+        self.dirty = False
+        self._reset(0)
+
+    def seek(self, position: int) -> None:
+        """Continue with the row that begins at a byte."""
+        self._file.seek(position)
+        self._reset(position)
+
+    def __iter__(self) -> Iterator[list[str] | DataException]:
+        return self._split()
+
+    @property
+    def text(self) -> bytes:
+        """The last row, as it is in the file."""
+        lines = self._lines[self._first - self._base : self._after - self._base]
+        return "".join(lines).encode(self._encoding, "surrogateescape")
+
+    @property
+    def start(self) -> int:
+        return self._starts[self._first - self._base]
+
+    @property
+    def end(self) -> int:
+        return self._starts[self._after - self._base]
+
+    def _reset(self, position: int) -> None:
+        self._lines: list[str] = []
+        """Those that were read, from the last row on."""
+        self._starts = [position]
+        """Of each line, and of the one that is read next."""
+        self._base = self._first = self._after = 0
+        """The numbers of lines: of the first one in `_lines`; of the last row's first one, and of the one after it."""
+        self._rest: list[bytes] = []
+        """The beginning of a line that is not read to its end, in parts."""
+        self._at_end = False
+
+    def _split(self) -> Iterator[list[str] | DataException]:
+        while True:
+            first = self._after
+            parser = csv.reader(self._lines_from(first), **self._dialect)
+            try:
+                for row in parser:
+                    before, after = self._after, first + parser.line_num
+                    if after - before > 1 and self._size(before, after) > MOST_ROW_BYTES:
+                        raise csv.Error(_TOO_LONG)
+                    self._first, self._after = before, after
+                    if row:
+                        yield row
+                return
+            except csv.Error as error:
+                problem = DataException(
+                    f"the row is not CSV: {error}", remedy=_REMEDY, settings=(CSV_ESCAPE, CSV_QUOTE)
+                )
+            self._first, self._after = self._after, self._after + 1
+            yield problem
+
+    def _size(self, first: int, after: int) -> int:
+        return self._starts[after - self._base] - self._starts[first - self._base]
+
+    def _lines_from(self, number: int) -> Iterator[str]:
+        lines = chain(self._lines[number - self._base :], chain.from_iterable(self._read_chunks()))
+        return lines if self._escape is None else self._escape_lines(self._escape, lines, number)
+
+    def _escape_lines(self, escape: "_Escape", lines: Iterable[str], number: int) -> Iterator[str]:
+        for place, line in enumerate(lines, number):
+            # Within a row, the parser asks for a line only if its quote is still open.
+            yield escape.protect(line, quoted=place > self._after) if escape.character in line else line
+
+    def _read_chunks(self) -> Iterator[list[str]]:
+        """Yield lines. The parser asks for more when it has parsed all lines; it may need them to end a row."""
+        while not self._at_end:
+            done = self._after - self._base
+            self._lines, self._starts, self._base = self._lines[done:], self._starts[done:], self._after
+            if self._lines and self._starts[-1] - self._starts[0] > MOST_ROW_BYTES:
+                raise csv.Error(_TOO_LONG)
+            yield self._decode(self._read_lines())
+
+    def _read_lines(self) -> list[bytes]:
+        """Read some whole lines, with their ends."""
+        rest = self._rest
+        while chunk := self._file.read(CHUNK_BYTES):
+            if not rest and not self._starts[-1] and self._encoding == "utf-8":
+                check_bom(chunk)
+            rest.append(chunk)
+            if b"\n" in chunk or b"\r" in chunk or (len(rest) > 1 and rest[-2].endswith(b"\r")):
+                lines = b"".join(rest).splitlines(keepends=True)
+                # A CR at the end may be half of a CR LF.
+                rest[:] = [] if lines[-1].endswith(b"\n") else [lines.pop()]
+                if lines:
+                    return lines
+            if sum(map(len, rest)) > MOST_LINE_BYTES:
+                raise FormatError(f"the line at byte {self._starts[-1]} has more than {MOST_LINE_BYTES:,} bytes")
+        self._at_end = True
+        lines = b"".join(rest).splitlines(keepends=True)
+        rest.clear()
+        return lines
+
+    def _decode(self, lines: list[bytes]) -> list[str]:
+        """Add lines to those that were read."""
+        at_start = not self._starts[-1]
+        self._starts += list(accumulate(map(len, lines), initial=self._starts.pop()))
+        if at_start and lines:
+            lines[0] = lines[0].removeprefix(BOM)
+        try:
+            texts = [line.decode(self._encoding) for line in lines]
+        except UnicodeDecodeError:
+            texts = [line.decode(self._encoding, "surrogateescape") for line in lines]
+            self.dirty = True
+        self._lines += texts
+        return texts
 
 
-def _number_columns(count: int) -> list[str]:
-    return [f"column{number}" for number in range(1, count + 1)]
+_TOO_LONG: Final = f"a quote is not closed within {MOST_ROW_BYTES:,} bytes"
+_REMEDY: Final = (
+    f"Correct the row; or set {CSV_ESCAPE} if quotes are escaped in another way than by doubling them, or {CSV_QUOTE}"
+)
+
+
+class _Escape:
+    """Makes Python's parser take an escape as PostgreSQL and Spark do: in quoted fields, before a quote and itself."""
+
+    def __init__(self, character: str, quote: str, delimiter: str) -> None:
+        self.character = character
+        self._quote = quote
+        escape, mark = re.escape(character), re.escape(quote)
+        self._quoted = re.compile(f"(?:[^{mark}{escape}]|{escape}[{mark}{escape}]?|{mark}{mark})*{mark}?", re.DOTALL)
+        self._plain = re.compile(f"[^{re.escape(delimiter)}]*(?:{re.escape(delimiter)})?", re.DOTALL)
+        self._alone = re.compile(f"{escape}([{mark}{escape}]?)", re.DOTALL)
+
+    def protect(self, line: str, *, quoted: bool) -> str:
+        """Double the escapes that stand for themselves. quoted: whether the line begins in a quoted field."""
+        parts: list[str] = []
+        at, field_begins = 0, not quoted
+        while at < len(line):
+            if quoted:
+                match = self._quoted.match(line, at)
+                change: Callable[[str], str] = self._double_alone
+                quoted = False
+            elif field_begins and line[at] == self._quote:
+                parts.append(self._quote)
+                at, quoted, field_begins = at + 1, True, False
+                continue
+            else:
+                match = self._plain.match(line, at)
+                change = self._double
+                field_begins = True
+            assert match is not None  # each pattern matches nothing, too
+            parts.append(change(match[0]))
+            at = match.end()
+        return "".join(parts)
+
+    def _double(self, text: str) -> str:
+        return text.replace(self.character, self.character * 2)
+
+    def _double_alone(self, text: str) -> str:
+        return self._alone.sub(lambda match: match[0] if match[1] else self.character * 2, text)

@@ -1,48 +1,106 @@
 """JSON lines: one JSON value per line."""
 
-from typing import ClassVar
+import json
+import re
+from typing import Any, ClassVar, Final
 
 import orjson
 
-from ringfence.connectors.api import Schema
-from ringfence.connectors.builtin.files.formats.base import FormatError, Rows
-from ringfence.connectors.builtin.files.formats.text import TextReader
+from ringfence.connectors.api import DataException, Schema
+from ringfence.connectors.builtin.files.formats.base import Rows
+from ringfence.connectors.builtin.files.formats.text import BOM, OUT, TextReader, decode_text, read_singly
+from ringfence.connectors.builtin.files.value_settings import BadText, is_text, repair_text
+from ringfence.connectors.unsupported_values import REMEDY, UNSUPPORTED_VALUES, Handling
+
+_ZEROS: Final = bytes.maketrans(b"123456789", b"000000000")
+_LONG: Final = b"0" * 19
+_LONG_NUMBER: Final = re.compile(rb"(?<![0-9.])-?[0-9]{19,}")
+_LEAST: Final = -(1 << 63)
+_MOST: Final = (1 << 63) - 1
+_REMEDY: Final = "Write each JSON value on a line of its own"
 
 
 class JsonLinesReader(TextReader):
-    """Values have no schema. Empty lines are left out."""
+    """Values have no schema. Empty lines are left out. Of a key that an object has twice, the last value counts."""
 
     schema: ClassVar[Schema | None] = None
 
     def read(self, limit: int) -> Rows:
         while True:
-            values, positions, schema = super().read(limit)
-            if _EMPTY in values:
-                pairs = [pair for pair in zip(values, positions, strict=True) if pair[0] is not _EMPTY]
-                values, positions = [value for value, _ in pairs], [position for _, position in pairs]
-            if values or self.at_end:
-                return Rows(values, positions, schema)
+            rows = super().read(limit)
+            if rows.values or self.at_end:
+                return rows
 
     def read_lines(self, limit: int) -> tuple[list[bytes], int] | None:
         return None  # lines that are not JSON must be detected
 
-    def decode(self, lines: list[bytes], start: int) -> list[object]:
-        at = start
-        values: list[object] = []
-        for line in lines:
-            text = line.removeprefix(b"\xef\xbb\xbf") if at == 0 else line
-            if self._encoding != "utf-8":
-                text = text.decode(self._encoding).encode()
+    def decode(self, lines: list[bytes], positions: list[int], start: int) -> Rows:
+        if not start and lines:
+            lines[0] = lines[0].removeprefix(BOM)
+        # orjson makes floats of longer integers. All digits are found at once, which is much cheaper than in each line.
+        if self._encoding == "utf-8" and _LONG not in b"\n".join(lines).translate(_ZEROS):
             try:
-                values.append(orjson.loads(text) if text.strip() else _EMPTY)
-            except orjson.JSONDecodeError as error:
-                raise FormatError(f"the line at about byte {at} is not JSON: {error.msg}") from error
-            at += len(line) + 1
-        return values
+                return Rows([orjson.loads(line) for line in lines], positions, None)
+            except orjson.JSONDecodeError:
+                pass  # a line is empty, or not JSON
+        return read_singly(lines, positions, start, self._value_of, None)
+
+    def _value_of(self, line: bytes) -> object:
+        if not line.strip():
+            return OUT
+        if self._encoding != "utf-8":
+            line = decode_text(line, self._encoding, self._options.bad_text).encode()
+        try:
+            value = orjson.loads(line)
+        except orjson.JSONDecodeError as error:
+            return self._read_odd(line, error.msg)
+        return value if _fits(line) else self._read_odd(line, "")
+
+    def _read_odd(self, line: bytes, reason: str) -> object:
+        """Read what orjson does not: NaN, numbers beyond its types, bytes that are not text, halves of surrogate pairs.
+        Raises `DataException`. reason: what orjson says.
+        """
+        try:
+            value = json.loads(
+                line.decode("utf-8", "surrogateescape"),
+                parse_int=self._integer,
+                parse_float=self._float,
+                parse_constant=self._unsupported,
+            )
+            return _repair(value, self._options.bad_text)
+        except RecursionError:
+            raise DataException("the JSON is nested too deeply", remedy="Correct the line") from None
+        except json.JSONDecodeError:
+            raise DataException(f"the line is not JSON: {reason}", remedy=_REMEDY) from None
+
+    def _integer(self, text: str) -> object:
+        if len(text) < 19:
+            return int(text)
+        number = int(text) if len(text) <= 20 else _MOST + 1
+        return number if _LEAST <= number <= _MOST else self._unsupported(text)
+
+    def _float(self, text: str) -> object:
+        number = float(text)
+        return self._unsupported(text) if number in (float("inf"), float("-inf")) else number
+
+    def _unsupported(self, text: str) -> object:
+        if self._options.unsupported is Handling.FAIL:
+            reason = "the JSON contains a number that neither 64 bits nor a double hold"
+            raise DataException(reason, value=text, remedy=REMEDY, settings=(UNSUPPORTED_VALUES,))
+        return text if self._options.unsupported is Handling.TEXT else None
 
 
-class _Empty:
-    """A line without a value."""
+def _fits(line: bytes) -> bool:
+    """Return whether all integers surely have 64 bits."""
+    return all(len(each) <= 20 and _LEAST <= int(each) <= _MOST for each in _LONG_NUMBER.findall(line))
 
 
-_EMPTY = _Empty()
+def _repair(value: Any, bad_text: BadText) -> Any:
+    """Return the value without halves of surrogate pairs. Raises `DataException`."""
+    if isinstance(value, str):
+        return value if is_text(value) else repair_text(value, bad_text)
+    if isinstance(value, list):
+        return [_repair(each, bad_text) for each in value]
+    if isinstance(value, dict):
+        return {_repair(key, bad_text): _repair(each, bad_text) for key, each in value.items()}
+    return value

@@ -1,16 +1,21 @@
 """Lines of text. The last one counts even without a line end: files are complete when they are read."""
 
+from collections.abc import Callable, Sequence
 from typing import Any, BinaryIO, ClassVar, Final
 
-from ringfence.connectors.api import ParsedConfig, Schema
+from ringfence.connectors.api import DataException, ParsedConfig, Schema
 from ringfence.connectors.api.schemas import STRING
 from ringfence.connectors.builtin.file_stream.line_splitting import LineBuffer
-from ringfence.connectors.builtin.files.formats.base import FormatError, FormatReader, Rows
-from ringfence.connectors.builtin.files.settings import ENCODING
+from ringfence.connectors.builtin.files.compression import BROKEN
+from ringfence.connectors.builtin.files.formats.base import FormatError, FormatReader, Rows, Unreadable
+from ringfence.connectors.builtin.files.settings import ENCODING, is_wide
+from ringfence.connectors.builtin.files.value_settings import BadText, options_of, repair_text
 
 CHUNK_BYTES: Final = 1 << 20
 MOST_LINE_BYTES: Final = 128 << 20
 """Of a line, which is kept in memory: a compressed file of a megabyte may be a line of a gigabyte."""
+BOM: Final = b"\xef\xbb\xbf"
+_OTHER_BOMS: Final = (b"\xff\xfe", b"\xfe\xff")
 
 
 class TextReader(FormatReader):
@@ -21,12 +26,15 @@ class TextReader(FormatReader):
 
     def __init__(self, file: BinaryIO | Any, position: int, settings: ParsedConfig) -> None:
         self._file = file
-        self._encoding = settings.string(ENCODING)
+        self._encoding = encoding_of(settings)
+        self._options = options_of(settings)
         if position:
             file.seek(position)
         self._read_to = position
         self._lines = LineBuffer(position)
         self._all_read = False
+        self._broken: Exception | None = None
+        """Why the file cannot be read on, once the lines before are read."""
 
     def read(self, limit: int) -> Rows:
         self._fill(limit)
@@ -34,7 +42,7 @@ class TextReader(FormatReader):
         lines, positions = self._lines.take_with_positions(limit)
         if positions:
             positions[-1] = min(positions[-1], self._read_to)
-        return Rows(self.decode(lines, start), positions, self.schema)
+        return self.decode(lines, positions, start)
 
     def read_lines(self, limit: int) -> tuple[list[bytes], int] | None:
         self._fill(limit)
@@ -44,27 +52,86 @@ class TextReader(FormatReader):
     def at_end(self) -> bool:
         return self._all_read and not len(self._lines)
 
-    def decode(self, lines: list[bytes], start: int) -> list[object]:
-        """Return the value of each line. start: the byte at which the first one begins."""
+    def decode(self, lines: list[bytes], positions: list[int], start: int) -> Rows:
+        """Return the records of some lines. positions: the byte after each; start: that of the first."""
+        encoding = self._encoding
         try:
-            return [line.decode(self._encoding) for line in lines]
-        except UnicodeDecodeError as error:
-            raise FormatError(
-                f"a line after byte {start} is not {self._encoding} ({error.reason}). Set {ENCODING}, or use "
-                "ByteArrayConverter for the values, which keeps lines unchanged"
-            ) from error
+            return Rows([line.decode(encoding) for line in lines], positions, self.schema)
+        except UnicodeDecodeError:
+            return read_singly(lines, positions, start, self._text_of, self.schema)
+
+    def _text_of(self, line: bytes) -> object:
+        return decode_text(line, self._encoding, self._options.bad_text)
 
     def _fill(self, limit: int) -> None:
         """Read more lines than are taken, so that the last one is known to be the last."""
-        while len(self._lines) <= limit and not self._all_read:
-            chunk = self._file.read(CHUNK_BYTES)
-            self._read_to += len(chunk)
-            if chunk:
-                self._lines.feed(chunk)
-                if not len(self._lines) and self._read_to - self._lines.position > MOST_LINE_BYTES:
-                    raise FormatError(
-                        f"the line at byte {self._lines.position} has more than {MOST_LINE_BYTES:,} bytes"
-                    )
-            else:
-                self._lines.finish()
-                self._all_read = True
+        while len(self._lines) <= limit and not self._all_read and self._broken is None:
+            try:
+                self._add(self._file.read(CHUNK_BYTES))
+            except (*BROKEN, FormatError) as error:
+                self._broken = error
+        if self._broken is not None and not len(self._lines):
+            raise self._broken
+
+    def _add(self, chunk: bytes) -> None:
+        if not chunk:
+            self._lines.finish()
+            self._all_read = True
+            return
+        if not self._read_to and self._encoding == "utf-8":
+            check_bom(chunk)
+        self._read_to += len(chunk)
+        self._lines.feed(chunk)
+        if not len(self._lines) and self._read_to - self._lines.position > MOST_LINE_BYTES:
+            raise FormatError(f"the line at byte {self._lines.position} has more than {MOST_LINE_BYTES:,} bytes")
+
+
+def encoding_of(settings: ParsedConfig) -> str:
+    """Return the encoding of the bytes that a reader gets: UTF-16 has become UTF-8."""
+    encoding = settings.string(ENCODING)
+    return "utf-8" if is_wide(encoding) else encoding
+
+
+def check_bom(chunk: bytes) -> None:
+    """Raise `FormatError` for a file that says to be UTF-16, and is read as UTF-8."""
+    if chunk.startswith(_OTHER_BOMS):
+        raise FormatError(f"it begins as UTF-16 does. Set {ENCODING}=utf-16")
+
+
+def decode_text(data: bytes, encoding: str, bad_text: BadText) -> str:
+    """Return the text, repaired as the setting says. Raises `DataException`."""
+    try:
+        return data.decode(encoding)
+    except UnicodeDecodeError:
+        return repair_text(data.decode(encoding, "surrogateescape"), bad_text)
+
+
+def read_singly(
+    lines: Sequence[bytes],
+    positions: Sequence[int],
+    start: int,
+    value_of: Callable[[bytes], object],
+    schema: Schema | None,
+) -> Rows:
+    """Return the records of some lines, with those that `value_of` refuses; without those that it leaves `OUT`."""
+    values: list[object] = []
+    kept: list[int] = []
+    unreadable: dict[int, Unreadable] = {}
+    for line, position in zip(lines, positions, strict=True):
+        value: object = None
+        try:
+            value = value_of(line)
+        except DataException as error:
+            unreadable[len(values)] = Unreadable(error.at(row=f"at byte {start}"), line)
+        if value is not OUT:
+            values.append(value)
+            kept.append(position)
+        start = position
+    return Rows(values, kept, schema, unreadable)
+
+
+class _Out:
+    """Stands for a line without a record."""
+
+
+OUT: Final = _Out()
