@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ringfence.connectors.compatibility import FILE, CheckResult, read_report, write_report
+from ringfence.testing.checks import SUITE_VERSION
 from ringfence.testing.scenario import Scenario
 from ringfence.testing.suite import report_on
 
