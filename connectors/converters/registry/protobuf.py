@@ -3,7 +3,15 @@
 from collections.abc import Callable
 from typing import Any
 
-from ringfence.connectors.api import ConnectorError, ParsedConfig, Schema, SchemaType, Struct
+from ringfence.connectors.api import (
+    ConnectorError,
+    DistantDate,
+    DistantTimestamp,
+    ParsedConfig,
+    Schema,
+    SchemaType,
+    Struct,
+)
 from ringfence.connectors.api.schemas import DATE_NAME, DECIMAL_NAME, TIME_NAME, TIMESTAMP_NAME
 from ringfence.connectors.api.structs import fit
 from ringfence.connectors.converters.json_encoding import to_signed_bytes, to_unscaled
@@ -126,7 +134,16 @@ def _decimal(scale: int) -> Fill:
     return fill
 
 
+def _refuse_distant(value: object) -> None:
+    """The types google.type.Date and google.protobuf.Timestamp end there, too."""
+    if isinstance(value, DistantDate | DistantTimestamp):
+        raise ConnectorError(
+            "Protobuf's dates and timestamps are in the years 1 to 9999, but the value is outside them."
+        )
+
+
 def _date(message: Message, value: Any) -> None:
+    _refuse_distant(value)
     message.year, message.month, message.day = value.year, value.month, value.day
 
 
@@ -136,5 +153,6 @@ def _time(message: Message, value: Any) -> None:
 
 
 def _timestamp(message: Message, value: Any) -> None:
+    _refuse_distant(value)
     message.seconds, rest = divmod(millis(value), 1000)
     message.nanos = rest * 1_000_000
