@@ -186,6 +186,8 @@ class Encoders:
         def encode(value: object) -> object:
             assert isinstance(value, Decimal)
             if as_number:
+                if not value.is_finite():
+                    raise _not_finite(value)
                 return orjson.Fragment(str(value))
             return base64.b64encode(to_signed_bytes(to_unscaled(value, scale))).decode("ascii")
 
@@ -195,13 +197,16 @@ class Encoders:
 def to_unscaled(value: Decimal, scale: int) -> int:
     """Return the unscaled value. Raises `ConnectorError` unless the value has exactly `scale` decimal places."""
     sign, digits, exponent = value.as_tuple()
+    if not isinstance(exponent, int):
+        raise _not_finite(value)
     if exponent != -scale:
-        raise ConnectorError(
-            f"A decimal has {-exponent if isinstance(exponent, int) else 'no'} decimal places, but its schema has "
-            f"{scale}: quantize it."
-        )
+        raise ConnectorError(f"A decimal has {-exponent} decimal places, but its schema has {scale}: quantize it.")
     number = int("".join(map(str, digits)) or "0")
     return -number if sign else number
+
+
+def _not_finite(value: Decimal) -> ConnectorError:
+    return ConnectorError(f"A decimal is {value}, but only finite numbers can be written as decimals.")
 
 
 def to_signed_bytes(number: int) -> bytes:

@@ -1,12 +1,14 @@
+import base64
 import json
 from datetime import date
+from decimal import Context, Decimal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ringfence.connectors.api import ConfigException, ConnectorError, SchemaAndValue, Struct
-from ringfence.connectors.api.schemas import DATE, INT64, struct
+from ringfence.connectors.api.schemas import DATE, INT64, decimal, struct
 from ringfence.connectors.converters import (
     ByteArrayConverter,
     Converter,
@@ -124,3 +126,28 @@ def test_headers_have_a_converter_too() -> None:
     convert = header_converter({}).from_header
     assert [convert("t", "h", value) for value in ("a", b"\xff", 3, None)] == [b"a", b"\xff", b"3", None]
     header_converter({"header.converter": "org.apache.kafka.connect.storage.SimpleHeaderConverter"})
+
+
+@given(number=st.decimals(allow_nan=False, allow_infinity=False, places=18, min_value=-(10**20), max_value=10**20))
+def test_decimals_of_38_digits_are_exact(number: Decimal) -> None:
+    schema = struct({"a": decimal(18)})
+    for form in ("BASE64", "NUMERIC"):
+        converter = JsonConverter()
+        converter.configure({"schemas.enable": "false", "decimal.format": form}, is_key=False)
+        text = converter.from_record("t", Struct(schema, {"a": number}), schema)
+        (value,) = json.loads(text or b"", parse_float=Decimal, parse_int=Decimal).values()
+        if form == "NUMERIC":
+            assert value == number
+        else:
+            unscaled = int.from_bytes(base64.b64decode(value), "big", signed=True)
+            assert Decimal(unscaled).scaleb(-18, Context(prec=100)) == number
+
+
+@pytest.mark.parametrize("form", ["BASE64", "NUMERIC"])
+@pytest.mark.parametrize("number", ["NaN", "Infinity"])
+def test_decimals_that_are_no_numbers_are_refused(form: str, number: str) -> None:
+    schema = struct({"a": decimal(2)})
+    converter = JsonConverter()
+    converter.configure({"schemas.enable": "false", "decimal.format": form}, is_key=False)
+    with pytest.raises(ConnectorError, match=f"A decimal is {number}, but only finite"):
+        converter.from_record("t", Struct(schema, {"a": Decimal(number)}), schema)

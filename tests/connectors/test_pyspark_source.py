@@ -4,13 +4,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from importlib.metadata import EntryPoint
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
+import numpy
 import pytest
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition, SimpleDataSourceStreamReader
-from pyspark.sql.types import StructType
+from pyspark.sql.types import Row, StructType
 
-from ringfence.connectors.api import ConnectorError, OffsetRecord, Struct
+from ringfence.connectors.api import ConnectorError, DataException, OffsetRecord, Struct, UnreadableRecord
 from ringfence.connectors.builtin.pyspark_source import sources
 from ringfence.connectors.builtin.pyspark_source.connector import PySparkSourceConnector
 from ringfence.connectors.builtin.pyspark_source.ddl import parse_ddl
@@ -104,7 +105,9 @@ class Batches(DataSource):
 @pytest.fixture(autouse=True)
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     here = __name__
-    points = [EntryPoint(cls.__name__.lower(), f"{here}:{cls.__name__}", "g") for cls in (Simple, Wide, Batches)]
+    points = [
+        EntryPoint(cls.__name__.lower(), f"{here}:{cls.__name__}", "g") for cls in (Simple, Wide, Batches, Listed)
+    ]
     points.append(EntryPoint("wrong", f"{here}:AVAILABLE", "g"))
     monkeypatch.setattr(sources, "entry_points", lambda group: points)
     AVAILABLE["rows"] = 0
@@ -181,7 +184,7 @@ def test_what_validation_says() -> None:
         return "".join(found.get("data.source", ()))
 
     assert error("simple") == error("wide") == ""
-    assert "Existing ones: batches, simple, wide, wrong" in error("os.system")
+    assert "Existing ones: batches, listed, simple, wide, wrong" in error("os.system")
     assert "has neither streamReader nor simpleStreamReader" in error("batches")
     assert "is not a class" in error("wrong")
     assert "refuses these options: ValueError" in error("simple", first="x")
@@ -207,8 +210,95 @@ def test_types() -> None:
         "tags": ["a", None],
         "counts": {"k": 2},
     }
-    with pytest.raises(ConnectorError, match="a row of 1 values for 7 columns"):
+    with pytest.raises(DataException, match="the row has 1 values for 7 columns"):
         row.make((True,))
+
+
+ROWS: list[object] = []
+
+
+class Listed(DataSource):
+    """The rows of `ROWS`."""
+
+    def schema(self) -> str:
+        return "n bigint not null, tag string, price decimal(38, 18), at timestamp"
+
+    def simpleStreamReader(self, schema: StructType) -> SimpleDataSourceStreamReader:
+        return ListedReader()
+
+
+class ListedReader(SimpleDataSourceStreamReader):
+    def initialOffset(self) -> dict[str, int]:
+        return {"next": 0}
+
+    def read(self, start: dict[str, int]) -> tuple[Iterator[Any], dict[str, int]]:
+        return iter(ROWS[start["next"] :]), {"next": len(ROWS)}
+
+
+def read_listed(*rows: object) -> list[Any]:
+    ROWS[:] = rows
+    task = PySparkSourceTask()
+    task.context = FakeContext()
+    task.start({"data.source": "listed", "topic": "t"})
+    return list(task.poll() or ())
+
+
+def test_rows_whose_fields_differ_in_type_are_refused_alone() -> None:
+    good = (1, "a", Decimal("9" * 20 + "." + "9" * 18), None)
+    records = read_listed(
+        good,
+        ("1", "a", None, None),
+        (1.5, "a", None, None),
+        (None, "a", None, None),
+        (2**63, "a", None, None),
+        (True, "a", None, None),
+        (2, ["a"], None, None),
+        (2, "a", Decimal("NaN"), None),
+        (2, "a", Decimal("1e-19"), None),
+        (2, "a", 0.5, None),
+        (2, "a", None, "2024-01-02"),
+        (2, "a"),
+        {"n": 1, "tag": "a", "price": None, "at": None},
+        "four",
+        5,
+        Row(n=1, tag="a", price=None, wrong=None),
+        good,
+    )
+    first, *refused, last = records
+    assert first.value["price"] == last.value["price"] == Decimal("9" * 20 + "." + "9" * 18)
+    assert all(each.source_offset == {"offset": {"next": len(records)}} for each in records)
+    columns = ["n"] * 5 + ["tag"] + ["price"] * 3 + ["at"] + [""] * 5
+    for number, (record, column) in enumerate(zip(refused, columns, strict=True), 2):
+        assert isinstance(record, UnreadableRecord)
+        place = f'The data source listed, row {number} of those up to {{"offset": {{"next": {len(records)}}}}}'
+        assert str(record.error).startswith(f"{place}, column {column}: " if column else f"{place}: "), number
+    assert "the value is a str" in str(refused[0].error).lower()
+    assert refused[0].value == '{"n":"1","tag":"a","price":null,"at":null}'
+
+
+def test_rows_that_spark_accepts_are_accepted() -> None:
+    """Named rows by their names; named tuples, as all others, by their order; values as Spark converts them."""
+    at = datetime(2026, 3, 1, tzinfo=UTC)
+
+    class Named(NamedTuple):
+        at: object
+        tag: object
+        n: object
+        price: object
+
+    records = read_listed(
+        Row(tag="b", at=at, price=Decimal("1.5"), n=2),
+        Named(3, "c", Decimal("0"), at),
+        [4.0, 5, 6, None],
+        (numpy.int32(7), True, None, None),
+    )
+    assert [[record.value[name] for name in ("n", "tag", "price")] for record in records] == [
+        [2, "b", Decimal("1.5")],
+        [3, "c", Decimal("0")],
+        [4, "5", Decimal("6")],
+        [7, "true", None],
+    ]
+    assert records[0].value["at"] == records[1].value["at"] == 1_772_323_200_000_000
 
 
 @pytest.mark.parametrize("text", ["n", "n wrong", "n int,", "n array<int", "n decimal(9", "", "n int not x", "a;b int"])

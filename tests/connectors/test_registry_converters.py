@@ -3,10 +3,12 @@
 What a real one takes and refuses, and what readers get, is in test_converters_with_a_registry.py.
 """
 
+import base64
 import json
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from decimal import Context, Decimal
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +16,21 @@ import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from jsonschema import Draft7Validator
 
-from ringfence.connectors.api import ConfigException, ConfigType, ConnectorError, RetriableError, Schema, Struct
-from ringfence.connectors.api.schemas import INT64, STRING, array, decimal, mapping, optional, struct
+from ringfence.connectors.api import (
+    ConfigException,
+    ConfigType,
+    ConnectorError,
+    DistantDate,
+    DistantTimestamp,
+    RetriableError,
+    Schema,
+    Struct,
+)
+from ringfence.connectors.api.schemas import DATE, INT64, STRING, TIMESTAMP, array, decimal, mapping, optional, struct
 from ringfence.connectors.converters import find_converter, value_converter
 from ringfence.connectors.converters.registry.proto_file import ProtoFile
 from ringfence.connectors.source_config import source_config_def
@@ -56,6 +69,17 @@ def test_avro_schemas_tell_kafka_connect_what_they_were(registry: Registry) -> N
     assert (fields["maybe"]["type"][1], fields["maybe"]["default"]) == ("null", "none")
     assert (fields["i64"]["type"], fields["i64"]["default"]) == (["null", "long"], None)
     assert fields["price"]["type"]["logicalType"] == "decimal"
+
+
+@pytest.mark.parametrize("kind", ["AvroConverter", "ProtobufConverter", "JsonSchemaConverter"])
+@given(number=st.decimals(allow_nan=False, allow_infinity=False, places=18, min_value=-(10**20), max_value=10**20))
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_decimals_of_38_digits_are_exact(kind: str, number: Decimal, registry: Registry) -> None:
+    made = written(registry, kind, Struct(struct({"a": decimal(18)}, "flights.Price"), {"a": number}))
+    unscaled = int(number.scaleb(18, Context(prec=100)))
+    size = (unscaled + (unscaled < 0)).bit_length() // 8 + 1
+    raw = unscaled.to_bytes(size, "big", signed=True)
+    assert (base64.b64encode(raw) if kind == "JsonSchemaConverter" else raw) in made
 
 
 def test_protobuf_comes_back_with_its_messages(registry: Registry) -> None:
@@ -219,6 +243,9 @@ def test_a_registry_is_trusted_by_its_certificate(tmp_path: Path) -> None:
         ("ProtobufConverter", "text", "writes structs"),
         ("ProtobufConverter", Struct(struct({"a": array(array(INT64))}), {"a": []}), "no lists of lists"),
         ("JsonSchemaConverter", Struct(SMALL), "null field id"),
+        ("ProtobufConverter", Struct(struct({"a": DATE}), {"a": DistantDate(10**7)}), "in the years 1 to 9999"),
+        ("ProtobufConverter", Struct(struct({"a": TIMESTAMP}), {"a": DistantTimestamp(10**18)}), "in the years 1 to"),
+        ("AvroConverter", Struct(struct({"a": decimal(1)}), {"a": Decimal("NaN")}), "only finite numbers"),
     ],
 )
 def test_what_a_form_lacks_is_refused(kind: str, value: object, message: str, registry: Registry) -> None:

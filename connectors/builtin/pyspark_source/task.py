@@ -1,6 +1,7 @@
 """Reads a data source from its committed offset."""
 
 import inspect
+import json
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,11 +9,21 @@ from typing import Any, ClassVar
 
 from pyspark.sql.datasource import DataSourceStreamReader, SimpleDataSourceStreamReader
 
-from ringfence.connectors.api import ConnectorError, OffsetRecord, SourceOffset, SourceRecord, SourceTask
+from ringfence.connectors.api import (
+    ConnectorError,
+    DataException,
+    OffsetRecord,
+    Schema,
+    SourceOffset,
+    SourceRecord,
+    SourceTask,
+    UnreadableRecord,
+)
 from ringfence.connectors.builtin.pyspark_source import settings as names
 from ringfence.connectors.builtin.pyspark_source.settings import CONFIG_DEF
 from ringfence.connectors.builtin.pyspark_source.sources import open_reader, open_source, read_schema
 from ringfence.connectors.builtin.pyspark_source.types import describe
+from ringfence.connectors.row_records import row_text
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +41,7 @@ class PySparkSourceTask(SourceTask):
         self._topic = settings.string(names.TOPIC)
         self._interval = settings.integer(names.POLL_INTERVAL) / 1000
         self._partition = {names.SOURCE_KEY: settings.string(names.SOURCE)}
+        self._name = settings.string(names.SOURCE)
         source = open_source(config)
         schema = read_schema(source)
         self._rows = describe(schema)
@@ -48,12 +60,17 @@ class PySparkSourceTask(SourceTask):
             self.context.wait(self._interval)
             return None
         rows, offset = step
-        make, schema = self._rows.make, self._rows.schema
-        records: list[SourceRecord] = [
-            SourceRecord(self._partition, offset, self._topic, make(row), None, (), None, None, None, schema)
-            for row in _values_of(rows)
-        ]
+        records = [self._record(row, number, offset) for number, row in enumerate(_values_of(rows), 1)]
         return records or [OffsetRecord(self._partition, offset)]
+
+    def _record(self, row: object, number: int, offset: dict[str, object]) -> SourceRecord:
+        """number: the row's in its batch."""
+        try:
+            value = self._rows.make(row)
+        except DataException as error:
+            error.at(where=f"The data source {self._name}", row=f"{number} of those up to {json.dumps(offset)}")
+            return UnreadableRecord(self._partition, offset, self._topic, error, _text_of(row, self._rows.schema))
+        return SourceRecord(self._partition, offset, self._topic, value, None, (), None, None, None, self._rows.schema)
 
     def commit(self) -> None:
         if self._steps is not None:
@@ -185,8 +202,15 @@ def wrong_offset(committed: SourceOffset) -> ConnectorError:
     )
 
 
-def _values_of(rows: Iterable[Any]) -> Iterable[Sequence[Any]]:
-    """Return tuples unchanged, and the rows of Arrow's batches as tuples."""
+def _text_of(row: object, schema: Schema) -> str:
+    """Return a row that cannot be read as text: as JSON if it is a row of the schema's width."""
+    if isinstance(row, list | tuple) and len(row) == len(schema.fields):
+        return row_text(schema.names, row)
+    return str(row)
+
+
+def _values_of(rows: Iterable[Any]) -> Iterable[object]:
+    """Return rows unchanged, and the rows of Arrow's batches as tuples."""
     for row in rows:
         if hasattr(row, "to_pylist") and hasattr(row, "columns"):
             yield from zip(*(column.to_pylist() for column in row.columns), strict=True)

@@ -1,13 +1,19 @@
 """Converts Spark's types to Kafka Connect's schemas."""
 
+import operator
 from collections.abc import Callable, Sequence
+from datetime import date, datetime, time
+from decimal import Decimal
 from typing import Any, Final, NamedTuple
+from uuid import UUID
 
 from pyspark.sql import types as spark
 
-from ringfence.connectors.api import ConnectorError, Schema, SchemaType, Struct
+from ringfence.connectors.api import ConnectorError, DataException, Schema, SchemaType, Struct
 from ringfence.connectors.api import schemas as connect
 from ringfence.connectors.api.structs import fit
+from ringfence.connectors.row_records import ValueOf, convert_value
+from ringfence.connectors.values.decimals import exact_decimal
 from ringfence.connectors.values.moments import micros
 
 _PLAIN: Final[dict[type[spark.DataType], Schema]] = {
@@ -27,29 +33,53 @@ _PLAIN: Final[dict[type[spark.DataType], Schema]] = {
 _MICROS: Final = Schema(SchemaType.INT64, name="io.debezium.time.MicroTimestamp", version=1)
 """Spark's timestamps have microseconds; Kafka Connect's own type has milliseconds."""
 
-ValueOf = Callable[[Any], object]
-
 
 class RowType(NamedTuple):
-    """make: creates a struct from a row, which is a sequence in the order of the columns."""
+    """make: creates a struct from a row: a sequence in the order of the columns, or a named `Row`. It raises
+    `DataException`.
+    """
 
     schema: Schema
-    make: Callable[[Sequence[Any]], Struct]
+    make: Callable[[object], Struct]
 
 
 def describe(columns: spark.StructType) -> RowType:
     """Return the schema of the columns. Raises `ConnectorError` for a type that records cannot have."""
     schema = _struct(columns)
-    converters = [_value_of(field.dataType) for field in columns.fields]
     names = [field.name for field in columns.fields]
+    converters = [
+        _checked(_value_of(field.dataType), inner.schema)
+        for field, inner in zip(columns.fields, schema.fields, strict=True)
+    ]
 
-    def make(row: Sequence[Any]) -> Struct:
-        if len(row) != len(names):
-            raise ConnectorError(f"The data source returned a row of {len(row)} values for {len(names)} columns.")
-        values = [None if value is None else convert(value) for value, convert in zip(row, converters, strict=True)]
-        return Struct(schema, dict(zip(names, values, strict=True)))
+    def make(row: object) -> Struct:
+        values = _in_order(row, names)
+        return Struct.of(
+            schema,
+            [convert_value(convert, each, name) for convert, each, name in zip(converters, values, names, strict=True)],
+        )
 
     return RowType(schema, make)
+
+
+def _in_order(row: object, names: Sequence[str]) -> Sequence[Any]:
+    """Return a row's values in the order of the columns: by name if it is a named `Row`, as Spark does."""
+    if not isinstance(row, list | tuple):
+        raise DataException(f"the row is a {type(row).__name__}, not a tuple, a list or a Row")
+    if isinstance(row, spark.Row) and hasattr(row, "__fields__"):
+        if {*row.__fields__} != {*names}:
+            raise DataException(f"the row has the fields {', '.join(row.__fields__)}, not {', '.join(names)}")
+        return [row[name] for name in names]
+    if len(row) != len(names):
+        raise DataException(f"the row has {len(row)} values for {len(names)} columns")
+    return row
+
+
+def _checked(convert: ValueOf, schema: Schema) -> ValueOf:
+    def checked(value: Any) -> object:
+        return fit(schema, None if value is None else convert(value))
+
+    return checked
 
 
 def _schema(kind: spark.DataType) -> Schema:
@@ -76,7 +106,13 @@ def _struct(columns: spark.StructType) -> Schema:
 
 def _value_of(kind: spark.DataType) -> ValueOf:
     if isinstance(kind, spark.TimestampType | spark.TimestampNTZType):
-        return micros
+        return _micros
+    if isinstance(kind, spark.DecimalType):
+        return _decimal(kind.scale)
+    if isinstance(kind, spark.StringType):
+        return _text
+    if isinstance(kind, spark.IntegralType):
+        return _integer
     if isinstance(kind, spark.ArrayType):
         inner = _value_of(kind.elementType)
         return lambda values: [None if each is None else inner(each) for each in values]
@@ -84,15 +120,50 @@ def _value_of(kind: spark.DataType) -> ValueOf:
         of_key, of_value = _value_of(kind.keyType), _value_of(kind.valueType)
         return lambda values: {of_key(key): None if value is None else of_value(value) for key, value in values.items()}
     if isinstance(kind, spark.StructType):
-        schema, columns = _struct(kind), kind.fields
-        converters = [_value_of(field.dataType) for field in columns]
-
-        def make(row: Any) -> object:
-            values = [row[field.name] for field in columns] if isinstance(row, dict) else list(row)
-            converted_values = [
-                None if each is None else convert(each) for each, convert in zip(values, converters, strict=True)
-            ]
-            return {field.name: value for field, value in zip(columns, converted_values, strict=True)}
-
-        return lambda row: make(row) if row is not None else fit(schema, None)
+        return _inner_struct(kind)
     return lambda value: value
+
+
+def _inner_struct(kind: spark.StructType) -> ValueOf:
+    names = [field.name for field in kind.fields]
+    converters = [_value_of(field.dataType) for field in kind.fields]
+
+    def make(row: object) -> object:
+        values = [row.get(name) for name in names] if isinstance(row, dict) else _in_order(row, names)
+        return {
+            name: None if each is None else convert(each)
+            for name, each, convert in zip(names, values, converters, strict=True)
+        }
+
+    return make
+
+
+def _micros(value: Any) -> int:
+    if not isinstance(value, datetime):
+        raise DataException(f"the value is a {type(value).__name__}, not a timestamp", value=value)
+    return micros(value)
+
+
+def _decimal(scale: int) -> ValueOf:
+    exact = exact_decimal(scale)
+
+    def convert(value: Any) -> object:
+        if isinstance(value, int) and not isinstance(value, bool):
+            value = Decimal(value)
+        return exact(value) if isinstance(value, Decimal) else value  # which the schema refuses
+
+    return convert
+
+
+def _text(value: Any) -> object:
+    """Return a number, a time or a UUID as text, as Spark does."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int | float | Decimal | date | time | UUID) else value
+
+
+def _integer(value: Any) -> object:
+    """Return the integer that NumPy's integers are, and floats without a fraction, as Arrow does."""
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else value
+    return value if isinstance(value, bool) or not hasattr(value, "__index__") else operator.index(value)

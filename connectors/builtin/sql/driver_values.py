@@ -5,10 +5,10 @@ beyond 9999, and they round.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, time, tzinfo
-from decimal import Context, Decimal, Inexact, InvalidOperation
-from typing import Any, ClassVar, Final, NamedTuple
+from decimal import Decimal
+from typing import Any, ClassVar, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -18,10 +18,9 @@ from ringfence.connectors.api import schemas as connect
 from ringfence.connectors.builtin.sql.time_texts import DAY_US, as_timestamp, micros_of
 from ringfence.connectors.row_records import ValueOf
 from ringfence.connectors.unsupported_values import REMEDY, UNSUPPORTED_VALUES, Handling
+from ringfence.connectors.values.decimals import exact_decimal
 
 Row = Sequence[Any]
-_EXACT: Final = Context(prec=2000, traps=[Inexact, InvalidOperation])
-"""PostgreSQL's decimals have up to 1000 declared digits, and scales from -1000 to 1000."""
 
 
 class ColumnType(NamedTuple):
@@ -151,25 +150,9 @@ class DriverValues(ABC):
         return micros_of(value, self.zone) if value.__class__ is datetime else self.odd_position(value)
 
 
-def exact_decimal(scale: int, decimal_of: Callable[[Any], Decimal] | None = None) -> ValueOf:
-    """Return a conversion to decimals of one scale, which never rounds.
-
-    decimal_of: converts values to decimals first. The conversion raises `DataException`.
-    """
-    quantize, step = _EXACT.quantize, Decimal(1).scaleb(-scale)
-
-    def value_of(value: Any) -> Decimal:
-        number = value if decimal_of is None else decimal_of(value)
-        try:
-            exact = quantize(number, step)
-        except (Inexact, InvalidOperation) as error:
-            what = "more digits than its type" if number.is_finite() else "no digits"
-            raise unsupported(f"the decimal has {what}", value) from error
-        if exact.is_nan():
-            raise unsupported("the decimal is not a number", value)
-        return exact
-
-    return value_of
+def decimal_of_scale(scale: int) -> ValueOf:
+    """Return a conversion to decimals of one scale, which never rounds. It raises `DataException`."""
+    return exact_decimal(scale, unsupported)
 
 
 def whole_number(value: Any) -> int:

@@ -9,7 +9,7 @@ from ringfence.connectors.api import schemas as connect
 from ringfence.connectors.builtin.sql.driver_values import (
     ColumnType,
     DriverValues,
-    exact_decimal,
+    decimal_of_scale,
     time_of_micros,
     unsupported,
     whole_number,
@@ -35,7 +35,7 @@ class MySqlValues(DriverValues):
         return {"conv": {key: convert for key, convert in conversions.items() if key not in times}}
 
     def decimal(self, scale: int) -> ColumnType:
-        return ColumnType(connect.decimal(scale), exact_decimal(scale))
+        return ColumnType(connect.decimal(scale), decimal_of_scale(scale))
 
     def decimal_as_integer(self, schema: Schema) -> ColumnType:
         return ColumnType(schema, whole_number)

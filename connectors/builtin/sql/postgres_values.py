@@ -19,7 +19,7 @@ from ringfence.connectors.builtin.sql.driver_values import (
     ColumnType,
     DriverValues,
     Row,
-    exact_decimal,
+    decimal_of_scale,
     time_of_micros,
     unsupported,
     whole_number,
@@ -97,7 +97,7 @@ class PostgresValues(DriverValues):
             return super().fetch(connection, statement)
 
     def decimal(self, scale: int) -> ColumnType:
-        return ColumnType(connect.decimal(scale), exact_decimal(scale), True)
+        return ColumnType(connect.decimal(scale), decimal_of_scale(scale), True)
 
     def decimal_as_integer(self, schema: Schema) -> ColumnType:
         return ColumnType(schema, whole_number, True)

@@ -20,7 +20,7 @@ from ringfence.connectors.builtin.sql.driver_values import (
     ColumnType,
     DriverValues,
     Row,
-    exact_decimal,
+    decimal_of_scale,
     time_of_micros,
     unsupported,
 )
@@ -241,7 +241,7 @@ def _boolean_of(value: Any) -> bool:
 
 
 def _decimal_of(scale: int) -> ValueOf:
-    exact = exact_decimal(scale)
+    exact = decimal_of_scale(scale)
 
     def value_of(value: Any) -> object:
         if not isinstance(value, float):

@@ -7,6 +7,7 @@ from ringfence.connectors.api import (
     ConnectorError,
     DistantDate,
     DistantTimestamp,
+    EndOfDay,
     ParsedConfig,
     Schema,
     SchemaType,
@@ -141,6 +142,9 @@ def _date(message: Message, value: Any) -> None:
 
 
 def _time(message: Message, value: Any) -> None:
+    if isinstance(value, EndOfDay):
+        message.hours = 24
+        return
     message.hours, message.minutes, message.seconds = value.hour, value.minute, value.second
     message.nanos = value.microsecond // 1000 * 1_000_000
 
