@@ -1,7 +1,8 @@
 """Reads Avro's object container files with bounds, for fastavro.
 
 fastavro believes what a file says about itself: a block of a few bytes may claim any number of records, and decompress
-to any size. `BoundedFile` passes a file on to it block by block, checked and without compression.
+to any size. `BoundedFile` passes a file on to it block by block, checked and without compression; if asked to, without
+those that are damaged, which `BlockReader` tells of.
 """
 
 import bz2
@@ -9,8 +10,9 @@ import io
 import json
 import lzma
 import zlib
-from collections.abc import Iterator
-from typing import Any, BinaryIO, Final
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, BinaryIO, Final, NamedTuple
 
 from ringfence.connectors.avro.bounds import BeyondBounds, Bounds, check_json
 
@@ -34,6 +36,8 @@ _MAGIC: Final = b"Obj\x01"
 _SYNC_BYTES: Final = 16
 _MOST_ENTRIES: Final = 1000
 _MOST_HEADER: Final = 8 << 20
+_MOST_DAMAGES: Final = 100
+"""Of a file. Each may cost reading of `MOST_BYTES`."""
 
 
 def open_blocks(file: BinaryIO | Any) -> tuple[Any, Iterator[tuple[int, Iterator[Any]]]]:
@@ -47,23 +51,71 @@ def open_blocks(file: BinaryIO | Any) -> tuple[Any, Iterator[tuple[int, Iterator
     return blocks.writer_schema, ((block.num_records, _records(block, bounded)) for block in blocks)
 
 
+class Damage(NamedTuple):
+    """What cannot be read of a file that goes on behind it. start, end: in bytes."""
+
+    start: int
+    end: int
+    reason: str
+
+
+class Block(NamedTuple):
+    """Some records. records: decoded as they are taken, which raises one of `ERRORS`, and for a text that is not UTF-8
+    UnicodeDecodeError; lenient: the same from the first one on, with bytes that are not UTF-8 as `surrogateescape`
+    writes them.
+    """
+
+    length: int
+    records: Iterator[Any]
+    lenient: Callable[[], Iterator[Any]]
+
+
+class BlockReader:
+    """The blocks of a file whose values are those of Avro's own types, without regard to logical types.
+
+    declared: the file's schema, with its logical types, as `fastavro.parse_schema` returns it.
+    """
+
+    def __init__(self, file: BinaryIO | Any) -> None:
+        """Raises one of `ERRORS`."""
+        import fastavro
+
+        self._file = BoundedFile(file, of_users=True)
+        self.declared = self._file.declared
+        self._blocks = fastavro.block_reader(self._file)  # type: ignore[arg-type] # it only calls read
+
+    def __iter__(self) -> Iterator[Block | Damage]:
+        """Yield blocks and damages in the order of the file. Raises one of `ERRORS` if it cannot be read on."""
+        file = self._file
+        while True:
+            block = next(self._blocks, None)
+            yield from file.damages
+            file.damages.clear()
+            if block is None:
+                return
+            yield Block(block.num_records, _records(block, file), partial(_lenient_records, block, file))
+
+
 class BoundedFile:
     """The file as a container without compression."""
 
-    def __init__(self, file: BinaryIO | Any) -> None:
-        import fastavro
-        from fastavro.schema import SchemaParseException, UnknownType
-
+    def __init__(self, file: BinaryIO | Any, *, of_users: bool = False) -> None:
+        """of_users: leave out blocks that are damaged, and logical types."""
         self._file = file
+        self._lenient = of_users
+        self.damages: list[Damage] = []
+        self._damages = 0
         meta = self._read_header()
         self._codec = meta.pop("avro.codec", b"null").decode()
-        schema = json.loads(meta["avro.schema"])
-        check_json(schema)
+        document = json.loads(meta["avro.schema"])
+        check_json(document)
         types: dict[str, Any] = {}
-        try:
-            self.schema = fastavro.parse_schema(schema, named_schemas=types)
-        except (SchemaParseException, UnknownType) as error:
-            raise ValueError("its schema is not one of Avro's") from error
+        self.declared = self.schema = _parse(document, types)
+        if of_users:
+            types.clear()
+            document = _without_logical_types(document)
+            meta["avro.schema"] = json.dumps(document).encode()
+            self.schema = _parse(document, types)
         self.bounds = Bounds(self.schema, types)
         if self.bounds.recursive:
             raise BeyondBounds("its schema contains itself, which Kafka Connect's schemas cannot")
@@ -73,7 +125,7 @@ class BoundedFile:
     def read(self, size: int = -1) -> bytes:
         part = self._ready.read(size)
         if not part and size:
-            self._ready = io.BytesIO(self._read_block())
+            self._ready = io.BytesIO(self._read_sound_block() if self._lenient else self._read_block())
             part = self._ready.read(size)
         return part
 
@@ -99,15 +151,61 @@ class BoundedFile:
         self._sync = self._exactly(_SYNC_BYTES)
         return meta
 
+    def _read_sound_block(self) -> bytes:
+        """Return the next block that can be read; nothing at the end."""
+        while True:
+            start = self._file.tell()
+            try:
+                frame = self._read_frame()
+            except ERRORS as error:
+                self._find_sync(start, error)
+                self._add_damage(start, error)
+                continue
+            if frame is None:
+                return b""
+            try:
+                return self._check(*frame)
+            except ERRORS as error:
+                self._add_damage(start, error)
+
+    def _add_damage(self, start: int, error: Exception) -> None:
+        self._damages += 1
+        if self._damages > _MOST_DAMAGES:
+            raise error
+        self.damages.append(Damage(start, self._file.tell(), str(error)))
+
+    def _find_sync(self, start: int, error: Exception) -> None:
+        """Move behind the next marker that begins at a byte or later. Raises the error if there is none."""
+        self._file.seek(start)
+        data = b""
+        while part := self._file.read(1 << 20):
+            at = (data + part).find(self._sync)
+            if at >= 0:
+                self._file.seek(start + at + _SYNC_BYTES)
+                return
+            kept = (data + part)[-_SYNC_BYTES + 1 :]
+            start += len(data) + len(part) - len(kept)
+            data = kept
+        raise error
+
     def _read_block(self) -> bytes:
         """Return the next block; nothing at the end."""
+        frame = self._read_frame()
+        return b"" if frame is None else self._check(*frame)
+
+    def _read_frame(self) -> tuple[int, bytes] | None:
+        """Return the count of records in the next block, and its bytes; None at the end."""
         first = self._file.read(1)
         if not first:
-            return b""
-        count = self._long(first)
-        data = _decompress(self._codec, self._bytes(MOST_BYTES))
+            return None
+        count, data = self._long(first), self._bytes(MOST_BYTES)
         if self._exactly(_SYNC_BYTES) != self._sync:
             raise ValueError("a block does not end where it says")
+        return count, data
+
+    def _check(self, count: int, data: bytes) -> bytes:
+        """Return a block without compression."""
+        data = _decompress(self._codec, data)
         smallest = self.bounds.smallest
         if count < 0 or count > (len(data) // smallest if smallest else MOST_ELEMENTS):
             raise BeyondBounds("a block claims more records than it has bytes for")
@@ -124,7 +222,7 @@ class BoundedFile:
         while size:
             part = self._file.read(min(size, 1 << 20))  # not the size that is only claimed
             if not part:
-                raise EOFError("it ends too early")
+                raise ValueError("it ends too early")  # an EOFError would be the end of the file for fastavro
             parts.append(part)
             size -= len(part)
         return b"".join(parts)
@@ -168,13 +266,51 @@ def _records(block: Any, file: BoundedFile) -> Iterator[Any]:
         yield record
 
 
+def _lenient_records(block: Any, file: BoundedFile) -> Iterator[Any]:
+    import fastavro
+
+    whole, at = block.bytes_.getvalue(), 0
+    for _ in range(block.num_records):
+        end = file.bounds.walk(whole, at, MOST_ELEMENTS)
+        part = io.BytesIO(whole[at:end])
+        yield fastavro.schemaless_reader(part, file.schema, None, handle_unicode_errors="surrogateescape")
+        at = end
+
+
+def _parse(document: Any, types: dict[str, Any]) -> Any:
+    import fastavro
+    from fastavro.schema import SchemaParseException, UnknownType
+
+    try:
+        return fastavro.parse_schema(document, named_schemas=types)
+    except (SchemaParseException, UnknownType) as error:
+        raise ValueError("its schema is not one of Avro's") from error
+
+
+def _without_logical_types(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_without_logical_types(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    same = {key: each for key, each in schema.items() if key != "logicalType"}
+    for key in ("type", "items", "values"):
+        if key in same:
+            same[key] = _without_logical_types(same[key])
+    if isinstance(same.get("fields"), list):
+        same["fields"] = [_without_logical_types(field) for field in same["fields"]]
+    return same
+
+
 def _decompress(codec: str, data: bytes) -> bytes:
     if codec == "null":
         return data
     if codec == "deflate":
         return _all_of(zlib.decompressobj(-15).decompress(data, MOST_BYTES + 1))
     if codec == "bzip2":
-        return _all_of(bz2.BZ2Decompressor().decompress(data, MOST_BYTES + 1))
+        try:
+            return _all_of(bz2.BZ2Decompressor().decompress(data, MOST_BYTES + 1))
+        except OSError as error:  # as a place that cannot be read
+            raise ValueError("a block is not compressed with bzip2") from error
     if codec == "xz":
         return _all_of(lzma.LZMADecompressor(memlimit=MOST_BYTES * 2).decompress(data, MOST_BYTES + 1))
     return _decompress_with_arrow(codec, data)
@@ -186,8 +322,11 @@ def _decompress_with_arrow(codec: str, data: bytes) -> bytes:
     except ImportError as error:
         raise ValueError(f"its codec {codec} needs pyarrow") from error
     if codec == "zstandard":
-        with pyarrow.CompressedInputStream(pyarrow.BufferReader(data), "zstd") as stream:
-            return _all_of(stream.read(MOST_BYTES + 1))
+        try:
+            with pyarrow.CompressedInputStream(pyarrow.BufferReader(data), "zstd") as stream:
+                return _all_of(stream.read(MOST_BYTES + 1))
+        except OSError as error:
+            raise ValueError("a block is not compressed with zstandard") from error
     if codec == "snappy":
         data = data[:-4]  # without the checksum
         size, shift = 0, 0

@@ -1,4 +1,4 @@
-"""FilesSource on what users' files hold: odd rows are read as they should be or refused one by one, and reading goes on.
+"""FilesSource on what users' files hold: odd rows are read rightly or refused one by one, and reading goes on.
 
 The inputs are those of public reports about file sources.
 """
@@ -11,7 +11,7 @@ import json
 import lzma
 import struct
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -158,7 +158,7 @@ def test_bytes_that_are_not_text_are_refused_replaced_or_escaped(folder: Path, f
 
     def values(**more: str) -> list[object]:
         committed = Committed(tolerant=True).run(config_of(folder, format=format, **more))
-        return [list(value.values())[0] if isinstance(value, dict) else value for value in plain(committed.values)]
+        return [next(iter(value.values())) if isinstance(value, dict) else value for value in plain(committed.values)]
 
     committed = read(folder, "a", data, format)
     assert len(committed.values) == 2
@@ -181,7 +181,7 @@ def test_encodings(folder: Path, encoding: str, suffix: str) -> None:
 
 def test_a_file_that_is_not_in_utf_16_is_told(folder: Path) -> None:
     (folder / "a").write_bytes(b"a\nb\n")
-    with pytest.raises(ConnectorError, match="does not begin as utf-16 does. Set encoding to utf-16-le"):
+    with pytest.raises(ConnectorError, match=r"does not begin as utf-16 does\. Set encoding to utf-16-le"):
         Committed().run(config_of(folder, encoding="utf-16"))
 
 
@@ -288,7 +288,7 @@ def test_odd_lines_of_json(folder: Path) -> None:
     assert len(refused) == len(lines) - len(good) - 2
     assert "File a.jsonl, row at byte 45: the JSON contains a number" in refused[0]
     assert "unsupported.value.handling.mode" in refused[0]
-    assert [letter.value for letter in committed.refused][0] == b"9223372036854775808"
+    assert committed.refused[0].value == b"9223372036854775808"
     for batch in (1, 2, 5):
         assert summary(read_restarted(folder, "a.jsonl", data, "jsonl", batch)) == summary(committed)
 
@@ -345,7 +345,12 @@ def zstd(data: bytes) -> bytes:
     return packed
 
 
-PACKERS = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress, "zst": zstd}
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    "gz": gzip.compress,
+    "bz2": bz2.compress,
+    "xz": lzma.compress,
+    "zst": zstd,
+}
 
 
 @pytest.mark.parametrize("suffix", PACKERS)
@@ -391,7 +396,7 @@ def test_a_gzip_file_with_another_checksum_is_told_behind_its_rows(folder: Path)
     data[-8] ^= 1
     (folder / "a.gz").write_bytes(data)
     committed = Committed()
-    with pytest.raises(ConnectorError, match="is broken: .*incorrect data check"):
+    with pytest.raises(ConnectorError, match=r"is broken: .*incorrect data check"):
         committed.run(config_of(folder))
     assert len(committed.values) > 300_000
 
@@ -399,7 +404,7 @@ def test_a_gzip_file_with_another_checksum_is_told_behind_its_rows(folder: Path)
 def test_a_window_of_gigabytes_is_refused(folder: Path) -> None:
     frame = b"\x28\xb5\x2f\xfd" + bytes([0x00, 20 << 3]) + b"\0" * 20  # 1 GiB
     (folder / "a.zst").write_bytes(frame)
-    with pytest.raises(ConnectorError, match="(?i)memory|too much|window"):
+    with pytest.raises(ConnectorError, match=r"(?i)memory|too much|window"):
         Committed().run(config_of(folder))
 
 

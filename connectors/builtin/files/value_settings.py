@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 from ringfence.connectors.api import (
     Choices,
@@ -117,6 +117,17 @@ def _repair(surrogate: str, bad_text: BadText) -> str:
         return "\ufffd"
     number = ord(surrogate)
     return f"\\x{number - 0xDC00:02x}" if 0xDC80 <= number <= 0xDCFF else f"\\u{number:04x}"
+
+
+def repair_texts(value: Any, bad_text: BadText) -> Any:
+    """Return a value of lists, dictionaries and texts with each text repaired. Raises `DataException`."""
+    if isinstance(value, str):
+        return value if is_text(value) else repair_text(value, bad_text)
+    if isinstance(value, list):
+        return [repair_texts(each, bad_text) for each in value]
+    if isinstance(value, dict):
+        return {repair_texts(key, bad_text): repair_texts(each, bad_text) for key, each in value.items()}
+    return value
 
 
 def is_text(text: str) -> bool:

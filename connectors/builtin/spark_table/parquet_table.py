@@ -4,6 +4,7 @@ file.
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from ringfence.connectors.api import (
@@ -188,7 +189,8 @@ def divide(groups: Sequence[int], rows: int) -> Iterator[tuple[int, int]]:
         yield first, end
 
 
-class _Refusal(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Refusal:
     """Stands for a value that no record can hold."""
 
     error: DataException

@@ -1,7 +1,7 @@
 """Converts Arrow's types to Kafka Connect's schemas, and columns to values. Import it only if pyarrow is installed."""
 
 from collections.abc import Callable, Iterable
-from datetime import UTC, date, datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
@@ -10,10 +10,19 @@ from uuid import UUID
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ringfence.connectors.api import DataException, DistantDate, DistantTimestamp, Schema, SchemaType, Struct
+from ringfence.connectors.api import DataException, Schema, SchemaType, Struct
 from ringfence.connectors.api import schemas as connect
 from ringfence.connectors.builtin.files.formats.base import FormatError
 from ringfence.connectors.builtin.files.formats.field_names import make_distinct
+from ringfence.connectors.builtin.files.formats.moments import (
+    DAY_MS,
+    FIRST_DAY,
+    LAST_DAY,
+    time_text,
+    to_date,
+    to_time,
+    to_timestamp,
+)
 from ringfence.connectors.builtin.files.value_settings import LONG, UNSIGNED, ValueOptions, repair_text
 from ringfence.connectors.unsupported_values import REMEDY, UNSUPPORTED_VALUES, Handling
 
@@ -59,11 +68,6 @@ _DURATIONS: Final = {
 }
 _FINER: Final = {"us": "Micro", "ns": "Nano"}
 """Kafka Connect's own time types count milliseconds. For finer units, Debezium's schema names are used."""
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
-_FIRST_DAY: Final = 1 - _EPOCH_DAY
-_LAST_DAY: Final = date.max.toordinal() - _EPOCH_DAY
-_DAY: Final = 86_400_000
 _MOST_INT64: Final = (1 << 63) - 1
 
 
@@ -153,19 +157,18 @@ class _Types:
 
     def _times(self) -> Type:
         if self._options.unsupported is Handling.TEXT:
-            return Type(connect.STRING, lambda column: _each(_milliseconds(column), _time_text))
+            return Type(connect.STRING, lambda column: _each(_milliseconds(column), time_text))
         return Type(connect.TIME, self._times_of)
 
     def _times_of(self, column: Any) -> list[object]:
         numbers = _milliseconds(column)
-        if _fits(numbers, 0, _DAY - 1):
+        if _fits(numbers, 0, DAY_MS - 1):
             return list(column.to_pylist())
         return _each(numbers, lambda number: self._time_of(number))
 
     def _time_of(self, number: int) -> object:
-        if 0 <= number < _DAY:
-            return (_EPOCH + timedelta(milliseconds=number)).time()
-        return self._unsupported(_time_text(number))
+        at = to_time(number)
+        return self._unsupported(time_text(number)) if at is None else at
 
     def _unsupported(self, value: object, *settings: str) -> object:
         if self._options.unsupported is Handling.NULL:
@@ -325,13 +328,9 @@ def _moment(arrow: Any, name: str) -> Type | None:
 
 def _dates(column: Any) -> list[object]:
     days = column.cast(pa.date32(), safe=False).cast(pa.int32())
-    if _fits(days, _FIRST_DAY, _LAST_DAY):
+    if _fits(days, FIRST_DAY, LAST_DAY):
         return list(column.to_pylist())
-    return _each(days, _date)
-
-
-def _date(day: int) -> object:
-    return date.fromordinal(day + _EPOCH_DAY) if _FIRST_DAY <= day <= _LAST_DAY else DistantDate(day)
+    return _each(days, to_date)
 
 
 def _timestamps(column: Any) -> list[object]:
@@ -340,30 +339,22 @@ def _timestamps(column: Any) -> list[object]:
     utc = column.cast(pa.timestamp(column.type.unit, zone))
     numbers = utc.cast(pa.int64())
     unit = 1 if column.type.unit == "ms" else 1000
-    if _fits(numbers, _FIRST_DAY * _DAY // unit, (_LAST_DAY + 1) * _DAY // unit - 1):
+    if _fits(numbers, FIRST_DAY * DAY_MS // unit, (LAST_DAY + 1) * DAY_MS // unit - 1):
         return list(utc.to_pylist())
     return _each(numbers, lambda number: _timestamp(number * unit, zone))
 
 
 def _timestamp(milliseconds: int, zone: str | None) -> object:
-    if _FIRST_DAY * _DAY <= milliseconds < (_LAST_DAY + 1) * _DAY:
-        at = _EPOCH + timedelta(milliseconds=milliseconds)
-        return at if zone else at.replace(tzinfo=None)
     if abs(milliseconds) > _MOST_INT64:
         raise DataException("the timestamp is beyond what 64 bits of milliseconds hold", remedy="Correct the row")
-    return DistantTimestamp(milliseconds)
+    at = to_timestamp(milliseconds)
+    return at.replace(tzinfo=None) if zone is None and isinstance(at, datetime) else at
 
 
 def _milliseconds(column: Any) -> Any:
     """Return times of the day of milliseconds or seconds as milliseconds."""
     numbers = column.cast(pa.int32()).cast(pa.int64())
     return numbers if column.type.unit == "ms" else pc.multiply(numbers, 1000)
-
-
-def _time_text(milliseconds: int) -> str:
-    seconds, rest = divmod(abs(milliseconds), 1000)
-    sign = "-" if milliseconds < 0 else ""
-    return f"{sign}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{rest:03}"
 
 
 def _uuid(data: bytes) -> str:

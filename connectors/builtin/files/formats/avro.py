@@ -1,57 +1,111 @@
 """Avro object container files: records with the schema in the file."""
 
 from collections.abc import Iterator
-from itertools import islice
 from typing import Any, BinaryIO, ClassVar
 
-from ringfence.connectors.api import ParsedConfig, Struct
-from ringfence.connectors.builtin.files.formats.base import FormatError, FormatReader, Rows
+from ringfence.connectors.api import DataException, ParsedConfig
+from ringfence.connectors.builtin.files.formats.base import FormatError, FormatReader, Rows, Unreadable
+from ringfence.connectors.builtin.files.value_settings import options_of, repair_texts
 
 
 class AvroReader(FormatReader):
-    """Each record is a struct. Blocks before the position are skipped without decoding them."""
+    """Each record is a struct. Blocks before the position are skipped without decoding them.
+
+    What cannot be read is one record: a damaged place up to the next sync marker, or the rest of a block behind a
+    record that cannot be decoded. The latter's position is that behind all records of the block.
+    """
 
     unit: ClassVar[str] = "row"
     module: ClassVar[str | None] = "fastavro"
     compressible: ClassVar[bool] = False
 
     def __init__(self, file: BinaryIO | Any, position: int, settings: ParsedConfig) -> None:
-        from ringfence.connectors.avro.container import ERRORS, open_blocks
+        from ringfence.connectors.avro.container import ERRORS, BlockReader
         from ringfence.connectors.builtin.files.formats.avro_types import to_connect
 
+        self._options = options_of(settings)
         try:
-            schema, blocks = open_blocks(file)
-            self._schema, self._value_of = to_connect(schema)
+            self._blocks = BlockReader(file)
+            self._schema, self._value_of = to_connect(self._blocks.declared, self._options)
         except FormatError:
             raise
         except ERRORS as error:
             raise FormatError(f"it is not an Avro file: {error}") from error
         self._errors = ERRORS
         self._row = position
-        self._records = self._read_records(blocks, position)
-        self._pending = next(self._records, None)
+        self._broken: FormatError | None = None
+        """Why the file cannot be read on, once the records before are read."""
+        self._records = self._read_blocks(position)
+        self._next = self._read_next()
 
     def read(self, limit: int) -> Rows:
         values: list[object] = []
-        first = self._row + 1
-        while self._pending is not None and len(values) < limit:
-            values.append(self._pending)
-            self._row += 1
-            self._pending = next(self._records, None)
-        return Rows(values, range(first, self._row + 1), self._schema)
+        positions: list[int] = []
+        unreadable: dict[int, Unreadable] = {}
+        while self._next is not None and len(values) < limit:
+            value, self._row = self._next
+            if isinstance(value, Unreadable):
+                unreadable[len(values)] = value
+            values.append(value)
+            positions.append(self._row)
+            self._next = self._read_next()
+        if not values and self._broken is not None:
+            raise self._broken
+        return Rows(values, positions, self._schema, unreadable)
 
     @property
     def at_end(self) -> bool:
-        return self._pending is None
+        return self._next is None and self._broken is None
 
-    def _read_records(self, blocks: Iterator[tuple[int, Iterator[Any]]], skip: int) -> Iterator[Struct]:
-        value_of = self._value_of
+    def _read_next(self) -> tuple[object, int] | None:
         try:
-            for count, records in blocks:
-                if skip >= count:
-                    skip -= count
-                    continue
-                yield from map(value_of, islice(records, skip, None))
-                skip = 0
+            return next(self._records, None)
         except self._errors as error:
-            raise FormatError(f"it cannot be read as Avro after record {self._row}: {error}") from error
+            self._broken = FormatError(f"it cannot be read as Avro after record {self._row}: {error}")
+            self._broken.__cause__ = error
+            return None
+
+    def _read_blocks(self, skip: int) -> Iterator[tuple[object, int]]:
+        """Yield the records after a position: the value, or why there is none, and the position after it."""
+        from ringfence.connectors.avro.container import Damage
+
+        at = 0
+        for block in self._blocks:
+            if isinstance(block, Damage):
+                at += 1
+                if at > skip:
+                    reason = f"bytes {block.start} to {block.end} are damaged ({block.reason})"
+                    yield _refuse(DataException(reason, row=str(at), remedy="Restore them from the original")), at
+                continue
+            if at + block.length > skip:
+                yield from self._read_block(block, at, skip)
+            at += block.length
+
+    def _read_block(self, block: Any, at: int, skip: int) -> Iterator[tuple[object, int]]:
+        number, end = at, at + block.length
+        records, broken_text = block.records, False
+        while number < end:
+            try:
+                record = next(records)
+            except UnicodeDecodeError:
+                records, broken_text = block.lenient(), True
+                for _ in range(at, number):
+                    next(records)
+                continue
+            except self._errors as error:
+                reason = f"the records {number + 1} to {end} cannot be decoded ({error})"
+                yield _refuse(DataException(reason, row=str(number + 1), remedy="Write the file again")), end
+                return
+            number += 1
+            if number > skip:
+                yield self._convert(record, number, broken_text=broken_text), number
+
+    def _convert(self, record: Any, number: int, *, broken_text: bool) -> object:
+        try:
+            return self._value_of(repair_texts(record, self._options.bad_text) if broken_text else record)
+        except DataException as error:
+            return Unreadable(error.at(row=str(number)), repr(record))
+
+
+def _refuse(error: DataException) -> Unreadable:
+    return Unreadable(error, "")

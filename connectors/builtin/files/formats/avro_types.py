@@ -1,17 +1,26 @@
-"""Converts Avro's schemas to Kafka Connect's, and fastavro's values to Kafka Connect's."""
+"""Converts Avro's schemas to Kafka Connect's, and values of Avro's own types to Kafka Connect's."""
 
 from collections.abc import Callable, Mapping
 from datetime import time
+from decimal import Decimal
+from struct import unpack
 from typing import Any, Final
+from uuid import UUID
 
-from ringfence.connectors.api import Schema, SchemaType, Struct
+from ringfence.connectors.api import DataException, Schema, SchemaType, Struct
 from ringfence.connectors.api import schemas as connect
 from ringfence.connectors.builtin.files.formats.base import FormatError
-from ringfence.connectors.values.moments import micros
+from ringfence.connectors.builtin.files.formats.moments import time_text, to_date, to_time, to_timestamp
+from ringfence.connectors.builtin.files.value_settings import ValueOptions
+from ringfence.connectors.row_records import convert_value
+from ringfence.connectors.unsupported_values import REMEDY, UNSUPPORTED_VALUES, Handling
 
+_UUID_BYTES: Final = 16
+_DURATION_BYTES: Final = 12
 ValueOf = Callable[[Any], Any]
 
 _PLAIN: Final = {
+    "null": connect.STRING.but(optional=True),
     "boolean": connect.BOOLEAN,
     "int": connect.INT32,
     "long": connect.INT64,
@@ -22,25 +31,24 @@ _PLAIN: Final = {
     "fixed": connect.BYTES,
     "enum": connect.STRING,
 }
-_LOGICAL: Final = {
-    "date": connect.DATE,
-    "time-millis": connect.TIME,
-    "timestamp-millis": connect.TIMESTAMP,
-    "uuid": connect.STRING,
+_NAMES: Final = {
+    "time-micros": "MicroTime",
+    "timestamp-micros": "MicroTimestamp",
+    "timestamp-nanos": "NanoTimestamp",
+    "local-timestamp-micros": "MicroTimestamp",
+    "local-timestamp-nanos": "NanoTimestamp",
 }
-_MICROS: Final = {
-    "time-micros": Schema(SchemaType.INT64, name="io.debezium.time.MicroTime", version=1),
-    "timestamp-micros": Schema(SchemaType.INT64, name="io.debezium.time.MicroTimestamp", version=1),
-}
+"""Kafka Connect's own time types count milliseconds. For finer units, Debezium's schema names are used."""
+_INTERVAL: Final = Schema(SchemaType.STRING, name="io.debezium.time.Interval", version=1)
 
 
-def to_connect(avro: Any) -> tuple[Schema, Callable[[Any], Struct]]:
-    """Return the schema of a file's records, and a function that converts a record from fastavro. Raises
-    `FormatError`.
+def to_connect(avro: Any, options: ValueOptions | None = None) -> tuple[Schema, Callable[[Any], Struct]]:
+    """Return the schema of a file's records, and a function that converts a record that was decoded without regard to
+    logical types; it raises `DataException`. Raises `FormatError`.
     """
     if not isinstance(avro, dict) or avro.get("type") != "record":
         raise FormatError("its schema is not a record")
-    schema, value_of = _Schemas().read(avro)
+    schema, value_of = _Schemas(options or ValueOptions()).read(avro)
     assert value_of is not None  # always set for a record
     return schema, value_of
 
@@ -48,11 +56,12 @@ def to_connect(avro: Any) -> tuple[Schema, Callable[[Any], Struct]]:
 class _Schemas:
     """The schemas of one file. A named type is known after its definition."""
 
-    def __init__(self) -> None:
+    def __init__(self, options: ValueOptions) -> None:
+        self._options = options
         self._types: dict[str, tuple[Schema, ValueOf | None]] = {}
 
     def read(self, avro: Any) -> tuple[Schema, ValueOf | None]:
-        """Return the schema, and the function that converts its values; None if fastavro's values fit as they are."""
+        """Return the schema, and the function that converts its values; None if decoded values fit as they are."""
         if isinstance(avro, list):
             return self._union(avro)
         if isinstance(avro, str):
@@ -70,13 +79,9 @@ class _Schemas:
         return result
 
     def _read(self, kind: str, avro: Mapping[str, Any]) -> tuple[Schema, ValueOf | None]:
-        logical = avro.get("logicalType")
-        if logical == "decimal":
-            return connect.decimal(avro.get("scale", 0)), None
-        if logical in _MICROS:
-            return _MICROS[logical], _micros_of_day if logical == "time-micros" else micros
-        if logical in _LOGICAL:
-            return _LOGICAL[logical], str if logical == "uuid" else None
+        logical = self._logical(kind, avro)
+        if logical is not None:
+            return logical
         if kind == "record":
             return self._record(avro)
         if kind == "array":
@@ -87,21 +92,68 @@ class _Schemas:
             return connect.mapping(connect.STRING, schema), value_of and _map_of(value_of)
         return self.read(kind)
 
+    def _logical(self, kind: str, avro: Mapping[str, Any]) -> tuple[Schema, ValueOf | None] | None:
+        """Return what a logical type becomes; None if there is none, or none for this type: then it does not count."""
+        match kind, avro.get("logicalType"):
+            case "bytes" | "fixed", "decimal":
+                scale = int(avro.get("scale", 0))
+                return connect.decimal(scale), lambda data: _decimal(data, scale)
+            case "int", "date":
+                return connect.DATE, to_date
+            case "int", "time-millis":
+                if self._options.unsupported is Handling.TEXT:
+                    return connect.STRING, time_text
+                optional = self._options.unsupported is Handling.NULL
+                return connect.TIME.but(optional=optional), self._time
+            case "long", "timestamp-millis" | "local-timestamp-millis":
+                return connect.TIMESTAMP, to_timestamp
+            case "long", str(name) if name in _NAMES:
+                return Schema(SchemaType.INT64, name=f"io.debezium.time.{_NAMES[name]}", version=1), None
+            case "string", "uuid":
+                return connect.STRING, None
+            case "fixed", "uuid" if avro.get("size") == _UUID_BYTES:
+                return connect.STRING, lambda data: str(UUID(bytes=data))
+            case "fixed", "duration" if avro.get("size") == _DURATION_BYTES:
+                return _INTERVAL, _interval
+        return None
+
+    def _time(self, milliseconds: int) -> time | None:
+        at = to_time(milliseconds)
+        if at is None and self._options.unsupported is Handling.FAIL:
+            raise DataException(
+                "Kafka Connect's type does not hold the time of the day",
+                value=time_text(milliseconds),
+                remedy=REMEDY,
+                settings=(UNSUPPORTED_VALUES,),
+            )
+        return at
+
     def _record(self, avro: Mapping[str, Any]) -> tuple[Schema, ValueOf]:
         fields = [(field["name"], *self.read(field["type"])) for field in avro["fields"]]
         schema = connect.struct({name: schema for name, schema, _ in fields}, avro["name"])
         plan = [(name, value_of) for name, _, value_of in fields]
 
         def make(record: Mapping[str, Any]) -> Struct:
-            return Struct.of(
-                schema, [record[name] if value_of is None else value_of(record[name]) for name, value_of in plan]
-            )
+            try:
+                return Struct.of(
+                    schema, [record[name] if value_of is None else value_of(record[name]) for name, value_of in plan]
+                )
+            except (DataException, ValueError, ArithmeticError):
+                return Struct.of(
+                    schema,
+                    [
+                        record[name] if value_of is None else convert_value(value_of, record[name], name)
+                        for name, value_of in plan
+                    ],
+                )
 
         return schema, make
 
     def _union(self, avro: list[Any]) -> tuple[Schema, ValueOf | None]:
         """Convert a union of null and one other type to an optional schema. Kafka Connect has no other unions."""
         others = [each for each in avro if each != "null"]
+        if avro and not others:
+            return _PLAIN["null"], None
         if not others or len(others) > 1:
             raise FormatError("its schema has a union of several types, which Kafka Connect's schemas do not support")
         schema, value_of = self.read(others[0])
@@ -123,5 +175,15 @@ def _map_of(value_of: ValueOf) -> ValueOf:
     return lambda values: {key: value_of(each) for key, each in values.items()}
 
 
-def _micros_of_day(moment: time) -> int:
-    return ((moment.hour * 60 + moment.minute) * 60 + moment.second) * 1_000_000 + moment.microsecond
+def _decimal(data: bytes, scale: int) -> Decimal:
+    """Return the exact number: operations of Decimal would round it."""
+    return Decimal(f"{int.from_bytes(data, 'big', signed=True)}e-{scale}")
+
+
+def _interval(data: bytes) -> str:
+    """Return months, days and milliseconds in ISO 8601."""
+    months, days, milliseconds = unpack("<3I", data)
+    seconds, rest = divmod(milliseconds, 1000)
+    parts = (f"{months}M" if months else "") + (f"{days}D" if days else "")
+    fraction = f".{rest:03}".rstrip("0") if rest else ""
+    return f"P{parts}" if parts and not milliseconds else f"P{parts}T{seconds}{fraction}S"

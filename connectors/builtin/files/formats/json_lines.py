@@ -2,14 +2,14 @@
 
 import json
 import re
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import orjson
 
 from ringfence.connectors.api import DataException, Schema
 from ringfence.connectors.builtin.files.formats.base import Rows
 from ringfence.connectors.builtin.files.formats.text import BOM, OUT, TextReader, decode_text, read_singly
-from ringfence.connectors.builtin.files.value_settings import BadText, is_text, repair_text
+from ringfence.connectors.builtin.files.value_settings import repair_texts
 from ringfence.connectors.unsupported_values import REMEDY, UNSUPPORTED_VALUES, Handling
 
 _ZEROS: Final = bytes.maketrans(b"123456789", b"000000000")
@@ -67,7 +67,7 @@ class JsonLinesReader(TextReader):
                 parse_float=self._float,
                 parse_constant=self._unsupported,
             )
-            return _repair(value, self._options.bad_text)
+            return repair_texts(value, self._options.bad_text)
         except RecursionError:
             raise DataException("the JSON is nested too deeply", remedy="Correct the line") from None
         except json.JSONDecodeError:
@@ -93,14 +93,3 @@ class JsonLinesReader(TextReader):
 def _fits(line: bytes) -> bool:
     """Return whether all integers surely have 64 bits."""
     return all(len(each) <= 20 and _LEAST <= int(each) <= _MOST for each in _LONG_NUMBER.findall(line))
-
-
-def _repair(value: Any, bad_text: BadText) -> Any:
-    """Return the value without halves of surrogate pairs. Raises `DataException`."""
-    if isinstance(value, str):
-        return value if is_text(value) else repair_text(value, bad_text)
-    if isinstance(value, list):
-        return [_repair(each, bad_text) for each in value]
-    if isinstance(value, dict):
-        return {_repair(key, bad_text): _repair(each, bad_text) for key, each in value.items()}
-    return value
