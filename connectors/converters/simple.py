@@ -10,6 +10,7 @@ from ringfence.connectors.api import (
     ConfigType,
     DistantDate,
     DistantTimestamp,
+    EndOfDay,
     Importance,
     Schema,
     SchemaType,
@@ -93,7 +94,7 @@ def _java_text(value: object, schema: Schema | None) -> str:
         return "true" if value else "false"
     if isinstance(value, float):
         return number_text(value, 32 if schema is not None and schema.type is SchemaType.FLOAT32 else 64)
-    if isinstance(value, DistantDate | DistantTimestamp):
+    if isinstance(value, DistantDate | DistantTimestamp | EndOfDay):
         return moment_text(value)
     if is_moment(value):
         return f"{to_datetime(millis(value)):%a %b %d %H:%M:%S UTC %Y}"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Final
 
-from ringfence.connectors.api import ConnectorError, DistantDate, DistantTimestamp, Schema, SchemaType, Struct
+from ringfence.connectors.api import ConnectorError, DistantDate, DistantTimestamp, EndOfDay, Schema, SchemaType, Struct
 from ringfence.connectors.api.structs import single
 from ringfence.connectors.values.moments import MILLIS_PER_DAY, format_date, is_moment, millis, to_datetime
 
@@ -41,6 +41,8 @@ def _shortest_single(value: float) -> str:
 
 def moment_text(value: object) -> str:
     """Return a date, a time or a timestamp as Kafka Connect shows it: by its content, not by its schema."""
+    if isinstance(value, EndOfDay):
+        return "24:00:00.000Z"
     moment = millis(value)
     day, within = divmod(moment, MILLIS_PER_DAY)
     time_of_day = f"{to_datetime(within):%H:%M:%S}.{within % 1000:03d}Z"

@@ -66,7 +66,10 @@ def test_every_number_of_the_overview_leads_to_the_list_behind_it(client: Client
         ("open", ["good"]),
     ):  # fmt: skip
         address = f"/ui/connectors?state={state}"
-        assert found[address] == str(len(names)), address
+        if names:
+            assert found[address] == str(len(names)), address
+        else:
+            assert address not in found, "a state that no connector is in has no tile"
         assert names_of(client.get(address)) == names
     assert names_of(client.get("/ui/connectors?state=failed-tasks")) == ["bad", "late"]
     assert found["/ui/connectors?state=failed-tasks"] == "3"
