@@ -8,13 +8,14 @@ import sqlite3
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import psycopg
 import pyarrow
 import pyarrow.parquet
 from confluent_kafka import Producer
 
+from ringfence.connectors.api import SourceRecord, Struct
 from ringfence.connectors.builtin.dlt_source.connector import DltSourceConnector
 from ringfence.connectors.builtin.file_stream.connector import FileStreamSourceConnector
 from ringfence.connectors.builtin.files.connector import FilesSourceConnector
@@ -30,12 +31,30 @@ from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer import LogRecord
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.testing import Scenario
+from ringfence.testing.oddities import UNSUPPORTED, Kind, Oddity
 from tests.compatibility.senders import Senders, status_topic
 from tests.postgres.local import config_of, drop_slots
 from tests.support.orders_api import OrdersApi
 from tests.support.postgres import Postgres
 
+_SQLITE_TYPES: Final = {
+    Kind.INTEGER: "BIGINT",
+    Kind.DOUBLE: "DOUBLE",
+    Kind.BOOLEAN: "BOOLEAN",
+    Kind.BYTES: "BLOB",
+    **dict.fromkeys((Kind.TEXT, Kind.UUID, Kind.JSON, Kind.INTERVAL), "TEXT"),
+}
+
 TEXT = {"value.converter": "StringConverter"}
+
+
+def add_line(file: Path, oddity: Oddity) -> bool:
+    """Add the text as one line; return False if it would be several."""
+    if oddity.kind is not Kind.TEXT or {"\r", "\n"} & set(oddity.literal):
+        return False
+    with file.open("a", encoding="utf-8", newline="") as lines:
+        lines.write(f"{oddity.literal}\n")
+    return True
 
 
 class FileStreamScenario(Scenario):
@@ -54,6 +73,9 @@ class FileStreamScenario(Scenario):
         with (self.folder / "lines.txt").open("a") as file:
             file.write("".join(f"{line}\n" for line in lines))
         return lines
+
+    def add_value(self, oddity: Oddity) -> bool:
+        return add_line(self.folder / "lines.txt", oddity)
 
 
 class FilesScenario(Scenario):
@@ -74,6 +96,9 @@ class FilesScenario(Scenario):
         for part in range(60):
             (self.folder / f"{self.added:09}-{part}.txt").write_text("".join(f"{line}\n" for line in lines[part::60]))
         return lines
+
+    def add_value(self, oddity: Oddity) -> bool:
+        return add_line(self.folder / "values.txt", oddity)
 
 
 class SqlScenario(Scenario):
@@ -104,6 +129,21 @@ class SqlScenario(Scenario):
 
     def identify(self, record: LogRecord) -> str:
         return str(json.loads(record.value or b"{}")["name"])
+
+    def add_value(self, oddity: Oddity) -> bool:
+        column = _SQLITE_TYPES.get(oddity.kind)
+        # SQLite stores NaN as null, and -0 as 0.
+        if column is None or oddity.value is UNSUPPORTED or oddity.literal in ("NaN", "-0"):
+            return False
+        columns = ", ".join(f'"{kind}" {each}' for kind, each in _SQLITE_TYPES.items())
+        self.database.execute(f"CREATE TABLE IF NOT EXISTS odd (id INTEGER PRIMARY KEY, {columns})")
+        self.database.execute(f'INSERT INTO odd ("{oddity.kind}") VALUES (?)', (oddity.value,))
+        return True
+
+    def value_of(self, record: SourceRecord) -> object:
+        assert isinstance(record.value, Struct)
+        (value,) = [value for value in record.value.values[1:] if value is not None]
+        return value
 
     def close(self) -> None:
         self.database.close()

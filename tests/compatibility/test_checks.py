@@ -5,9 +5,16 @@ from pathlib import Path
 import pytest
 
 from ringfence.connectors.api import SourceConnector
-from ringfence.testing import CHECKS, CheckFailed, CheckSkipped, Trial
+from ringfence.testing import CHECKS, CheckFailed, CheckSkipped, Scenario, Trial
 from tests.compatibility import lines
-from tests.compatibility.scenarios import KeylessScenario, SparkTableScenario, WebhookScenario
+from tests.compatibility.scenarios import (
+    FilesScenario,
+    FileStreamScenario,
+    KeylessScenario,
+    SparkTableScenario,
+    SqlScenario,
+    WebhookScenario,
+)
 from tests.support.broker import Broker
 
 BY_NAME = {check.name: check for check in CHECKS}
@@ -28,6 +35,11 @@ IN_MEMORY = [
 @pytest.mark.parametrize("name", ["settings", "resume", "values"])
 def test_what_is_exactly_once_passes_in_memory(name: str, tmp_path: Path) -> None:
     BY_NAME[name].run(Trial(lines.LinesScenario, "nowhere:1", tmp_path))
+
+
+@pytest.mark.parametrize("scenario", [FileStreamScenario, FilesScenario, SqlScenario])
+def test_our_own_connectors_deliver_rare_values(scenario: type[Scenario], tmp_path: Path) -> None:
+    BY_NAME["values"].run(Trial(scenario, "nowhere:1", tmp_path))
 
 
 def test_offsets_without_records_are_taken_up_too(tmp_path: Path) -> None:
