@@ -7,7 +7,7 @@ with `date_precision=seconds` in the URL), a real is a day of the Julian calenda
 import math
 import re
 import sqlite3
-from datetime import UTC, time, tzinfo
+from datetime import UTC, date, datetime, time, tzinfo
 from decimal import Decimal
 from typing import Any, ClassVar, Final
 
@@ -39,6 +39,8 @@ _MOST_VALUE: Final = 64 << 20
 """The bytes of a value or row of SQLite, which runs in this process: a query can make values of any size."""
 MICROS: Final = "ringfence_micros"
 """The SQL function that returns the position of a time."""
+_UTC: Final = "+00:00"
+_parse: Final = datetime.fromisoformat
 _EPOCH_JULIAN: Final = 2440587.5
 _SIGNIFICANT: Final = ".15g"
 """The digits of a real that SQLite regards as exact."""
@@ -95,13 +97,33 @@ class SqliteValues(DriverValues):
         return ColumnType(connect.STRING, _text_of, True, text_of)
 
     def date(self) -> ColumnType:
-        return _column(connect.DATE, self.odd_date)
+        odd = self.odd_date
+
+        def value_of(value: Any) -> object:
+            if value.__class__ is str and len(value) == 10 and value[7] == "-":
+                try:
+                    return date.fromisoformat(value)
+                except ValueError:
+                    pass  # it is none
+            return odd(value)
+
+        return _column(connect.DATE, value_of)
 
     def time_of_day(self) -> ColumnType:
         return _column(connect.TIME, self.time_of)
 
     def timestamp(self) -> ColumnType:
-        return _column(connect.TIMESTAMP, self.odd_timestamp)
+        convert, zone = self._timestamp_of(), self.zone
+
+        def value_of(value: Any) -> object:
+            if value.__class__ is str and value[7:8] == "-" and value[10:11] == " " and value[19:20] in ("", "."):
+                try:
+                    return _parse(value + _UTC) if zone is UTC else convert(_parse(value))
+                except ValueError:
+                    pass  # a rarer form, which takes longer to parse
+            return convert(value)
+
+        return _column(connect.TIMESTAMP, value_of)
 
     def binary(self) -> ColumnType:
         return ColumnType(connect.BYTES, _bytes_of)
