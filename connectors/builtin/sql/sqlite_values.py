@@ -21,8 +21,8 @@ from ringfence.connectors.builtin.sql.driver_values import (
     DriverValues,
     Row,
     decimal_of_scale,
+    refuse_value,
     time_of_micros,
-    unsupported,
 )
 from ringfence.connectors.builtin.sql.time_texts import (
     BEGINNING,
@@ -137,9 +137,9 @@ class SqliteValues(DriverValues):
     def odd_date(self, value: Any) -> object:
         day, rest = divmod(self._micros(value, "date"), DAY_US)
         if rest:
-            raise unsupported("the date has a time of day", value)
+            raise refuse_value("the date has a time of day", value)
         if not -(1 << 31) <= day < 1 << 31:
-            raise unsupported("the date has more than 32 bits", value)
+            raise refuse_value("the date has more than 32 bits", value)
         return as_date(day)
 
     def time_of(self, value: Any) -> time:
@@ -155,7 +155,7 @@ class SqliteValues(DriverValues):
     def odd_timestamp(self, value: Any) -> object:
         timestamp = as_timestamp(self._micros(value, "timestamp", self.zone))
         if isinstance(timestamp, DistantTimestamp) and not -(1 << 63) <= timestamp.milliseconds < 1 << 63:
-            raise unsupported("the timestamp has more than 64 bits", value)
+            raise refuse_value("the timestamp has more than 64 bits", value)
         return timestamp
 
     def position(self, value: Any) -> int:
@@ -174,7 +174,7 @@ class SqliteValues(DriverValues):
         try:
             return self._moment(value, zone)
         except ValueError as error:
-            raise unsupported(f"the {kind} is none", value) from error
+            raise refuse_value(f"the {kind} is none", value) from error
 
     def _moment(self, value: Any, zone: tzinfo) -> int:
         """Return the moment in microseconds. Raises ValueError."""
@@ -222,7 +222,7 @@ def _text_of(value: Any) -> str:
         try:
             return value.decode()
         except UnicodeDecodeError as error:
-            raise unsupported("the text is not in UTF-8", value.hex()) from error
+            raise refuse_value("the text is not in UTF-8", value.hex()) from error
     return text_of(value)
 
 
@@ -239,7 +239,7 @@ def _integer_of(bits: int) -> ValueOf:
         if not isinstance(value, int):
             raise _other_class("integer", value)
         if not -limit <= value < limit:
-            raise unsupported(f"the integer has more than {bits} bits", value)
+            raise refuse_value(f"the integer has more than {bits} bits", value)
         return value
 
     return value_of
@@ -284,7 +284,7 @@ def _as_decimal(value: Any) -> Decimal:
 
 
 def _other_class(kind: str, value: Any) -> DataException:
-    return unsupported(f"the value is no {kind}", value.hex() if isinstance(value, bytes) else value)
+    return refuse_value(f"the value is no {kind}", value.hex() if isinstance(value, bytes) else value)
 
 
 def _text_or_bytes(data: bytes) -> str | bytes:

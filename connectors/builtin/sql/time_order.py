@@ -65,7 +65,7 @@ class TimeOrder:
         """Return the row's position in microseconds. Raises `ConnectorError`."""
         return self._values.position(row[self._at])
 
-    def bound(self, position: int) -> Any:
+    def literal(self, position: int) -> Any:
         """Return what to compare `expression` with."""
         if (infinite := _INFINITE.get(position)) is not None:
             return sa.literal(infinite, self._column.type)
@@ -80,8 +80,8 @@ class TimeOrder:
 class MySqlTimeOrder(TimeOrder):
     """Dates of zeros come first."""
 
-    def bound(self, position: int) -> Any:
-        return sa.literal(_ZEROS, sa.Integer) if position == BEGINNING else super().bound(position)
+    def literal(self, position: int) -> Any:
+        return sa.literal(_ZEROS, sa.Integer) if position == BEGINNING else super().literal(position)
 
 
 class _Form(NamedTuple):
@@ -147,7 +147,7 @@ class SqliteTimeOrder(TimeOrder):
         self._form, self._mixed = None, True
         return False
 
-    def bound(self, position: int) -> Any:
+    def literal(self, position: int) -> Any:
         if self._form is None:
             return clip(position)
         if position in (BEGINNING, END):
