@@ -20,6 +20,8 @@ from ringfence.connectors.builtin.sql.sqlite_values import SqliteValues, text_of
 from ringfence.connectors.builtin.sql.task import SqlSourceTask
 from ringfence.connectors.unsupported_values import Handling
 from ringfence.connectors.worker_limits import WorkerLimits
+from ringfence.testing.oddities import UNSUPPORTED as NOT_HELD
+from ringfence.testing.oddities import Kind, oddities
 from tests.connectors.fakes import FakeContext
 from tests.connectors.test_sql_source import Seen, Sqlite
 
@@ -166,6 +168,33 @@ def test_each_value(sqlite: Sqlite, kind: str) -> None:
     if kind != "BLOB":
         stored = [row[0] for row in sqlite.connection.execute("select v from t order by id")]
         assert as_text == [None if value is None else text_of(value) for value in stored]
+
+
+TYPES = {
+    Kind.INTEGER: "bigint",
+    Kind.DOUBLE: "double precision",
+    Kind.TEXT: "text",
+    Kind.BYTES: "blob",
+    Kind.DATE: "date",
+    Kind.TIMESTAMP: "timestamp",
+    Kind.JSON: "text",
+    Kind.UUID: "uuid",
+}
+"""Types whose values SQLite, too, has."""
+LOST = ("NaN", "-0")
+"""SQLite stores null and 0."""
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_each_odd_value(sqlite: Sqlite, kind: Kind) -> None:
+    values = [each for each in oddities(kind) if each.value is not NOT_HELD and each.literal not in LOST]
+    values = [each for each in values if not isinstance(each.value, DistantDate | DistantTimestamp)]
+    sqlite.run(f"create table t (id integer primary key, v {TYPES[kind]})")
+    as_text = kind in (Kind.DATE, Kind.TIMESTAMP)
+    for number, oddity in enumerate(values):
+        sqlite.run("insert into t values (?, ?)", number, oddity.literal if as_text else oddity.value)
+    for oddity, read in zip(values, column(sqlite), strict=True):
+        assert (type(read), str(read)) == (type(oddity.value), str(oddity.value)), oddity
 
 
 def test_seconds_if_the_url_says_so(sqlite: Sqlite) -> None:

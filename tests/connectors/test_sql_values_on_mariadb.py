@@ -7,9 +7,11 @@ from decimal import Decimal
 
 import pytest
 
-from ringfence.connectors.api import UnreadableRecord
+from ringfence.connectors.api import DistantDate, DistantTimestamp, UnreadableRecord
 from ringfence.connectors.api.schemas import BYTES, INT8
 from ringfence.connectors.builtin.sql.connector import SqlSourceConnector
+from ringfence.testing.oddities import UNSUPPORTED as NOT_HELD
+from ringfence.testing.oddities import Kind, oddities
 from tests.connectors.test_spark_table_on_mariadb import config_of as spark_config_of
 from tests.connectors.test_sql_on_mariadb import config_of, of_query, schema_of
 from tests.connectors.test_sql_source import Seen
@@ -117,6 +119,35 @@ def test_each_value(server: MariaDb, kind: str) -> None:
         pass
     in_spark = [row["v"] for row in sorted(reader.rows, key=lambda row: int(str(row["id"])))]
     assert in_spark == as_null
+
+
+TYPES = {
+    Kind.INTEGER: "bigint",
+    Kind.TEXT: "longtext character set utf8mb4",
+    Kind.BYTES: "longblob",
+    Kind.DATE: "date",
+    Kind.TIME: "time(6)",
+    Kind.TIMESTAMP: "datetime(6)",
+    Kind.JSON: "json",
+    Kind.UUID: "uuid",
+}
+"""Types whose values MariaDB, too, has."""
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_each_odd_value(server: MariaDb, kind: Kind) -> None:
+    values = [each for each in oddities(kind) if each.value is not NOT_HELD]
+    values = [each for each in values if not isinstance(each.value, DistantDate | DistantTimestamp)]
+    name = f"odd_{kind}"
+    server.run(f"CREATE TABLE {name} (id int AUTO_INCREMENT PRIMARY KEY, v {TYPES[kind]})")
+    as_text = kind not in (Kind.INTEGER, Kind.BYTES)
+    with closing(server.connect()) as connection:
+        for oddity in values:
+            value = oddity.literal if as_text else oddity.value
+            connection.cursor().execute(f"INSERT INTO {name} (v) VALUES (%s)", (value,))
+    config = config_of(server, name, "incrementing", incrementing_column_name="id")
+    for oddity, read in zip(values, Seen().run(config, polls=1).column("v"), strict=True):
+        assert (type(read), read) == (type(oddity.value), oddity.value), oddity
 
 
 @pytest.mark.parametrize("kind", ["date", "datetime(6)", "timestamp(3) null", "time(6)"])

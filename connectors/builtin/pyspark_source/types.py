@@ -48,7 +48,7 @@ def describe(columns: spark.StructType) -> RowType:
     schema = _struct(columns)
     names = [field.name for field in columns.fields]
     converters = [
-        _checked(_value_of(field.dataType), inner.schema)
+        _check_against(_value_of(field.dataType), inner.schema)
         for field, inner in zip(columns.fields, schema.fields, strict=True)
     ]
 
@@ -75,11 +75,11 @@ def _in_order(row: object, names: Sequence[str]) -> Sequence[Any]:
     return row
 
 
-def _checked(convert: ValueOf, schema: Schema) -> ValueOf:
-    def checked(value: Any) -> object:
+def _check_against(convert: ValueOf, schema: Schema) -> ValueOf:
+    def check(value: Any) -> object:
         return fit(schema, None if value is None else convert(value))
 
-    return checked
+    return check
 
 
 def _schema(kind: spark.DataType) -> Schema:

@@ -75,7 +75,7 @@ def _integer(type: "sa.Integer", values: DriverValues) -> ColumnType:
     if isinstance(type, sa.SmallInteger):
         return values.integer(connect.INT32 if unsigned else connect.INT16)
     if isinstance(type, sa.BigInteger):
-        return values.unsigned() if unsigned else values.integer(connect.INT64)
+        return values.big_unsigned_integer() if unsigned else values.integer(connect.INT64)
     return values.integer(connect.INT64 if unsigned else connect.INT32)
 
 

@@ -37,7 +37,7 @@ class ColumnType(NamedTuple):
     text_of: ValueOf | None = None
 
 
-def unsupported(reason: str, value: object) -> DataException:
+def refuse_value(reason: str, value: object) -> DataException:
     """Return the error for a value that Kafka Connect's type cannot hold."""
     return DataException(reason, value=value, remedy=REMEDY, settings=(UNSUPPORTED_VALUES,))
 
@@ -76,7 +76,7 @@ class DriverValues(ABC):
     def real(self) -> ColumnType:
         return ColumnType(connect.FLOAT64)
 
-    def unsigned(self) -> ColumnType:
+    def big_unsigned_integer(self) -> ColumnType:
         """Return the type of integers with 64 bits and no sign."""
         return ColumnType(connect.decimal(0), Decimal)
 
@@ -152,20 +152,20 @@ class DriverValues(ABC):
 
 def decimal_of_scale(scale: int) -> ValueOf:
     """Return a conversion to decimals of one scale, which never rounds. It raises `DataException`."""
-    return exact_decimal(scale, unsupported)
+    return exact_decimal(scale, refuse_value)
 
 
-def whole_number(value: Any) -> int:
+def integer_of_decimal(value: Any) -> int:
     """Convert a decimal to an integer. Raises `DataException` unless it is one."""
     if not value.is_finite() or value != value.to_integral_value():
-        raise unsupported("the decimal is not an integer", value)
+        raise refuse_value("the decimal is not an integer", value)
     return int(value)
 
 
 def time_of_micros(micros: int, value: object) -> time:
     """Return a time of day. value: for the message. Raises `DataException`."""
     if not 0 <= micros < DAY_US:
-        raise unsupported("the time is not within one day", value)
+        raise refuse_value("the time is not within one day", value)
     seconds, fraction = divmod(micros, 1_000_000)
     return time(seconds // 3600, seconds // 60 % 60, seconds % 60, fraction)
 

@@ -139,9 +139,9 @@ class Timestamp(Mode):
     def _read(self, connection: Connection, offset: SourceOffset | None) -> Batch:
         order = self._order
         # Rows with times from the bound on may still be added.
-        statement = self._select_before(order.bound(self._now(connection) - self._delay_us))
+        statement = self._select_before(order.literal(self._now(connection) - self._delay_us))
         if (start := self._start(offset)) is not None:
-            statement = statement.where(order.expression > order.bound(start))
+            statement = statement.where(order.expression > order.literal(start))
         rows = self._rows(connection, statement.order_by(order.expression).limit(self._limit + 1))
         if len(rows) <= self._limit:
             return self._batch(rows, False)
@@ -149,7 +149,7 @@ class Timestamp(Mode):
         whole = next((place for place in range(len(rows) - 1, 0, -1) if order.position(rows[place - 1]) != last), 0)
         if whole:
             return self._batch(rows[:whole], True)
-        same = sa.select(self._table).where(order.expression == order.bound(last))
+        same = sa.select(self._table).where(order.expression == order.literal(last))
         return self._batch(self._rows(connection, same), True)
 
     def _select_before(self, bound: Any) -> "sa.Select[Any]":
@@ -184,9 +184,9 @@ class TimestampIncrementing(Timestamp):
 
     def _read(self, connection: Connection, offset: SourceOffset | None) -> Batch:
         order, number = self._order, self._number
-        statement = self._select_before(order.bound(self._now(connection) - self._delay_us))
+        statement = self._select_before(order.literal(self._now(connection) - self._delay_us))
         if (start := self._start(offset)) is not None:
-            at = order.bound(start)
+            at = order.literal(start)
             if offset is not None and "incrementing" in offset:
                 # The first half lets the database start in the index where the last query ended.
                 later = sa.or_(order.expression > at, number > number_in(offset))

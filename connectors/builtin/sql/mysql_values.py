@@ -10,9 +10,9 @@ from ringfence.connectors.builtin.sql.driver_values import (
     ColumnType,
     DriverValues,
     decimal_of_scale,
+    integer_of_decimal,
+    refuse_value,
     time_of_micros,
-    unsupported,
-    whole_number,
 )
 from ringfence.connectors.builtin.sql.time_texts import BEGINNING, micros_of
 from ringfence.connectors.unsupported_values import Handling
@@ -38,7 +38,7 @@ class MySqlValues(DriverValues):
         return ColumnType(connect.decimal(scale), decimal_of_scale(scale))
 
     def decimal_as_integer(self, schema: Schema) -> ColumnType:
-        return ColumnType(schema, whole_number)
+        return ColumnType(schema, integer_of_decimal)
 
     def decimal_as_text(self) -> ColumnType:
         return ColumnType(connect.STRING, lambda value: f"{value:f}")
@@ -47,15 +47,15 @@ class MySqlValues(DriverValues):
         return ColumnType(connect.STRING, _text)
 
     def odd_date(self, value: Any) -> object:
-        raise unsupported("the date is none", value)
+        raise refuse_value("the date is none", value)
 
     def time_of(self, value: Any) -> time:
         if not isinstance(value, timedelta):
-            raise unsupported("the time is none", value)
+            raise refuse_value("the time is none", value)
         return time_of_micros(value // _MICROSECOND, value)
 
     def odd_timestamp(self, value: Any) -> object:
-        raise unsupported("the timestamp is none", value)
+        raise refuse_value("the timestamp is none", value)
 
     def odd_position(self, value: Any) -> int:
         text = str(value)

@@ -20,9 +20,9 @@ from ringfence.connectors.builtin.sql.driver_values import (
     DriverValues,
     Row,
     decimal_of_scale,
+    integer_of_decimal,
+    refuse_value,
     time_of_micros,
-    unsupported,
-    whole_number,
 )
 from ringfence.connectors.builtin.sql.time_texts import (
     BEGINNING,
@@ -76,8 +76,8 @@ class PostgresValues(DriverValues):
 
     def prepare(self, connection: Any) -> None:
         adapters = connection.adapters
-        for known in psycopg.adapters.types:
-            for oid in (known.oid, known.array_oid):
+        for info in psycopg.adapters.types:
+            for oid in (info.oid, info.array_oid):
                 if oid and oid not in _PLAIN:
                     adapters.register_loader(oid, TextLoader)
         for oid in _TIMES:
@@ -100,14 +100,14 @@ class PostgresValues(DriverValues):
         return ColumnType(connect.decimal(scale), decimal_of_scale(scale), True)
 
     def decimal_as_integer(self, schema: Schema) -> ColumnType:
-        return ColumnType(schema, whole_number, True)
+        return ColumnType(schema, integer_of_decimal, True)
 
     def decimal_as_text(self) -> ColumnType:
         return ColumnType(connect.STRING, lambda value: f"{value:f}" if isinstance(value, Decimal) else value)
 
     def odd_date(self, value: str) -> object:
         if value in INFINITE_MS:
-            raise unsupported("the date is infinite", value)
+            raise refuse_value("the date is infinite", value)
         return as_date(parse_moment(value).day)
 
     def time_of(self, value: Any) -> time:
@@ -115,7 +115,7 @@ class PostgresValues(DriverValues):
         if value.__class__ is not time:
             micros, offset = parse_time(value)
             if micros == DAY_US:
-                raise unsupported("the time is not within one day", value)
+                raise refuse_value("the time is not within one day", value)
             return time_of_micros((micros - (offset or 0)) % DAY_US, value)
         if not value.utcoffset():
             return value if value.tzinfo is None else value.replace(tzinfo=None)
@@ -128,7 +128,7 @@ class PostgresValues(DriverValues):
         if infinite is None:
             return as_timestamp(micros_of_text(value, self.zone))
         if self.handling is Handling.NULL:
-            raise unsupported("the timestamp is infinite", value)
+            raise refuse_value("the timestamp is infinite", value)
         return DistantTimestamp(infinite)
 
     def odd_position(self, value: Any) -> int:

@@ -7,7 +7,7 @@ with `date_precision=seconds` in the URL), a real is a day of the Julian calenda
 import math
 import re
 import sqlite3
-from datetime import UTC, time, tzinfo
+from datetime import UTC, date, datetime, time, tzinfo
 from decimal import Decimal
 from typing import Any, ClassVar, Final
 
@@ -21,8 +21,8 @@ from ringfence.connectors.builtin.sql.driver_values import (
     DriverValues,
     Row,
     decimal_of_scale,
+    refuse_value,
     time_of_micros,
-    unsupported,
 )
 from ringfence.connectors.builtin.sql.time_texts import (
     BEGINNING,
@@ -39,6 +39,8 @@ _MOST_VALUE: Final = 64 << 20
 """The bytes of a value or row of SQLite, which runs in this process: a query can make values of any size."""
 MICROS: Final = "ringfence_micros"
 """The SQL function that returns the position of a time."""
+_UTC: Final = "+00:00"
+_parse: Final = datetime.fromisoformat
 _EPOCH_JULIAN: Final = 2440587.5
 _SIGNIFICANT: Final = ".15g"
 """The digits of a real that SQLite regards as exact."""
@@ -95,13 +97,33 @@ class SqliteValues(DriverValues):
         return ColumnType(connect.STRING, _text_of, True, text_of)
 
     def date(self) -> ColumnType:
-        return _column(connect.DATE, self.odd_date)
+        odd = self.odd_date
+
+        def value_of(value: Any) -> object:
+            if value.__class__ is str and len(value) == 10 and value[7] == "-":
+                try:
+                    return date.fromisoformat(value)
+                except ValueError:
+                    pass  # it is none
+            return odd(value)
+
+        return _column(connect.DATE, value_of)
 
     def time_of_day(self) -> ColumnType:
         return _column(connect.TIME, self.time_of)
 
     def timestamp(self) -> ColumnType:
-        return _column(connect.TIMESTAMP, self.odd_timestamp)
+        convert, zone = self._timestamp_of(), self.zone
+
+        def value_of(value: Any) -> object:
+            if value.__class__ is str and value[7:8] == "-" and value[10:11] == " " and value[19:20] in ("", "."):
+                try:
+                    return _parse(value + _UTC) if zone is UTC else convert(_parse(value))
+                except ValueError:
+                    pass  # a rarer form, which takes longer to parse
+            return convert(value)
+
+        return _column(connect.TIMESTAMP, value_of)
 
     def binary(self) -> ColumnType:
         return ColumnType(connect.BYTES, _bytes_of)
@@ -115,9 +137,9 @@ class SqliteValues(DriverValues):
     def odd_date(self, value: Any) -> object:
         day, rest = divmod(self._micros(value, "date"), DAY_US)
         if rest:
-            raise unsupported("the date has a time of day", value)
+            raise refuse_value("the date has a time of day", value)
         if not -(1 << 31) <= day < 1 << 31:
-            raise unsupported("the date has more than 32 bits", value)
+            raise refuse_value("the date has more than 32 bits", value)
         return as_date(day)
 
     def time_of(self, value: Any) -> time:
@@ -133,7 +155,7 @@ class SqliteValues(DriverValues):
     def odd_timestamp(self, value: Any) -> object:
         timestamp = as_timestamp(self._micros(value, "timestamp", self.zone))
         if isinstance(timestamp, DistantTimestamp) and not -(1 << 63) <= timestamp.milliseconds < 1 << 63:
-            raise unsupported("the timestamp has more than 64 bits", value)
+            raise refuse_value("the timestamp has more than 64 bits", value)
         return timestamp
 
     def position(self, value: Any) -> int:
@@ -152,7 +174,7 @@ class SqliteValues(DriverValues):
         try:
             return self._moment(value, zone)
         except ValueError as error:
-            raise unsupported(f"the {kind} is none", value) from error
+            raise refuse_value(f"the {kind} is none", value) from error
 
     def _moment(self, value: Any, zone: tzinfo) -> int:
         """Return the moment in microseconds. Raises ValueError."""
@@ -200,7 +222,7 @@ def _text_of(value: Any) -> str:
         try:
             return value.decode()
         except UnicodeDecodeError as error:
-            raise unsupported("the text is not in UTF-8", value.hex()) from error
+            raise refuse_value("the text is not in UTF-8", value.hex()) from error
     return text_of(value)
 
 
@@ -217,7 +239,7 @@ def _integer_of(bits: int) -> ValueOf:
         if not isinstance(value, int):
             raise _other_class("integer", value)
         if not -limit <= value < limit:
-            raise unsupported(f"the integer has more than {bits} bits", value)
+            raise refuse_value(f"the integer has more than {bits} bits", value)
         return value
 
     return value_of
@@ -262,7 +284,7 @@ def _as_decimal(value: Any) -> Decimal:
 
 
 def _other_class(kind: str, value: Any) -> DataException:
-    return unsupported(f"the value is no {kind}", value.hex() if isinstance(value, bytes) else value)
+    return refuse_value(f"the value is no {kind}", value.hex() if isinstance(value, bytes) else value)
 
 
 def _text_or_bytes(data: bytes) -> str | bytes:

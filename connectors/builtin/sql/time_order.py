@@ -65,7 +65,7 @@ class TimeOrder:
         """Return the row's position in microseconds. Raises `ConnectorError`."""
         return self._values.position(row[self._at])
 
-    def bound(self, position: int) -> Any:
+    def literal(self, position: int) -> Any:
         """Return what to compare `expression` with."""
         if (infinite := _INFINITE.get(position)) is not None:
             return sa.literal(infinite, self._column.type)
@@ -80,14 +80,15 @@ class TimeOrder:
 class MySqlTimeOrder(TimeOrder):
     """Dates of zeros come first."""
 
-    def bound(self, position: int) -> Any:
-        return sa.literal(_ZEROS, sa.Integer) if position == BEGINNING else super().bound(position)
+    def literal(self, position: int) -> Any:
+        return sa.literal(_ZEROS, sa.Integer) if position == BEGINNING else super().literal(position)
 
 
 class _Form(NamedTuple):
-    """The form of all times in a column of SQLite. unit: None for text."""
+    """The form of all times in a column of SQLite. pattern: for GLOB; expression: the same in Python."""
 
     pattern: str
+    expression: re.Pattern[str]
     separator: str
     digits: int
     suffix: str
@@ -103,7 +104,9 @@ def _form_of(value: object) -> _Form | None:
     digit, fraction = "[0-9]", match[2] or ""
     point = "." if fraction else ""
     day, time = "-".join([digit * 4, digit * 2, digit * 2]), ":".join([digit * 2] * 3)
-    return _Form(f"{day}{match[1]}{time}{point}{digit * len(fraction)}{match[3]}", match[1], len(fraction), match[3])
+    pattern = f"{day}{match[1]}{time}{point}{digit * len(fraction)}{match[3]}"
+    expression = re.compile(pattern.replace(".", r"\."))
+    return _Form(pattern, expression, match[1], len(fraction), match[3])
 
 
 class SqliteTimeOrder(TimeOrder):
@@ -136,12 +139,15 @@ class SqliteTimeOrder(TimeOrder):
         self._form, self._mixed = (form, False) if other is None else (None, True)
 
     def suits(self, rows: Sequence[Row]) -> bool:
-        if self._form is None or all(_form_of(row[self._at]) == self._form for row in rows):
+        if self._form is None:
+            return True
+        at, match = self._at, self._form.expression.fullmatch
+        if all(row[at].__class__ is str and match(row[at]) for row in rows):
             return True
         self._form, self._mixed = None, True
         return False
 
-    def bound(self, position: int) -> Any:
+    def literal(self, position: int) -> Any:
         if self._form is None:
             return clip(position)
         if position in (BEGINNING, END):

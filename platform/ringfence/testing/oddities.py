@@ -67,6 +67,7 @@ def _same(kind: Kind, pairs: Iterable[tuple[str, object]]) -> list[Oddity]:
 def _decimals() -> list[Oddity]:
     digits = (
         "99999999999999999999999999999999999999",
+        "-99999999999999999999999999999999999999",
         "12345678901234567890.123456789012345678",
         "-0.000000000000000001",
     )
@@ -84,7 +85,10 @@ def _reals() -> list[Oddity]:
 
 
 def _dates() -> list[Oddity]:
-    usual = [(text, date.fromisoformat(text)) for text in ("0001-01-01", "1582-10-10", "1970-01-01", "9999-12-31")]
+    usual = [
+        (text, date.fromisoformat(text))
+        for text in ("0001-01-01", "1582-10-10", "1970-01-01", "2024-02-29", "9999-12-31")
+    ]
     distant = [
         ("12345-01-02", DistantDate(3_789_392)),
         ("5874897-12-31", DistantDate(2_145_042_905)),
@@ -95,7 +99,7 @@ def _dates() -> list[Oddity]:
 
 
 def _times() -> list[Oddity]:
-    usual = [("00:00:00", time()), ("23:59:59.999", time(23, 59, 59, 999_000))]
+    usual = [("00:00:00", time()), ("23:59:59.999", time(23, 59, 59, 999_000)), ("12:00:00.001", time(12, 0, 0, 1000))]
     return _same(Kind.TIME, [*usual, ("24:00:00", UNSUPPORTED)])
 
 
