@@ -340,3 +340,17 @@ def test_settings_of_the_database_do_not_change_values(database: Database) -> No
     rows = [one.value["after"] for one in run.records if isinstance(one.value, Struct) and one.topic.endswith(".t")]
     values = [list(row.values)[1:] for row in rows if isinstance(row, Struct)]
     assert values == [[b"01", 19782, 2_629_800_000_000, "2024-02-29T12:00:00.000000Z"]] * 2
+
+
+def test_changes_of_before_a_type_was_dropped_are_read(database: Database) -> None:
+    database.execute(
+        "CREATE TYPE mood AS ENUM ('sad', 'ok')", "CREATE TABLE t (id integer PRIMARY KEY, m mood, a mood[])"
+    )
+    run = database.run()
+    database.await_all(run)
+    run.stop()
+    database.execute("INSERT INTO t VALUES (1, 'ok', '{sad}')", "DROP TYPE mood CASCADE", "INSERT INTO t VALUES (2)")
+    again = database.again(run)
+    database.await_all(again)
+    rows = [one.value["after"] for one in again.records if isinstance(one.value, Struct) and one.topic.endswith(".t")]
+    assert [list(row.values) for row in rows if isinstance(row, Struct)] == [[1, "ok", "{sad}"], [2]]

@@ -1,17 +1,20 @@
 """Single values as Debezium writes them: far dates and times as Kafka Connect's types, shapes, and values not sent."""
 
 import base64
+import json
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ringfence.connectors.api import Struct
-from ringfence.connectors.api.schemas import DATE_NAME, TIME_NAME, TIMESTAMP_NAME
+from ringfence.connectors.api import EndOfDay, Struct
+from ringfence.connectors.api.schemas import DATE_NAME, TIME, TIME_NAME, TIMESTAMP_NAME, struct
 from ringfence.connectors.builtin.postgres import connect_times, geometries, text_values
 from ringfence.connectors.builtin.postgres.column_types import ColumnType, PgType, TypeSettings
 from ringfence.connectors.builtin.postgres.types import Types
 from ringfence.connectors.builtin.postgres.unavailable_values import unavailable_value
+from ringfence.connectors.converters.json_converter import JsonConverter
+from ringfence.connectors.values.exact import Reading, Writing
 from ringfence.connectors.values.moments import encode, format_date
 
 _FIRST_DAY, _LAST_DAY = -2_440_587, 2_145_042_905
@@ -136,3 +139,12 @@ def test_the_placeholder_of_a_uuid_is_javas_uuid_of_its_name() -> None:
 
 def test_elements_of_boxes_are_separated_by_semicolons() -> None:
     assert text_values.unescape_array("{(3,4),(1,2);(1,1),(0,0);NULL}", ";") == ["(3,4),(1,2)", "(1,1),(0,0)", None]
+
+
+def test_24_oclock_is_a_time_that_can_be_stored_and_converted() -> None:
+    writing = Writing()
+    assert Reading([]).value(json.loads(json.dumps(writing.value(EndOfDay())))) == EndOfDay()
+    row = struct({"at": TIME}, "row")
+    converter = JsonConverter()
+    converter.configure({"schemas.enable": "false"}, is_key=False)
+    assert converter.from_record("t", Struct.of(row, [EndOfDay()]), row) == b'{"at":86400000}'

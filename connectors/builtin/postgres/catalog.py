@@ -1,10 +1,12 @@
 """Reads from the catalog what the replication stream does not contain about tables and types."""
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-from ringfence.connectors.api import ConnectorError
 from ringfence.connectors.builtin.postgres.column_types import PgType
+
+logger = logging.getLogger(__name__)
 
 Query = Callable[[str, Sequence[object]], list[tuple[Any, ...]]]
 """`(statement, parameters) -> rows`: runs one statement and returns all its rows."""
@@ -73,12 +75,10 @@ def read_table(query: Query, oid: int) -> CatalogTable:
 
 
 def read_type(query: Query, oid: int) -> PgType:
-    """Return a type. Raises `ConnectorError` if it was dropped."""
+    """Return a type. One that was dropped is read as text: earlier changes may still contain it."""
     rows = query(_TYPE, [oid])
     if not rows:
-        raise ConnectorError(
-            f"The type with the oid {oid} is no longer in the database, so rows written with it cannot be read. "
-            "Exclude its column with column.exclude.list, and restart the task."
-        )
+        logger.warning("The type with the oid %d is no longer in the database: its values are read as text", oid)
+        return PgType(oid, "text", "b", 0, -1, 0, (), ",")
     type_oid, name, kind, base, base_typmod, element, labels, delimiter = rows[0]
     return PgType(type_oid, name, kind, base, base_typmod, element, tuple(labels), delimiter)

@@ -30,7 +30,8 @@ class ColumnType(NamedTuple):
 
     schema: a required one; a nullable column makes it optional; read: converts PostgreSQL's text; zero: the default of
     a required column whose default is an expression; defaults: whether schemas contain the column's default, as in
-    Debezium for most types; unknown: replaces an unknown value of a required column, None for `zero`.
+    Debezium for most types; unknown: replaces an unknown value of a required column, None for `zero`; read_default:
+    converts a default, None for `read`; pairs: whether strings are JSON objects of the pairs of an hstore.
     """
 
     schema: Schema
@@ -38,6 +39,8 @@ class ColumnType(NamedTuple):
     zero: object
     defaults: bool = True
     unknown: object = None
+    read_default: Read | None = None
+    pairs: bool = False
 
     @property
     def filler(self) -> object:

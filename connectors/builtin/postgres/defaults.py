@@ -28,7 +28,7 @@ def default_of(expression: str | None, type_: ColumnType, required: bool) -> obj
     if text is None:
         return type_.zero if required else None
     try:
-        value = type_.read(text)
+        value = (type_.read_default or type_.read)(text)
         if isinstance(value, Decimal):
             with localcontext(prec=MAX_PREC):
                 return value.quantize(Decimal(1).scaleb(-int(schema.parameters["scale"])))

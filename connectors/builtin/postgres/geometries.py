@@ -106,6 +106,6 @@ SHAPES: Final[dict[str, tuple[Read, Struct]]] = {
     "lseg": (read_segment, read_segment(b"[(0,0),(1,0)]")),
     "box": (read_box, read_box(b"(0,0),(1,1)")),
     "path": (read_path, _geometry(_LINE_STRING, [(0, 0), (1, 0)], type="path")),
-    "polygon": (read_polygon, read_polygon(b"((0,0),(0,1),(1,0))")),
+    "polygon": (read_polygon, read_polygon(b"((0,0),(1,0),(0,1))")),
 }
 """By type: the reader, and Debezium's value for an unknown one in a required column."""

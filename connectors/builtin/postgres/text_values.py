@@ -5,7 +5,6 @@ one format. PostgreSQL's range of years is wider than Python's: years outside th
 """
 
 import re
-import sys
 from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
@@ -156,10 +155,21 @@ def bits_of(raw: bytes) -> bytes:
 
 
 def depth_of(elements: list[object]) -> int:
-    """Return the number of an array's dimensions; `sys.maxsize` for an empty one, which fits any number."""
-    if not elements:
-        return sys.maxsize
+    """Return the number of dimensions of an array that is not empty."""
     return 1 + depth_of(elements[0]) if isinstance(elements[0], list) else 1
+
+
+def convert_elements(elements: list[object], read: Callable[[bytes], object]) -> list[object]:
+    """Convert the elements of an array, at any depth."""
+    return [
+        read(each.encode()) if isinstance(each, str) else each if each is None else _convert_inner(each, read)
+        for each in elements
+    ]
+
+
+def _convert_inner(elements: object, read: Callable[[bytes], object]) -> list[object]:
+    assert isinstance(elements, list)
+    return convert_elements(elements, read)
 
 
 def unescape_array(text: str, delimiter: str = ",") -> list[object]:
@@ -168,7 +178,7 @@ def unescape_array(text: str, delimiter: str = ",") -> list[object]:
     Lower bounds (`[0:1]={1,2}`) are ignored: JSON and Kafka Connect do not have them.
     """
     at = text.index("{") + 1
-    bare = _bare(delimiter)
+    bare = _COMMA if delimiter == "," else _bare(delimiter)
     stack: list[list[object]] = [[]]
     while True:
         char = text[at]
@@ -199,6 +209,7 @@ def _bare(delimiter: str) -> re.Pattern[str]:
     return re.compile(rf'[^{{}}"{re.escape(delimiter)}]+')
 
 
+_COMMA: Final = _bare(",")
 _PLAIN: Final = re.compile(r'[^"\\]*')
 
 

@@ -121,10 +121,6 @@ _ADAPTIVE_MICROS: Final = "adaptive_time_microseconds"
 _CONNECT: Final = "connect"
 
 
-class _TooManyDimensions(Exception):
-    """An array has more dimensions than its column is declared with."""
-
-
 class Types:
     """The types of one database. find(oid): reads an unknown type from the catalog."""
 
@@ -187,24 +183,19 @@ class Types:
         delimiter = self._type(type_.element).delimiter
         read_element, unsupported = inner.read, self._settings.handle_unsupported
 
-        def convert(value: object, depth: int) -> object:
-            if isinstance(value, list):
-                if not depth:
-                    raise _TooManyDimensions
-                return [convert(each, depth - 1) for each in value]
-            return None if value is None else read_element(str(value).encode())
-
         def read(raw: bytes) -> object:
             elements = text_values.unescape_array(raw.decode(), delimiter)
-            for _ in range(text_values.depth_of(elements), dimensions):
-                elements = [elements]
-            try:
-                return convert(elements, dimensions)
-            except _TooManyDimensions:
+            if not elements:
+                return elements
+            depth = text_values.depth_of(elements)
+            if depth > dimensions:
                 unsupported(
                     f"the array has more dimensions than the {dimensions} that its column is declared with", raw
                 )
                 return None
+            for _ in range(depth, dimensions):
+                elements = [elements]
+            return text_values.convert_elements(elements, read_element)
 
         return ColumnType(schema, read, [])
 
@@ -215,7 +206,8 @@ class Types:
         precision, scale = ((typmod - 4) >> 16) & 0xFFFF, (((typmod - 4) & 0x7FF) ^ 1024) - 1024
         if mode == "string" or self._settings.unsupported is Handling.TEXT:
             nothing = "0" if typmod < 0 or scale < 0 else f"{0:.{scale}f}"
-            return _plain(STRING, read_text)._replace(unknown=nothing)
+            read_default = (lambda raw: f"{Decimal(raw.decode()):.{scale}f}") if typmod >= 0 and scale >= 0 else None
+            return ColumnType(STRING, read_text, "", unknown=nothing, read_default=read_default)
         unsupported = self._settings.handle_unsupported
         if typmod < 0:
             return ColumnType(
@@ -290,7 +282,9 @@ class Types:
         if self._settings.hstore == "map":
             schema = mapping(STRING, STRING.but(optional=True))
             return ColumnType(schema, lambda raw: text_values.hstore_pairs(raw.decode()), {})
-        return ColumnType(JSON, lambda raw: orjson.dumps(text_values.hstore_pairs(raw.decode())).decode(), "{}")
+        return ColumnType(
+            JSON, lambda raw: orjson.dumps(text_values.hstore_pairs(raw.decode())).decode(), "{}", pairs=True
+        )
 
     def _point(self, typmod: int) -> ColumnType:
         return ColumnType(geometries.POINT, geometries.read_point, geometries.read_point(b"(0,0)"))

@@ -4,6 +4,8 @@ import hashlib
 import uuid
 from typing import Final
 
+import orjson
+
 from ringfence.connectors.api import Schema, SchemaType
 from ringfence.connectors.builtin.postgres.column_types import ColumnType
 
@@ -16,6 +18,8 @@ _BYTES_OF: Final = frozenset(
 def unavailable_value(column_type: ColumnType, placeholder: str) -> object:
     """Return Debezium's value; None for types that cannot hold the placeholder: null, also in a required column."""
     schema = column_type.schema
+    if column_type.pairs:
+        return orjson.dumps({placeholder: placeholder}).decode()
     if schema.type is SchemaType.STRING:
         return placeholder
     if schema.type is SchemaType.BYTES and schema.name is None:
