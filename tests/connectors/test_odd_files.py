@@ -179,6 +179,16 @@ def test_encodings(folder: Path, encoding: str, suffix: str) -> None:
     assert rows(committed) == [[str(number), word] for number in range(20)]
 
 
+def test_string_converter_gets_texts_and_not_bytes_of_another_encoding(folder: Path) -> None:
+    (folder / "a").write_bytes(b"caf\xe9\n")
+    strings = {"value.converter": "org.apache.kafka.connect.storage.StringConverter"}
+    assert Committed().run(config_of(folder, encoding="cp1252", **strings), raw=True).values == ["caf\u00e9"]
+    bare = {"value.converter": "org.apache.kafka.connect.converters.ByteArrayConverter"}
+    assert Committed().run(config_of(folder, encoding="cp1252", **bare), raw=True).values == [b"caf\xe9"]
+    (folder / "a").write_bytes("caf\u00e9\n".encode("utf-16"))
+    assert Committed().run(config_of(folder, encoding="utf-16", **strings), raw=True).values == ["caf\u00e9".encode()]
+
+
 def test_a_file_that_is_not_in_utf_16_is_told(folder: Path) -> None:
     (folder / "a").write_bytes(b"a\nb\n")
     with pytest.raises(ConnectorError, match=r"does not begin as utf-16 does\. Set encoding to utf-16-le"):
