@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from ringfence.connectors import worker_limits
 from ringfence.connectors.api import ConnectorError, DataException
 from ringfence.connectors.builtin.files.formats import csv_rows
+from ringfence.connectors.builtin.files.formats.field_names import make_distinct
 from ringfence.connectors.worker_limits import WorkerLimits
 from tests.connectors.test_files_source import Committed, config_of, plain
 
@@ -145,6 +146,19 @@ def test_a_single_column(folder: Path) -> None:
 def test_names_that_are_empty_or_twice_there_are_numbered(folder: Path) -> None:
     committed = read(folder, "a.csv", b"a,,a,a_2,column2\n1,2,3,4,5\n", "csv")
     assert plain(committed.values) == [{"a": "1", "column2_2": "2", "a_3": "3", "a_2": "4", "column2": "5"}]
+
+
+@given(names=st.lists(st.sampled_from(["", "a", "a_2", "a_3", "column1", "column2", "column2_2"]), max_size=12))
+def test_distinct_names_are_distinct(names: list[str]) -> None:
+    distinct = make_distinct(names)
+    assert len(set(distinct)) == len(distinct) == len(names)
+    assert all(new.startswith(old or "column") for new, old in zip(distinct, names, strict=True))
+    firsts = {name: names.index(name) for name in names if name}
+    assert all(distinct[place] == name for name, place in firsts.items())
+
+
+def test_thousands_of_equal_names_take_no_time() -> None:
+    assert make_distinct(["a"] * 50_000)[-1] == "a_50000"
 
 
 @pytest.mark.parametrize("format", ["text", "csv", "jsonl", "parquet"])
