@@ -20,7 +20,7 @@ class Handling(StrEnum):
     """All columns whose type has such values are strings."""
 
 
-def define_unsupported_values(keys: ConfigDef, group: str | None, default: Handling = Handling.FAIL) -> None:
+def define_unsupported_values(keys: ConfigDef, group: str, default: Handling = Handling.FAIL) -> None:
     """Define the setting. group: of the settings that it is shown with."""
     keys.define(
         UNSUPPORTED_VALUES,

@@ -183,9 +183,9 @@ class BoundedFile:
             if at >= 0:
                 self._file.seek(start + at + _SYNC_BYTES)
                 return
-            kept = (data + part)[-_SYNC_BYTES + 1 :]
-            start += len(data) + len(part) - len(kept)
-            data = kept
+            tail = (data + part)[-_SYNC_BYTES + 1 :]
+            start += len(data) + len(part) - len(tail)
+            data = tail
         raise error
 
     def _read_block(self) -> bytes:

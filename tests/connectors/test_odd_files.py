@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from ringfence.connectors import worker_limits
 from ringfence.connectors.api import ConnectorError, DataException
 from ringfence.connectors.builtin.files.formats import csv_rows
+from ringfence.connectors.builtin.files.formats.field_names import make_distinct
 from ringfence.connectors.worker_limits import WorkerLimits
 from tests.connectors.test_files_source import Committed, config_of, plain
 
@@ -147,6 +148,19 @@ def test_names_that_are_empty_or_twice_there_are_numbered(folder: Path) -> None:
     assert plain(committed.values) == [{"a": "1", "column2_2": "2", "a_3": "3", "a_2": "4", "column2": "5"}]
 
 
+@given(names=st.lists(st.sampled_from(["", "a", "a_2", "a_3", "column1", "column2", "column2_2"]), max_size=12))
+def test_distinct_names_are_distinct(names: list[str]) -> None:
+    distinct = make_distinct(names)
+    assert len(set(distinct)) == len(distinct) == len(names)
+    assert all(new.startswith(old or "column") for new, old in zip(distinct, names, strict=True))
+    firsts = {name: names.index(name) for name in names if name}
+    assert all(distinct[place] == name for name, place in firsts.items())
+
+
+def test_thousands_of_equal_names_take_no_time() -> None:
+    assert make_distinct(["a"] * 50_000)[-1] == "a_50000"
+
+
 @pytest.mark.parametrize("format", ["text", "csv", "jsonl", "parquet"])
 def test_bytes_that_are_not_text_are_refused_replaced_or_escaped(folder: Path, format: str) -> None:
     data = {
@@ -177,6 +191,16 @@ def test_encodings(folder: Path, encoding: str, suffix: str) -> None:
     packed = gzip.compress(data) if suffix else data
     committed = read_restarted(folder, f"a.csv{suffix}", packed, "csv", 3, encoding=encoding)
     assert rows(committed) == [[str(number), word] for number in range(20)]
+
+
+def test_string_converter_gets_texts_and_not_bytes_of_another_encoding(folder: Path) -> None:
+    (folder / "a").write_bytes(b"caf\xe9\n")
+    strings = {"value.converter": "org.apache.kafka.connect.storage.StringConverter"}
+    assert Committed().run(config_of(folder, encoding="cp1252", **strings), raw=True).values == ["caf\u00e9"]
+    bare = {"value.converter": "org.apache.kafka.connect.converters.ByteArrayConverter"}
+    assert Committed().run(config_of(folder, encoding="cp1252", **bare), raw=True).values == [b"caf\xe9"]
+    (folder / "a").write_bytes("caf\u00e9\n".encode("utf-16"))
+    assert Committed().run(config_of(folder, encoding="utf-16", **strings), raw=True).values == ["caf\u00e9".encode()]
 
 
 def test_a_file_that_is_not_in_utf_16_is_told(folder: Path) -> None:

@@ -269,7 +269,7 @@ def _define_files(formats: tuple[str, ...]) -> ConfigDef:
             recommender=ShownIf(FORMAT, lambda name: name not in _BINARY),
             display_name="Encoding",
             group=_FILES,
-            documentation="The encoding of text, CSV and JSON.",
+            documentation="The encoding of text, CSV and JSON, such as utf-8, cp1252 or utf-16.",
         )
     )
 

@@ -1,5 +1,6 @@
 """Reads the files of one share, one after another, each from its committed offset."""
 
+import codecs
 import logging
 import time
 from collections.abc import Mapping, Sequence
@@ -47,6 +48,7 @@ class FilesSourceTask(SourceTask):
         self._after = settings.string(names.AFTER)
         self._target = str(settings.get(names.MOVE_TO) or "").strip()
         self._headers = settings.boolean(names.FILE_HEADERS)
+        self._raw = not self._headers and not _must_decode(settings.string(names.ENCODING), config)
         self._place = open_place(settings.string(names.URL), settings)
         self._backlog = Backlog(
             share,
@@ -168,7 +170,7 @@ class FilesSourceTask(SourceTask):
 
     def _read(self, reading: FileReading) -> Sequence[SourceRecord] | RecordBatch:
         try:
-            lines = reading.read_lines(self._batch_size) if self.context.raw_batches and not self._headers else None
+            lines = reading.read_lines(self._batch_size) if self.context.raw_batches and self._raw else None
             columns = reading.read_columns(self._batch_size) if lines is None and not self._headers else None
             rows = reading.read(self._batch_size) if lines is None and columns is None else None
         except FileChanged as error:
@@ -288,3 +290,9 @@ class FilesSourceTask(SourceTask):
 
     def _bucket_partition(self, bucket: int) -> dict[str, object]:
         return {names.URL_KEY: self._place.address, names.BUCKET_KEY: bucket}
+
+
+def _must_decode(encoding: str, config: Mapping[str, str]) -> bool:
+    """Return whether a line's bytes are not those that StringConverter would write."""
+    as_text = config.get("value.converter", "").endswith("StringConverter")
+    return as_text and not names.is_wide(encoding) and codecs.lookup(encoding).name not in ("utf-8", "ascii")

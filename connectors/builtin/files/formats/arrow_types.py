@@ -94,7 +94,7 @@ class _Types:
         if types.is_string(arrow) or types.is_large_string(arrow) or arrow == pa.string_view():
             return Type(connect.STRING, self._texts)
         if types.is_uint64(arrow):
-            return self._unsigned()
+            return self._describe_unsigned()
         if types.is_fixed_size_binary(arrow):
             return Type(connect.BYTES, _as_python)
         if types.is_decimal(arrow):
@@ -109,9 +109,9 @@ class _Types:
             return Type(Schema(SchemaType.INT64, name=_DURATIONS[arrow.unit], version=1), _as_integers)
         if isinstance(arrow, pa.BaseExtensionType):
             return self._extension(arrow, name)
-        return self._nested(arrow, name)
+        return self._read_nested(arrow, name)
 
-    def _nested(self, arrow: Any, name: str) -> Type:
+    def _read_nested(self, arrow: Any, name: str) -> Type:
         types = pa.types
         if types.is_dictionary(arrow):
             inner = self.read(arrow.value_type, name)
@@ -143,7 +143,7 @@ class _Types:
             large = column.cast(pa.large_binary())
             return _each(large, lambda text: repair_text(text.decode(errors="surrogateescape"), self._options.bad_text))
 
-    def _unsigned(self) -> Type:
+    def _describe_unsigned(self) -> Type:
         if self._options.unsigned != LONG:
             return Type(connect.decimal(0), lambda column: _each(column, Decimal))
         if self._options.unsupported is Handling.TEXT:
@@ -153,7 +153,9 @@ class _Types:
     def _longs(self, column: Any) -> list[object]:
         if _fits(column, 0, _MOST_INT64):
             return list(column.to_pylist())
-        return _each(column, lambda number: number if number <= _MOST_INT64 else self._unsupported(number, UNSIGNED))
+        return _each(
+            column, lambda number: number if number <= _MOST_INT64 else self._replace_unsupported(number, UNSIGNED)
+        )
 
     def _times(self) -> Type:
         if self._options.unsupported is Handling.TEXT:
@@ -168,9 +170,9 @@ class _Types:
 
     def _time_of(self, number: int) -> object:
         at = to_time(number)
-        return self._unsupported(time_text(number)) if at is None else at
+        return self._replace_unsupported(time_text(number)) if at is None else at
 
-    def _unsupported(self, value: object, *settings: str) -> object:
+    def _replace_unsupported(self, value: object, *settings: str) -> object:
         if self._options.unsupported is Handling.NULL:
             return None
         raise DataException(
@@ -216,8 +218,8 @@ class _Types:
         if not keys.schema.type.primitive:
             entry = pa.struct([pa.field("key", arrow.key_type), pa.field("value", arrow.item_type)])
             entries = pa.list_(pa.field("entries", entry))
-            listed = self.read(entries, name)
-            return Type(listed.schema, lambda column: listed.convert(column.cast(entries)))
+            pairs_type = self.read(entries, name)
+            return Type(pairs_type.schema, lambda column: pairs_type.convert(column.cast(entries)))
 
         def convert(column: Any) -> list[object]:
             start, end = _ends(column)

@@ -51,7 +51,7 @@ class CsvReader(FormatReader):
             self._rows.seek(position)
         self._broken: Exception | None = None
         """Why the file cannot be read on, once the rows before are read."""
-        self._parsed = self._parse()
+        self._outcomes = self._parse()
         self._next = self._parse_next()
 
     def read(self, limit: int) -> Rows:
@@ -87,7 +87,7 @@ class CsvReader(FormatReader):
 
     def _parse_next(self) -> tuple[_Values | Unreadable, int] | None:
         try:
-            return next(self._parsed, None)
+            return next(self._outcomes, None)
         except (*BROKEN, FormatError) as error:
             self._broken = error
             return None

@@ -65,7 +65,7 @@ class JsonLinesReader(TextReader):
                 line.decode("utf-8", "surrogateescape"),
                 parse_int=self._integer,
                 parse_float=self._float,
-                parse_constant=self._unsupported,
+                parse_constant=self._replace_unsupported,
             )
             return repair_texts(value, self._options.bad_text)
         except RecursionError:
@@ -77,13 +77,13 @@ class JsonLinesReader(TextReader):
         if len(text) < 19:
             return int(text)
         number = int(text) if len(text) <= 20 else _MOST + 1
-        return number if _LEAST <= number <= _MOST else self._unsupported(text)
+        return number if _LEAST <= number <= _MOST else self._replace_unsupported(text)
 
     def _float(self, text: str) -> object:
         number = float(text)
-        return self._unsupported(text) if number in (float("inf"), float("-inf")) else number
+        return self._replace_unsupported(text) if number in (float("inf"), float("-inf")) else number
 
-    def _unsupported(self, text: str) -> object:
+    def _replace_unsupported(self, text: str) -> object:
         if self._options.unsupported is Handling.FAIL:
             reason = "the JSON contains a number that neither 64 bits nor a double hold"
             raise DataException(reason, value=text, remedy=REMEDY, settings=(UNSUPPORTED_VALUES,))

@@ -115,7 +115,7 @@ def read_singly(
 ) -> Rows:
     """Return the records of some lines, with those that `value_of` refuses; without those that it leaves `OUT`."""
     values: list[object] = []
-    kept: list[int] = []
+    remaining: list[int] = []
     unreadable: dict[int, Unreadable] = {}
     for line, position in zip(lines, positions, strict=True):
         value: object = None
@@ -125,9 +125,9 @@ def read_singly(
             unreadable[len(values)] = Unreadable(error.at(row=f"at byte {start}"), line)
         if value is not OUT:
             values.append(value)
-            kept.append(position)
+            remaining.append(position)
         start = position
-    return Rows(values, kept, schema, unreadable)
+    return Rows(values, remaining, schema, unreadable)
 
 
 class _Out:
