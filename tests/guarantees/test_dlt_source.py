@@ -8,7 +8,10 @@ import pytest
 
 from ringfence.connectors.builtin.dlt_source.task import DltSourceTask
 from ringfence.connectors.class_names import class_name
+from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
+from ringfence.fencing.topics.topic_log import TopicLog
 from tests.guarantees.stage import Stage
 from tests.support.attempts import WITHOUT_TRANSACTIONS, Attempt
 from tests.support.broker import Broker
@@ -28,12 +31,9 @@ def stage(broker: Broker) -> Iterator[Stage]:
     made.close()
 
 
-@contextmanager
-def reading_after_kills(
-    stage: Stage, api: OrdersApi, settings: Mapping[str, str], worker: Mapping[str, str] | None = None
-) -> Iterator[Attempt]:
-    """The fourth attempt, when all is visible: three were killed while they read, and each time rows were added."""
-    config = {
+def configure(stage: Stage, settings: Mapping[str, str]) -> dict[str, str]:
+    """Records whose values are the rows' ids, in the topic of the stage."""
+    return {
         "name": str(stage.connector),
         "connector.class": "DltSource",
         "tasks.max": "1",
@@ -51,6 +51,14 @@ def reading_after_kills(
         "exactly.once.support": "required",
         **settings,
     }
+
+
+@contextmanager
+def reading_after_kills(
+    stage: Stage, api: OrdersApi, settings: Mapping[str, str], worker: Mapping[str, str] | None = None
+) -> Iterator[Attempt]:
+    """The fourth attempt, when all is visible: three were killed while they read, and each time rows were added."""
+    config = configure(stage, settings)
     stage.configure(config)
     stage.count()
     attempts: list[Attempt] = []
@@ -109,3 +117,32 @@ def test_each_change_once_while_tasks_are_killed(stage: Stage) -> None:
             eventually(lambda: len(api.requests) > asked + 2 * len(api.rows) // api.page, 60, "two more readings")
             assert last.stop()["trace"] is None
             assert sorted(stage.visible()) == list(range(len(api.rows))), "a row is missing, or there twice"
+
+
+def test_rows_that_cannot_be_read_are_skipped_with_a_dead_letter(stage: Stage) -> None:
+    """`errors.tolerance` holds for reading: a number that no record can hold, and a row without a cursor."""
+    letters = f"{stage.group}-letters"
+    create_topics(stage.connection, [TopicSpec(letters)], Deadline.after(30))
+    with OrdersApi(page=40) as api:
+        api.add(200)
+        api.rows[50]["n"] = 10**30
+        api.rows[120] |= {"updated_at": None}
+        config = configure(stage, {"rest.config": api.config(), "checkpoint": "pass"})
+        config |= {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": letters}
+        config["errors.deadletterqueue.topic.replication.factor"] = "1"
+        stage.configure(config)
+        stage.count()
+        attempt = Attempt(stage, 1, config, class_name(DltSourceTask), {"egress.allow": "loopback"})
+        try:
+            rest = [number for number in range(200) if number not in (50, 120)]
+            eventually(lambda: len(stage.visible()) >= len(rest), 60, lambda: attempt.log, pause=0.1)
+            assert attempt.stop()["trace"] is None
+            assert stage.visible() == rest
+        finally:
+            attempt.close()
+    log = TopicLog(stage.connection, letters)
+    try:
+        found = [json.loads(record.value or b"")["id"] for record in log.read_to_end(Deadline.after(30))]
+    finally:
+        log.close()
+    assert sorted(found) == [50, 120]

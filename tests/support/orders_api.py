@@ -61,7 +61,7 @@ class OrdersApi:
             return self.answers.pop(0), b"{}"
         query = {name: values[0] for name, values in parse_qs(urlparse(path).query).items()}
         offset = int(query.get("offset", 0))
-        rows = [row for row in self.rows if row["updated_at"] >= query.get("since", "")]
+        rows = [row for row in self.rows if row["updated_at"] is None or row["updated_at"] >= query.get("since", "")]
         return 200, json.dumps({"data": rows[offset : offset + self.page]}).encode()
 
     def config(self, **incremental: object) -> str:

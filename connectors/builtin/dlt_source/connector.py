@@ -20,8 +20,9 @@ from ringfence.connectors.api import (
     SourceTask,
 )
 from ringfence.connectors.builtin.dlt_source import settings as names
+from ringfence.connectors.builtin.dlt_source.rest_config import parse_object
 from ringfence.connectors.builtin.dlt_source.settings import CONFIG_DEF
-from ringfence.connectors.delivery_settings import transaction_boundary
+from ringfence.connectors.delivery_settings import TRANSACTION_BOUNDARY, transaction_boundary
 
 _EXTRA: Final = "DltSource needs dlt, which is not installed here: pip install 'ringfence[dlt]' on every worker."
 
@@ -78,13 +79,8 @@ class DltSourceConnector(SourceConnector):
             settings = CONFIG_DEF.parse(config)
         except ConfigException:
             return {}  # the definition has already reported it
-        if self.must_define_transaction_boundaries(config) and transaction_boundary(config, "connector") != "connector":
-            return {
-                "transaction.boundary": [
-                    f"Remove it, or set transaction.boundary=connector: with {names.CHECKPOINT}={names.PASS}, a whole "
-                    "reading is one transaction."
-                ]
-            }
+        if TRANSACTION_BOUNDARY in (errors := self.check_settings(config)):
+            return errors
         try:
             from ringfence.connectors.builtin.dlt_source.checks import find_problem
             from ringfence.connectors.builtin.dlt_source.resources import open_resources
@@ -100,9 +96,18 @@ class DltSourceConnector(SourceConnector):
         return {problem[0]: [problem[1]]} if problem else {}
 
     def check_settings(self, config: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
-        """Check a described API. An installed source runs its own code, which may want to connect."""
-        described = (config.get(names.SOURCE, "").strip() or names.REST_API) == names.REST_API
-        return self.validate(config) if described else {}
+        errors: dict[str, list[str]] = {}
+        if self.must_define_transaction_boundaries(config) and transaction_boundary(config, "connector") != "connector":
+            errors[TRANSACTION_BOUNDARY] = [
+                f"Remove it, or set {TRANSACTION_BOUNDARY}=connector: with {names.CHECKPOINT}={names.PASS}, a whole "
+                "reading is one transaction."
+            ]
+        for name in (names.REST, names.AUTH, names.ARGUMENTS, names.SECRETS):
+            try:
+                parse_object(name, config.get(name))
+            except ConnectorError as error:
+                errors[name] = [str(error)]
+        return errors
 
     def list_choices(self, config: Mapping[str, str]) -> Mapping[str, Sequence[Choice]]:
         """Return the resources, and what each of them promises."""

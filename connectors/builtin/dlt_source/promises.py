@@ -77,7 +77,7 @@ def find_incremental(resource: DltResource) -> Incremental[Any] | None:
     """Return the incremental that the resource was given, or its function's default."""
     wrapper = resource.incremental
     candidates = [wrapper.incremental] if wrapper is not None and hasattr(wrapper, "incremental") else [wrapper]
-    candidates += list(resource.explicit_args.values()) if resource.args_bound else []
+    candidates += list((resource.explicit_args or {}).values()) if resource.args_bound else []
     if callable(resource._pipe.gen):
         candidates += [each.default for each in inspect.signature(resource._pipe.gen).parameters.values()]
     return next((each for each in candidates if isinstance(each, Incremental)), None)

@@ -3,9 +3,10 @@
 import json
 import queue
 import threading
+from collections.abc import Container
 from typing import Any, Final, NamedTuple
 
-from dlt.common.configuration.container import Container
+from dlt.common.configuration.container import Container as InjectedContexts
 from dlt.common.configuration.inject import inject_section  # type: ignore[attr-defined]
 from dlt.common.json import json as dlt_json
 from dlt.common.pipeline import StateInjectableContext
@@ -13,6 +14,11 @@ from dlt.common.schema import Schema
 from dlt.extract import DltResource
 from dlt.extract.pipe_iterator import ManagedPipeIterator
 from dlt.extract.source import SourceInjectableContext, SourceSchemaInjectableContext, _DltSingleSource
+
+from ringfence.connectors.builtin.dlt_source.promises import find_incremental
+from ringfence.connectors.builtin.dlt_source.row_step import RowStep
+from ringfence.connectors.builtin.dlt_source.row_values import encode_rows
+from ringfence.connectors.unsupported_values import Handling
 
 State = dict[str, Any]
 """dlt's state as JSON."""
@@ -34,9 +40,18 @@ class Page(NamedTuple):
 class Reading:
     """Reads on a thread of its own: an API may take minutes per page, which a task's `poll` must not."""
 
-    def __init__(self, resource: DltResource, state: State | None) -> None:
+    def __init__(
+        self,
+        resource: DltResource,
+        state: State | None,
+        handling: Handling = Handling.FAIL,
+        reported: Container[bytes] = frozenset(),
+    ) -> None:
+        """handling: of values that no record can hold. reported: see `RowStep`."""
         self._resource = resource
         self._state: State = dlt_json.typed_loads(json.dumps(state or {}))
+        self._step = RowStep(resource, _last_cursor(resource, self._state), handling, reported)
+        resource._pipe.append_step(self._step)
         self._pages: queue.Queue[Page | BaseException | None] = queue.Queue(_AHEAD)
         self._stopped = threading.Event()
         threading.Thread(target=self._run, name=f"dlt-{resource.name}", daemon=True).start()
@@ -54,13 +69,17 @@ class Reading:
     def _run(self) -> None:
         try:
             for items in _open_pages(self._resource, self._state):
-                if not self._put(Page(dlt_json.dumpb(_rows_of(items)), self._freeze())):
+                if not self._put(self._page(_rows_of(items))):
                     return
             # Rows after the last page may have been read and filtered out; the state includes them.
-            if self._put(Page(b"[]", self._freeze())):
+            if self._put(self._page([])):
                 self._put(None)
         except BaseException as error:  # noqa: BLE001 - raised again in the task's thread
             self._put(error)
+
+    def _page(self, rows: list[Any]) -> Page:
+        rows = [*rows, *self._step.take_unreadable()]
+        return Page(encode_rows(rows, plain=self._step.plain), self._freeze())
 
     def _put(self, item: Page | BaseException | None) -> bool:
         while not self._stopped.is_set():
@@ -76,6 +95,16 @@ class Reading:
         return frozen
 
 
+def _last_cursor(resource: DltResource, state: State) -> object:
+    """Return the newest cursor in dlt's state; None if there is none."""
+    incremental = find_incremental(resource)
+    value: Any = state
+    path = ("sources", STATE_NAME, "resources", resource.name, "incremental")
+    for name in (*path, "" if incremental is None else str(incremental.cursor_path), "last_value"):
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
 def _open_pages(resource: DltResource, state: State) -> Any:
     """Do what `DltResource.__iter__` does, with our state, and page by page."""
     section = resource._get_config_section_context()
@@ -84,7 +113,7 @@ def _open_pages(resource: DltResource, state: State) -> Any:
     state_context = StateInjectableContext(state=state)  # type: ignore[arg-type]
     schema_context = SourceSchemaInjectableContext(source.discover_schema())
     source_context = SourceInjectableContext(source)
-    container = Container()
+    container = InjectedContexts()
     with (
         inject_section(section),
         container.injectable_context(state_context),

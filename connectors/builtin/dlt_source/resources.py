@@ -10,6 +10,7 @@ from dlt.extract import DltResource, DltSource
 from dlt.sources.rest_api import rest_api_resources
 
 from ringfence.connectors.api import ConnectorError, ParsedConfig
+from ringfence.connectors.builtin.dlt_source import rest_client
 from ringfence.connectors.builtin.dlt_source import settings as names
 from ringfence.connectors.builtin.dlt_source.rest_config import (
     parse_auth,
@@ -19,6 +20,8 @@ from ringfence.connectors.builtin.dlt_source.rest_config import (
     secret_text,
 )
 from ringfence.connectors.builtin.dlt_source.sessions import open_session
+
+rest_client.install()
 
 
 class SourceResources(NamedTuple):

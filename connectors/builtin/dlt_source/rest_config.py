@@ -76,7 +76,12 @@ def find_secrets(value: object) -> list[str]:
 
 def redact(config: ParsedConfig, error: BaseException) -> str:
     """Return the error's message, without credentials and without the query strings of URLs."""
-    text = _URL.sub(lambda url: url[1] + ("?…" if url[2] else ""), f"{type(error).__name__}: {error}")
+    return redact_text(config, f"{type(error).__name__}: {error}")
+
+
+def redact_text(config: ParsedConfig, text: str) -> str:
+    """Return the text without credentials and without the query strings of URLs."""
+    text = _URL.sub(lambda url: url[1] + ("?…" if url[2] else ""), text)
     for name in (names.AUTH, names.SECRETS):
         for secret in find_secrets(parse_object(name, secret_text(config, name))):
             text = text.replace(secret, "[hidden]")

@@ -14,6 +14,7 @@ from ringfence.connectors.api import (
     Width,
 )
 from ringfence.connectors.installed_choices import InstalledChoices
+from ringfence.connectors.unsupported_values import define_unsupported_values
 
 SOURCE: Final = "dlt.source"
 ARGUMENTS: Final = "dlt.config"
@@ -157,3 +158,4 @@ CONFIG_DEF: Final = (
         documentation="Milliseconds between two readings of a resource.",
     )
 )
+define_unsupported_values(CONFIG_DEF, _READING)

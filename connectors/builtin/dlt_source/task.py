@@ -10,15 +10,28 @@ from typing import IO, Any, ClassVar, Final
 
 import requests
 from dlt.common.jsonpath import compile_path, find_values
+from dlt.extract.incremental.exceptions import IncrementalCursorInvalidCoercion
 
-from ringfence.connectors.api import ConnectorError, OffsetRecord, RetriableError, SourceRecord, SourceTask
+from ringfence.connectors.api import (
+    ConnectorError,
+    OffsetRecord,
+    RetriableError,
+    SourceRecord,
+    SourceTask,
+    UnreadableRecord,
+)
 from ringfence.connectors.builtin.dlt_source import settings as names
 from ringfence.connectors.builtin.dlt_source.changes import KnownRows
 from ringfence.connectors.builtin.dlt_source.promises import find_incremental, is_read_whole, primary_key
 from ringfence.connectors.builtin.dlt_source.reading import Reading, State
 from ringfence.connectors.builtin.dlt_source.resources import open_resources
-from ringfence.connectors.builtin.dlt_source.rest_config import redact
+from ringfence.connectors.builtin.dlt_source.rest_client import ResponseError, address_of
+from ringfence.connectors.builtin.dlt_source.rest_config import redact, redact_text
+from ringfence.connectors.builtin.dlt_source.row_step import digest_of
+from ringfence.connectors.builtin.dlt_source.row_values import read_unreadable
 from ringfence.connectors.builtin.dlt_source.settings import CONFIG_DEF
+from ringfence.connectors.egress import EgressDenied
+from ringfence.connectors.unsupported_values import handling_of
 
 logger = logging.getLogger(__name__)
 
@@ -26,6 +39,8 @@ _WAIT: Final = 0.5
 """Seconds that a poll waits for a page."""
 _MAX_STATE: Final = 900_000
 """The maximum size of dlt's state in bytes: a source offset must fit into a record that brokers accept."""
+_MOST_REPORTED: Final = 100_000
+"""Rows of a resource that cannot be read and are remembered: an incremental reads some of them again each time."""
 _BUSY: Final = (408, 425, 429)
 
 
@@ -52,6 +67,8 @@ class DltSourceTask(SourceTask):
             for name, one in self._resources.items()
             if settings.boolean(names.CHANGES) and is_read_whole(one, resources.all_resources)
         }
+        self._handling = handling_of(settings)
+        self._reported: dict[str, set[bytes]] = {name: set() for name in mine}
         self._due = dict.fromkeys(mine, 0.0)
         self._at = ""
         self._whole: Iterator[bytes] | None = None
@@ -93,7 +110,9 @@ class DltSourceTask(SourceTask):
         rows = self._known_rows.get(name)
         self._comparison = rows.compare() if rows else None
         # A reading changes dlt's objects, so each starts with new ones.
-        self._reading = Reading(open_resources(self._settings).all_resources[name], self._states[name])
+        resource = open_resources(self._settings).all_resources[name]
+        reported = self._reported[name] if find_incremental(resource) is not None else set()
+        self._reading = Reading(resource, self._states[name], self._handling, reported)
         if not self._by_page:
             self._spool = tempfile.TemporaryFile()  # noqa: SIM115 - closed by _drop
         return True
@@ -156,7 +175,18 @@ class DltSourceTask(SourceTask):
             return [OffsetRecord(partition, offset)]
         topic = self._prefix + self._at
         columns = primary_key(self._resources[self._at])
-        return [SourceRecord(partition, offset, topic, item, _key_of(item, columns)) for item in items]
+        return [self._record(partition, offset, topic, item, columns) for item in items]
+
+    def _record(
+        self, partition: dict[str, str], offset: dict[str, object], topic: str, item: Any, columns: tuple[str, ...]
+    ) -> SourceRecord:
+        unreadable, key = read_unreadable(item), _key_of(item, columns)
+        if unreadable is None:
+            return SourceRecord(partition, offset, topic, item, key)
+        error, text = unreadable
+        if len(self._reported[self._at]) < _MOST_REPORTED:
+            self._reported[self._at].add(digest_of(item))
+        return UnreadableRecord(partition, offset, topic, error, text, None if key is None else json.dumps(key))
 
     def _commit(self) -> None:
         if self.context.transaction_context is not None:
@@ -201,18 +231,40 @@ class DltSourceTask(SourceTask):
         self._whole = None
 
     def _explain(self, error: BaseException) -> Exception:
-        """Return the error to raise: retriable or not, and without secrets."""
-        text = f"{self._at} cannot be read: {redact(self._settings, error)}"
-        cause: BaseException | None = error
-        while cause is not None:
-            response = getattr(cause, "response", None)
-            if response is not None:
+        """Return the error to raise: retriable or not, without secrets, and with the place and the remedy."""
+        chain = [error]
+        while (cause := chain[-1].__cause__ or chain[-1].__context__) is not None and cause not in chain:
+            chain.append(cause)
+        for each in chain:
+            if isinstance(each, ResponseError):
+                return self._failure(str(each))
+            response = getattr(each, "response", None)
+            if isinstance(response, requests.Response):
                 status = response.status_code
-                return RetriableError(text) if status in _BUSY or status >= 500 else ConnectorError(text)
-            if isinstance(cause, requests.ConnectionError | requests.Timeout):
-                return RetriableError(text)
-            cause = cause.__cause__ or cause.__context__
-        return ConnectorError(text)
+                text = f"{address_of(response.request)} was answered with status {status}. {_what_to_do(status)}"
+                return self._failure(text, again=status in _BUSY or status >= 500)
+            if isinstance(each, requests.ConnectionError | requests.Timeout):
+                text = f"the API does not answer ({redact(self._settings, each)}). Check its address, and try again"
+                return self._failure(text, again=True)
+            if isinstance(each, IncrementalCursorInvalidCoercion):
+                return self._failure(
+                    f"the cursor {each.cursor_path} of the rows and initial_value of the incremental are not of one "
+                    f"type. Correct {self._setting}"
+                )
+        first = chain[-1]
+        if isinstance(first, ConnectorError | EgressDenied):
+            return self._failure(str(first))
+        return self._failure(
+            f"the source failed ({redact(self._settings, first)}). Correct {self._setting}, or the source itself"
+        )
+
+    @property
+    def _setting(self) -> str:
+        return names.REST if self._source == names.REST_API else names.ARGUMENTS
+
+    def _failure(self, text: str, *, again: bool = False) -> Exception:
+        message = f"{self._at} cannot be read: {redact_text(self._settings, text)}"
+        return RetriableError(message) if again else ConnectorError(message)
 
     def _partition(self, name: str) -> dict[str, str]:
         return {names.SOURCE_KEY: self._source, names.RESOURCE_KEY: name}
@@ -235,3 +287,15 @@ def _key_of(item: Any, columns: tuple[str, ...]) -> object:
     if not columns or not isinstance(item, dict) or any(column not in item for column in columns):
         return None
     return item[columns[0]] if len(columns) == 1 else {column: item[column] for column in columns}
+
+
+def _what_to_do(status: int) -> str:
+    match status:
+        case 401 | 403:
+            return f"Check {names.AUTH}, and what its account may read"
+        case 404 | 410:
+            return f"Check base_url and the path in {names.REST}"
+        case _ if status in _BUSY or status >= 500:
+            return "It is requested again"
+        case _:
+            return f"Check the request in {names.REST}"
