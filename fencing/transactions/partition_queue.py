@@ -1,0 +1,134 @@
+"""The batches of one partition: in order, whatever becomes of the requests that carry them. Pure.
+
+The leader appends a batch only after the one with the sequence number before, and knows the last five of a producer: a
+repeated one of these is written once. Hence the rules:
+
+- at most five batches are without an answer, and they follow each other;
+- a batch keeps its number when it is sent again, and is only sent again when no later one is on its way;
+- the first batch of an epoch is alone: a leader that knows nothing of the epoch takes any first number.
+"""
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Final
+
+from ringfence.fencing.transactions.record_batches import SEQUENCES, RecordBatch
+
+MOST_IN_FLIGHT: Final = 5
+_SPAN: Final = 2**32
+
+
+@dataclass(slots=True, eq=False)
+class QueuedBatch:
+    """number: its place in the queue's order; sequence: -1 until it is sent; deadline: when it has to be written.
+
+    doubtful: whether a request that carried it had no answer. span: numbers from this on are for parts of it.
+    """
+
+    batch: RecordBatch
+    number: int
+    deadline: float
+    sequence: int = -1
+    head: bytes = b""
+    failures: int = 0
+    doubtful: bool = False
+    span: int = _SPAN
+
+
+class PartitionQueue:
+    """Times are those of a monotonic clock."""
+
+    def __init__(self, topic: str, partition: int) -> None:
+        self.place = topic, partition
+        self.waiting: deque[QueuedBatch] = deque()
+        self.in_flight: list[QueuedBatch] = []
+        self.not_before = 0.0
+        self._opened = False
+        self._next_number = 0
+        self._next_sequence = 0
+
+    @property
+    def busy(self) -> bool:
+        """Whether a batch is not written yet."""
+        return bool(self.waiting or self.in_flight)
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether a copy of a batch that is not written yet may still arrive."""
+        return any(each.doubtful for each in (*self.waiting, *self.in_flight))
+
+    def add(self, batch: RecordBatch, deadline: float) -> None:
+        self.waiting.append(QueuedBatch(batch, self._next_number, deadline))
+        self._next_number += _SPAN
+
+    def can_send(self, now: float) -> bool:
+        """Return whether the first waiting batch may be sent now."""
+        if not self.waiting or now < self.not_before or len(self.in_flight) >= self.most_in_flight:
+            return False
+        return self.may_follow(self.waiting[0])
+
+    @property
+    def most_in_flight(self) -> int:
+        return MOST_IN_FLIGHT if self._opened else 1
+
+    def may_follow(self, batch: QueuedBatch) -> bool:
+        """Return whether no later batch is on its way."""
+        return all(each.number < batch.number for each in self.in_flight)
+
+    def send(self, producer_id: int, epoch: int) -> QueuedBatch:
+        """Take the first waiting batch, which is on its way from now on."""
+        first = self.waiting.popleft()
+        if first.sequence < 0:
+            first.sequence = self._next_sequence
+            first.head = first.batch.head(producer_id, epoch, first.sequence)
+            self._next_sequence = (self._next_sequence + first.batch.count) % SEQUENCES
+        self.in_flight.append(first)
+        return first
+
+    def written(self, batch: QueuedBatch) -> None:
+        """The leader has the batch."""
+        self.in_flight.remove(batch)
+        self._opened = True
+
+    def is_first(self, batch: QueuedBatch) -> bool:
+        """Return whether all batches before this one are written."""
+        return all(each.number >= batch.number for each in (*self.waiting, *self.in_flight))
+
+    def put_back(self, batch: QueuedBatch, not_before: float) -> None:
+        """Send the batch again, in its order."""
+        self.in_flight.remove(batch)
+        batch.failures += 1
+        self.not_before = max(self.not_before, not_before)
+        later = len(self.waiting)
+        while later and self.waiting[later - 1].number > batch.number:
+            later -= 1
+        self.waiting.insert(later, batch)
+
+    def replace(self, batch: QueuedBatch, halves: tuple[RecordBatch, RecordBatch], producer_id: int, epoch: int) -> None:
+        """Send two batches in place of one that was refused. They have its sequence numbers."""
+        self.put_back(batch, 0.0)
+        at = self.waiting.index(batch)
+        del self.waiting[at]
+        sequence, span = batch.sequence, batch.span // 2
+        for number, half in enumerate(halves):
+            head = half.head(producer_id, epoch, sequence)
+            place = batch.number + number * span
+            one = QueuedBatch(half, place, batch.deadline, sequence, head, doubtful=batch.doubtful, span=span)
+            self.waiting.insert(at + number, one)
+            sequence = (sequence + half.count) % SEQUENCES
+
+    def expired(self, now: float) -> bool:
+        """Return whether a batch should have been written by now."""
+        return any(now >= each.deadline for each in (*self.in_flight, *self.waiting))
+
+    def drop(self) -> None:
+        """Forget all batches."""
+        self.waiting.clear()
+        self.in_flight.clear()
+        self.not_before = 0.0
+
+    def restart(self) -> None:
+        """Begin a new epoch: its numbers start at 0."""
+        self.drop()
+        self._opened = False
+        self._next_sequence = 0

@@ -1,0 +1,741 @@
+"""What a transactional producer sends, and what it makes of the answers. Pure: requests out; answers and time in.
+
+Transactions v2 (KIP-890): each transaction has an epoch of its own, which EndTxn's answer gives. A late copy of any
+request is refused, so a request without an answer is sent again until it has one, and an abort need not wait for
+anything. Older brokers (KIP-98, KIP-360): the epoch is the same for many transactions, and a copy could join a later
+one. So after a transaction with a request that had no answer, and after each abort, the producer takes a new epoch
+before it begins another one. An abort with a batch that may still arrive ends the producer: only the next one's
+InitProducerId, while the transaction is open, shuts that batch out.
+
+Who drives it calls `poll` after every change, sends what it returns, and passes on what became of each request.
+Times are those of a monotonic clock.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from itertools import count
+from typing import Final
+
+from ringfence.fencing.backoff import Backoff
+from ringfence.fencing.errors import Abortable, Fatal, Fenced, FencingError, UnknownOutcome
+from ringfence.fencing.transactions.error_codes import (
+    OF_COORDINATOR,
+    OF_GROUP,
+    OF_LEADER,
+    OF_METADATA,
+    ErrorCode,
+    Meaning,
+    meaning_of,
+    name_of,
+)
+from ringfence.fencing.transactions.messages import (
+    GROUP_KEY,
+    NO_TOPIC_ID,
+    TRANSACTION_KEY,
+    AddOffsets,
+    AddPartitions,
+    CodesResponse,
+    CommitOffsets,
+    CoordinatorResponse,
+    EndTransaction,
+    ErrorResponse,
+    FindCoordinator,
+    GroupMember,
+    IdentityResponse,
+    InitProducerId,
+    Metadata,
+    MetadataResponse,
+    Place,
+    Produce,
+    ProduceResponse,
+    Request,
+    Response,
+    TopicMetadata,
+    Written,
+)
+from ringfence.fencing.transactions.partition_queue import MOST_IN_FLIGHT, PartitionQueue, QueuedBatch
+from ringfence.fencing.transactions.record_batches import RecordBatch, split
+
+_BACKOFF: Final = Backoff(0.001, 0.2)
+"""Most refusals are over in a moment: the last transaction's markers, or a leader that is being elected."""
+_UNREACHED: Final = Backoff(0.02, 1.0)
+"""For brokers that do not answer at all."""
+_METADATA_SECONDS: Final = 300.0
+_FRESH_SECONDS: Final = 1.0
+_TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
+
+
+class Phase(Enum):
+    """Where the producer stands."""
+
+    NEW = auto()
+    """`initialise` was not called, or has no answer yet."""
+    READY = auto()
+    """No transaction is open."""
+    OPEN = auto()
+    COMMITTING = auto()
+    ABORTING = auto()
+    OVER = auto()
+    """`error` says why. Only another producer can go on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A request for a broker, None for any. number: what `answered`, `unanswered` and `unsent` are told."""
+
+    number: int
+    node: int | None
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """delivery_s: how long a batch may take; request_ms: what brokers may take for one Produce request; request_bytes:
+    of batches in one request, which always has one; in_flight: Produce requests on one connection.
+    """
+
+    delivery_s: float = 120.0
+    request_ms: int = 30_000
+    request_bytes: int = 1024 * 1024
+    in_flight: int = MOST_IN_FLIGHT
+
+
+class _Step:
+    """A request of which one at a time is on its way, and which is repeated after failures."""
+
+    def __init__(self) -> None:
+        self.under_way = False
+        self.failures = 0
+        self.not_before = 0.0
+
+    def ready(self, now: float) -> bool:
+        return not self.under_way and now >= self.not_before
+
+    def again(self, now: float, backoff: Backoff = _BACKOFF) -> None:
+        self.under_way = False
+        self.failures += 1
+        self.not_before = now + backoff.pause(self.failures)
+
+    def done(self) -> None:
+        self.under_way = False
+        self.failures = 0
+        self.not_before = 0.0
+
+
+class StateMachine:
+    """One producer. `error`: why the transaction cannot be committed, or, in the phase OVER, why the producer ended."""
+
+    def __init__(self, transactional_id: str, timeout_ms: int, limits: Limits | None = None) -> None:
+        """timeout_ms: of the transactions."""
+        self.transactional_id = transactional_id
+        self.phase = Phase.NEW
+        self.error: FencingError | None = None
+        self.producer_id = self.epoch = -1
+        self.implicit = False
+        """Transactions v2: partitions are added by Produce requests, and each transaction has its own epoch."""
+        self.adds_explicitly = False
+        """With transactions v2, add partitions by requests of their own all the same."""
+        self.addresses: dict[int, tuple[str, int]] = {}
+        self.topics: dict[str, TopicMetadata] = {}
+        self.refusals = 0
+        """How often a transaction's start was refused, because the last one's markers were not written."""
+        self.offsets_done = True
+        self._timeout_ms = timeout_ms
+        self._limits = limits or Limits()
+        self._wants_implicit: bool | None = None
+        self._numbers = count()
+        self._pending: dict[int, Outgoing] = {}
+        self._carried: dict[int, dict[Place, QueuedBatch]] = {}
+        self._in_flight: dict[int, int] = {}  # Produce requests by node
+        self._muted_until: dict[int, float] = {}
+        self._queues: dict[Place, PartitionQueue] = {}
+        self._busy: dict[Place, PartitionQueue] = {}
+        self._added: set[Place] = set()
+        self._adding: frozenset[Place] = frozenset()
+        self._init_due = self._continues = False
+        self._maybe_open = False  # whether the coordinator may know of the transaction
+        self._doubtful = False  # whether a request of this epoch had no answer
+        self._commit_requested = False
+        self._end_unanswered = False
+        self._coordinator: int | None = None
+        self._group_coordinator: int | None = None
+        self._offsets: tuple[GroupMember, dict[Place, int]] | None = None
+        self._group_added = ""
+        self._asked_topics: set[str] = set()
+        self._stale_topics: set[str] = set()
+        self._topics_at: dict[str, float] = {}
+        self._steps = {
+            kind: _Step()
+            for kind in (
+                InitProducerId,
+                AddPartitions,
+                AddOffsets,
+                CommitOffsets,
+                EndTransaction,
+                Metadata,
+                TRANSACTION_KEY,
+                GROUP_KEY,
+            )
+        }
+        self._ready_at = 0.0
+
+    # What the application asks for.
+
+    def use_version(self, implicit: bool) -> None:
+        """Use transactions v2, or not, from the next transaction on."""
+        self._wants_implicit = implicit
+        if self.phase is Phase.NEW:
+            self.implicit = implicit
+
+    def initialise(self) -> None:
+        """Take the transactional id, and end its open transaction. The phase READY follows."""
+        self._init_due, self._continues = True, False
+
+    def begin(self, now: float, pause_s: float = 0.0) -> None:
+        """Begin a transaction, of which the brokers hear after `pause_s`. Raises the producer's error."""
+        if self.error is not None:
+            raise self.error
+        assert self.phase is Phase.READY, self.phase
+        if self._wants_implicit not in (None, self.implicit):
+            self.implicit = bool(self._wants_implicit)
+            self._require_epoch()
+        self.phase = Phase.OPEN
+        self._ready_at = now + pause_s
+        self._maybe_open = False
+        self._commit_requested = self._end_unanswered = False
+        self._added.clear()
+        self._group_added = ""
+
+    def add(self, place: Place, batch: RecordBatch, now: float) -> None:
+        """Write a batch in the open transaction, after all earlier ones of its partition."""
+        if self.error is not None:
+            raise self.error
+        assert self.phase is Phase.OPEN, self.phase
+        queue = self._queues.get(place)
+        if queue is None:
+            queue = self._queues[place] = self._new_queue(place)
+        queue.add(batch, now + self._limits.delivery_s)
+        self._busy[place] = queue
+        self._asked_topics.add(place[0])
+
+    def send_offsets(self, member: GroupMember, offsets: Mapping[Place, int]) -> None:
+        """Commit a group's offsets with the transaction. `offsets_done` becomes true when the group has them."""
+        if self.error is not None:
+            raise self.error
+        assert self.phase is Phase.OPEN, self.phase
+        self._offsets = member, dict(offsets)
+        self.offsets_done = False
+
+    def commit(self) -> None:
+        """Commit when everything is written. The phase READY follows, or `error` is set."""
+        if self.error is not None:
+            raise self.error
+        assert self.phase is Phase.OPEN, self.phase
+        self.phase = Phase.COMMITTING
+
+    def abort(self) -> None:
+        """Abort the transaction, also after an `Abortable` error. The phase READY follows, or OVER."""
+        if self.phase is Phase.OVER:
+            return
+        assert self.phase in (Phase.OPEN, Phase.COMMITTING), self.phase
+        if self._commit_requested:
+            self._finish(UnknownOutcome(f"{self._doing}: a commit has no answer, and may still succeed"))
+            return
+        self.phase = Phase.ABORTING
+        self._offsets, self.offsets_done = None, True
+        if self.implicit or not self._maybe_open:
+            self._drop_batches()
+
+    def want_topic(self, topic: str) -> None:
+        """Look up a topic's partitions, which appear in `topics`."""
+        self._asked_topics.add(topic)
+
+    @property
+    def queued(self) -> int:
+        """The number of records that are not written yet."""
+        return sum(
+            each.batch.count for queue in self._busy.values() for each in (*queue.waiting, *queue.in_flight)
+        )
+
+    @property
+    def idle(self) -> bool:
+        """Whether no request is on its way."""
+        return not self._pending
+
+    # Requests.
+
+    def poll(self, now: float) -> list[Outgoing]:
+        """Return the requests to send now."""
+        out: list[Outgoing] = []
+        if self.phase is Phase.OVER:
+            return out
+        self._expire(now)
+        self._ask_for_topics(out, now)
+        if self._init_due:
+            if self._knows_coordinator(out, now):
+                where = (self.producer_id, self.epoch) if self._continues else (-1, -1)
+                request = InitProducerId(self.transactional_id, self._timeout_ms, *where)
+                self._send_step(out, now, self._coordinator, request)
+            return out
+        if self.phase in (Phase.OPEN, Phase.COMMITTING) and self.error is None and now >= self._ready_at:
+            self._write(out, now)
+            self._write_offsets(out, now)
+        if self.phase is Phase.COMMITTING and self.error is None and self._all_written():
+            self._end(out, now, committed=True)
+        elif self.phase is Phase.ABORTING:
+            self._abort(out, now)
+        return out
+
+    def next_time(self, now: float) -> float | None:
+        """Return when `poll` has something to do without an answer; None if never."""
+        times = [step.not_before for step in self._steps.values()]
+        times += (self._ready_at, *self._muted_until.values())
+        for queue in self._busy.values():
+            times.append(queue.not_before)
+            times += [each.deadline for each in (*list(queue.waiting)[:1], *queue.in_flight[:1])]
+        return min((each for each in times if each > now), default=None)
+
+    def _all_written(self) -> bool:
+        return not self._busy and self.offsets_done
+
+    def _abort(self, out: list[Outgoing], now: float) -> None:
+        if not self.implicit and self._carried:
+            return  # a batch must not arrive after the abort
+        if not self.implicit and any(queue.doubtful for queue in self._busy.values()):
+            self._finish(Abortable(f"{self._doing}: records may still arrive, so another producer has to end it"))
+            return
+        self._drop_batches()
+        if self._steps[AddPartitions].under_way or self._steps[AddOffsets].under_way:
+            return
+        self._end(out, now, committed=False)
+
+    def _end(self, out: list[Outgoing], now: float, *, committed: bool) -> None:
+        if not self._maybe_open:
+            self._ended()
+        elif self._knows_coordinator(out, now):
+            who = self.transactional_id, self.producer_id, self.epoch
+            self._commit_requested = committed
+            self._send_step(out, now, self._coordinator, EndTransaction(*who, committed, self.implicit))
+
+    def _write(self, out: list[Outgoing], now: float) -> None:
+        if not self._busy:
+            return
+        if not self.implicit or self.adds_explicitly:
+            self._add_partitions(out, now)
+        while self._produce(out, now):
+            pass
+
+    def _add_partitions(self, out: list[Outgoing], now: float) -> None:
+        missing = [place for place in self._busy if place not in self._added]
+        if missing and self._steps[AddPartitions].ready(now) and self._knows_coordinator(out, now):
+            request = AddPartitions(self.transactional_id, self.producer_id, self.epoch, missing)
+            self._send_step(out, now, self._coordinator, request)
+
+    def _produce(self, out: list[Outgoing], now: float) -> bool:
+        """Add one request to each leader with batches that may be sent. Return whether there was any."""
+        by_node: dict[int, dict[Place, QueuedBatch]] = {}
+        sizes: dict[int, int] = {}
+        for place, queue in self._busy.items():
+            if not queue.can_send(now) or not self._is_added(place):
+                continue
+            node = self._leader_of(place, now)
+            if node < 0 or self._is_muted(node, now) or self._in_flight.get(node, 0) >= self._limits.in_flight:
+                continue
+            size = queue.waiting[0].batch.size
+            if node in sizes and sizes[node] + size > self._limits.request_bytes:
+                continue
+            sizes[node] = sizes.get(node, 0) + size
+            by_node.setdefault(node, {})[place] = queue.send(self.producer_id, self.epoch)
+        for node, carried in by_node.items():
+            self._maybe_open = True
+            batches = {place: (each.head, each.batch.data) for place, each in carried.items()}
+            ids = {topic: self.topics[topic].id for topic, _ in carried}
+            request = Produce(self.transactional_id, self._limits.request_ms, batches, self.implicit, ids)
+            self._carried[self._send(out, node, request)] = carried
+            self._in_flight[node] = self._in_flight.get(node, 0) + 1
+        return bool(by_node)
+
+    def _is_added(self, place: Place) -> bool:
+        return place in self._added or (self.implicit and not self.adds_explicitly)
+
+    def _leader_of(self, place: Place, now: float) -> int:
+        """Return the partition's leader, -1 for none."""
+        topic = self.topics.get(place[0])
+        if topic is None:
+            return -1
+        if place[1] >= len(topic.leaders):
+            if now - self._topics_at[place[0]] < _FRESH_SECONDS:
+                self._fail(self._no_such_partition(place, len(topic.leaders)))
+            else:
+                self._stale_topics.add(place[0])
+            return -1
+        if topic.leaders[place[1]] < 0:
+            self._stale_topics.add(place[0])
+        return topic.leaders[place[1]]
+
+    def _write_offsets(self, out: list[Outgoing], now: float) -> None:
+        if self._offsets is None or self.offsets_done:
+            return
+        member, offsets = self._offsets
+        who = self.transactional_id, self.producer_id, self.epoch
+        if not self.implicit and self._group_added != member.group:
+            if self._steps[AddOffsets].ready(now) and self._knows_coordinator(out, now):
+                self._send_step(out, now, self._coordinator, AddOffsets(*who, member.group))
+            return
+        if self._steps[CommitOffsets].ready(now):
+            if self._group_coordinator is None:
+                self._send_step(out, now, None, FindCoordinator(member.group, GROUP_KEY), GROUP_KEY)
+                return
+            request = CommitOffsets(*who, member, offsets, self.implicit)
+            self._send_step(out, now, self._group_coordinator, request)
+
+    def _knows_coordinator(self, out: list[Outgoing], now: float) -> bool:
+        if self._coordinator is not None:
+            return True
+        self._send_step(out, now, None, FindCoordinator(self.transactional_id, TRANSACTION_KEY), TRANSACTION_KEY)
+        return False
+
+    def _ask_for_topics(self, out: list[Outgoing], now: float) -> None:
+        old = {place[0] for place in self._busy if now - self._topics_at.get(place[0], now) > _METADATA_SECONDS}
+        self._asked_topics -= self.topics.keys()
+        if wanted := self._asked_topics | self._stale_topics | old:
+            self._send_step(out, now, None, Metadata(sorted(wanted)))
+
+    def _send_step(
+        self, out: list[Outgoing], now: float, node: int | None, request: Request, kind: object = None
+    ) -> None:
+        step = self._steps[kind or type(request)]
+        if not step.ready(now) or (node is not None and self._is_muted(node, now)):
+            return
+        step.under_way = True
+        if isinstance(request, AddPartitions | AddOffsets | CommitOffsets):
+            self._maybe_open = True
+        self._send(out, node, request)
+
+    def _send(self, out: list[Outgoing], node: int | None, request: Request) -> int:
+        one = Outgoing(next(self._numbers), node, request)
+        self._pending[one.number] = one
+        out.append(one)
+        return one.number
+
+    def _is_muted(self, node: int, now: float) -> bool:
+        return now < self._muted_until.get(node, 0.0)
+
+    # Answers.
+
+    def answered(self, number: int, response: Response, now: float) -> None:
+        """Take the answer to a request."""
+        sent = self._pending.pop(number, None)
+        if sent is None:
+            return
+        if response.throttle_ms > 0 and sent.node is not None:
+            self._muted_until[sent.node] = now + response.throttle_ms / 1000
+        match sent.request, response:
+            case Metadata() as asked, MetadataResponse():
+                self._take_metadata(asked, response, now)
+            case FindCoordinator() as asked, CoordinatorResponse():
+                self._take_coordinator(asked, response, now)
+            case InitProducerId() as init, IdentityResponse():
+                self._take_identity(init, response, now)
+            case AddPartitions() as added, CodesResponse():
+                self._take_added(added, response, now)
+            case AddOffsets() as group, ErrorResponse():
+                self._take_added_group(group, response, now)
+            case CommitOffsets(), CodesResponse():
+                self._take_offsets(response, now)
+            case EndTransaction() as end, IdentityResponse():
+                self._take_end(end, response, now)
+            case Produce(), ProduceResponse():
+                self._take_written(sent, response, now)
+
+    def unanswered(self, number: int, now: float) -> None:
+        """A request has no answer: it may have been carried out, or still arrive."""
+        sent = self._pending.get(number)
+        if sent is None:
+            return
+        if not isinstance(sent.request, Metadata | FindCoordinator):
+            self._note_doubt(sent)
+        self.unsent(number, now)
+
+    def unsent(self, number: int, now: float) -> None:
+        """A request did not reach its broker, and never will."""
+        sent = self._pending.pop(number, None)
+        if sent is None:
+            return
+        match sent.request:
+            case Produce():
+                self._release(sent)
+                for place, batch in self._carried.pop(number, {}).items():
+                    self._stale_topics.add(place[0])
+                    if batch in (queue := self._queues[place]).in_flight:
+                        queue.put_back(batch, now + _UNREACHED.pause(batch.failures + 1))
+            case FindCoordinator() as asked:
+                self._steps[asked.kind].again(now, _UNREACHED)
+            case CommitOffsets() as request:
+                self._group_coordinator = None
+                self._steps[type(request)].again(now, _UNREACHED)
+            case request:
+                if not isinstance(request, Metadata):
+                    self._coordinator = None
+                self._steps[type(request)].again(now, _UNREACHED)
+
+    def _note_doubt(self, sent: Outgoing) -> None:
+        self._doubtful = True
+        self._end_unanswered |= isinstance(sent.request, EndTransaction)
+        for batch in self._carried.get(sent.number, {}).values():
+            batch.doubtful = True
+
+    def _release(self, sent: Outgoing) -> None:
+        assert sent.node is not None
+        self._in_flight[sent.node] -= 1
+
+    def _take_metadata(self, asked: Metadata, response: MetadataResponse, now: float) -> None:
+        self.addresses.update(response.brokers)
+        step = self._steps[Metadata]
+        failures = step.failures
+        step.done()
+        waits = False
+        for name in asked.topics:
+            topic = response.topics.get(name, TopicMetadata(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            if topic.error == ErrorCode.NONE and topic.leaders:
+                waits |= self._take_topic(name, topic, now)
+                continue
+            meaning = meaning_of(topic.error, OF_METADATA)
+            waits = True
+            if meaning is not Meaning.RETRY and topic.error != ErrorCode.NONE:
+                self._asked_topics.discard(name)
+                self._stale_topics.discard(name)
+                if self.phase in (Phase.OPEN, Phase.COMMITTING):
+                    self._fail(self._error(topic.error, meaning, f"topic {name}"))
+        if waits:
+            step.failures = failures
+            step.again(now)
+
+    def _take_topic(self, name: str, topic: TopicMetadata, now: float) -> bool:
+        """Return whether it should be asked for again."""
+        before = self.topics.get(name)
+        self.topics[name] = topic
+        self._topics_at[name] = now
+        self._asked_topics.discard(name)
+        self._stale_topics.discard(name)
+        if before is not None and NO_TOPIC_ID != before.id != topic.id:
+            for place in [place for place in self._queues if place[0] == name]:
+                used = place in self._busy or place in self._added
+                if used and self.phase in (Phase.OPEN, Phase.COMMITTING):
+                    text = f"{self._doing}: topic {name} was deleted and created again, and its records with it"
+                    self._fail(Abortable(text, ErrorCode.UNKNOWN_TOPIC_ID.name))
+        return -1 in topic.leaders and any(
+            topic.leaders[number] < 0 for at, number in self._busy if at == name and number < len(topic.leaders)
+        )
+
+    def _take_coordinator(self, asked: FindCoordinator, response: CoordinatorResponse, now: float) -> None:
+        step = self._steps[asked.kind]
+        if response.error == ErrorCode.NONE:
+            step.done()
+            self.addresses[response.node] = response.host, response.port
+            if asked.kind == TRANSACTION_KEY:
+                self._coordinator = response.node
+            else:
+                self._group_coordinator = response.node
+            return
+        meaning = meaning_of(response.error, OF_COORDINATOR)
+        step.again(now)
+        if meaning not in (Meaning.RETRY, Meaning.REFRESH):
+            self._fail(self._error(response.error, meaning, "looking up the coordinator"))
+
+    def _again(self, kind: type, meaning: Meaning, now: float) -> bool:
+        """Return whether the request of a coordinator is to be repeated, which is noted."""
+        if meaning is Meaning.REFRESH:
+            self._coordinator = None
+        if meaning in (Meaning.RETRY, Meaning.REFRESH):
+            self._steps[kind].again(now)
+            return True
+        self._steps[kind].done()
+        return False
+
+    def _take_identity(self, init: InitProducerId, response: IdentityResponse, now: float) -> None:
+        if response.error == ErrorCode.NONE:
+            self._steps[InitProducerId].done()
+            self._take_epoch(response.producer_id, response.epoch)
+            self._init_due = False
+            if self.phase is Phase.NEW:
+                self.phase = Phase.READY
+            return
+        meaning = meaning_of(response.error, OF_COORDINATOR)
+        if not self._again(InitProducerId, meaning, now):
+            what = "continuing" if init.epoch >= 0 else f"initialising, transaction timeout {self._timeout_ms} ms,"
+            self._finish(self._error(response.error, meaning, what))
+
+    def _take_epoch(self, producer_id: int, epoch: int) -> None:
+        self.producer_id, self.epoch = producer_id, epoch
+        self._doubtful = False
+        for queue in self._queues.values():
+            waiting = list(queue.waiting)
+            queue.restart()
+            for each in waiting:  # of a transaction that has begun already, and waited for the epoch
+                queue.add(each.batch, each.deadline)
+
+    def _take_added(self, added: AddPartitions, response: CodesResponse, now: float) -> None:
+        codes = [code for code in response.codes.values() if code]
+        if not codes:
+            self._steps[AddPartitions].done()
+            if added.epoch == self.epoch:
+                self._added.update(added.places)
+            return
+        # If one partition is refused, the others are not attempted.
+        code = next((each for each in codes if each != ErrorCode.OPERATION_NOT_ATTEMPTED), codes[0])
+        self._note_refusal(code)
+        self._again_or_fail(AddPartitions, code, now, "adding partitions")
+
+    def _note_refusal(self, code: int) -> None:
+        if code == ErrorCode.CONCURRENT_TRANSACTIONS:
+            self.refusals += 1
+
+    def _take_added_group(self, added: AddOffsets, response: ErrorResponse, now: float) -> None:
+        if response.error == ErrorCode.NONE:
+            self._steps[AddOffsets].done()
+            self._group_added = added.group
+            return
+        self._again_or_fail(AddOffsets, response.error, now, "adding a group's offsets")
+
+    def _again_or_fail(self, kind: type, code: int, now: float, doing: str) -> None:
+        meaning = meaning_of(code, OF_COORDINATOR)
+        if not self._again(kind, meaning, now):
+            self._fail(self._error(code, meaning, doing))
+
+    def _take_offsets(self, response: CodesResponse, now: float) -> None:
+        step = self._steps[CommitOffsets]
+        code = next((each for each in response.codes.values() if each), ErrorCode.NONE)
+        if code == ErrorCode.NONE:
+            step.done()
+            self.offsets_done, self._offsets = True, None
+            return
+        meaning = meaning_of(code, OF_GROUP)
+        if meaning is Meaning.REFRESH:
+            self._group_coordinator = None
+        step.again(now)
+        if meaning not in (Meaning.RETRY, Meaning.REFRESH):
+            step.done()
+            self._fail(self._error(code, meaning, "committing a group's offsets"))
+
+    def _take_end(self, end: EndTransaction, response: IdentityResponse, now: float) -> None:
+        if response.error == ErrorCode.NONE:
+            self._steps[EndTransaction].done()
+            if end.implicit:
+                self._take_epoch(response.producer_id, response.epoch)
+            elif self._doubtful or not end.committed:
+                self._require_epoch()
+            self._ended()
+            return
+        meaning = meaning_of(response.error, OF_COORDINATOR)
+        if self._again(EndTransaction, meaning, now):
+            return
+        error = self._error(response.error, meaning, "committing" if end.committed else "aborting")
+        if not end.committed:
+            if response.error == ErrorCode.INVALID_TXN_STATE and not end.implicit:
+                self._require_epoch()
+                self._ended()  # it has not begun
+            else:
+                self._finish(error)
+        elif response.error == ErrorCode.TRANSACTION_ABORTABLE:
+            self._commit_requested = False
+            self._fail(error)
+        elif self._end_unanswered and not isinstance(error, Fenced):
+            self._finish(UnknownOutcome(f"{error}; whether the transaction was committed is not known", error.code))
+        else:
+            self._finish(error)
+
+    def _require_epoch(self) -> None:
+        """Take another epoch before the next transaction (KIP-360)."""
+        self._init_due = self._continues = True
+
+    def _ended(self) -> None:
+        self.phase = Phase.READY
+        self.error = None
+        self._maybe_open = False
+        self._drop_batches()
+
+    def _take_written(self, sent: Outgoing, response: ProduceResponse, now: float) -> None:
+        self._release(sent)
+        for place, batch in self._carried.pop(sent.number, {}).items():
+            queue = self._queues[place]
+            if batch not in queue.in_flight:
+                continue  # of a transaction that was aborted
+            answer = response.written.get(place, Written(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            if answer.error in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+                queue.written(batch)
+                if not queue.busy:
+                    self._busy.pop(place, None)
+            else:
+                self._take_refusal(queue, batch, answer, now)
+
+    def _take_refusal(self, queue: PartitionQueue, batch: QueuedBatch, answer: Written, now: float) -> None:
+        code = answer.error
+        self._note_refusal(code)
+        meaning = meaning_of(code, OF_LEADER)
+        if code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and not queue.is_first(batch):
+            meaning = Meaning.RETRY  # one before it has to be sent again
+        if code in _TOO_LARGE and (halves := split(batch.batch)) is not None:
+            queue.replace(batch, halves, self.producer_id, self.epoch)
+        elif meaning in (Meaning.RETRY, Meaning.REFRESH):
+            queue.put_back(batch, now + _BACKOFF.pause(batch.failures + 1))
+            if meaning is Meaning.REFRESH:
+                self._stale_topics.add(queue.place[0])
+        else:
+            reason = f" ({answer.message})" if answer.message else ""
+            self._fail(self._error(code, meaning, f"writing to {queue.place[0]}-{queue.place[1]}{reason}"))
+
+    # Ends.
+
+    @property
+    def _doing(self) -> str:
+        return f"A transaction of {self.transactional_id}"
+
+    def _error(self, code: int, meaning: Meaning, doing: str) -> FencingError:
+        name = name_of(code)
+        text = f"{self._doing}: {doing}: {name}"
+        match meaning:
+            case Meaning.FENCED:
+                return Fenced(text, name)
+            case Meaning.DENIED:
+                return Fatal(f"{text}. Grant the missing permission, then restart", name)
+            case Meaning.ABORT:
+                return Abortable(text, name)
+        return Fatal(text, name)
+
+    def _fail(self, error: FencingError) -> None:
+        """The transaction cannot be committed, only aborted. A fence ends the producer."""
+        if isinstance(error, Fenced) or self.phase in (Phase.NEW, Phase.READY):
+            self._finish(error)
+        elif self.phase is not Phase.ABORTING and self.error is None:
+            self.error = error
+
+    def _finish(self, error: FencingError) -> None:
+        """End the producer."""
+        self.error = error
+        self.phase = Phase.OVER
+        self._drop_batches()
+
+    def _no_such_partition(self, place: Place, count: int) -> FencingError:
+        return Fatal(
+            f"A record names partition {place[1]} of topic {place[0]}, which has {count}. Add partitions to the topic, "
+            "or change what sets the record's partition"
+        )
+
+    def _expire(self, now: float) -> None:
+        if self.phase in (Phase.OPEN, Phase.COMMITTING) and self.error is None:
+            for queue in self._busy.values():
+                if queue.expired(now):
+                    where = f"{queue.place[0]}-{queue.place[1]}"
+                    text = f"{self._doing}: records for {where} were not written within {self._limits.delivery_s:g} s"
+                    self._fail(Abortable(text, "_MSG_TIMED_OUT"))
+                    return
+
+    def _drop_batches(self) -> None:
+        for queue in self._busy.values():
+            queue.drop()
+        self._busy.clear()
+
+    def _new_queue(self, place: Place) -> PartitionQueue:
+        return PartitionQueue(*place)
