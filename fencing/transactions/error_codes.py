@@ -167,7 +167,7 @@ OF_LEADER: Final = {
     _E.TRANSACTION_COORDINATOR_FENCED: Meaning.ABORT,
     _E.TRANSACTION_ABORTABLE: Meaning.ABORT,
 }
-"""The answers to Produce. A number in a wrong order is a loss only of the first batch without an answer."""
+"""The answers to Produce. A wrong number is a loss only of a batch that was sent when all before it were written."""
 OF_METADATA: Final = {
     _E.TOPIC_AUTHORIZATION_FAILED: Meaning.DENIED,
     _E.UNKNOWN_TOPIC_OR_PARTITION: Meaning.RETRY,

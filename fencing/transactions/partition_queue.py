@@ -3,13 +3,14 @@
 The leader appends a batch only after the one with the sequence number before, and knows the last five of a producer: a
 repeated one of these is written once. Hence the rules:
 
-- at most five batches are without an answer, and they follow each other;
+- from the first batch without an answer on, at most five are sent;
 - a batch keeps its number when it is sent again, and is only sent again when no later one is on its way;
 - the first batch of an epoch is alone: a leader that knows nothing of the epoch takes any first number.
 """
 
 from collections import deque
 from dataclasses import dataclass
+from math import inf
 from typing import Final
 
 from ringfence.fencing.transactions.record_batches import SEQUENCES, RecordBatch
@@ -22,7 +23,8 @@ _SPAN: Final = 2**32
 class QueuedBatch:
     """number: its place in the queue's order; sequence: -1 until it is sent; deadline: when it has to be written.
 
-    doubtful: whether a request that carried it had no answer. span: numbers from this on are for parts of it.
+    doubtful: whether a request that carried it had no answer. leads: whether all earlier ones were written when it was
+    sent. span: numbers from this on are for parts of it.
     """
 
     batch: RecordBatch
@@ -32,6 +34,7 @@ class QueuedBatch:
     head: bytes = b""
     failures: int = 0
     doubtful: bool = False
+    leads: bool = False
     span: int = _SPAN
 
 
@@ -44,6 +47,7 @@ class PartitionQueue:
         self.in_flight: list[QueuedBatch] = []
         self.not_before = 0.0
         self._opened = False
+        self._ahead: list[int] = []  # the numbers of written batches that follow one without an answer
         self._next_number = 0
         self._next_sequence = 0
 
@@ -63,9 +67,11 @@ class PartitionQueue:
 
     def can_send(self, now: float) -> bool:
         """Return whether the first waiting batch may be sent now."""
-        if not self.waiting or now < self.not_before or len(self.in_flight) >= self.most_in_flight:
+        if not self.waiting or now < self.not_before:
             return False
-        return self.may_follow(self.waiting[0])
+        first = self.waiting[0]
+        ahead = len(self._ahead) if first.sequence < 0 else 0
+        return len(self.in_flight) + ahead < self.most_in_flight and self.may_follow(first)
 
     @property
     def most_in_flight(self) -> int:
@@ -82,6 +88,7 @@ class PartitionQueue:
             first.sequence = self._next_sequence
             first.head = first.batch.head(producer_id, epoch, first.sequence)
             self._next_sequence = (self._next_sequence + first.batch.count) % SEQUENCES
+        first.leads = not self.in_flight
         self.in_flight.append(first)
         return first
 
@@ -89,10 +96,11 @@ class PartitionQueue:
         """The leader has the batch."""
         self.in_flight.remove(batch)
         self._opened = True
-
-    def is_first(self, batch: QueuedBatch) -> bool:
-        """Return whether all batches before this one are written."""
-        return all(each.number >= batch.number for each in (*self.waiting, *self.in_flight))
+        if self._ahead or self.in_flight or self.waiting:
+            self._ahead.append(batch.number)
+            sent = (*self.in_flight, *(each for each in self.waiting if each.sequence >= 0))
+            first = min((each.number for each in sent), default=inf)
+            self._ahead = [number for number in self._ahead if number > first]
 
     def put_back(self, batch: QueuedBatch, not_before: float) -> None:
         """Send the batch again, in its order."""
@@ -117,14 +125,16 @@ class PartitionQueue:
             self.waiting.insert(at + number, one)
             sequence = (sequence + half.count) % SEQUENCES
 
-    def expired(self, now: float) -> bool:
-        """Return whether a batch should have been written by now."""
-        return any(now >= each.deadline for each in (*self.in_flight, *self.waiting))
+    @property
+    def earliest_deadline(self) -> float:
+        """When a batch has to be written; infinite if there is none."""
+        return min((each.deadline for each in (*self.in_flight, *self.waiting)), default=inf)
 
     def drop(self) -> None:
         """Forget all batches."""
         self.waiting.clear()
         self.in_flight.clear()
+        self._ahead.clear()
         self.not_before = 0.0
 
     def restart(self) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import count
+from math import inf
 from typing import Final
 
 from ringfence.fencing.backoff import Backoff
@@ -179,6 +180,7 @@ class StateMachine:
             )
         }
         self._ready_at = 0.0
+        self._next_deadline = self._next_look = inf
 
     # What the application asks for.
 
@@ -215,9 +217,12 @@ class StateMachine:
         queue = self._queues.get(place)
         if queue is None:
             queue = self._queues[place] = self._new_queue(place)
-        queue.add(batch, now + self._limits.delivery_s)
+        deadline = now + self._limits.delivery_s
+        queue.add(batch, deadline)
+        self._next_deadline = min(self._next_deadline, deadline)
         self._busy[place] = queue
-        self._asked_topics.add(place[0])
+        if place[0] not in self.topics:
+            self._asked_topics.add(place[0])
 
     def send_offsets(self, member: GroupMember, offsets: Mapping[Place, int]) -> None:
         """Commit a group's offsets with the transaction. `offsets_done` becomes true when the group has them."""
@@ -249,7 +254,8 @@ class StateMachine:
 
     def want_topic(self, topic: str) -> None:
         """Look up a topic's partitions, which appear in `topics`."""
-        self._asked_topics.add(topic)
+        if topic not in self.topics:
+            self._asked_topics.add(topic)
 
     @property
     def queued(self) -> int:
@@ -290,11 +296,9 @@ class StateMachine:
     def next_time(self, now: float) -> float | None:
         """Return when `poll` has something to do without an answer; None if never."""
         times = [step.not_before for step in self._steps.values()]
-        times += (self._ready_at, *self._muted_until.values())
-        for queue in self._busy.values():
-            times.append(queue.not_before)
-            times += [each.deadline for each in (*list(queue.waiting)[:1], *queue.in_flight[:1])]
-        return min((each for each in times if each > now), default=None)
+        times += (self._ready_at, self._next_deadline, *self._muted_until.values())
+        times += [queue.not_before for queue in self._busy.values()]
+        return min((each for each in times if now < each < inf), default=None)
 
     def _all_written(self) -> bool:
         return not self._busy and self.offsets_done
@@ -397,10 +401,11 @@ class StateMachine:
         return False
 
     def _ask_for_topics(self, out: list[Outgoing], now: float) -> None:
-        old = {place[0] for place in self._busy if now - self._topics_at.get(place[0], now) > _METADATA_SECONDS}
-        self._asked_topics -= self.topics.keys()
-        if wanted := self._asked_topics | self._stale_topics | old:
-            self._send_step(out, now, None, Metadata(sorted(wanted)))
+        if now >= self._next_look:  # topics may get more partitions
+            self._stale_topics.update(self._topics_at)
+            self._next_look = now + _METADATA_SECONDS
+        if self._asked_topics or self._stale_topics:
+            self._send_step(out, now, None, Metadata(sorted(self._asked_topics | self._stale_topics)))
 
     def _send_step(
         self, out: list[Outgoing], now: float, node: int | None, request: Request, kind: object = None
@@ -427,7 +432,7 @@ class StateMachine:
     def answered(self, number: int, response: Response, now: float) -> None:
         """Take the answer to a request."""
         sent = self._pending.pop(number, None)
-        if sent is None:
+        if sent is None or self.phase is Phase.OVER:
             return
         if response.throttle_ms > 0 and sent.node is not None:
             self._muted_until[sent.node] = now + response.throttle_ms / 1000
@@ -517,6 +522,7 @@ class StateMachine:
         before = self.topics.get(name)
         self.topics[name] = topic
         self._topics_at[name] = now
+        self._next_look = min(self._next_look, now + _METADATA_SECONDS)
         self._asked_topics.discard(name)
         self._stale_topics.discard(name)
         if before is not None and NO_TOPIC_ID != before.id != topic.id:
@@ -674,8 +680,8 @@ class StateMachine:
         code = answer.error
         self._note_refusal(code)
         meaning = meaning_of(code, OF_LEADER)
-        if code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and not queue.is_first(batch):
-            meaning = Meaning.RETRY  # one before it has to be sent again
+        if code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and not batch.leads:
+            meaning = Meaning.RETRY  # one before it was not written then
         if code in _TOO_LARGE and (halves := split(batch.batch)) is not None:
             queue.replace(batch, halves, self.producer_id, self.epoch)
         elif meaning in (Meaning.RETRY, Meaning.REFRESH):
@@ -724,9 +730,13 @@ class StateMachine:
         )
 
     def _expire(self, now: float) -> None:
+        if now < self._next_deadline:
+            return
+        deadlines = [queue.earliest_deadline for queue in self._busy.values()]
+        self._next_deadline = min((each for each in deadlines if each > now), default=inf)
         if self.phase in (Phase.OPEN, Phase.COMMITTING) and self.error is None:
-            for queue in self._busy.values():
-                if queue.expired(now):
+            for queue, deadline in zip(self._busy.values(), deadlines, strict=True):
+                if now >= deadline:
                     where = f"{queue.place[0]}-{queue.place[1]}"
                     text = f"{self._doing}: records for {where} were not written within {self._limits.delivery_s:g} s"
                     self._fail(Abortable(text, "_MSG_TIMED_OUT"))

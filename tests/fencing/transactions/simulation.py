@@ -89,6 +89,8 @@ class Writer:
                 self._abort()
             elif self._stage == "writing":
                 self._write_on()
+            elif self._stage == "committing" and machine.phase is Phase.COMMITTING and self._chance.random() < 0.01:
+                self._abort()  # the owner gives up
             elif self._stage == "committing" and machine.phase is Phase.READY:
                 self.position = self._end
                 self._schedule.committed(self.position)
@@ -274,7 +276,7 @@ class Schedule:
 
     # The run.
 
-    def run(self, seconds: float = 20.0, transactions: int = 25) -> None:
+    def run(self, seconds: float = 8.0, transactions: int = 10) -> None:
         self._start_writer()
         if self._moves_every:
             self.events.after(self._moves_every, self._move)
