@@ -57,11 +57,14 @@ def _open_snappy(data: bytes) -> bytes:
 
 def _lz4(data: bytes, level: int | None) -> bytes:
     """Return a frame of LZ4. Its blocks are built here, since the library's own frames have dependent blocks."""
-    mode: dict[str, object] = {} if level is None else {"mode": "high_compression", "compression": level}
     parts = [_LZ4_HEAD]
     for start in range(0, len(data), _LZ4_BLOCK):
         block = data[start : start + _LZ4_BLOCK]
-        packed = bytes(cramjam.lz4.compress_block(block, store_size=False, **mode))
+        packed = bytes(
+            cramjam.lz4.compress_block(block, store_size=False)
+            if level is None
+            else cramjam.lz4.compress_block(block, mode="high_compression", compression=level, store_size=False)
+        )
         if len(packed) < len(block):
             parts += (struct.pack("<I", len(packed)), packed)
         else:

@@ -496,3 +496,19 @@ class SaslAuthenticate:
 
     def decode(self, version: int, reader: Reader) -> AuthenticateResponse:
         return AuthenticateResponse(0, reader.i16(), reader.text(), reader.data() or b"", reader.i64())
+
+
+_IMPLICIT_FROM: Final = {Produce.api: 12, CommitOffsets.api: 5, EndTransaction.api: 5}
+"""The versions of transactions v2: brokers take the others for requests of a producer without them."""
+_TOPIC_IDS_FROM: Final = 13
+
+
+def usable_versions(request: Request) -> tuple[int, int]:
+    """Return the first and the last version that this very request may have."""
+    first, last = request.versions
+    border = _IMPLICIT_FROM.get(request.api)
+    if border is not None:
+        first, last = (border, last) if getattr(request, "implicit", False) else (first, border - 1)
+    if isinstance(request, Produce) and NO_TOPIC_ID in request.topic_ids.values():
+        last = min(last, _TOPIC_IDS_FROM - 1)
+    return first, last

@@ -4,8 +4,9 @@ The leader appends a batch only after the one with the sequence number before, a
 repeated one of these is written once. Hence the rules:
 
 - from the first batch without an answer on, at most five are sent;
-- a batch keeps its number when it is sent again, and is only sent again when no later one is on its way;
-- the first batch of an epoch is alone: a leader that knows nothing of the epoch takes any first number.
+- a batch keeps its number when it is sent again;
+- the first batch of an epoch is alone: a leader that does not know the producer takes any first number, and no earlier
+  one after it.
 """
 
 from collections import deque
@@ -71,15 +72,11 @@ class PartitionQueue:
             return False
         first = self.waiting[0]
         ahead = len(self._ahead) if first.sequence < 0 else 0
-        return len(self.in_flight) + ahead < self.most_in_flight and self.may_follow(first)
+        return len(self.in_flight) + ahead < self.most_in_flight
 
     @property
     def most_in_flight(self) -> int:
         return MOST_IN_FLIGHT if self._opened else 1
-
-    def may_follow(self, batch: QueuedBatch) -> bool:
-        """Return whether no later batch is on its way."""
-        return all(each.number < batch.number for each in self.in_flight)
 
     def send(self, producer_id: int, epoch: int) -> QueuedBatch:
         """Take the first waiting batch, which is on its way from now on."""
@@ -112,7 +109,9 @@ class PartitionQueue:
             later -= 1
         self.waiting.insert(later, batch)
 
-    def replace(self, batch: QueuedBatch, halves: tuple[RecordBatch, RecordBatch], producer_id: int, epoch: int) -> None:
+    def replace(
+        self, batch: QueuedBatch, halves: tuple[RecordBatch, RecordBatch], producer_id: int, epoch: int
+    ) -> None:
         """Send two batches in place of one that was refused. They have its sequence numbers."""
         self.put_back(batch, 0.0)
         at = self.waiting.index(batch)

@@ -8,7 +8,7 @@ them. The head is added when a batch is sent, since only then its sequence numbe
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import repeat
+from itertools import pairwise, repeat
 from operator import add
 from typing import Final
 
@@ -207,7 +207,7 @@ def _lengths_of(column: Sequence[bytes | None]) -> tuple[Sequence[int], Sequence
 
 def _body_sizes(sizes: list[int], fixed: int) -> Iterator[int]:
     """Yield the records' lengths: what they hold, and offset deltas that get longer at some places."""
-    for width, (start, end) in enumerate(zip(_STEPS, _STEPS[1:], strict=False), fixed + 1):
+    for width, (start, end) in enumerate(pairwise(_STEPS), fixed + 1):
         if start >= len(sizes):
             return
         yield from map(add, sizes[start:end], repeat(width))
@@ -270,7 +270,7 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
 
 def _join(batch: RecordBatch, records: Sequence[tuple[int, bytes]]) -> RecordBatch:
     first = records[0][0]
-    parts = []
+    parts: list[bytes] = []
     for number, (time_delta, rest) in enumerate(records):
         body = b"".join((b"\0", _varint(time_delta - first), _varint(number), rest))
         parts += (_varint(len(body)), body)

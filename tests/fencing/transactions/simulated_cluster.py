@@ -103,9 +103,7 @@ class Partition:
             state.recent.clear()  # after an unknown epoch, any first number is taken
         elif (sequence, last) in state.recent:
             return E.NONE
-        elif state.last >= 0 and sequence != state.last + 1:
-            return E.OUT_OF_ORDER_SEQUENCE_NUMBER
-        elif state.last < 0 and sequence != 0 and state.markers == 0:
+        elif sequence != state.last + 1:
             return E.OUT_OF_ORDER_SEQUENCE_NUMBER
         state.last = last
         state.recent.append((sequence, last))
@@ -156,7 +154,14 @@ class Cluster:
     """One transactional id's coordinator, and all partitions."""
 
     def __init__(
-        self, events: Events, chance: random.Random, places: list[Place], *, implicit: bool, epochs: int, timeout_s: float
+        self,
+        events: Events,
+        chance: random.Random,
+        places: list[Place],
+        *,
+        implicit: bool,
+        epochs: int,
+        timeout_s: float,
     ) -> None:
         """implicit: the brokers have transactions v2. epochs: how many a producer id has."""
         self.events = events

@@ -97,7 +97,10 @@ REQUESTS: list[tuple[Request, Any]] = [
         messages.FindCoordinator("g", messages.GROUP_KEY),
         FindCoordinatorRequest(key="g", key_type=0, coordinator_keys=["g"]),
     ),
-    (messages.InitProducerId("id", 60_000), InitProducerIdRequest(transactional_id="id", transaction_timeout_ms=60_000)),
+    (
+        messages.InitProducerId("id", 60_000),
+        InitProducerIdRequest(transactional_id="id", transaction_timeout_ms=60_000),
+    ),
     (messages.InitProducerId("id", 60_000, 2**40, 7), InitProducerIdRequest(**IDS, transaction_timeout_ms=60_000)),
     (
         messages.AddPartitions(*OURS, PLACES),
@@ -133,7 +136,7 @@ def versions(request: Request) -> Sequence[int]:
     ],
 )
 def test_requests(ours: Request, theirs: Any, version: int) -> None:
-    assert theirs.API_KEY == ours.api
+    assert ours.api == theirs.API_KEY
     assert b"".join(ours.encode(version)) == bytes(theirs.encode(version=version))
 
 
@@ -141,7 +144,7 @@ def read(request: Request, theirs: Any, version: int) -> Any:
     content = bytes(theirs.encode(version=version))
     reader = Reader(content)
     answer = request.decode(version, reader)
-    for size in range(0, len(content) // 2):  # the last fields of some are of no interest
+    for size in range(len(content) // 2):  # the last fields of some are of no interest
         with pytest.raises((MalformedResponse, ValueError)):
             request.decode(version, Reader(content[:size]))
     return answer
