@@ -14,7 +14,8 @@ from typing import Final
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.transactions.broker_connection import Access, Address, BrokerConnection, ConnectionBroken
-from ringfence.fencing.transactions.state_machine import Outgoing, StateMachine
+from ringfence.fencing.transactions.state_machine import StateMachine
+from ringfence.fencing.transactions.steps import Outgoing
 
 _LONGEST_WAIT_S: Final = 1.0
 

@@ -18,7 +18,8 @@ from ringfence.fencing.transactions.broker_connection import Access, LookUp
 from ringfence.fencing.transactions.driver import Driver
 from ringfence.fencing.transactions.messages import GroupMember, Place, TopicMetadata
 from ringfence.fencing.transactions.record_batches import RecordBatch
-from ringfence.fencing.transactions.state_machine import Limits, Phase, StateMachine
+from ringfence.fencing.transactions.state_machine import StateMachine
+from ringfence.fencing.transactions.steps import Limits, Phase
 
 log = logging.getLogger(__name__)
 
@@ -258,16 +259,16 @@ class Producer:
             return max(1, sum(len(self._leaders_of(each)) for each in topics))
 
     def _leaders_of(self, topic: str) -> list[int]:
-        found = self.machine.topics.get(topic)
+        found = self.machine.view.topics.get(topic)
         if found is None:
             found = self._look_up(topic)
         return list(found.leaders)
 
     def _look_up(self, topic: str) -> TopicMetadata:
-        self.machine.want_topic(topic)
-        self._run(lambda: topic in self.machine.topics or self._is_over, Deadline.after(_BLOCK_SECONDS))
+        self.machine.view.want(topic)
+        self._run(lambda: topic in self.machine.view.topics or self._is_over, Deadline.after(_BLOCK_SECONDS))
         self._raise_error()
-        found = self.machine.topics.get(topic)
+        found = self.machine.view.topics.get(topic)
         if found is None:
             raise Abortable(f"Topic {topic} was not found within {_BLOCK_SECONDS:g} s: create it", "UNKNOWN_TOPIC")
         return found

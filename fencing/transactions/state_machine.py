@@ -12,13 +12,10 @@ Times are those of a monotonic clock.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import Enum, auto
 from itertools import count
 from math import inf
 from typing import Final
 
-from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.errors import Abortable, Fatal, Fenced, FencingError, UnknownOutcome
 from ringfence.fencing.transactions.error_codes import (
     OF_COORDINATOR,
@@ -32,7 +29,6 @@ from ringfence.fencing.transactions.error_codes import (
 )
 from ringfence.fencing.transactions.messages import (
     GROUP_KEY,
-    NO_TOPIC_ID,
     TRANSACTION_KEY,
     AddOffsets,
     AddPartitions,
@@ -55,78 +51,17 @@ from ringfence.fencing.transactions.messages import (
     TopicMetadata,
     Written,
 )
-from ringfence.fencing.transactions.partition_queue import MOST_IN_FLIGHT, PartitionQueue, QueuedBatch
+from ringfence.fencing.transactions.partition_queue import PartitionQueue, QueuedBatch
 from ringfence.fencing.transactions.record_batches import RecordBatch, split
+from ringfence.fencing.transactions.steps import PASSING, UNREACHED, Limits, Outgoing, Phase, Step
+from ringfence.fencing.transactions.topic_view import NoSuchPartition, TopicView
 
-_BACKOFF: Final = Backoff(0.001, 0.2)
-"""Most refusals are over in a moment: the last transaction's markers, or a leader that is being elected."""
-_UNREACHED: Final = Backoff(0.02, 1.0)
-"""For brokers that do not answer at all."""
-_METADATA_SECONDS: Final = 300.0
-_FRESH_SECONDS: Final = 1.0
+_TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 _MARKERS_SECONDS: Final = 0.02
 """So long after a transaction's end, its markers may still be missing. A partition leader that is to begin the next one
 then waits by itself, for 20 ms (`add.partitions.to.txn.retry.backoff.ms`). The coordinator refuses at once, so it is
 asked first, and again after a millisecond. At 200 transactions a second this is the difference between 23 and 2 ms.
 """
-_TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
-
-
-class Phase(Enum):
-    """Where the producer stands."""
-
-    NEW = auto()
-    """`initialise` was not called, or has no answer yet."""
-    READY = auto()
-    """No transaction is open."""
-    OPEN = auto()
-    COMMITTING = auto()
-    ABORTING = auto()
-    OVER = auto()
-    """`error` says why. Only another producer can go on."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outgoing:
-    """A request for a broker, None for any. number: what `answered`, `unanswered` and `unsent` are told."""
-
-    number: int
-    node: int | None
-    request: Request
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """delivery_s: how long a batch may take; request_ms: what brokers may take for one Produce request; request_bytes:
-    of batches in one request, which always has one; in_flight: Produce requests on one connection.
-    """
-
-    delivery_s: float = 120.0
-    request_ms: int = 30_000
-    request_bytes: int = 1024 * 1024
-    in_flight: int = MOST_IN_FLIGHT
-
-
-class _Step:
-    """A request of which one at a time is on its way, and which is repeated after failures."""
-
-    def __init__(self) -> None:
-        self.under_way = False
-        self.failures = 0
-        self.not_before = 0.0
-
-    def ready(self, now: float) -> bool:
-        return not self.under_way and now >= self.not_before
-
-    def again(self, now: float, backoff: Backoff = _BACKOFF) -> None:
-        self.under_way = False
-        self.failures += 1
-        self.not_before = now + backoff.pause(self.failures)
-
-    def done(self) -> None:
-        self.under_way = False
-        self.failures = 0
-        self.not_before = 0.0
 
 
 class StateMachine:
@@ -143,7 +78,7 @@ class StateMachine:
         self.adds_first = False
         """With transactions v2, begin by a request that adds partitions all the same: see `_MARKERS_SECONDS`."""
         self.addresses: dict[int, tuple[str, int]] = {}
-        self.topics: dict[str, TopicMetadata] = {}
+        self.view = TopicView()
         self.refusals = 0
         """How often a transaction's start was refused, because the last one's markers were not written."""
         self.offsets_done = True
@@ -158,7 +93,7 @@ class StateMachine:
         self._queues: dict[Place, PartitionQueue] = {}
         self._busy: dict[Place, PartitionQueue] = {}
         self._added: set[Place] = set()
-        self._adding: frozenset[Place] = frozenset()
+        self._written: set[Place] = set()  # in this transaction
         self._init_due = self._continues = False
         self._maybe_open = False  # whether the coordinator may know of the transaction
         self._doubtful = False  # whether a request of this epoch had no answer
@@ -168,11 +103,8 @@ class StateMachine:
         self._group_coordinator: int | None = None
         self._offsets: tuple[GroupMember, dict[Place, int]] | None = None
         self._group_added = ""
-        self._asked_topics: set[str] = set()
-        self._stale_topics: set[str] = set()
-        self._topics_at: dict[str, float] = {}
-        self._steps: dict[object, _Step] = {
-            kind: _Step()
+        self._steps: dict[object, Step] = {
+            kind: Step()
             for kind in (
                 InitProducerId,
                 AddPartitions,
@@ -185,7 +117,7 @@ class StateMachine:
             )
         }
         self._ended_at = -inf
-        self._next_deadline = self._next_look = inf
+        self._next_deadline = inf
 
     # What the application asks for.
 
@@ -212,6 +144,7 @@ class StateMachine:
         self._maybe_open = False
         self._commit_requested = self._end_unanswered = False
         self._added.clear()
+        self._written.clear()
         self._group_added = ""
 
     def add(self, place: Place, batch: RecordBatch, now: float) -> None:
@@ -226,8 +159,7 @@ class StateMachine:
         queue.add(batch, deadline)
         self._next_deadline = min(self._next_deadline, deadline)
         self._busy[place] = queue
-        if place[0] not in self.topics:
-            self._asked_topics.add(place[0])
+        self.view.want(place[0])
 
     def send_offsets(self, member: GroupMember, offsets: Mapping[Place, int]) -> None:
         """Commit a group's offsets with the transaction. `offsets_done` becomes true when the group has them."""
@@ -256,11 +188,6 @@ class StateMachine:
         self._offsets, self.offsets_done = None, True
         if self.implicit or not self._maybe_open:
             self._drop_batches()
-
-    def want_topic(self, topic: str) -> None:
-        """Look up a topic's partitions, which appear in `topics`."""
-        if topic not in self.topics:
-            self._asked_topics.add(topic)
 
     @property
     def queued(self) -> int:
@@ -357,7 +284,7 @@ class StateMachine:
         for node, carried in by_node.items():
             self._maybe_open = True
             batches = {place: (each.head, each.batch.data) for place, each in carried.items()}
-            ids = {topic: self.topics[topic].id for topic, _ in carried}
+            ids = {topic: self.view.topics[topic].id for topic, _ in carried}
             request = Produce(self.transactional_id, self._limits.request_ms, batches, self.implicit, ids)
             self._carried[self._send(out, node, request)] = carried
             self._in_flight[node] = self._in_flight.get(node, 0) + 1
@@ -368,18 +295,16 @@ class StateMachine:
 
     def _leader_of(self, place: Place, now: float) -> int:
         """Return the partition's leader, -1 for none."""
-        topic = self.topics.get(place[0])
-        if topic is None:
+        try:
+            return self.view.leader_of(place, now)
+        except NoSuchPartition as error:
+            self._fail(
+                Fatal(
+                    f"A record names partition {place[1]} of topic {place[0]}, which has {error.count}. Add partitions "
+                    "to the topic, or change what sets the record's partition"
+                )
+            )
             return -1
-        if place[1] >= len(topic.leaders):
-            if now - self._topics_at[place[0]] < _FRESH_SECONDS:
-                self._fail(self._no_such_partition(place, len(topic.leaders)))
-            else:
-                self._stale_topics.add(place[0])
-            return -1
-        if topic.leaders[place[1]] < 0:
-            self._stale_topics.add(place[0])
-        return topic.leaders[place[1]]
 
     def _write_offsets(self, out: list[Outgoing], now: float) -> None:
         if self._offsets is None or self.offsets_done:
@@ -404,11 +329,8 @@ class StateMachine:
         return False
 
     def _ask_for_topics(self, out: list[Outgoing], now: float) -> None:
-        if now >= self._next_look:  # topics may get more partitions
-            self._stale_topics.update(self._topics_at)
-            self._next_look = now + _METADATA_SECONDS
-        if self._asked_topics or self._stale_topics:
-            self._send_step(out, now, None, Metadata(sorted(self._asked_topics | self._stale_topics)))
+        if topics := self.view.list_due(now):
+            self._send_step(out, now, None, Metadata(topics))
 
     def _send_step(
         self, out: list[Outgoing], now: float, node: int | None, request: Request, kind: object = None
@@ -479,18 +401,18 @@ class StateMachine:
             case Produce():
                 self._release(sent)
                 for place, batch in self._carried.pop(number, {}).items():
-                    self._stale_topics.add(place[0])
+                    self.view.refresh(place[0])
                     if batch in (queue := self._queues[place]).in_flight:
-                        queue.put_back(batch, now + _UNREACHED.pause(batch.failures + 1))
+                        queue.put_back(batch, now + UNREACHED.pause(batch.failures + 1))
             case FindCoordinator() as asked:
-                self._steps[asked.kind].again(now, _UNREACHED)
+                self._steps[asked.kind].again(now, UNREACHED)
             case CommitOffsets() as request:
                 self._group_coordinator = None
-                self._steps[type(request)].again(now, _UNREACHED)
+                self._steps[type(request)].again(now, UNREACHED)
             case request:
                 if not isinstance(request, Metadata):
                     self._coordinator = None
-                self._steps[type(request)].again(now, _UNREACHED)
+                self._steps[type(request)].again(now, UNREACHED)
 
     def _note_doubt(self, sent: Outgoing) -> None:
         self._doubtful = True
@@ -511,36 +433,25 @@ class StateMachine:
         for name in asked.topics:
             topic = response.topics.get(name, TopicMetadata(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
             if topic.error == ErrorCode.NONE and topic.leaders:
-                waits |= self._take_topic(name, topic, now)
+                if self.view.take(name, topic, now):
+                    self._note_other_topic(name)
+                waits |= -1 in topic.leaders
                 continue
-            meaning = meaning_of(topic.error, OF_METADATA)
             waits = True
+            meaning = meaning_of(topic.error, OF_METADATA)
             if meaning is not Meaning.RETRY and topic.error != ErrorCode.NONE:
-                self._asked_topics.discard(name)
-                self._stale_topics.discard(name)
+                self.view.forget(name)
                 if self.phase in (Phase.OPEN, Phase.COMMITTING):
                     self._fail(self._error(topic.error, meaning, f"topic {name}"))
         if waits:
             step.failures = failures
             step.again(now)
 
-    def _take_topic(self, name: str, topic: TopicMetadata, now: float) -> bool:
-        """Return whether it should be asked for again."""
-        before = self.topics.get(name)
-        self.topics[name] = topic
-        self._topics_at[name] = now
-        self._next_look = min(self._next_look, now + _METADATA_SECONDS)
-        self._asked_topics.discard(name)
-        self._stale_topics.discard(name)
-        if before is not None and NO_TOPIC_ID != before.id != topic.id:
-            for place in [place for place in self._queues if place[0] == name]:
-                used = place in self._busy or place in self._added
-                if used and self.phase in (Phase.OPEN, Phase.COMMITTING):
-                    text = f"{self._doing}: topic {name} was deleted and created again, and its records with it"
-                    self._fail(Abortable(text, ErrorCode.UNKNOWN_TOPIC_ID.name))
-        return -1 in topic.leaders and any(
-            topic.leaders[number] < 0 for at, number in self._busy if at == name and number < len(topic.leaders)
-        )
+    def _note_other_topic(self, name: str) -> None:
+        used = any(place[0] == name for place in (*self._busy, *self._added, *self._written))
+        if used and self.phase in (Phase.OPEN, Phase.COMMITTING):
+            text = f"{self._doing}: topic {name} was deleted and created again, and its records with it"
+            self._fail(Abortable(text, ErrorCode.UNKNOWN_TOPIC_ID.name))
 
     def _take_coordinator(self, asked: FindCoordinator, response: CoordinatorResponse, now: float) -> None:
         step = self._steps[asked.kind]
@@ -679,6 +590,7 @@ class StateMachine:
             answer = response.written.get(place, Written(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
             if answer.error in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
                 queue.written(batch)
+                self._written.add(place)
                 if not queue.busy:
                     self._busy.pop(place, None)
             else:
@@ -690,12 +602,15 @@ class StateMachine:
         meaning = meaning_of(code, OF_LEADER)
         if code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and not batch.leads:
             meaning = Meaning.RETRY  # one before it was not written then
-        if code in _TOO_LARGE and (halves := split(batch.batch)) is not None:
+        if code == ErrorCode.UNSUPPORTED_VERSION:
+            text = f"{self._doing}: the brokers' transaction.version has changed: another producer goes on with it"
+            self._finish(Abortable(text, name_of(code)))
+        elif code in _TOO_LARGE and (halves := split(batch.batch)) is not None:
             queue.replace(batch, halves, self.producer_id, self.epoch)
         elif meaning in (Meaning.RETRY, Meaning.REFRESH):
-            queue.put_back(batch, now + _BACKOFF.pause(batch.failures + 1))
+            queue.put_back(batch, now + PASSING.pause(batch.failures + 1))
             if meaning is Meaning.REFRESH:
-                self._stale_topics.add(queue.place[0])
+                self.view.refresh(queue.place[0])
         else:
             reason = f" ({answer.message})" if answer.message else ""
             self._fail(self._error(code, meaning, f"writing to {queue.place[0]}-{queue.place[1]}{reason}"))
@@ -730,12 +645,6 @@ class StateMachine:
         self.error = error
         self.phase = Phase.OVER
         self._drop_batches()
-
-    def _no_such_partition(self, place: Place, count: int) -> FencingError:
-        return Fatal(
-            f"A record names partition {place[1]} of topic {place[0]}, which has {count}. Add partitions to the topic, "
-            "or change what sets the record's partition"
-        )
 
     def _expire(self, now: float) -> None:
         if now < self._next_deadline:

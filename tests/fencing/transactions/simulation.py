@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.transactions.messages import GroupMember, Place, Response
-from ringfence.fencing.transactions.state_machine import Limits, Outgoing, Phase, StateMachine
+from ringfence.fencing.transactions.state_machine import StateMachine
+from ringfence.fencing.transactions.steps import Limits, Outgoing, Phase
 from tests.fencing.transactions.simulated_cluster import OFFSETS, Cluster, Events, batch_of
 
 NewMachine = Callable[[], StateMachine]

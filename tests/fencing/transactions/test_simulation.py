@@ -7,7 +7,8 @@ import pytest
 
 from ringfence.fencing.transactions.messages import AddPartitions, EndTransaction, IdentityResponse, Produce, Written
 from ringfence.fencing.transactions.partition_queue import PartitionQueue, QueuedBatch
-from ringfence.fencing.transactions.state_machine import Limits, Outgoing, StateMachine
+from ringfence.fencing.transactions.state_machine import StateMachine
+from ringfence.fencing.transactions.steps import Limits, Outgoing
 from tests.fencing.transactions.simulation import Violation, run
 
 SECONDS = float(os.environ.get("RINGFENCE_SIMULATION_SECONDS", "8"))
@@ -139,11 +140,11 @@ class AbortsACommit(StateMachine):
 class LooksUpNothingAgain(StateMachine):
     def unsent(self, number: int, now: float) -> None:
         super().unsent(number, now)
-        self._stale_topics.clear()
+        self.view._due -= self.view.topics.keys()
 
     def _take_refusal(self, queue: PartitionQueue, batch: QueuedBatch, answer: Written, now: float) -> None:
         super()._take_refusal(queue, batch, answer, now)
-        self._stale_topics.clear()
+        self.view._due -= self.view.topics.keys()
 
 
 class ForgetsToRepeat(StateMachine):
