@@ -76,8 +76,8 @@ class Connection:
 
 
 def tls_context(settings: Mapping[str, str]) -> ssl.SSLContext:
-    """Create a context for these settings, also for keys and certificates that are strings: Python only loads a client's
-    own from files.
+    """Create a context for these settings, also for keys and certificates that are strings: Python only loads a
+    client's own from files.
     """
     context = ssl.create_default_context(
         cafile=settings.get("ssl.ca.location"), cadata=settings.get("ssl.ca.pem") or None

@@ -3,6 +3,8 @@
 from enum import Enum, IntEnum, auto
 from typing import Final
 
+from ringfence.fencing.errors import Abortable, Fatal, Fenced, FencingError
+
 
 class ErrorCode(IntEnum):
     """The codes that brokers give a transactional producer."""
@@ -183,3 +185,17 @@ OF_METADATA: Final = {
 def meaning_of(code: int, table: dict[ErrorCode, Meaning]) -> Meaning:
     """Return what a code means in this table. What is not in it is fatal."""
     return table.get(code, Meaning.FATAL)  # type: ignore[call-overload, no-any-return]  # an IntEnum is an int
+
+
+def error_of(code: int, meaning: Meaning, doing: str) -> FencingError:
+    """Return the kernel's error for a code that is not to be retried."""
+    name = name_of(code)
+    text = f"{doing}: {name}"
+    match meaning:
+        case Meaning.FENCED:
+            return Fenced(text, name)
+        case Meaning.DENIED:
+            return Fatal(f"{text}. Grant the missing permission, then restart", name)
+        case Meaning.ABORT:
+            return Abortable(text, name)
+    return Fatal(text, name)

@@ -10,10 +10,12 @@ repeated one of these is written once. Hence the rules:
 """
 
 from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import inf
 from typing import Final
 
+from ringfence.fencing.transactions.messages import Place
 from ringfence.fencing.transactions.record_batches import SEQUENCES, RecordBatch
 
 MOST_IN_FLIGHT: Final = 5
@@ -56,11 +58,6 @@ class PartitionQueue:
     def busy(self) -> bool:
         """Whether a batch is not written yet."""
         return bool(self.waiting or self.in_flight)
-
-    @property
-    def doubtful(self) -> bool:
-        """Whether a copy of a batch that is not written yet may still arrive."""
-        return any(each.doubtful for each in (*self.waiting, *self.in_flight))
 
     def add(self, batch: RecordBatch, deadline: float) -> None:
         self.waiting.append(QueuedBatch(batch, self._next_number, deadline))
@@ -141,3 +138,77 @@ class PartitionQueue:
         self.drop()
         self._opened = False
         self._next_sequence = 0
+
+
+class PartitionQueues:
+    """The queues of all partitions. `busy`: those with a batch that is not written yet."""
+
+    def __init__(self, delivery_s: float, new_queue: Callable[[str, int], PartitionQueue] = PartitionQueue) -> None:
+        """delivery_s: how long a batch may take."""
+        self.busy: dict[Place, PartitionQueue] = {}
+        self.next_deadline = inf
+        self._queues: dict[Place, PartitionQueue] = {}
+        self._delivery_s = delivery_s
+        self._new_queue = new_queue
+
+    def __getitem__(self, place: Place) -> PartitionQueue:
+        return self._queues[place]
+
+    def batches(self) -> Iterator[QueuedBatch]:
+        """Yield the batches that are not written yet."""
+        for queue in self.busy.values():
+            yield from queue.in_flight
+            yield from queue.waiting
+
+    @property
+    def records(self) -> int:
+        """The number of records that are not written yet."""
+        return sum(each.batch.count for each in self.batches())
+
+    @property
+    def bytes(self) -> int:
+        """The size of the batches that are not written yet."""
+        return sum(each.batch.size for each in self.batches())
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether a copy of a batch that is not written yet may still arrive."""
+        return any(each.doubtful for each in self.batches())
+
+    def add(self, place: Place, batch: RecordBatch, now: float) -> None:
+        queue = self._queues.get(place)
+        if queue is None:
+            queue = self._queues[place] = self._new_queue(*place)
+        deadline = now + self._delivery_s
+        queue.add(batch, deadline)
+        self.next_deadline = min(self.next_deadline, deadline)
+        self.busy[place] = queue
+
+    def written(self, place: Place, batch: QueuedBatch) -> None:
+        """The leader has the batch."""
+        queue = self._queues[place]
+        queue.written(batch)
+        if not queue.busy:
+            self.busy.pop(place, None)
+
+    def find_late(self, now: float) -> Place | None:
+        """Return a partition with a batch that should have been written by now."""
+        if now < self.next_deadline:
+            return None
+        deadlines = {place: queue.earliest_deadline for place, queue in self.busy.items()}
+        self.next_deadline = min((each for each in deadlines.values() if each > now), default=inf)
+        return next((place for place, deadline in deadlines.items() if now >= deadline), None)
+
+    def drop(self) -> None:
+        """Forget all batches."""
+        for queue in self.busy.values():
+            queue.drop()
+        self.busy.clear()
+
+    def restart(self) -> None:
+        """Begin a new epoch. Batches that waited for it stay."""
+        for queue in self._queues.values():
+            waiting = list(queue.waiting)
+            queue.restart()
+            for each in waiting:
+                queue.add(each.batch, each.deadline)

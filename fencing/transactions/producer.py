@@ -158,7 +158,7 @@ class Producer:
         if isinstance(key, str):
             key = key.encode()
         if self._queued_bytes + self._batching.bytes > self._settings.buffer_bytes:
-            self._queued_bytes = self.machine.queued_bytes
+            self._queued_bytes = self.machine.queues.bytes
             if self._queued_bytes + self._batching.bytes > self._settings.buffer_bytes:
                 raise BufferError("the producer's queue is full")
         with self._lock:
@@ -184,9 +184,9 @@ class Producer:
         with self._lock:
             positions = {(topic, partition): offset for topic, partition, offset in offsets}
             self.machine.send_offsets(parse_member(group_metadata), positions)
-            self._run(lambda: self.machine.offsets_done or self.machine.error is not None, deadline)
+            self._run(lambda: self.machine.group.done or self.machine.error is not None, deadline)
             self._raise_error()
-            if not self.machine.offsets_done:
+            if not self.machine.group.done:
                 raise Abortable(f"A transaction of {self.transactional_id}: the group's coordinator does not answer")
 
     def serve(self, seconds: float) -> int:
@@ -198,10 +198,10 @@ class Producer:
         with self._lock:
             if complete:
                 self._batching.flush()
-            enough = 1 if complete else max(1, self.machine.queued)
-            self._run(lambda: self._is_over or self.machine.queued < enough, Deadline.after(seconds))
+            enough = 1 if complete else max(1, self.machine.queues.records)
+            self._run(lambda: self._is_over or self.machine.queues.records < enough, Deadline.after(seconds))
             self._raise_error()
-            return self.machine.queued
+            return self.machine.queues.records
 
     def commit(self, deadline: Deadline) -> None:
         """Commit the open transaction. Check `spent` afterwards.
@@ -331,5 +331,7 @@ def parse_member(metadata: bytes) -> GroupMember:
     if not metadata.startswith(_METADATA_MAGIC):
         raise Fatal("The group metadata has an unknown format: use the pinned version of confluent-kafka")
     (generation,) = struct.unpack_from("<i", metadata, len(_METADATA_MAGIC))
-    group, member, instance = metadata[len(_METADATA_MAGIC) + 4 :].split(b"\0")[:3]
-    return GroupMember(group.decode(), generation, member.decode(), instance.decode() or None)
+    group, member, rest = metadata[len(_METADATA_MAGIC) + 4 :].split(b"\0", 2)
+    # A byte tells whether the member has no instance id.
+    instance = None if rest[:1] == b"\1" else rest[1:].rstrip(b"\0").decode()
+    return GroupMember(group.decode(), generation, member.decode(), instance)

@@ -11,6 +11,7 @@ Who drives it calls `poll` after every change, sends what it returns, and passes
 Times are those of a monotonic clock.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping
 from itertools import count
 from math import inf
@@ -19,14 +20,15 @@ from typing import Final
 from ringfence.fencing.errors import Abortable, Fatal, Fenced, FencingError, UnknownOutcome
 from ringfence.fencing.transactions.error_codes import (
     OF_COORDINATOR,
-    OF_GROUP,
     OF_LEADER,
     OF_METADATA,
     ErrorCode,
     Meaning,
+    error_of,
     meaning_of,
     name_of,
 )
+from ringfence.fencing.transactions.group_offsets import GroupOffsets
 from ringfence.fencing.transactions.messages import (
     GROUP_KEY,
     TRANSACTION_KEY,
@@ -51,7 +53,7 @@ from ringfence.fencing.transactions.messages import (
     TopicMetadata,
     Written,
 )
-from ringfence.fencing.transactions.partition_queue import PartitionQueue, QueuedBatch
+from ringfence.fencing.transactions.partition_queue import PartitionQueue, PartitionQueues, QueuedBatch
 from ringfence.fencing.transactions.record_batches import RecordBatch, split
 from ringfence.fencing.transactions.steps import PASSING, UNREACHED, Limits, Outgoing, Phase, Step
 from ringfence.fencing.transactions.topic_view import NoSuchPartition, TopicView
@@ -81,7 +83,6 @@ class StateMachine:
         self.view = TopicView()
         self.refusals = 0
         """How often a transaction's start was refused, because the last one's markers were not written."""
-        self.offsets_done = True
         self._timeout_ms = timeout_ms
         self._limits = limits or Limits()
         self._wants_implicit: bool | None = None
@@ -90,8 +91,7 @@ class StateMachine:
         self._carried: dict[int, dict[Place, QueuedBatch]] = {}
         self._in_flight: dict[int, int] = {}  # Produce requests by node
         self._muted_until: dict[int, float] = {}
-        self._queues: dict[Place, PartitionQueue] = {}
-        self._busy: dict[Place, PartitionQueue] = {}
+        self.queues = PartitionQueues(self._limits.delivery_s)
         self._added: set[Place] = set()
         self._written: set[Place] = set()  # in this transaction
         self._init_due = self._continues = False
@@ -100,24 +100,9 @@ class StateMachine:
         self._commit_requested = False
         self._end_unanswered = False
         self._coordinator: int | None = None
-        self._group_coordinator: int | None = None
-        self._offsets: tuple[GroupMember, dict[Place, int]] | None = None
-        self._group_added = ""
-        self._steps: dict[object, Step] = {
-            kind: Step()
-            for kind in (
-                InitProducerId,
-                AddPartitions,
-                AddOffsets,
-                CommitOffsets,
-                EndTransaction,
-                Metadata,
-                TRANSACTION_KEY,
-                GROUP_KEY,
-            )
-        }
+        self.group = GroupOffsets()
+        self._steps: defaultdict[object, Step] = defaultdict(Step)
         self._ended_at = -inf
-        self._next_deadline = inf
 
     # What the application asks for.
 
@@ -145,29 +130,22 @@ class StateMachine:
         self._commit_requested = self._end_unanswered = False
         self._added.clear()
         self._written.clear()
-        self._group_added = ""
+        self.group.begin()
 
     def add(self, place: Place, batch: RecordBatch, now: float) -> None:
         """Write a batch in the open transaction, after all earlier ones of its partition."""
         if self.error is not None:
             raise self.error
         assert self.phase is Phase.OPEN, self.phase
-        queue = self._queues.get(place)
-        if queue is None:
-            queue = self._queues[place] = self._new_queue(place)
-        deadline = now + self._limits.delivery_s
-        queue.add(batch, deadline)
-        self._next_deadline = min(self._next_deadline, deadline)
-        self._busy[place] = queue
+        self.queues.add(place, batch, now)
         self.view.want(place[0])
 
     def send_offsets(self, member: GroupMember, offsets: Mapping[Place, int]) -> None:
-        """Commit a group's offsets with the transaction. `offsets_done` becomes true when the group has them."""
+        """Commit a group's offsets with the transaction. `group.done` becomes true when the group has them."""
         if self.error is not None:
             raise self.error
         assert self.phase is Phase.OPEN, self.phase
-        self._offsets = member, dict(offsets)
-        self.offsets_done = False
+        self.group.start(member, offsets)
 
     def commit(self) -> None:
         """Commit when everything is written. The phase READY follows, or `error` is set."""
@@ -185,19 +163,9 @@ class StateMachine:
             self._finish(UnknownOutcome(f"{self._doing}: a commit has no answer, and may still succeed"))
             return
         self.phase = Phase.ABORTING
-        self._offsets, self.offsets_done = None, True
+        self.group.begin()
         if self.implicit or not self._maybe_open:
-            self._drop_batches()
-
-    @property
-    def queued(self) -> int:
-        """The number of records that are not written yet."""
-        return sum(each.batch.count for queue in self._busy.values() for each in (*queue.waiting, *queue.in_flight))
-
-    @property
-    def queued_bytes(self) -> int:
-        """The size of the batches that are not written yet."""
-        return sum(each.batch.size for queue in self._busy.values() for each in (*queue.waiting, *queue.in_flight))
+            self.queues.drop()
 
     # Requests.
 
@@ -226,20 +194,20 @@ class StateMachine:
     def next_time(self, now: float) -> float | None:
         """Return when `poll` has something to do without an answer; None if never."""
         times = [step.not_before for step in self._steps.values()]
-        times += (self._next_deadline, *self._muted_until.values())
-        times += [queue.not_before for queue in self._busy.values()]
+        times += (self.queues.next_deadline, *self._muted_until.values())
+        times += [queue.not_before for queue in self.queues.busy.values()]
         return min((each for each in times if now < each < inf), default=None)
 
     def _all_written(self) -> bool:
-        return not self._busy and self.offsets_done
+        return not self.queues.busy and self.group.done
 
     def _abort(self, out: list[Outgoing], now: float) -> None:
         if not self.implicit and self._carried:
             return  # a batch must not arrive after the abort
-        if not self.implicit and any(queue.doubtful for queue in self._busy.values()):
+        if not self.implicit and self.queues.doubtful:
             self._finish(Abortable(f"{self._doing}: records may still arrive, so another producer has to end it"))
             return
-        self._drop_batches()
+        self.queues.drop()
         if self._steps[AddPartitions].under_way or self._steps[AddOffsets].under_way:
             return
         self._end(out, now, committed=False)
@@ -253,7 +221,7 @@ class StateMachine:
             self._send_step(out, now, self._coordinator, EndTransaction(*who, committed, self.implicit))
 
     def _write(self, out: list[Outgoing], now: float) -> None:
-        if not self._busy:
+        if not self.queues.busy:
             return
         if not self.implicit or (self.adds_first and not self._added):
             self._add_partitions(out, now)
@@ -261,7 +229,8 @@ class StateMachine:
             pass
 
     def _add_partitions(self, out: list[Outgoing], now: float) -> None:
-        missing = [place for place in self._busy if place not in self._added]
+        places = [place for place in self.queues.busy if place not in self._added]
+        missing = [place for place in places if self._leader_of(place, now) >= 0]
         if missing and self._steps[AddPartitions].ready(now) and self._knows_coordinator(out, now):
             request = AddPartitions(self.transactional_id, self.producer_id, self.epoch, missing)
             self._send_step(out, now, self._coordinator, request)
@@ -270,7 +239,7 @@ class StateMachine:
         """Add one request to each leader with batches that may be sent. Return whether there was any."""
         by_node: dict[int, dict[Place, QueuedBatch]] = {}
         sizes: dict[int, int] = {}
-        for place, queue in self._busy.items():
+        for place, queue in self.queues.busy.items():
             if not queue.can_send(now) or not self._is_added(place):
                 continue
             node = self._leader_of(place, now)
@@ -307,20 +276,15 @@ class StateMachine:
             return -1
 
     def _write_offsets(self, out: list[Outgoing], now: float) -> None:
-        if self._offsets is None or self.offsets_done:
+        if self.group.done:
             return
-        member, offsets = self._offsets
-        who = self.transactional_id, self.producer_id, self.epoch
-        if not self.implicit and self._group_added != member.group:
-            if self._steps[AddOffsets].ready(now) and self._knows_coordinator(out, now):
-                self._send_step(out, now, self._coordinator, AddOffsets(*who, member.group))
-            return
-        if self._steps[CommitOffsets].ready(now):
-            if self._group_coordinator is None:
-                self._send_step(out, now, None, FindCoordinator(member.group, GROUP_KEY), GROUP_KEY)
-                return
-            request = CommitOffsets(*who, member, offsets, self.implicit)
-            self._send_step(out, now, self._group_coordinator, request)
+        request = self.group.next_request((self.transactional_id, self.producer_id, self.epoch), self.implicit)
+        if isinstance(request, FindCoordinator):
+            self._send_step(out, now, None, request, GROUP_KEY)
+        elif isinstance(request, CommitOffsets):
+            self._send_step(out, now, self.group.coordinator, request)
+        elif self._knows_coordinator(out, now):
+            self._send_step(out, now, self._coordinator, request)
 
     def _knows_coordinator(self, out: list[Outgoing], now: float) -> bool:
         if self._coordinator is not None:
@@ -377,7 +341,7 @@ class StateMachine:
             case AddPartitions(), CodesResponse():
                 self._take_added(request, response, now)
             case AddOffsets(), ErrorResponse():
-                self._take_added_group(request, response, now)
+                self._take_added_group(response, now)
             case CommitOffsets(), CodesResponse():
                 self._take_offsets(response, now)
             case EndTransaction(), IdentityResponse():
@@ -402,12 +366,12 @@ class StateMachine:
                 self._release(sent)
                 for place, batch in self._carried.pop(number, {}).items():
                     self.view.refresh(place[0])
-                    if batch in (queue := self._queues[place]).in_flight:
+                    if batch in (queue := self.queues[place]).in_flight:
                         queue.put_back(batch, now + UNREACHED.pause(batch.failures + 1))
             case FindCoordinator() as asked:
                 self._steps[asked.kind].again(now, UNREACHED)
             case CommitOffsets() as request:
-                self._group_coordinator = None
+                self.group.coordinator = None
                 self._steps[type(request)].again(now, UNREACHED)
             case request:
                 if not isinstance(request, Metadata):
@@ -448,7 +412,7 @@ class StateMachine:
             step.again(now)
 
     def _note_other_topic(self, name: str) -> None:
-        used = any(place[0] == name for place in (*self._busy, *self._added, *self._written))
+        used = any(place[0] == name for place in (*self.queues.busy, *self._added, *self._written))
         if used and self.phase in (Phase.OPEN, Phase.COMMITTING):
             text = f"{self._doing}: topic {name} was deleted and created again, and its records with it"
             self._fail(Abortable(text, ErrorCode.UNKNOWN_TOPIC_ID.name))
@@ -461,7 +425,7 @@ class StateMachine:
             if asked.kind == TRANSACTION_KEY:
                 self._coordinator = response.node
             else:
-                self._group_coordinator = response.node
+                self.group.coordinator = response.node
             return
         meaning = meaning_of(response.error, OF_COORDINATOR)
         step.again(now)
@@ -494,11 +458,7 @@ class StateMachine:
     def _take_epoch(self, producer_id: int, epoch: int) -> None:
         self.producer_id, self.epoch = producer_id, epoch
         self._doubtful = False
-        for queue in self._queues.values():
-            waiting = list(queue.waiting)
-            queue.restart()
-            for each in waiting:  # of a transaction that has begun already, and waited for the epoch
-                queue.add(each.batch, each.deadline)
+        self.queues.restart()
 
     def _take_added(self, added: AddPartitions, response: CodesResponse, now: float) -> None:
         codes = [code for code in response.codes.values() if code]
@@ -516,10 +476,10 @@ class StateMachine:
         if code == ErrorCode.CONCURRENT_TRANSACTIONS:
             self.refusals += 1
 
-    def _take_added_group(self, added: AddOffsets, response: ErrorResponse, now: float) -> None:
+    def _take_added_group(self, response: ErrorResponse, now: float) -> None:
         if response.error == ErrorCode.NONE:
             self._steps[AddOffsets].done()
-            self._group_added = added.group
+            self.group.added = True
             return
         self._again_or_fail(AddOffsets, response.error, now, "adding a group's offsets")
 
@@ -530,16 +490,12 @@ class StateMachine:
 
     def _take_offsets(self, response: CodesResponse, now: float) -> None:
         step = self._steps[CommitOffsets]
-        code = next((each for each in response.codes.values() if each), ErrorCode.NONE)
-        if code == ErrorCode.NONE:
+        code, meaning = self.group.take(response)
+        if self.group.done:
             step.done()
-            self.offsets_done, self._offsets = True, None
-            return
-        meaning = meaning_of(code, OF_GROUP)
-        if meaning is Meaning.REFRESH:
-            self._group_coordinator = None
-        step.again(now)
-        if meaning not in (Meaning.RETRY, Meaning.REFRESH):
+        elif meaning in (Meaning.RETRY, Meaning.REFRESH):
+            step.again(now)
+        else:
             step.done()
             self._fail(self._error(code, meaning, "committing a group's offsets"))
 
@@ -579,20 +535,18 @@ class StateMachine:
         self.phase = Phase.READY
         self.error = None
         self._maybe_open = False
-        self._drop_batches()
+        self.queues.drop()
 
     def _take_written(self, sent: Outgoing, response: ProduceResponse, now: float) -> None:
         self._release(sent)
         for place, batch in self._carried.pop(sent.number, {}).items():
-            queue = self._queues[place]
+            queue = self.queues[place]
             if batch not in queue.in_flight:
                 continue  # of a transaction that was aborted
             answer = response.written.get(place, Written(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
             if answer.error in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-                queue.written(batch)
+                self.queues.written(place, batch)
                 self._written.add(place)
-                if not queue.busy:
-                    self._busy.pop(place, None)
             else:
                 self._take_refusal(queue, batch, answer, now)
 
@@ -622,16 +576,7 @@ class StateMachine:
         return f"A transaction of {self.transactional_id}"
 
     def _error(self, code: int, meaning: Meaning, doing: str) -> FencingError:
-        name = name_of(code)
-        text = f"{self._doing}: {doing}: {name}"
-        match meaning:
-            case Meaning.FENCED:
-                return Fenced(text, name)
-            case Meaning.DENIED:
-                return Fatal(f"{text}. Grant the missing permission, then restart", name)
-            case Meaning.ABORT:
-                return Abortable(text, name)
-        return Fatal(text, name)
+        return error_of(code, meaning, f"{self._doing}: {doing}")
 
     def _fail(self, error: FencingError) -> None:
         """The transaction cannot be committed, only aborted. A fence ends the producer."""
@@ -644,25 +589,12 @@ class StateMachine:
         """End the producer."""
         self.error = error
         self.phase = Phase.OVER
-        self._drop_batches()
+        self.queues.drop()
 
     def _expire(self, now: float) -> None:
-        if now < self._next_deadline:
-            return
-        deadlines = [queue.earliest_deadline for queue in self._busy.values()]
-        self._next_deadline = min((each for each in deadlines if each > now), default=inf)
-        if self.phase in (Phase.OPEN, Phase.COMMITTING) and self.error is None:
-            for queue, deadline in zip(self._busy.values(), deadlines, strict=True):
-                if now >= deadline:
-                    where = f"{queue.place[0]}-{queue.place[1]}"
-                    text = f"{self._doing}: records for {where} were not written within {self._limits.delivery_s:g} s"
-                    self._fail(Abortable(text, "_MSG_TIMED_OUT"))
-                    return
-
-    def _drop_batches(self) -> None:
-        for queue in self._busy.values():
-            queue.drop()
-        self._busy.clear()
-
-    def _new_queue(self, place: Place) -> PartitionQueue:
-        return PartitionQueue(*place)
+        late = self.queues.find_late(now)
+        if late is not None and self.phase in (Phase.OPEN, Phase.COMMITTING):
+            text = (
+                f"{self._doing}: records for {late[0]}-{late[1]} were not written within {self._limits.delivery_s:g} s"
+            )
+            self._fail(Abortable(text, "_MSG_TIMED_OUT"))

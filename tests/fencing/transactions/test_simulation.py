@@ -6,7 +6,7 @@ import time
 import pytest
 
 from ringfence.fencing.transactions.messages import AddPartitions, EndTransaction, IdentityResponse, Produce, Written
-from ringfence.fencing.transactions.partition_queue import PartitionQueue, QueuedBatch
+from ringfence.fencing.transactions.partition_queue import PartitionQueue, PartitionQueues, QueuedBatch
 from ringfence.fencing.transactions.state_machine import StateMachine
 from ringfence.fencing.transactions.steps import Limits, Outgoing
 from tests.fencing.transactions.simulation import Violation, run
@@ -59,8 +59,9 @@ class NumbersOfTheLastEpoch(PartitionQueue):
 
 def with_queue(kind: type[PartitionQueue]) -> type[StateMachine]:
     class Machine(StateMachine):
-        def _new_queue(self, place: tuple[str, int]) -> PartitionQueue:
-            return kind(*place)
+        def __init__(self, transactional_id: str, timeout_ms: int, limits: Limits | None = None) -> None:
+            super().__init__(transactional_id, timeout_ms, limits)
+            self.queues = PartitionQueues(LIMITS.delivery_s, kind)
 
     return Machine
 
@@ -78,7 +79,7 @@ class KeepsEpochAfterAbort(StateMachine):
 
 class AbortsBesideBatches(StateMachine):
     def _abort(self, out: list[Outgoing], now: float) -> None:
-        self._drop_batches()
+        self.queues.drop()
         self._end(out, now, committed=False)
 
 
@@ -89,10 +90,8 @@ class BelievesProduce(StateMachine):
             self._pending.pop(number)
             self._release(sent)
             for place, batch in self._carried.pop(number).items():
-                if batch in self._queues[place].in_flight:
-                    self._queues[place].written(batch)
-                    if not self._queues[place].busy:
-                        self._busy.pop(place, None)
+                if batch in self.queues[place].in_flight:
+                    self.queues.written(place, batch)
             return
         super().unanswered(number, now)
 
@@ -110,15 +109,13 @@ class BelievesEnd(StateMachine):
 
 class CommitsEarly(StateMachine):
     def _all_written(self) -> bool:
-        return all(not queue.waiting for queue in self._busy.values()) and self.offsets_done
+        return all(not queue.waiting for queue in self.queues.busy.values()) and self.group.done
 
 
 class IgnoresGaps(StateMachine):
     def _take_refusal(self, queue: PartitionQueue, batch: QueuedBatch, answer: Written, now: float) -> None:
         if answer.error == 45:
-            queue.written(batch)
-            if not queue.busy:
-                self._busy.pop(queue.place, None)
+            self.queues.written(queue.place, batch)
             return
         super()._take_refusal(queue, batch, answer, now)
 
