@@ -60,7 +60,7 @@ class Connection:
         if self.settings.get("ssl.endpoint.identification.algorithm") == "none":
             options["ssl_check_hostname"] = False
         if any(key.endswith(".pem") for key in self.settings):
-            options["ssl_context"] = _ssl_context(self.settings)
+            options["ssl_context"] = tls_context(self.settings)
         return {"bootstrap_servers": self.bootstrap.split(","), "client_id": self.client_id, **options}
 
     def as_json(self) -> dict[str, object]:
@@ -75,8 +75,10 @@ class Connection:
         return cls(str(value["bootstrap"]), dict(settings), str(value["client_id"]))
 
 
-def _ssl_context(settings: Mapping[str, str]) -> ssl.SSLContext:
-    """Create a context for keys and certificates that are strings: Python only loads a client's own from files."""
+def tls_context(settings: Mapping[str, str]) -> ssl.SSLContext:
+    """Create a context for these settings, also for keys and certificates that are strings: Python only loads a
+    client's own from files.
+    """
     context = ssl.create_default_context(
         cafile=settings.get("ssl.ca.location"), cadata=settings.get("ssl.ca.pem") or None
     )

@@ -13,19 +13,19 @@ Position = tuple[str, int, int]
 
 
 class TransactionalClient(Protocol):
-    """The part of `fencing.kafka.transactional_producer.TransactionalProducer` that a transaction uses."""
+    """What a transaction uses of a producer: `fencing.transactions.producer.Producer`, or librdkafka's."""
 
-    produce: Produce
-    spent: bool
+    @property
+    def spent(self) -> bool: ...
+
+    @property
+    def produce(self) -> Produce: ...
 
     @property
     def producer_id(self) -> int: ...
 
     @property
     def epoch(self) -> int: ...
-
-    @property
-    def sender(self) -> BatchSender: ...
 
     def init(self, deadline: Deadline) -> None: ...
 
@@ -44,3 +44,10 @@ class TransactionalClient(Protocol):
     def count_partitions(self, topics: Set[str]) -> int: ...
 
     def close(self) -> None: ...
+
+
+class TaskClient(TransactionalClient, Protocol):
+    """What a task uses, too: `fencing.kafka.transactional_producer.TransactionalProducer`."""
+
+    @property
+    def sender(self) -> BatchSender: ...

@@ -6,7 +6,7 @@ from ringfence.connectors.api.records import EncodedBatches
 from ringfence.fencing.kafka.batch_sender import BatchSender
 from ringfence.fencing.kafka.error_translation import kafka_errors
 from ringfence.fencing.kafka.produce_errors import produce_errors
-from ringfence.fencing.kafka.producer_interface import TransactionalClient
+from ringfence.fencing.kafka.producer_interface import TaskClient
 from ringfence.fencing.offsets.source_offsets import Partition
 from ringfence.fencing.records.prepared_batch import GatheredOffsets, PreparedBatch
 from ringfence.fencing.records.record_path import RecordPath
@@ -24,7 +24,7 @@ class BatchDeliveries:
 
     def __init__(
         self,
-        producer: TransactionalClient,
+        producer: TaskClient,
         batch_bytes: int,
         runtime: TaskRuntime,
         key_of_offset: Callable[[Partition], tuple[str, bytes]],

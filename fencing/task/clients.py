@@ -2,22 +2,31 @@
 
 from collections.abc import Mapping, Sequence
 
+from ringfence.connectors import egress, worker_limits
 from ringfence.connectors.kafka_settings.java_names import Role
 from ringfence.fencing.errors import Invalid
-from ringfence.fencing.kafka.client_settings import connection_of, find_acks_errors, producer_overrides
+from ringfence.fencing.kafka.client_settings import (
+    connection_of,
+    find_acks_errors,
+    is_other_cluster,
+    producer_overrides,
+)
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.idempotent_producer import IdempotentProducer
 from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.task.group_source import GroupSource
 from ringfence.fencing.task.task_spec import TaskSpec
+from ringfence.fencing.transactions.producer import Producer
 
 _NO_LIMIT_MS = 2**31 - 1
 
 
 def transactional_producer(spec: TaskSpec, timeout_ms: int) -> TransactionalProducer:
     """Create the task's producer, not initialised yet. Raises `Invalid` for settings that cannot be used."""
-    return connector_producer(
-        spec.connection, spec.worker_settings, spec.connector_config, spec.transactional_id, timeout_ms
+    where = spec.connection, spec.worker_settings, spec.connector_config
+    connection, overrides = _producer_settings(*where, timeout_ms)
+    return TransactionalProducer(
+        connection, spec.transactional_id, transaction_timeout_ms=timeout_ms, overrides=overrides
     )
 
 
@@ -27,13 +36,35 @@ def connector_producer(
     connector_config: Mapping[str, str],
     transactional_id: str,
     timeout_ms: int,
-) -> TransactionalProducer:
-    """Create a producer with a connector's settings, not initialised yet. Raises `Invalid`."""
+) -> Producer:
+    """Create a producer for what is written outside of tasks, with a connector's settings, not initialised yet. Raises
+    `Invalid`. On another cluster than the worker's, each broker's address has to be allowed, not only those configured.
+    """
+    connection, overrides = _producer_settings(base, worker_settings, connector_config, timeout_ms)
+    foreign = is_other_cluster(base.bootstrap, worker_settings, connector_config)
+    return Producer(
+        connection,
+        transactional_id,
+        transaction_timeout_ms=timeout_ms,
+        overrides=overrides,
+        look_up=_look_up_allowed if foreign else egress.look_up,
+    )
+
+
+def _look_up_allowed(host: str, port: int) -> list[str]:
+    try:
+        return egress.Policy(worker_limits.current().egress).addresses(host, port)
+    except egress.EgressDenied as error:
+        raise OSError(str(error)) from error
+
+
+def _producer_settings(
+    base: Connection, worker_settings: Mapping[str, str], connector_config: Mapping[str, str], timeout_ms: int
+) -> tuple[Connection, dict[str, object]]:
     for problem in find_acks_errors(worker_settings, connector_config).values():
         raise Invalid(problem)
     overrides = producer_overrides(base, worker_settings, connector_config, timeout_ms)
-    there = connection_of(Role.PRODUCER, base, worker_settings, connector_config)
-    return TransactionalProducer(there, transactional_id, transaction_timeout_ms=timeout_ms, overrides=overrides)
+    return connection_of(Role.PRODUCER, base, worker_settings, connector_config), overrides
 
 
 def group_source(

@@ -7,7 +7,7 @@ from ringfence.connectors.kafka_settings.java_names import Role
 from ringfence.fencing.errors import Abortable
 from ringfence.fencing.kafka.client_settings import batch_bytes, encoded_batch_bytes, resolve_settings, timeout_in
 from ringfence.fencing.kafka.hanging_transactions import GROUP_OFFSETS
-from ringfence.fencing.kafka.producer_interface import TransactionalClient
+from ringfence.fencing.kafka.producer_interface import TaskClient
 from ringfence.fencing.offsets.source_offsets import SourceOffsets
 from ringfence.fencing.records.record_path import RecordPath
 from ringfence.fencing.share.share_group_source import ShareSource
@@ -32,7 +32,7 @@ from ringfence.fencing.task.transactions import Transactions
 from ringfence.fencing.topics.status import State
 
 First = Mapping[tuple[str, int], int] | None
-NewProducer = Callable[[TaskSpec, int], TransactionalClient]
+NewProducer = Callable[[TaskSpec, int], TaskClient]
 
 
 class TransactionalRun:
@@ -140,7 +140,7 @@ class TransactionalRun:
             if plugin is not None:
                 plugin.stop()
 
-    def _take_id(self) -> TransactionalClient:
+    def _take_id(self) -> TaskClient:
         producer = self._new_producer(self._runtime.spec, self._timeout_ms)
         try:
             producer.init(self._runtime.deadline())  # 3
@@ -175,7 +175,7 @@ class TransactionalRun:
 
     def _transactions(
         self,
-        producer: TransactionalClient,
+        producer: TaskClient,
         task_offsets: TaskOffsets,
         offsets: SourceOffsets,
         plugin: SourceTask,

@@ -12,7 +12,7 @@ from ringfence.connectors.api import RecordBatch, SourceRecord
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, UnknownOutcome
 from ringfence.fencing.kafka.produce_errors import produce_errors
-from ringfence.fencing.kafka.producer_interface import TransactionalClient
+from ringfence.fencing.kafka.producer_interface import TaskClient
 from ringfence.fencing.kafka.producer_settings import BATCH_BYTES
 from ringfence.fencing.offsets.ledger_keys import log_partition_of
 from ringfence.fencing.offsets.record_counts import RecordCounts
@@ -39,7 +39,7 @@ class Transactions:
     def __init__(
         self,
         runtime: TaskRuntime,
-        producer: TransactionalClient,
+        producer: TaskClient,
         offsets_topic: str,
         offsets: SourceOffsets,
         path: RecordPath,
@@ -252,7 +252,7 @@ class Transactions:
         """Close the producer; `take_over` sets the next one."""
         self._producer.close()
 
-    def take_over(self, producer: TransactionalClient) -> None:
+    def take_over(self, producer: TaskClient) -> None:
         """Continue with a new producer. Its `init` has ended whatever the last one left open."""
         self._producer = self._deliveries.producer = producer
         self._open = self._in_doubt = False

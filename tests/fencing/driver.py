@@ -16,7 +16,7 @@ from confluent_kafka import Producer
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.batch_sender import BatchSender
-from ringfence.fencing.kafka.producer_interface import Produce, TransactionalClient
+from ringfence.fencing.kafka.producer_interface import Produce, TaskClient
 from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.task.plugin import Plugin
 from ringfence.fencing.task.source_task import SourceTaskRun
@@ -103,7 +103,7 @@ def main(kind: str, commit: int, text: str) -> None:
             # meantime.
             signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
 
-    def new_producer(spec: TaskSpec, timeout_ms: int) -> TransactionalClient:
+    def new_producer(spec: TaskSpec, timeout_ms: int) -> TaskClient:
         if kind == "plain":
             return WithoutTransactions(spec, freeze)
         made = Freezing(spec.connection, spec.transactional_id, transaction_timeout_ms=timeout_ms)

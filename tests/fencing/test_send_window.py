@@ -9,7 +9,7 @@ from ringfence.connectors.api import RecordBatch, SourceRecord
 from ringfence.connectors.api.records import MixedBatch
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.producer_interface import Produce, TransactionalClient
+from ringfence.fencing.kafka.producer_interface import Produce, TaskClient
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.records.produce_calls import make_call, send_calls, send_raw
@@ -155,7 +155,7 @@ def test_a_task_waits_for_each_batch(broker: Broker, unique: Callable[[str], str
     }
     Watched.most = 0
 
-    def new_producer(spec: TaskSpec, timeout_ms: int) -> TransactionalClient:
+    def new_producer(spec: TaskSpec, timeout_ms: int) -> TaskClient:
         return Watched(spec.connection, spec.transactional_id, overrides={"batch.size": BATCH}).watch()
 
     try:

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException
 from ringfence.fencing.errors import Abortable, Fatal, Fenced, Retriable
 from ringfence.fencing.kafka.error_translation import kafka_errors, translate
 from ringfence.fencing.kafka.produce_errors import produce_errors
-from ringfence.fencing.kafka.producer_interface import TransactionalClient
+from ringfence.fencing.kafka.producer_interface import TaskClient
 
 
 @pytest.mark.parametrize(
@@ -71,6 +71,6 @@ class _Producer:
 )
 def test_a_wrong_state_is_what_has_failed_before(code: int, cause: Exception | None, kind: type[Exception]) -> None:
     producer = _Producer(code, cause)
-    with pytest.raises(kind) as error, produce_errors(cast("TransactionalClient", producer), "producing"):
+    with pytest.raises(kind) as error, produce_errors(cast("TaskClient", producer), "producing"):
         producer.produce()
     assert kind is Fatal or error.value is cause

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.producer_interface import TransactionalClient
+from ringfence.fencing.kafka.producer_interface import TaskClient
 from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.task.task_spec import TaskSpec
 from tests.guarantees.stage import Attempt, Counting, Script, Stage
@@ -54,7 +54,7 @@ class LateTask:
         stage.configure(self._config)
         stage.count()
 
-    def new_producer(self, spec: TaskSpec, timeout_ms: int) -> TransactionalClient:
+    def new_producer(self, spec: TaskSpec, timeout_ms: int) -> TaskClient:
         """What `SourceTaskRun` calls for each life."""
         if self.careless and self.lives:
             return self.lives[0]

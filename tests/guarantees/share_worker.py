@@ -18,7 +18,7 @@ from ringfence.connectors.api import RecordBatch, ShareInput, ShareRecord, Sourc
 from ringfence.connectors.builtin.share_group.task import ShareGroupSourceTask
 from ringfence.engine.spark.task_process import Conversion
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.producer_interface import TransactionalClient
+from ringfence.fencing.kafka.producer_interface import TaskClient
 from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.share import deleted_topics
 from ringfence.fencing.share.claim_check import ClaimCheck
@@ -119,7 +119,7 @@ def run(mode: str, spec: TaskSpec, stalled: float) -> Outcome:
     leave_out(mode)
     worker_limits.declare(worker_limits.of_settings(spec.worker_settings))
 
-    def new_producer(spec: TaskSpec, timeout_ms: int) -> TransactionalClient:
+    def new_producer(spec: TaskSpec, timeout_ms: int) -> TaskClient:
         made = Stalling(spec.connection, spec.transactional_id, transaction_timeout_ms=timeout_ms)
         made.stalled = stalled
         return made

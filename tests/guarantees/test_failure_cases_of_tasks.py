@@ -12,7 +12,7 @@ import pytest
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.permission_probes import Prober
-from ringfence.fencing.kafka.producer_interface import TransactionalClient
+from ringfence.fencing.kafka.producer_interface import TaskClient
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, delete_topics, topic_ids
 from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.task.clients import transactional_producer
@@ -65,7 +65,7 @@ def test_a_worker_with_a_stale_configuration_starts_a_task(stage: Stage) -> None
     first.finish_after(100)
     producers: list[int] = []
 
-    def noted(spec: TaskSpec, timeout_ms: int) -> TransactionalClient:
+    def noted(spec: TaskSpec, timeout_ms: int) -> TaskClient:
         producers.append(spec.placement.attempt)
         return transactional_producer(spec, timeout_ms)
 
@@ -94,7 +94,7 @@ def test_a_task_starts_after_a_newer_generation_was_written(stage: Stage) -> Non
     script = Script()
     started = threading.Event()
 
-    def overtaken(spec: TaskSpec, timeout_ms: int) -> TransactionalClient:
+    def overtaken(spec: TaskSpec, timeout_ms: int) -> TaskClient:
         assert started.wait(60)
         # The view follows the topic on its own thread: keep the news from it till the producer is initialised.
         attempt.run._view._turn.acquire()

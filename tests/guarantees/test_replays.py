@@ -12,8 +12,8 @@ from ringfence.fencing.errors import Fenced
 from ringfence.fencing.ids import ConnectorName, replay_transactional_id
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_tail import Limits
-from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.records.dead_letter import DeadLetter, Place
+from ringfence.fencing.transactions.producer import Producer
 from tests.guarantees.stage import Script, Stage
 from tests.guarantees.test_bad_records import Picky, numbers
 from tests.support.broker import Broker
@@ -35,11 +35,11 @@ class Replayable:
         # The last stable offset moves a moment after the answer to a commit.
         eventually(lambda: len(self.places()) == len(BAD), 30, "the letters")
 
-    def producer(self) -> TransactionalProducer:
+    def producer(self) -> Producer:
         made_id = replay_transactional_id(self.stage.group, self.stage.connector)
-        return TransactionalProducer(self.stage.connection, made_id)
+        return Producer(self.stage.connection, made_id)
 
-    def replays(self, new: Callable[[], TransactionalProducer] | None = None) -> Replays:
+    def replays(self, new: Callable[[], Producer] | None = None) -> Replays:
         return Replays(
             new or self.producer, self.stage.connection, self.topic, self.stage.connector, Deadline.after(60)
         )
@@ -143,7 +143,7 @@ def test_what_fails_again_stays_and_what_is_dropped_does_not(bad: Replayable) ->
     assert bad.replayed() == BAD[2:]
 
 
-class Dying(TransactionalProducer):
+class Dying(Producer):
     """Its process dies with everything written and nothing committed."""
 
     def commit(self, deadline: Deadline) -> None:
@@ -197,7 +197,7 @@ def test_of_two_replays_at_once_the_older_one_writes_nothing(bad: Replayable) ->
 
 def test_a_mark_behind_an_open_transaction_is_not_overlooked(bad: Replayable, unique: Callable[[str], str]) -> None:
     """A task's open transaction holds the last stable offset back, and with it a replay that is committed."""
-    task = TransactionalProducer(bad.stage.connection, unique("task"))
+    task = Producer(bad.stage.connection, unique("task"))
     task.init(Deadline.after(30))
     task.begin()
     task.produce(bad.topic, b"7", None, 0)

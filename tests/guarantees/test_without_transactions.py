@@ -8,7 +8,7 @@ from confluent_kafka import Producer
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.batch_sender import BatchSender
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.producer_interface import TransactionalClient
+from ringfence.fencing.kafka.producer_interface import TaskClient
 from ringfence.fencing.task.task_spec import TaskSpec
 from tests.guarantees.stage import Counting, Script, Stage
 from tests.support.broker import Broker
@@ -55,7 +55,7 @@ class PlainProducer:
         self._producer.flush(30)
 
 
-def plain(spec: TaskSpec, timeout_ms: int) -> TransactionalClient:
+def plain(spec: TaskSpec, timeout_ms: int) -> TaskClient:
     return PlainProducer(spec.connection)
 
 
@@ -66,7 +66,7 @@ def stage(broker: Broker, unique: Callable[[str], str]) -> Iterator[Stage]:
     made.close()
 
 
-def crash_and_go_on(stage: Stage, new_producer: Callable[[TaskSpec, int], TransactionalClient] | None) -> None:
+def crash_and_go_on(stage: Stage, new_producer: Callable[[TaskSpec, int], TaskClient] | None) -> None:
     """An attempt that dies with records sent and their offset not yet, and the next one, which reads on."""
 
     def explode(task: Counting) -> None:

@@ -1,0 +1,145 @@
+"""Gathers single records to record batches, by partition: Java's partitioner, and sticky batches without a key."""
+
+import random
+import time
+from collections.abc import Callable
+from typing import Final
+
+from ringfence.connectors.api.records import RawHeaders
+from ringfence.fencing.kafka.partitioner import partition_of
+from ringfence.fencing.transactions.messages import Place
+from ringfence.fencing.transactions.record_batches import HEAD_BYTES, RECORD_OVERHEAD, RecordBatch, encode
+
+_MOST_KEYS: Final = 1000
+OnBatch = Callable[[Place, RecordBatch], None]
+
+
+class _Columns:
+    """The records of one partition that are in no batch yet."""
+
+    __slots__ = ("bytes", "headers", "keys", "place", "times", "values")
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.clear()
+
+    def clear(self) -> None:
+        self.values: list[bytes | None] = []
+        self.keys: list[bytes | None] | None = None
+        self.times: list[int] | None = None
+        self.headers: list[RawHeaders | None] | None = None
+        self.bytes = HEAD_BYTES
+
+    def add(self, value: bytes | None, key: bytes | None, timestamp: int, headers: RawHeaders | None) -> None:
+        earlier = len(self.values)
+        self.values.append(value)
+        if self.keys is not None:
+            self.keys.append(key)
+        elif key is not None:
+            self.keys = [*[None] * earlier, key]
+        if self.times is not None:
+            self.times.append(timestamp)
+        elif timestamp > 0:
+            self.times = [*[0] * earlier, timestamp]
+        if self.headers is not None:
+            self.headers.append(headers)
+        elif headers:
+            self.headers = [*[None] * earlier, headers]
+
+
+class Batching:
+    """on_batch: called with each batch that is complete."""
+
+    def __init__(
+        self,
+        on_batch: OnBatch,
+        leaders_of: Callable[[str], list[int]],
+        batch_bytes: int,
+        compression: str = "none",
+        level: int | None = None,
+    ) -> None:
+        """leaders_of: returns the leader of each of a topic's partitions, -1 for none. batch_bytes: Java's
+        `batch.size`, of records that are not compressed yet.
+        """
+        self._on_batch = on_batch
+        self._leaders_of = leaders_of
+        self._batch_bytes = batch_bytes
+        self._compression = compression
+        self._level = level
+        self._columns: dict[Place, _Columns] = {}
+        self._sticky: dict[str, int] = {}
+        self._partitions: dict[tuple[str, bytes], tuple[int, int]] = {}
+        self.bytes = 0
+        """Of the records that are in no batch yet."""
+
+    def add(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        partition: int,
+        timestamp: int,
+        headers: RawHeaders | None,
+    ) -> None:
+        """Add a record. partition: -1 for the partitioner's choice; timestamp: 0 for now."""
+        if partition < 0:
+            partition = self.choose(topic, key)
+        place = topic, partition
+        columns = self._columns.get(place)
+        if columns is None:
+            columns = self._columns[place] = _Columns(place)
+        size = RECORD_OVERHEAD + len(value or b"") + len(key or b"")
+        if headers:
+            size += sum(len(name) + len(content or b"") + RECORD_OVERHEAD for name, content in headers)
+        if columns.values and columns.bytes + size > self._batch_bytes:
+            self._complete(columns)
+        columns.add(value, key, timestamp, headers)
+        columns.bytes += size
+        self.bytes += size
+        if columns.bytes >= self._batch_bytes:
+            self._complete(columns)
+
+    def flush(self) -> None:
+        """Complete all batches."""
+        for columns in self._columns.values():
+            if columns.values:
+                self._complete(columns)
+
+    def clear(self) -> None:
+        """Forget all records that are in no batch yet."""
+        self._columns.clear()
+        self.bytes = 0
+
+    def _complete(self, columns: _Columns) -> None:
+        batch = encode(
+            columns.values,
+            int(time.time() * 1000),
+            columns.keys,
+            columns.times,
+            columns.headers,
+            self._compression,
+            self._level,
+        )
+        self.bytes -= columns.bytes - HEAD_BYTES
+        columns.clear()
+        self._sticky.pop(columns.place[0], None)  # the next batch without keys goes to another partition
+        self._on_batch(columns.place, batch)
+
+    def choose(self, topic: str, key: bytes | None) -> int:
+        """Return the partition of a record: by its key, as Java's partitioner, or the same for a whole batch."""
+        if key is None:
+            partition = self._sticky.get(topic)
+            if partition is None:
+                leaders = self._leaders_of(topic)
+                reachable = [number for number, leader in enumerate(leaders) if leader >= 0]
+                partition = self._sticky[topic] = random.choice(reachable or range(len(leaders)))  # noqa: S311
+            return partition
+        count = len(self._leaders_of(topic))
+        known = self._partitions.get((topic, key))
+        if known is not None and known[0] == count:
+            return known[1]
+        partition = partition_of(key, count)
+        if len(self._partitions) >= _MOST_KEYS:
+            self._partitions.clear()
+        self._partitions[topic, key] = count, partition
+        return partition

@@ -1,0 +1,299 @@
+"""A connection to one broker: requests in order, answers in the same order."""
+
+import contextlib
+import socket
+import ssl
+import struct
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+from ringfence.fencing.errors import Fatal
+from ringfence.fencing.transactions.error_codes import ErrorCode, name_of
+from ringfence.fencing.transactions.login import login
+from ringfence.fencing.transactions.messages import (
+    ApiVersions,
+    ApiVersionsResponse,
+    Request,
+    Response,
+    SaslAuthenticate,
+    SaslHandshake,
+    usable_versions,
+)
+from ringfence.fencing.transactions.wire import NO_TAGS, MalformedResponse, Reader, classic_string
+
+_R = TypeVar("_R", bound=Response)
+Address = tuple[str, int]
+LookUp = Callable[[str, int], Sequence[str]]
+"""Returns the addresses of a host's port to which a connection may go. Raises OSError if there is none."""
+
+_HEAD: Final = struct.Struct(">ihhi")
+_MOST_BYTES: Final = 64 * 1024 * 1024
+_RECEIVE_BYTES: Final = 256 * 1024
+_SEND_BUFFER_BYTES: Final = 4 * 1024 * 1024
+"""Room for some batches, which are on their way while the next ones are made."""
+_PLAIN_HEADS: Final = frozenset({ApiVersions.api, SaslHandshake.api})
+"""Requests whose answers have a head without tags."""
+_RENEW_AT: Final = 0.8
+"""Of a login's lifetime: after it, the connection takes no further request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How to reach brokers. seconds: for a connection and its login; mechanism: "" for no login."""
+
+    client_id: str
+    software: str
+    look_up: LookUp
+    tls: ssl.SSLContext | None
+    mechanism: str = ""
+    user: str = field(default="", repr=False)
+    password: str = field(default="", repr=False)
+    seconds: float = 5.0
+
+
+@dataclass(slots=True)
+class Sent:
+    """A request on its way. number: the state machine's; start: where its bytes begin in the connection's stream."""
+
+    number: int
+    request: Request
+    version: int
+    correlation: int
+    start: int
+    at: float
+
+
+class ConnectionBroken(Exception):
+    """The connection has ended, or could not be made."""
+
+
+class BrokerConnection:
+    """Connects, and logs in, when it is created. Raises `ConnectionBroken`; `Fatal` for a login that is refused."""
+
+    def __init__(self, address: Address, access: Access) -> None:
+        self.address = address
+        self._access = access
+        self._head = classic_string(access.client_id)
+        self._correlation = 0
+        self._out: deque[memoryview] = deque()
+        self._written = self._sent_bytes = 0
+        self._in = bytearray()
+        self._ended = False
+        self.in_flight: deque[Sent] = deque()
+        self._renew_at = float("inf")
+        try:
+            self._socket = self._connect()
+        except (OSError, ValueError) as error:  # a name that is too long for DNS is a ValueError
+            raise ConnectionBroken(f"{address[0]}:{address[1]}: {error}") from error
+        try:
+            self.broker = self._greet()
+            if access.mechanism:
+                self._log_in()
+            self._socket.setblocking(False)
+        except BaseException:
+            self._socket.close()
+            raise
+
+    def _connect(self) -> socket.socket:
+        host, port = self.address
+        error: OSError = OSError("the name has no address")
+        for each in self._access.look_up(host, port):
+            try:
+                plain = socket.create_connection((each, port), self._access.seconds)
+            except OSError as refused:
+                error = refused
+                continue
+            try:
+                plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+                plain.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
+                tls = self._access.tls
+                return plain if tls is None else tls.wrap_socket(plain, server_hostname=host)
+            except BaseException:
+                plain.close()
+                raise
+        raise error
+
+    def _greet(self) -> ApiVersionsResponse:
+        answer = self._ask(ApiVersions(self._access.software), 3, ApiVersionsResponse)
+        if answer.error:
+            raise Fatal(
+                f"The broker {self.address[0]}:{self.address[1]} is too old ({name_of(answer.error)}): "
+                "transactions need Kafka 2.5 or newer"
+            )
+        return answer
+
+    def _log_in(self) -> None:
+        access = self._access
+        where = f"{self.address[0]}:{self.address[1]}"
+        shake = self._ask(SaslHandshake(access.mechanism), 1, Response)
+        code = getattr(shake, "error", 0)
+        if code:
+            offered = ", ".join(getattr(shake, "mechanisms", ()))
+            raise Fatal(f"The broker {where} offers no login by {access.mechanism}, but: {offered}", name_of(code))
+        exchange = login(access.mechanism, access.user, access.password)
+        token, lifetime_ms = next(exchange), 0
+        with contextlib.suppress(StopIteration):
+            while True:
+                answer = self._ask(SaslAuthenticate(token), 2, Response)
+                code = getattr(answer, "error", 0)
+                if code:
+                    raise Fatal(f"The login at {where} was refused", ErrorCode.SASL_AUTHENTICATION_FAILED.name)
+                lifetime_ms = getattr(answer, "lifetime_ms", 0)
+                token = exchange.send(getattr(answer, "auth", b""))
+        if lifetime_ms > 0:
+            self._renew_at = time.monotonic() + lifetime_ms / 1000 * _RENEW_AT
+
+    def _ask(self, request: Request, version: int, kind: type[_R]) -> _R:
+        """Send a request and wait for its answer, before others may be sent."""
+        try:
+            self._socket.sendall(b"".join(self._frame(request, version)))
+            (size,) = struct.unpack(">i", self._receive(4))
+            if not 0 < size <= _MOST_BYTES:
+                raise MalformedResponse(f"{size} bytes")
+            answer = request.decode(version, self._body(self._receive(size), request))
+        except (OSError, MalformedResponse) as error:
+            raise ConnectionBroken(f"{self.address[0]}:{self.address[1]}: {error}") from error
+        assert isinstance(answer, kind)
+        return answer
+
+    def _receive(self, size: int) -> bytes:
+        parts = []
+        while size:
+            part = self._socket.recv(size)
+            if not part:
+                raise OSError("the broker has closed the connection")
+            parts.append(part)
+            size -= len(part)
+        return b"".join(parts)
+
+    def _frame(self, request: Request, version: int) -> list[bytes]:
+        self._correlation += 1
+        tags = b"" if request.api == SaslHandshake.api else NO_TAGS
+        body = request.encode(version)
+        size = 8 + len(self._head) + len(tags) + sum(map(len, body))
+        return [_HEAD.pack(size, request.api, version, self._correlation) + self._head + tags, *body]
+
+    def _body(self, answer: bytes, request: Request) -> Reader:
+        reader = Reader(answer)
+        if reader.i32() != self._correlation and not self.in_flight:
+            raise MalformedResponse("an answer to another request")
+        if request.api not in _PLAIN_HEADS:
+            reader.tags()
+        return reader
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    @property
+    def wants_to_write(self) -> bool:
+        return bool(self._out)
+
+    def is_due_for_login(self, now: float) -> bool:
+        """Return whether the login is nearly over: further requests need another connection."""
+        return now >= self._renew_at
+
+    def send(self, number: int, request: Request, now: float) -> None:
+        """Send a request, as far as the network takes it at once. Raises `ConnectionBroken`."""
+        version = self.check_version(request)
+        parts = self._frame(request, version)
+        self.in_flight.append(Sent(number, request, version, self._correlation, self._written, now))
+        self._written += sum(map(len, parts))
+        small = b"".join(parts) if len(parts) < 100 and sum(map(len, parts)) < 32_768 else None
+        self._out.extend(map(memoryview, [small] if small is not None else filter(None, parts)))
+        self.write()
+
+    def check_version(self, request: Request) -> int:
+        """Return the version that the request goes in. Raises `Fatal` if the broker does not know it."""
+        first, last = usable_versions(request)
+        low, high = self.broker.ranges.get(request.api, (0, -1))
+        version = min(last, high)
+        if version < max(first, low):
+            raise Fatal(
+                f"The broker {self.address[0]}:{self.address[1]} has {type(request).__name__} in versions {low} to "
+                f"{high}, and {first} to {last} would be needed"
+            )
+        return version
+
+    def write(self) -> None:
+        """Write as much as the network takes at once."""
+        try:
+            while self._out:
+                if isinstance(self._socket, ssl.SSLSocket):
+                    size = self._socket.send(self._out[0])
+                else:
+                    size = self._socket.sendmsg([*self._out] if len(self._out) <= 64 else [*self._out][:64])
+                self._sent_bytes += size
+                self._drop(size)
+        except (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
+            return
+        except OSError as error:
+            raise ConnectionBroken(f"{self.address[0]}:{self.address[1]}: {error}") from error
+
+    def _drop(self, size: int) -> None:
+        while size:
+            first = self._out[0]
+            if len(first) > size:
+                self._out[0] = first[size:]
+                return
+            size -= len(first)
+            self._out.popleft()
+
+    def read(self) -> list[tuple[int, Response]]:
+        """Return the answers that have arrived, with their requests' numbers. Raises `ConnectionBroken`."""
+        try:
+            while True:
+                part = self._socket.recv(_RECEIVE_BYTES)
+                if not part:
+                    self._ended = True
+                    break
+                self._in += part
+                if len(part) < _RECEIVE_BYTES and not isinstance(self._socket, ssl.SSLSocket):
+                    break
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            pass
+        except OSError as error:
+            raise ConnectionBroken(f"{self.address[0]}:{self.address[1]}: {error}") from error
+        try:
+            answers = self._answers()
+            if self._ended and not answers:  # what has arrived before the end counts
+                raise ConnectionBroken(f"{self.address[0]}:{self.address[1]} has closed the connection")
+            return answers
+        except (MalformedResponse, ValueError) as error:
+            raise ConnectionBroken(f"{self.address[0]}:{self.address[1]}: an unreadable answer: {error}") from error
+
+    def _answers(self) -> list[tuple[int, Response]]:
+        answers = []
+        while len(self._in) >= 4:
+            (size,) = struct.unpack_from(">i", self._in)
+            if not 0 < size <= _MOST_BYTES:
+                raise MalformedResponse(f"{size} bytes")
+            if len(self._in) < 4 + size:
+                break
+            content = bytes(self._in[4 : 4 + size])
+            del self._in[: 4 + size]
+            if not self.in_flight:
+                raise MalformedResponse("there was no request")
+            sent = self.in_flight.popleft()
+            reader = Reader(content)
+            if reader.i32() != sent.correlation:
+                self.in_flight.appendleft(sent)
+                raise MalformedResponse("it belongs to another request")
+            if sent.request.api not in _PLAIN_HEADS:
+                reader.tags()
+            try:
+                answers.append((sent.number, sent.request.decode(sent.version, reader)))
+            except BaseException:
+                self.in_flight.appendleft(sent)
+                raise
+        return answers
+
+    def was_sent(self, sent: Sent) -> bool:
+        """Return whether any byte of the request has left this process."""
+        return sent.start < self._sent_bytes
+
+    def close(self) -> None:
+        self._socket.close()

@@ -1,0 +1,184 @@
+"""Runs a state machine over sockets, on the thread that calls: no thread of its own, so no hand-over for each request.
+
+What is on its way goes on by itself: the kernel sends, brokers write. Answers are read when the owner calls again.
+"""
+
+import selectors
+import socket
+import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from math import inf
+from typing import Final
+
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import FencingError
+from ringfence.fencing.transactions.broker_connection import Access, Address, BrokerConnection, ConnectionBroken
+from ringfence.fencing.transactions.state_machine import StateMachine
+from ringfence.fencing.transactions.steps import Outgoing
+
+_LONGEST_WAIT_S: Final = 1.0
+
+
+class Driver:
+    """Not shared between threads, except for `wake`."""
+
+    def __init__(self, machine: StateMachine, bootstrap: Sequence[Address], access: Access, request_s: float) -> None:
+        """request_s: after which a request without an answer is given up, with its connection."""
+        self.machine = machine
+        self.last_trouble = ""
+        """Why the last connection could not be made, or broke."""
+        self._bootstrap = list(bootstrap)
+        self._access = access
+        self._request_s = request_s
+        self._selector = selectors.DefaultSelector()
+        self._connections: dict[Address, BrokerConnection] = {}
+        self._retiring: set[BrokerConnection] = set()
+        self._waker, self._woken = socket.socketpair()
+        self._woken.setblocking(False)
+        self._selector.register(self._woken, selectors.EVENT_READ)
+        self._turn = 0
+
+    def run(self, done: Callable[[], bool], deadline: Deadline) -> bool:
+        """Send and receive until `done`, or until the deadline. Return which."""
+        while True:
+            now = time.monotonic()
+            for each in self.machine.poll(now):
+                self._dispatch(each, now)
+            if done():
+                return True
+            if deadline.expired:
+                return False
+            self._wait(min(self._pause(now), deadline.remaining))
+
+    def pump(self) -> None:
+        """Take the answers that have arrived, and send what can be sent, without waiting."""
+        self._wait(0.0)
+        now = time.monotonic()
+        for each in self.machine.poll(now):
+            self._dispatch(each, now)
+
+    def wake(self) -> None:
+        """Let `run` ask at once whether it is done. For other threads."""
+        try:
+            self._waker.send(b"\0")
+        except OSError:
+            return  # it is full, or closed
+
+    def close(self) -> None:
+        """End all connections. What is on its way may still arrive."""
+        for each in self._all():
+            each.close()
+        self._connections.clear()
+        self._retiring.clear()
+        self._selector.close()
+        self._waker.close()
+        self._woken.close()
+
+    def _pause(self, polled_at: float) -> float:
+        """Return how long to wait for the network. polled_at: what was due then is done; what is due since is not."""
+        times = [each.in_flight[0].at + self._request_s for each in self._all() if each.in_flight]
+        at = self.machine.next_time(polled_at)
+        if at is not None:
+            times.append(at)
+        return max(0.0, min(_LONGEST_WAIT_S, min(times, default=inf) - time.monotonic()))
+
+    def _all(self) -> Iterator[BrokerConnection]:
+        return chain(list(self._connections.values()), list(self._retiring))
+
+    def _wait(self, seconds: float) -> None:
+        for key, events in self._selector.select(seconds):
+            if key.fileobj is self._woken:
+                self._woken.recv(4096)
+                continue
+            connection = key.data
+            try:
+                if events & selectors.EVENT_WRITE:
+                    connection.write()
+                if events & selectors.EVENT_READ:
+                    now = time.monotonic()
+                    for number, answer in connection.read():
+                        self.machine.answered(number, answer, now)
+                self._watch(connection)
+            except ConnectionBroken as broken:
+                self._lose(connection, str(broken))
+        self._give_up_slow_requests()
+
+    def _give_up_slow_requests(self) -> None:
+        now = time.monotonic()
+        for each in self._all():
+            if each.in_flight and now >= each.in_flight[0].at + self._request_s:
+                self._lose(each, f"{each.address[0]}:{each.address[1]} has not answered for {self._request_s:g} s")
+
+    def _dispatch(self, outgoing: Outgoing, now: float) -> None:
+        try:
+            connection = self._connection_for(outgoing.node, now)
+            connection.check_version(outgoing.request)
+        except (ConnectionBroken, KeyError) as error:
+            self.last_trouble = str(error)
+            self.machine.unsent(outgoing.number, now)
+            return
+        except FencingError:
+            self.machine.unsent(outgoing.number, now)
+            raise
+        try:
+            connection.send(outgoing.number, outgoing.request, now)
+            self._watch(connection)
+        except ConnectionBroken as broken:
+            self._lose(connection, str(broken))
+
+    def _connection_for(self, node: int | None, now: float) -> BrokerConnection:
+        if node is not None:
+            return self._connect(self.machine.addresses[node], now)
+        for address, connection in self._connections.items():
+            if not connection.is_due_for_login(now):
+                return self._connections[address]
+        places = list(dict.fromkeys((*self._bootstrap, *self.machine.addresses.values())))
+        self._turn += 1
+        return self._connect(places[self._turn % len(places)], now)
+
+    def _connect(self, address: Address, now: float) -> BrokerConnection:
+        connection = self._connections.get(address)
+        if connection is not None and connection.is_due_for_login(now):
+            del self._connections[address]
+            self._retire(connection)
+            connection = None
+        if connection is None:
+            connection = self._connections[address] = BrokerConnection(address, self._access)
+            self._selector.register(connection, selectors.EVENT_READ, connection)
+            ranges = connection.broker.ranges
+            has_versions = ranges.get(0, (0, 0))[1] >= 12 and ranges.get(26, (0, 0))[1] >= 5
+            self.machine.use_version(has_versions and connection.broker.transaction_version >= 2)
+        return connection
+
+    def _retire(self, connection: BrokerConnection) -> None:
+        """Let the connection take its answers, and close it then."""
+        if connection.in_flight:
+            self._retiring.add(connection)
+        else:
+            self._selector.unregister(connection)
+            connection.close()
+
+    def _watch(self, connection: BrokerConnection) -> None:
+        if connection in self._retiring and not connection.in_flight:
+            self._retiring.discard(connection)
+            self._selector.unregister(connection)
+            connection.close()
+            return
+        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if connection.wants_to_write else 0)
+        if self._selector.get_key(connection).events != events:
+            self._selector.modify(connection, events, connection)
+
+    def _lose(self, connection: BrokerConnection, why: str) -> None:
+        self.last_trouble = why
+        if self._connections.get(connection.address) is connection:
+            del self._connections[connection.address]
+        self._retiring.discard(connection)
+        self._selector.unregister(connection)
+        connection.close()
+        now = time.monotonic()
+        for sent in connection.in_flight:
+            if connection.was_sent(sent):
+                self.machine.unanswered(sent.number, now)
+            else:
+                self.machine.unsent(sent.number, now)

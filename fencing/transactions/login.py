@@ -1,0 +1,55 @@
+"""Logs in to a broker with SASL: PLAIN and SCRAM (RFC 5802), the client's side."""
+
+import hashlib
+import hmac
+import secrets
+from base64 import b64decode, b64encode
+from collections.abc import Generator
+from typing import Final
+
+from ringfence.fencing.errors import Fatal
+
+HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+_LEAST_ITERATIONS: Final = 4096
+_MOST_ITERATIONS: Final = 10_000_000
+
+Exchange = Generator[bytes, bytes, None]
+"""Yields what to send, takes the broker's answers, and ends when the broker has shown that it knows the password."""
+
+
+def login(mechanism: str, user: str, password: str) -> Exchange:
+    """Raises `Fatal` for a mechanism that is not supported here, or a broker that does not know the password."""
+    if mechanism == "PLAIN":
+        return _plain(user, password)
+    if mechanism in HASHES:
+        return _scram(HASHES[mechanism], user, password, secrets.token_urlsafe(24))
+    raise Fatal(f"The login mechanism {mechanism} is not supported here: use PLAIN, {' or '.join(HASHES)}")
+
+
+def _plain(user: str, password: str) -> Exchange:
+    yield f"\0{user}\0{password}".encode()
+
+
+def _scram(hash_name: str, user: str, password: str, nonce: str) -> Exchange:
+    name = user.replace("=", "=3D").replace(",", "=2C")
+    bare = f"n={name},r={nonce}"
+    challenge = (yield f"n,,{bare}".encode()).decode()
+    fields = _fields(challenge)
+    iterations = int(fields["i"]) if fields.get("i", "").isdecimal() else 0
+    if not fields.get("r", "").startswith(nonce) or not _LEAST_ITERATIONS <= iterations <= _MOST_ITERATIONS:
+        raise Fatal("The broker's answer to the login is none of SCRAM's")
+    salted = hashlib.pbkdf2_hmac(hash_name, password.encode(), b64decode(fields.get("s", "")), iterations)
+    client_key = hmac.digest(salted, b"Client Key", hash_name)
+    end = f"c=biws,r={fields['r']}"
+    message = f"{bare},{challenge},{end}".encode()
+    signature = hmac.digest(hashlib.new(hash_name, client_key).digest(), message, hash_name)
+    proof = bytes(one ^ other for one, other in zip(client_key, signature, strict=True))
+    answer = _fields((yield f"{end},p={b64encode(proof).decode()}".encode()).decode())
+    server_key = hmac.digest(salted, b"Server Key", hash_name)
+    wanted = b64encode(hmac.digest(server_key, message, hash_name)).decode()
+    if not hmac.compare_digest(answer.get("v", ""), wanted):
+        raise Fatal("The broker does not know the password that it was to prove: it may be an impostor")
+
+
+def _fields(message: str) -> dict[str, str]:
+    return dict(part.split("=", 1) for part in message.split(",") if "=" in part)

@@ -1,0 +1,337 @@
+"""A transactional producer for one owner at a time: records in, transactions out."""
+
+import logging
+import struct
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Final
+
+from ringfence.connectors import egress
+from ringfence.connectors.api.records import EncodedBatch, RawHeaders
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import Abortable, Fatal, FencingError, Retriable, UnknownOutcome
+from ringfence.fencing.kafka.connection import Connection, tls_context
+from ringfence.fencing.transactions.batching import Batching
+from ringfence.fencing.transactions.broker_connection import Access, LookUp
+from ringfence.fencing.transactions.driver import Driver
+from ringfence.fencing.transactions.messages import GroupMember, Place, TopicMetadata
+from ringfence.fencing.transactions.record_batches import RecordBatch
+from ringfence.fencing.transactions.state_machine import StateMachine
+from ringfence.fencing.transactions.steps import Limits, Phase
+
+log = logging.getLogger(__name__)
+
+_BATCH_BYTES: Final = 512 * 1024
+_REQUEST_BYTES: Final = 1_000_000
+_BUFFER_BYTES: Final = 32 * 1024 * 1024
+_REQUEST_MS: Final = 30_000
+_SETUP_SECONDS: Final = 5.0
+_LAST_SECONDS: Final = 0.2
+_BLOCK_SECONDS: Final = 60.0
+_SOFTWARE: Final = "1"
+_METADATA_MAGIC: Final = b"CGMDv2:"
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerSettings:
+    """Under the names that the translation of Java's settings gives (`connectors.kafka_settings.java_names`)."""
+
+    batch_bytes: int = _BATCH_BYTES
+    request_bytes: int = _REQUEST_BYTES
+    buffer_bytes: int = _BUFFER_BYTES
+    delivery_s: float = 60.0
+    request_s: float = _REQUEST_MS / 1000
+    in_flight: int = 5
+    compression: str = "none"
+    level: int | None = None
+
+    @classmethod
+    def of(cls, settings: Mapping[str, object], timeout_ms: int) -> "ProducerSettings":
+        """timeout_ms: of transactions; nothing in one may take longer. Raises ValueError for what is no number."""
+
+        def number(name: str, default: int) -> int:
+            return int(str(settings.get(name, default)))
+
+        level = number("compression.level", -1)
+        return cls(
+            batch_bytes=number("batch.size", _BATCH_BYTES),
+            request_bytes=number("message.max.bytes", _REQUEST_BYTES),
+            buffer_bytes=number("queue.buffering.max.kbytes", _BUFFER_BYTES // 1024) * 1024,
+            delivery_s=min(number("message.timeout.ms", timeout_ms), timeout_ms) / 1000,
+            request_s=min(number("socket.timeout.ms", _REQUEST_MS), timeout_ms) / 1000,
+            in_flight=number("max.in.flight.requests.per.connection", 5),
+            compression=str(settings.get("compression.type", "none")),
+            level=None if level < 0 else level,
+        )
+
+
+class Producer:
+    """A producer with one transactional id. Used by one thread at a time; `close` may be called by any."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        transactional_id: str,
+        *,
+        transaction_timeout_ms: int = 60_000,
+        overrides: Mapping[str, object] | None = None,
+        look_up: LookUp = egress.look_up,
+    ) -> None:
+        """overrides: librdkafka's names. look_up: returns the addresses to which connections may go."""
+        self.transactional_id = transactional_id
+        self._timeout_ms = transaction_timeout_ms
+        self._where = connection.bootstrap
+        try:
+            settings = ProducerSettings.of({**connection.settings, **(overrides or {})}, transaction_timeout_ms)
+            access = access_of(connection, look_up)
+        except (OSError, ValueError) as error:  # for example, a certificate that is not there
+            raise Fatal(f"The settings for {connection.bootstrap} cannot be used: {error}") from error
+        self._settings = settings
+        limits = Limits(settings.delivery_s, int(settings.request_s * 1000), settings.request_bytes, settings.in_flight)
+        self.machine = StateMachine(transactional_id, transaction_timeout_ms, limits)
+        self._driver = Driver(self.machine, _addresses(connection.bootstrap), access, settings.request_s)
+        self._batching = Batching(
+            self._add, self._leaders_of, settings.batch_bytes, settings.compression, settings.level
+        )
+        self._lock = threading.Lock()
+        self._closing = False
+        self._gave_up = False
+        self._queued_bytes = 0
+
+    # The transaction.
+
+    @property
+    def producer_id(self) -> int:
+        """The producer id; -1 before `init`."""
+        return self.machine.producer_id
+
+    @property
+    def epoch(self) -> int:
+        """The epoch; -1 before `init`."""
+        return self.machine.epoch
+
+    @property
+    def spent(self) -> bool:
+        """Whether it can begin no other transaction."""
+        return self._gave_up or self._closing or self.machine.phase is Phase.OVER
+
+    def init(self, deadline: Deadline) -> None:
+        """Fence the previous holder of the id, and end its open transaction. Raises `Retriable` at the deadline."""
+        with self._lock:
+            self.machine.initialise()
+            self._run(lambda: self.machine.phase is not Phase.NEW, deadline)
+            self._raise_error()
+            if self.machine.phase is not Phase.READY:
+                trouble = self._driver.last_trouble
+                more = f" ({trouble})" if trouble else ""
+                raise Retriable(
+                    f"initialising the producer {self.transactional_id}: no answer of {self._where} in time{more}"
+                )
+
+    def begin(self) -> None:
+        """Begin a transaction. The broker learns of it with its first record."""
+        if self.spent:
+            self._raise_error()
+            raise Fatal(f"The producer {self.transactional_id} is spent: a new one is needed")
+        with self._lock:
+            self._driver.pump()
+            self.machine.begin(time.monotonic())
+
+    def produce(
+        self,
+        topic: str,
+        value: bytes | str | None = None,
+        key: bytes | str | None = None,
+        partition: int = -1,
+        callback: None = None,
+        on_delivery: None = None,
+        timestamp: int = 0,
+        headers: RawHeaders | None = None,
+    ) -> None:
+        """Write a record in the open transaction, as confluent-kafka's `produce`. Raises BufferError if much is queued,
+        and `FencingError` if the transaction has failed.
+        """
+        if isinstance(value, str):
+            value = value.encode()
+        if isinstance(key, str):
+            key = key.encode()
+        if self._queued_bytes + self._batching.bytes > self._settings.buffer_bytes:
+            self._queued_bytes = self.machine.queues.bytes
+            if self._queued_bytes + self._batching.bytes > self._settings.buffer_bytes:
+                raise BufferError("the producer's queue is full")
+        with self._lock:
+            self._batching.add(topic, value, key, partition, timestamp, headers)
+
+    def send_batches(self, batches: Sequence[EncodedBatch]) -> None:
+        """Write batches that are encoded already, in this order."""
+        with self._lock:
+            for each in batches:
+                partition = each.partition
+                if partition < 0:
+                    partition = self._batching.choose(each.topic, None)
+                data = bytes(each.data)
+                self._add((each.topic, partition), RecordBatch(each.records, each.first_ms, each.newest_ms, 0, data))
+
+    def _add(self, place: Place, batch: RecordBatch) -> None:
+        self.machine.add(place, batch, time.monotonic())
+        self._queued_bytes += batch.size
+        self._driver.pump()
+
+    def send_offsets(self, offsets: Sequence[tuple[str, int, int]], group_metadata: bytes, deadline: Deadline) -> None:
+        """Commit consumer offsets, (topic, partition, next offset) each, with this transaction (KIP-447)."""
+        with self._lock:
+            positions = {(topic, partition): offset for topic, partition, offset in offsets}
+            self.machine.send_offsets(parse_member(group_metadata), positions)
+            self._run(lambda: self.machine.group.done or self.machine.error is not None, deadline)
+            self._raise_error()
+            if not self.machine.group.done:
+                raise Abortable(f"A transaction of {self.transactional_id}: the group's coordinator does not answer")
+
+    def serve(self, seconds: float) -> int:
+        """Send and receive for up to `seconds`, or until nothing is queued. Raises the transaction's error."""
+        return self.flush(seconds, complete=False)
+
+    def flush(self, seconds: float, *, complete: bool = True) -> int:
+        """Wait at most `seconds` until everything is written; return the number of records that are not."""
+        with self._lock:
+            if complete:
+                self._batching.flush()
+            enough = 1 if complete else max(1, self.machine.queues.records)
+            self._run(lambda: self._is_over or self.machine.queues.records < enough, Deadline.after(seconds))
+            self._raise_error()
+            return self.machine.queues.records
+
+    def commit(self, deadline: Deadline) -> None:
+        """Commit the open transaction. Check `spent` afterwards.
+
+        Raises `Abortable` (abort the transaction), `UnknownOutcome` (it may be committed), `Fenced` or `Fatal`.
+        """
+        with self._lock:
+            self._batching.flush()
+            self.machine.commit()
+            self._run(lambda: self.machine.phase is Phase.READY or self._is_over, deadline)
+            self._raise_error()
+            if self.machine.phase is not Phase.READY:
+                self._gave_up = True
+                text = f"committing a transaction of {self.transactional_id}: no answer in time"
+                raise UnknownOutcome(f"{text}; whether the transaction was committed is not known yet")
+            self._queued_bytes = 0
+
+    def abort(self, deadline: Deadline) -> bool:
+        """Abort the open transaction, if possible before `deadline`. Return whether the broker has confirmed it.
+
+        The producer can go on after a confirmed abort; otherwise the next `init` of the id ends the transaction.
+        """
+        with self._lock:
+            return self._abort(deadline)
+
+    def _abort(self, deadline: Deadline) -> bool:
+        self._batching.clear()
+        self._queued_bytes = 0
+        if self.machine.phase not in (Phase.OPEN, Phase.COMMITTING):
+            return self.machine.phase is Phase.READY
+        self.machine.abort()
+        try:
+            self._run(lambda: self._is_at_rest, deadline)
+        except FencingError as error:
+            log.info("%s: left to the next producer of this id", error)
+        self._gave_up = not self._is_ready
+        return self._is_ready
+
+    def close(self) -> None:
+        """Abort an open transaction if its coordinator answers at once, and end the connections."""
+        self._closing = True
+        self._driver.wake()
+        with self._lock:
+            if self.machine.phase is Phase.OPEN:
+                self._closing = False
+                self._abort(Deadline.after(_LAST_SECONDS))
+                self._closing = True
+            self._driver.close()
+
+    # Topics.
+
+    def count_partitions(self, topics: Set[str]) -> int:
+        """Return how many partitions these topics have together."""
+        with self._lock:
+            return max(1, sum(len(self._leaders_of(each)) for each in topics))
+
+    def _leaders_of(self, topic: str) -> list[int]:
+        found = self.machine.view.topics.get(topic)
+        if found is None:
+            found = self._look_up(topic)
+        return list(found.leaders)
+
+    def _look_up(self, topic: str) -> TopicMetadata:
+        self.machine.view.want(topic)
+        self._run(lambda: topic in self.machine.view.topics or self._is_over, Deadline.after(_BLOCK_SECONDS))
+        self._raise_error()
+        found = self.machine.view.topics.get(topic)
+        if found is None:
+            raise Abortable(f"Topic {topic} was not found within {_BLOCK_SECONDS:g} s: create it", "UNKNOWN_TOPIC")
+        return found
+
+    # The loop.
+
+    @property
+    def _is_ready(self) -> bool:
+        return self.machine.phase is Phase.READY
+
+    @property
+    def _is_at_rest(self) -> bool:
+        return self.machine.phase in (Phase.READY, Phase.OVER)
+
+    @property
+    def _is_over(self) -> bool:
+        return self.machine.error is not None or self.machine.phase is Phase.OVER
+
+    def _run(self, done: Callable[[], bool], deadline: Deadline) -> None:
+        if self._closing:
+            raise Fatal(f"The producer {self.transactional_id} is closed already")
+        self._driver.run(lambda: self._closing or done(), deadline)
+
+    def _raise_error(self) -> None:
+        if self.machine.error is not None:
+            raise self.machine.error
+
+
+def access_of(connection: Connection, look_up: LookUp) -> Access:
+    """Return how brokers are reached with these settings. Raises OSError or ValueError for unusable ones."""
+    settings = connection.settings
+    protocol = str(settings.get("security.protocol", "PLAINTEXT")).upper()
+    mechanism = str(settings.get("sasl.mechanism") or settings.get("sasl.mechanisms") or "PLAIN").upper()
+    has_login = protocol.startswith("SASL")
+    return Access(
+        connection.client_id,
+        _SOFTWARE,
+        look_up,
+        tls_context(settings) if protocol.endswith("SSL") else None,
+        mechanism if has_login else "",
+        str(settings.get("sasl.username", "")) if has_login else "",
+        str(settings.get("sasl.password", "")) if has_login else "",
+        min(_SETUP_SECONDS, int(settings.get("socket.connection.setup.timeout.ms", "30000")) / 1000),
+    )
+
+
+def _addresses(bootstrap: str) -> list[tuple[str, int]]:
+    addresses = []
+    for each in bootstrap.split(","):
+        host, _, port = each.strip().rpartition(":")
+        host = host.rpartition("://")[2].strip("[]")
+        if not host or not port.isdecimal():
+            raise Fatal(f"{each.strip()!r} is no host:port, in bootstrap.servers")
+        addresses.append((host, int(port)))
+    return addresses
+
+
+def parse_member(metadata: bytes) -> GroupMember:
+    """Parse what confluent-kafka returns as a consumer's group metadata."""
+    if not metadata.startswith(_METADATA_MAGIC):
+        raise Fatal("The group metadata has an unknown format: use the pinned version of confluent-kafka")
+    (generation,) = struct.unpack_from("<i", metadata, len(_METADATA_MAGIC))
+    group, member, rest = metadata[len(_METADATA_MAGIC) + 4 :].split(b"\0", 2)
+    # A byte tells whether the member has no instance id.
+    instance = None if rest[:1] == b"\1" else rest[1:].rstrip(b"\0").decode()
+    return GroupMember(group.decode(), generation, member.decode(), instance)

@@ -1,0 +1,285 @@
+"""Encodes record batches of Kafka's format (magic 2) from columns of values. Pure.
+
+Most of a record's bytes depend on few numbers only: the lengths of key and value, and its place in the batch. Tables
+have them ready, so that the interpreter does nothing for each record: `map` looks up the parts, and one `join` copies
+them. The head is added when a batch is sent, since only then its sequence number is known.
+"""
+
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, repeat
+from operator import add
+from typing import Final
+
+import google_crc32c
+
+from ringfence.connectors.api.records import RawHeaders
+from ringfence.fencing.transactions.compression import BY_NUMBER, CODECS
+
+_TRANSACTIONAL: Final = 0x10
+_CODEC: Final = 0x07
+# Base offset, length of the rest, leader epoch, magic, CRC.
+_BEFORE: Final = struct.Struct(">qiibI")
+# What the checksum covers: attributes, last offset delta, first and newest timestamp, producer id and epoch, sequence
+# number of the first record, number of records.
+_COVERED: Final = struct.Struct(">hiqqqhii")
+_AFTER_LENGTH: Final = 9
+_MAGIC: Final = 2
+_NO_LEADER_EPOCH: Final = -1
+_NONE: Final = b"\x01"
+"""The length -1, of a null."""
+_MOST_SIZES: Final = 20_000
+SEQUENCES: Final = 2**31
+"""After the largest sequence number comes 0."""
+HEAD_BYTES: Final = _BEFORE.size + _COVERED.size
+RECORD_OVERHEAD: Final = 16
+"""More than a record's own bytes beside key, value and headers: lengths, attributes, deltas."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordBatch:
+    """A batch without its head. count: of the records; first_ms, newest_ms: timestamps of the first and the newest;
+    attributes: the codec; data: the records, compressed if the codec says so.
+    """
+
+    count: int
+    first_ms: int
+    newest_ms: int
+    attributes: int
+    data: bytes
+
+    @property
+    def size(self) -> int:
+        """The bytes of the whole batch."""
+        return HEAD_BYTES + len(self.data)
+
+    def head(self, producer_id: int, epoch: int, sequence: int) -> bytes:
+        """Return what stands before `data` in a transaction. sequence: of the first record, in its partition."""
+        covered = _COVERED.pack(
+            self.attributes | _TRANSACTIONAL,
+            self.count - 1,
+            self.first_ms,
+            self.newest_ms,
+            producer_id,
+            epoch,
+            sequence,
+            self.count,
+        )
+        crc = google_crc32c.extend(google_crc32c.value(covered), self.data)
+        return _BEFORE.pack(0, _AFTER_LENGTH + len(covered) + len(self.data), _NO_LEADER_EPOCH, _MAGIC, crc) + covered
+
+
+def _varint(value: int) -> bytes:
+    """Return a signed number of variable length."""
+    left, out = (value << 1) ^ (value >> 63), bytearray()
+    while left & ~0x7F:
+        out.append(left & 0x7F | 0x80)
+        left >>= 7
+    out.append(left)
+    return bytes(out)
+
+
+class _Table(dict[int, bytes]):
+    """The varints of numbers, in `before` and `after`; filled when they are first asked for."""
+
+    def __init__(self, before: bytes, after: bytes) -> None:
+        super().__init__()
+        self._before = before
+        self._after = after
+
+    def __missing__(self, number: int) -> bytes:
+        made = self._before + _varint(number) + self._after
+        if len(self) < _MOST_SIZES:
+            self[number] = made
+        return made
+
+
+class _Sizes(dict[int, int]):
+    """The bytes that a key or a value of some length takes with its length before it."""
+
+    def __missing__(self, length: int) -> int:
+        size = len(_varint(length)) + max(0, length)
+        if len(self) < _MOST_SIZES:
+            self[length] = size
+        return size
+
+
+# A record: its length, attributes 0, timestamp delta, offset delta, key, value, number of headers 0. The last byte of a
+# record and the first ones of the next are in one part.
+_STARTS: Final = _Table(b"\0", b"\0\0")
+_VALUE_LENGTHS: Final = _Table(b"", b"")
+_NO_KEY_LENGTHS: Final = _Table(_NONE, b"")
+_SIZES: Final = _Sizes()
+_DELTAS: Final[list[bytes]] = []
+_BETWEEN: Final[dict[int, list[bytes]]] = {}
+"""What stands before each value of a batch, by the one length of its values; those used last are at the end."""
+_MOST_LENGTHS: Final = 4
+# The offset deltas at which the varint gets longer.
+_STEPS: Final = (0, 64, 8192, 1_048_576, 134_217_728)
+_FIXED: Final = 3
+"""Attributes, timestamp delta of one byte, number of headers."""
+
+
+def encode(
+    values: Sequence[bytes | None],
+    now_ms: int,
+    keys: Sequence[bytes | None] | None = None,
+    timestamps: Sequence[int] | None = None,
+    headers: Sequence[RawHeaders | None] | None = None,
+    compression: str = "none",
+    level: int | None = None,
+) -> RecordBatch:
+    """Encode records, at least one. keys, timestamps, headers: None, or one for each value.
+
+    now_ms: the time of records without their own (0 or less). level: of the codec, None for its default.
+    """
+    count = len(values)
+    first_ms = newest_ms = now_ms
+    if timestamps is not None:
+        timestamps = [each if each > 0 else now_ms for each in timestamps]
+        first_ms, newest_ms = timestamps[0], max(timestamps)
+    if timestamps is None and headers is None:
+        data = _encode_columns(values, keys)
+    else:
+        times: Iterable[int] = repeat(0) if timestamps is None else (each - first_ms for each in timestamps)
+        all_headers: Iterable[RawHeaders | None] = repeat(None) if headers is None else headers
+        all_keys: Iterable[bytes | None] = repeat(None) if keys is None else keys
+        data = b"".join(
+            _encode_record(*parts) for parts in zip(range(count), times, all_keys, values, all_headers, strict=False)
+        )
+    if compression == "none":
+        return RecordBatch(count, first_ms, newest_ms, 0, data)
+    codec = CODECS[compression]
+    return RecordBatch(count, first_ms, newest_ms, codec.number, codec.compress(data, level))
+
+
+def _encode_columns(values: Sequence[bytes | None], keys: Sequence[bytes | None] | None) -> bytes:
+    lengths, values = _lengths_of(values)
+    if keys is None and len(values) > 1 and len(set(lengths)) == 1:
+        return _encode_equal_lengths(lengths[0], values)
+    width = 4 if keys is None else 6
+    parts: list[bytes] = [b""] * (width * len(values))
+    sizes: Iterable[int] = map(_SIZES.__getitem__, lengths)
+    if keys is None:
+        parts[2::4] = map(_NO_KEY_LENGTHS.__getitem__, lengths)
+        more = 1
+    else:
+        key_lengths, keys = _lengths_of(keys)
+        sizes = map(add, sizes, map(_SIZES.__getitem__, key_lengths))
+        parts[2::6] = map(_VALUE_LENGTHS.__getitem__, key_lengths)
+        parts[3::6] = keys
+        parts[4::6] = map(_VALUE_LENGTHS.__getitem__, lengths)
+        more = 0
+    parts[width - 1 :: width] = values
+    parts[1::width] = _deltas(len(values))
+    parts[0::width] = map(_STARTS.__getitem__, _body_sizes(list(sizes), _FIXED + more))
+    parts[0] = parts[0][1:]  # no record ends before the first one
+    parts.append(b"\0")
+    return b"".join(parts)
+
+
+def _encode_equal_lengths(length: int, values: Sequence[bytes]) -> bytes:
+    """Do the same with values of one length and no keys: all that is between them is the same in each batch."""
+    between = _BETWEEN.pop(length, [])
+    if len(between) < len(values):
+        sizes = _body_sizes([_SIZES[length]] * len(values), _FIXED + 1)
+        after = _NO_KEY_LENGTHS[length]
+        between = [_STARTS[size] + delta + after for size, delta in zip(sizes, _deltas(len(values)), strict=True)]
+    for oldest in list(_BETWEEN)[: 1 - _MOST_LENGTHS]:
+        _BETWEEN.pop(oldest, None)
+    _BETWEEN[length] = between
+    parts: list[bytes] = [b""] * (2 * len(values))
+    parts[0::2] = between[: len(values)]
+    parts[1::2] = values
+    parts[0] = parts[0][1:]  # no record ends before the first one
+    parts.append(b"\0")
+    return b"".join(parts)
+
+
+def _lengths_of(column: Sequence[bytes | None]) -> tuple[Sequence[int], Sequence[bytes]]:
+    """Return the lengths, -1 for None, and the bytes."""
+    try:
+        return list(map(len, column)), column  # type: ignore[arg-type, return-value]  # None raises a TypeError
+    except TypeError:
+        return [-1 if each is None else len(each) for each in column], [each or b"" for each in column]
+
+
+def _body_sizes(sizes: list[int], fixed: int) -> Iterator[int]:
+    """Yield the records' lengths: what they hold, and offset deltas that get longer at some places."""
+    for width, (start, end) in enumerate(pairwise(_STEPS), fixed + 1):
+        if start >= len(sizes):
+            return
+        yield from map(add, sizes[start:end], repeat(width))
+
+
+def _deltas(count: int) -> list[bytes]:
+    if len(_DELTAS) < count:
+        _DELTAS[:] = map(_varint, range(2 * count))  # at once: other threads may do the same
+    return _DELTAS[:count]
+
+
+def _encode_record(
+    number: int, time_delta: int, key: bytes | None, value: bytes | None, headers: RawHeaders | None
+) -> bytes:
+    parts = [b"\0", _varint(time_delta), _varint(number), *_nullable(key), *_nullable(value)]
+    parts.append(_varint(len(headers or ())))
+    for name, content in headers or ():
+        text = name.encode()
+        parts += (_varint(len(text)), text, *_nullable(content))
+    body = b"".join(parts)
+    return _varint(len(body)) + body
+
+
+def _nullable(data: bytes | None) -> tuple[bytes, ...]:
+    return (_NONE,) if data is None else (_varint(len(data)), data)
+
+
+def split(batch: RecordBatch) -> tuple[RecordBatch, RecordBatch] | None:
+    """Return two batches of about half the records each; None if there is only one record."""
+    if batch.count < 2:
+        return None
+    codec = BY_NUMBER.get(batch.attributes & _CODEC)
+    records = list(_read(codec.decompress(batch.data) if codec else batch.data))
+    middle = len(records) // 2
+    return _join(batch, records[:middle]), _join(batch, records[middle:])
+
+
+def _read(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield the timestamp delta of each record, and its bytes after the offset delta."""
+    at = 0
+    while at < len(data):
+        length, at = _read_varint(data, at)
+        end = at + length
+        time_delta, at = _read_varint(data, at + 1)
+        _, at = _read_varint(data, at)
+        yield time_delta, data[at:end]
+        at = end
+
+
+def _read_varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if not byte & 0x80:
+            return (value >> 1) ^ -(value & 1), at
+        shift += 7
+
+
+def _join(batch: RecordBatch, records: Sequence[tuple[int, bytes]]) -> RecordBatch:
+    first = records[0][0]
+    parts: list[bytes] = []
+    for number, (time_delta, rest) in enumerate(records):
+        body = b"".join((b"\0", _varint(time_delta - first), _varint(number), rest))
+        parts += (_varint(len(body)), body)
+    data = b"".join(parts)
+    codec = BY_NUMBER.get(batch.attributes & _CODEC)
+    return RecordBatch(
+        len(records),
+        batch.first_ms + first,
+        batch.first_ms + max(time_delta for time_delta, _ in records),
+        batch.attributes,
+        codec.compress(data, None) if codec else data,
+    )

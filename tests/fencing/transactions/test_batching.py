@@ -1,0 +1,80 @@
+"""Records become batches: by partition, of a limited size, by key or together."""
+
+from collections import Counter
+from itertools import chain
+
+from hypothesis import given
+from hypothesis import strategies as st
+from kafka.partitioner.default import murmur2
+
+from ringfence.fencing.transactions.batching import Batching
+from ringfence.fencing.transactions.messages import Place
+from ringfence.fencing.transactions.record_batches import RecordBatch
+from tests.fencing.transactions.test_record_batches import read
+
+
+class Gathered(list[tuple[Place, RecordBatch]]):
+    def note(self, place: Place, batch: RecordBatch) -> None:
+        self.append((place, batch))
+
+
+maybe_bytes = st.none() | st.binary(max_size=60)
+record = st.tuples(
+    maybe_bytes,
+    maybe_bytes,
+    st.integers(-1, 2),
+    st.sampled_from([0, 5_000]),
+    st.none() | st.just([("h", b"1"), ("g", None)]),
+)
+
+
+@given(st.lists(record, max_size=60), st.integers(100, 2000))
+def test_every_record_is_in_one_batch_in_order(
+    records: list[tuple[bytes | None, bytes | None, int, int, list[tuple[str, bytes | None]] | None]], size: int
+) -> None:
+    gathered = Gathered()
+    batching = Batching(gathered.note, lambda _: [1, 1, 1], size)
+    for value, key, partition, time, headers in records:
+        batching.add("t", value, key, partition, time, headers)
+    batching.flush()
+    assert batching.bytes == 0
+    by_partition: dict[int, list[object]] = {0: [], 1: [], 2: []}
+    for (_, partition), batch in gathered:
+        for each in read(batch):
+            by_partition[partition].append((each.value, each.key, list(each.headers)))
+        assert batch.size <= size or batch.count == 1
+    wanted = [(value, key, list(headers or ())) for value, key, _, _, headers in records]
+    assert Counter(map(repr, chain.from_iterable(by_partition.values()))) == Counter(map(repr, wanted))
+    for number, found in by_partition.items():
+        fixed = iter([one for one, each in zip(wanted, records, strict=True) if each[2] == number])
+        following = next(fixed, None)
+        for each in found:
+            if each == following:
+                following = next(fixed, None)
+        assert following is None, "records for a partition are out of order"
+    for value, key, partition, _, headers in records:
+        if partition < 0 and key is not None:
+            at = (murmur2(key) & 0x7FFFFFFF) % 3
+            assert (value, key, list(headers or ())) in by_partition[at]
+
+
+def test_a_batch_without_keys_goes_to_one_reachable_partition() -> None:
+    gathered = Gathered()
+    batching = Batching(gathered.note, lambda _: [1, -1, 2], 1000)
+    for number in range(2000):
+        batching.add("t", b"%d" % number, None, -1, 0, None)
+    batching.flush()
+    partitions = Counter(partition for (_, partition), _ in gathered)
+    assert set(partitions) == {0, 2}
+    assert min(partitions.values()) > 5
+    assert sum(batch.count for _, batch in gathered) == 2000
+
+
+def test_a_topic_with_more_partitions_has_its_keys_elsewhere() -> None:
+    gathered, leaders = Gathered(), [1]
+    batching = Batching(gathered.note, lambda _: leaders, 10_000)
+    batching.add("t", b"1", b"key", -1, 0, None)
+    leaders *= 8
+    batching.add("t", b"2", b"key", -1, 0, None)
+    batching.flush()
+    assert [place for place, _ in gathered] == [("t", 0), ("t", (murmur2(b"key") & 0x7FFFFFFF) % 8)]

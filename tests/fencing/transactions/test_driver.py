@@ -1,0 +1,56 @@
+"""The loop around the state machine: what becomes due between two looks at the clock is not slept through."""
+
+import time
+
+from ringfence.connectors import egress
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.transactions.broker_connection import Access
+from ringfence.fencing.transactions.driver import Driver
+from ringfence.fencing.transactions.producer import parse_member
+from ringfence.fencing.transactions.state_machine import StateMachine
+from ringfence.fencing.transactions.steps import Outgoing
+
+
+class Due(StateMachine):
+    """Has something to do a moment after each poll."""
+
+    def __init__(self) -> None:
+        super().__init__("id", 1000)
+        self.polls = 0
+        self._at = 0.0
+
+    def poll(self, now: float) -> list[Outgoing]:
+        self.polls += 1
+        self._at = now + 0.000_001
+        return []
+
+    def next_time(self, now: float) -> float | None:
+        return self._at if self._at > now else None
+
+
+def test_what_becomes_due_at_once_is_done_at_once() -> None:
+    machine = Due()
+    driver = Driver(machine, [("nowhere", 1)], Access("id", "1", egress.look_up, None), 30.0)
+    started = time.monotonic()
+    assert driver.run(lambda: machine.polls >= 5, Deadline.after(10))
+    assert time.monotonic() - started < 1.0
+    driver.close()
+
+
+def test_a_wake_ends_the_wait() -> None:
+    machine = StateMachine("id", 1000)
+    driver = Driver(machine, [("nowhere", 1)], Access("id", "1", egress.look_up, None), 30.0)
+    driver.wake()
+    started = time.monotonic()
+    looks: list[float] = []
+    driver.run(lambda: bool(looks.append(time.monotonic())) or len(looks) >= 2, Deadline.after(10))
+    assert time.monotonic() - started < 0.9
+    driver.close()
+    driver.wake()  # of one that is closed
+
+
+def test_group_metadata_of_the_client() -> None:
+    """As librdkafka writes it: the flag before the instance says that there is none."""
+    member = parse_member(b"CGMDv2:\x07\0\0\0group\0member\0\x01")
+    assert (member.group, member.generation, member.member, member.instance) == ("group", 7, "member", None)
+    assert parse_member(b"CGMDv2:\x07\0\0\0group\0member\0\x00static\0").instance == "static"
