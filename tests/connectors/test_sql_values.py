@@ -253,12 +253,16 @@ ORDERED: list[list[object]] = [
 ]
 
 
-@pytest.mark.parametrize("times", ORDERED, ids=range(len(ORDERED)))
 @pytest.mark.parametrize("mode", ["timestamp", "timestamp+incrementing"])
-@pytest.mark.parametrize("zone", ["UTC", "Asia/Kolkata"])
+@pytest.mark.parametrize(
+    ("zone", "times"),
+    [
+        *(("UTC", times) for times in ORDERED),
+        # Texts with and without a time zone have another order there.
+        *(("Asia/Kolkata", times) for times in ORDERED if not any(str(each).endswith("-02:00") for each in times)),
+    ],
+)
 def test_each_row_once_in_the_order_of_its_times(sqlite: Sqlite, times: list[object], mode: str, zone: str) -> None:
-    if zone != "UTC" and any(isinstance(each, str) and each[-3:].startswith("-") for each in times):
-        pytest.skip("mixed zones are in another order")
     sqlite.run("create table t (id integer primary key, v timestamp)")
     for number, value in enumerate(times):
         sqlite.run("insert into t values (?, ?)", number, value)

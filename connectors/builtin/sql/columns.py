@@ -26,12 +26,19 @@ def describe(column: "sa.Column[Any]", values: DriverValues, numeric: str) -> Co
     """Return the field of a column, with the chosen treatment of values that its type cannot hold."""
     described = _describe(column.type, values, numeric)
     schema, value_of = described.schema, described.value_of
-    exact = values.wide and column.primary_key and isinstance(column.type, sa.Integer)  # the row id of SQLite
-    if described.partial and not exact and values.handling is Handling.TEXT:
+    if values.wide and _is_row_id(column):
+        described = described._replace(partial=False)
+    if described.partial and values.handling is Handling.TEXT:
         schema, value_of = connect.STRING, described.text_of
-    elif described.partial and not exact and values.handling is Handling.NULL and value_of is not None:
+    elif described.partial and values.handling is Handling.NULL and value_of is not None:
         schema, value_of = schema.but(optional=True), _or_null(value_of)
     return described._replace(schema=schema.but(optional=True) if column.nullable else schema, value_of=value_of)
+
+
+def _is_row_id(column: "sa.Column[Any]") -> bool:
+    """Return whether it is SQLite's INTEGER PRIMARY KEY, the only column of which it checks the values."""
+    alone = column.primary_key and len(column.table.primary_key.columns) == 1
+    return bool(alone) and isinstance(column.type, sa.Integer)
 
 
 def _or_null(value_of: ValueOf) -> ValueOf:
