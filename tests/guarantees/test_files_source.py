@@ -10,7 +10,9 @@ import pytest
 
 from ringfence.connectors.builtin.files.task import FilesSourceTask
 from ringfence.connectors.class_names import class_name
+from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.topics.topic_log import TopicLog
 from tests.guarantees.stage import Stage
 from tests.support.attempts import WITHOUT_TRANSACTIONS, Attempt
 from tests.support.azurite import Azurite
@@ -174,3 +176,57 @@ def _read_while_tasks_are_killed(
 
 def _visible_at_least(stage: Stage, count: int) -> Callable[[], bool]:
     return lambda: len({*stage.visible()}) >= count
+
+
+@pytest.mark.thorough
+def test_lines_that_cannot_be_read_are_dead_letters_once_while_tasks_are_killed(stage: Stage, tmp_path: Path) -> None:
+    total, letters = 20_000, f"{stage.data}-bad"
+    lines = [b"%d" % number if number % 7 else b"bad %d" % number for number in range(total)]
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "a.jsonl.gz").write_bytes(gzip.compress(b"\n".join(lines), 1))
+    config = {
+        "name": str(stage.connector),
+        "connector.class": "FilesSource",
+        "tasks.max": "1",
+        "url": f"file://{folder}",
+        "settle.ms": "0",
+        "topic": stage.data,
+        "format": "jsonl",
+        "batch.size": "20",
+        "files.share": "0/1",
+        "key.converter": TEXT,
+        "value.converter": TEXT,
+        "errors.tolerance": "all",
+        "errors.deadletterqueue.topic.name": letters,
+        "topic.creation.default.partitions": "1",
+        "topic.creation.default.replication.factor": "1",
+        "exactly.once.support": "required",
+    }
+    stage.configure(config)
+    stage.count()
+    worker = {"file.roots": str(tmp_path)}
+    good = [number for number in range(total) if number % 7]
+    attempts: list[Attempt] = []
+    try:
+        for part in (0.1, 0.5, 1.0):
+            attempts.append(Attempt(stage, len(attempts) + 1, config, class_name(FilesSourceTask), worker))
+            enough = int(len(good) * part)
+            eventually(_visible_at_least(stage, enough), 60, lambda: attempts[-1].log, pause=0.05)
+            if part < 1:
+                attempts[-1].kill()
+        eventually(lambda: len(_values(stage, letters)) >= total - len(good), 60, lambda: attempts[-1].log)
+        assert attempts[-1].stop()["trace"] is None
+        assert stage.visible() == good, "a line is missing, or there twice"
+        assert _values(stage, letters) == [line for line in lines if line.startswith(b"bad")]
+    finally:
+        for each in attempts:
+            each.close()
+
+
+def _values(stage: Stage, topic: str) -> list[bytes | None]:
+    log = TopicLog(stage.connection, topic)
+    try:
+        return [record.value for record in log.read_to_end(Deadline.after(60))]
+    finally:
+        log.close()

@@ -42,8 +42,8 @@ class FilesSourceConnector(SourceConnector):
         guarantee=Guarantee.EXACTLY_ONCE,
         needs=(
             "Files that are complete when they appear: renamed into place, or objects of S3, Google Cloud or Azure.",
-            "For Parquet, Avro, S3 and SFTP: pip install 'ringfence[files]' where the tasks run; 'ringfence[gcs]' for "
-            "Google Cloud, 'ringfence[azure]' for Azure.",
+            "For Parquet, Avro, .zst files, S3 and SFTP: pip install 'ringfence[files]' where the tasks run; "
+            "'ringfence[gcs]' for Google Cloud, 'ringfence[azure]' for Azure.",
         ),
         sample={"tasks.max": "2", "url": "file:///data/in", "format": "csv", "topic": "rows"},
     )
