@@ -2,7 +2,9 @@
 
 import random
 import time
-from collections.abc import Callable
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate, repeat
 from typing import Final
 
 from ringfence.connectors.api.records import RawHeaders
@@ -45,6 +47,37 @@ class _Columns:
             self.headers.append(headers)
         elif headers:
             self.headers = [*[None] * earlier, headers]
+
+
+def _sizes_of(
+    values: Sequence[bytes | None],
+    keys: Sequence[bytes | None] | None,
+    headers: Sequence[RawHeaders | None] | None,
+) -> list[int]:
+    """Return no less than what each record takes in a batch."""
+    try:
+        sizes = [*map(RECORD_OVERHEAD.__add__, map(len, values))]  # type: ignore[arg-type]  # None raises a TypeError
+    except TypeError:
+        sizes = [RECORD_OVERHEAD + len(each or b"") for each in values]
+    if keys is not None:
+        sizes = [size + len(key or b"") for size, key in zip(sizes, keys, strict=True)]
+    if headers is not None:
+        sizes = [size + _size_of_headers(each) for size, each in zip(sizes, headers, strict=True)]
+    return sizes
+
+
+def _size_of_headers(headers: RawHeaders | None) -> int:
+    return sum(len(name.encode()) + len(content or b"") + RECORD_OVERHEAD for name, content in headers or ())
+
+
+def _cut(sizes: Sequence[int], most: int) -> Iterator[int]:
+    """Yield where each batch ends. A batch has at least one record."""
+    sums = list(accumulate(sizes))
+    end = before = 0
+    while end < len(sums):
+        end = max(end + 1, bisect_right(sums, before + most))
+        before = sums[end - 1]
+        yield end
 
 
 class Batching:
@@ -90,7 +123,7 @@ class Batching:
             columns = self._columns[place] = _Columns(place)
         size = RECORD_OVERHEAD + len(value or b"") + len(key or b"")
         if headers:
-            size += sum(len(name) + len(content or b"") + RECORD_OVERHEAD for name, content in headers)
+            size += _size_of_headers(headers)
         if columns.values and columns.bytes + size > self._batch_bytes:
             self._complete(columns)
         columns.add(value, key, timestamp, headers)
@@ -98,6 +131,42 @@ class Batching:
         self.bytes += size
         if columns.bytes >= self._batch_bytes:
             self._complete(columns)
+
+    def add_columns(
+        self,
+        topic: str,
+        values: Sequence[bytes | None],
+        keys: Sequence[bytes | None] | None = None,
+        partition: int = -1,
+        timestamps: Sequence[int] | None = None,
+        headers: Sequence[RawHeaders | None] | None = None,
+    ) -> None:
+        """Add many records at once, in whole batches. keys, timestamps, headers: None, or one for each value."""
+        if partition < 0 and keys is not None:
+            no: Iterable[None] = repeat(None)
+            rows = zip(values, keys, repeat(-1), timestamps or repeat(0), headers or no, strict=False)
+            for row in rows:
+                self.add(topic, *row)
+            return
+        start = 0
+        for end in _cut(_sizes_of(values, keys, headers), self._batch_bytes - HEAD_BYTES):
+            place = topic, partition if partition >= 0 else self.choose(topic, None)
+            waiting = self._columns.get(place)
+            if waiting is not None and waiting.values:
+                self._complete(waiting)
+            part = slice(start, end)
+            batch = encode(
+                values[part],
+                int(time.time() * 1000),
+                None if keys is None else keys[part],
+                None if timestamps is None else timestamps[part],
+                None if headers is None else headers[part],
+                self._compression,
+                self._level,
+            )
+            self._sticky.pop(topic, None)
+            self._on_batch(place, batch)
+            start = end
 
     def flush(self) -> None:
         """Complete all batches."""
@@ -135,9 +204,9 @@ class Batching:
                 partition = self._sticky[topic] = random.choice(reachable or range(len(leaders)))  # noqa: S311
             return partition
         count = len(self._leaders_of(topic))
-        known = self._partitions.get((topic, key))
-        if known is not None and known[0] == count:
-            return known[1]
+        entry = self._partitions.get((topic, key))
+        if entry is not None and entry[0] == count:
+            return entry[1]
         partition = partition_of(key, count)
         if len(self._partitions) >= _MOST_KEYS:
             self._partitions.clear()

@@ -55,7 +55,7 @@ class Access:
 
 
 @dataclass(slots=True)
-class Sent:
+class PendingRequest:
     """A request on its way. number: the state machine's; start: where its bytes begin in the connection's stream."""
 
     number: int
@@ -79,10 +79,10 @@ class BrokerConnection:
         self._head = classic_string(access.client_id)
         self._correlation = 0
         self._out: deque[memoryview] = deque()
-        self._written = self._sent_bytes = 0
+        self._stream_end = self._sent_bytes = 0
         self._in = bytearray()
         self._ended = False
-        self.in_flight: deque[Sent] = deque()
+        self.in_flight: deque[PendingRequest] = deque()
         self._renew_at = float("inf")
         try:
             self._socket = self._connect()
@@ -200,8 +200,8 @@ class BrokerConnection:
         """Send a request, as far as the network takes it at once. Raises `ConnectionBroken`."""
         version = self.check_version(request)
         parts = self._frame(request, version)
-        self.in_flight.append(Sent(number, request, version, self._correlation, self._written, now))
-        self._written += sum(map(len, parts))
+        self.in_flight.append(PendingRequest(number, request, version, self._correlation, self._stream_end, now))
+        self._stream_end += sum(map(len, parts))
         small = b"".join(parts) if len(parts) < 100 and sum(map(len, parts)) < 32_768 else None
         self._out.extend(map(memoryview, [small] if small is not None else filter(None, parts)))
         self.write()
@@ -277,23 +277,23 @@ class BrokerConnection:
             del self._in[: 4 + size]
             if not self.in_flight:
                 raise MalformedResponse("there was no request")
-            sent = self.in_flight.popleft()
+            pending = self.in_flight.popleft()
             reader = Reader(content)
-            if reader.i32() != sent.correlation:
-                self.in_flight.appendleft(sent)
+            if reader.i32() != pending.correlation:
+                self.in_flight.appendleft(pending)
                 raise MalformedResponse("it belongs to another request")
-            if sent.request.api not in _PLAIN_HEADS:
+            if pending.request.api not in _PLAIN_HEADS:
                 reader.tags()
             try:
-                answers.append((sent.number, sent.request.decode(sent.version, reader)))
+                answers.append((pending.number, pending.request.decode(pending.version, reader)))
             except BaseException:
-                self.in_flight.appendleft(sent)
+                self.in_flight.appendleft(pending)
                 raise
         return answers
 
-    def was_sent(self, sent: Sent) -> bool:
+    def has_left(self, pending: PendingRequest) -> bool:
         """Return whether any byte of the request has left this process."""
-        return sent.start < self._sent_bytes
+        return pending.start < self._sent_bytes
 
     def close(self) -> None:
         self._socket.close()

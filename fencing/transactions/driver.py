@@ -98,7 +98,7 @@ class Driver:
                 if events & selectors.EVENT_READ:
                     now = time.monotonic()
                     for number, answer in connection.read():
-                        self.machine.answered(number, answer, now)
+                        self.machine.take_answer(number, answer, now)
                 self._watch(connection)
             except ConnectionBroken as broken:
                 self._lose(connection, str(broken))
@@ -116,10 +116,10 @@ class Driver:
             connection.check_version(outgoing.request)
         except (ConnectionBroken, KeyError) as error:
             self.last_trouble = str(error)
-            self.machine.unsent(outgoing.number, now)
+            self.machine.note_unsent(outgoing.number, now)
             return
         except FencingError:
-            self.machine.unsent(outgoing.number, now)
+            self.machine.note_unsent(outgoing.number, now)
             raise
         try:
             connection.send(outgoing.number, outgoing.request, now)
@@ -177,8 +177,8 @@ class Driver:
         self._selector.unregister(connection)
         connection.close()
         now = time.monotonic()
-        for sent in connection.in_flight:
-            if connection.was_sent(sent):
-                self.machine.unanswered(sent.number, now)
+        for pending in connection.in_flight:
+            if connection.has_left(pending):
+                self.machine.note_unanswered(pending.number, now)
             else:
-                self.machine.unsent(sent.number, now)
+                self.machine.note_unsent(pending.number, now)

@@ -88,7 +88,7 @@ class Meaning(Enum):
 
 def name_of(code: int) -> str:
     """Return the code's name; of an unknown one the number."""
-    return ErrorCode(code).name if code in ErrorCode._value2member_map_ else f"error {code}"
+    return ErrorCode(code).name if code in set(ErrorCode) else f"error {code}"
 
 
 _E = ErrorCode

@@ -46,8 +46,8 @@ def _scram(hash_name: str, user: str, password: str, nonce: str) -> Exchange:
     proof = bytes(one ^ other for one, other in zip(client_key, signature, strict=True))
     answer = _fields((yield f"{end},p={b64encode(proof).decode()}".encode()).decode())
     server_key = hmac.digest(salted, b"Server Key", hash_name)
-    wanted = b64encode(hmac.digest(server_key, message, hash_name)).decode()
-    if not hmac.compare_digest(answer.get("v", ""), wanted):
+    expected = b64encode(hmac.digest(server_key, message, hash_name)).decode()
+    if not hmac.compare_digest(answer.get("v", ""), expected):
         raise Fatal("The broker does not know the password that it was to prove: it may be an impostor")
 
 

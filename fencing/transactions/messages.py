@@ -393,7 +393,7 @@ class EndTransaction:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class BatchResponse:
     """A partition leader's answer. offset: of the batch's first record; -1 if it is not known."""
 
     error: int
@@ -403,7 +403,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class ProduceResponse(Response):
-    written: Mapping[Place, Written]
+    by_place: Mapping[Place, BatchResponse]
 
 
 @dataclass(frozen=True, slots=True)
@@ -431,7 +431,7 @@ class Produce:
         return [*parts, NO_TAGS]
 
     def decode(self, version: int, reader: Reader) -> ProduceResponse:
-        written: dict[Place, Written] = {}
+        by_place: dict[Place, BatchResponse] = {}
         names = {number: name for name, number in self.topic_ids.items()}
 
         def read_topic() -> None:
@@ -444,13 +444,13 @@ class Produce:
                 reasons = reader.array(lambda: (reader.i32(), reader.string(), reader.tags())[1])
                 message = reader.string() or next(filter(None, reasons), "") or ""
                 reader.tags()
-                written[topic, partition] = Written(error, offset, message)
+                by_place[topic, partition] = BatchResponse(error, offset, message)
 
             reader.array(read_partition)
             reader.tags()
 
         reader.array(read_topic)
-        return ProduceResponse(reader.i32(), written)
+        return ProduceResponse(reader.i32(), by_place)
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,14 +86,14 @@ class PartitionQueue:
         self.in_flight.append(first)
         return first
 
-    def written(self, batch: QueuedBatch) -> None:
+    def note_written(self, batch: QueuedBatch) -> None:
         """The leader has the batch."""
         self.in_flight.remove(batch)
         self._opened = True
         if self._ahead or self.in_flight or self.waiting:
             self._ahead.append(batch.number)
-            sent = (*self.in_flight, *(each for each in self.waiting if each.sequence >= 0))
-            first = min((each.number for each in sent), default=inf)
+            unresolved = (*self.in_flight, *(each for each in self.waiting if each.sequence >= 0))
+            first = min((each.number for each in unresolved), default=inf)
             self._ahead = [number for number in self._ahead if number > first]
 
     def put_back(self, batch: QueuedBatch, not_before: float) -> None:
@@ -184,10 +184,10 @@ class PartitionQueues:
         self.next_deadline = min(self.next_deadline, deadline)
         self.busy[place] = queue
 
-    def written(self, place: Place, batch: QueuedBatch) -> None:
+    def note_written(self, place: Place, batch: QueuedBatch) -> None:
         """The leader has the batch."""
         queue = self._queues[place]
-        queue.written(batch)
+        queue.note_written(batch)
         if not queue.busy:
             self.busy.pop(place, None)
 

@@ -16,7 +16,8 @@ from ringfence.fencing.kafka.connection import Connection, tls_context
 from ringfence.fencing.transactions.batching import Batching
 from ringfence.fencing.transactions.broker_connection import Access, LookUp
 from ringfence.fencing.transactions.driver import Driver
-from ringfence.fencing.transactions.messages import GroupMember, Place, TopicMetadata
+from ringfence.fencing.transactions.error_codes import name_of
+from ringfence.fencing.transactions.messages import GroupMember, InitProducerId, Place, TopicMetadata
 from ringfence.fencing.transactions.record_batches import RecordBatch
 from ringfence.fencing.transactions.state_machine import StateMachine
 from ringfence.fencing.transactions.steps import Limits, Phase
@@ -124,10 +125,11 @@ class Producer:
             self._run(lambda: self.machine.phase is not Phase.NEW, deadline)
             self._raise_error()
             if self.machine.phase is not Phase.READY:
-                trouble = self._driver.last_trouble
-                more = f" ({trouble})" if trouble else ""
+                code = self.machine.steps[InitProducerId].code
+                trouble = name_of(code) if code else self._driver.last_trouble or "no answer"
                 raise Retriable(
-                    f"initialising the producer {self.transactional_id}: no answer of {self._where} in time{more}"
+                    f"initialising the producer {self.transactional_id}: not in time, {self._where}: {trouble}",
+                    name_of(code) if code else None,
                 )
 
     def begin(self) -> None:
@@ -164,9 +166,35 @@ class Producer:
         with self._lock:
             self._batching.add(topic, value, key, partition, timestamp, headers)
 
+    def produce_columns(
+        self,
+        topic: str,
+        values: Sequence[bytes | None],
+        keys: Sequence[bytes | None] | None = None,
+        partition: int = -1,
+        timestamps: Sequence[int] | None = None,
+        headers: Sequence[RawHeaders | None] | None = None,
+    ) -> None:
+        """Write many records: no object and no call for each. keys, timestamps, headers: None, or one for each value.
+
+        Waits while much is queued. Raises the transaction's error.
+        """
+        with self._lock:
+            self._make_room()
+            self._batching.add_columns(topic, values, keys, partition, timestamps, headers)
+
+    def _make_room(self) -> None:
+        most = self._settings.buffer_bytes // 2
+        if self._queued_bytes > most:
+            queues = self.machine.queues
+            self._run(lambda: self._is_over or queues.bytes <= most, Deadline.after(self._settings.delivery_s))
+            self._raise_error()
+            self._queued_bytes = queues.bytes
+
     def send_batches(self, batches: Sequence[EncodedBatch]) -> None:
         """Write batches that are encoded already, in this order."""
         with self._lock:
+            self._make_room()
             for each in batches:
                 partition = each.partition
                 if partition < 0:
@@ -259,19 +287,19 @@ class Producer:
             return max(1, sum(len(self._leaders_of(each)) for each in topics))
 
     def _leaders_of(self, topic: str) -> list[int]:
-        found = self.machine.view.topics.get(topic)
-        if found is None:
-            found = self._look_up(topic)
-        return list(found.leaders)
+        metadata = self.machine.view.topics.get(topic)
+        if metadata is None:
+            metadata = self._look_up(topic)
+        return list(metadata.leaders)
 
     def _look_up(self, topic: str) -> TopicMetadata:
         self.machine.view.want(topic)
         self._run(lambda: topic in self.machine.view.topics or self._is_over, Deadline.after(_BLOCK_SECONDS))
         self._raise_error()
-        found = self.machine.view.topics.get(topic)
-        if found is None:
+        metadata = self.machine.view.topics.get(topic)
+        if metadata is None:
             raise Abortable(f"Topic {topic} was not found within {_BLOCK_SECONDS:g} s: create it", "UNKNOWN_TOPIC")
-        return found
+        return metadata
 
     # The loop.
 

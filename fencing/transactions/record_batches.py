@@ -89,10 +89,10 @@ class _Table(dict[int, bytes]):
         self._after = after
 
     def __missing__(self, number: int) -> bytes:
-        made = self._before + _varint(number) + self._after
+        encoded = self._before + _varint(number) + self._after
         if len(self) < _MOST_SIZES:
-            self[number] = made
-        return made
+            self[number] = encoded
+        return encoded
 
 
 class _Sizes(dict[int, int]):

@@ -34,6 +34,7 @@ from ringfence.fencing.transactions.messages import (
     TRANSACTION_KEY,
     AddOffsets,
     AddPartitions,
+    BatchResponse,
     CodesResponse,
     CommitOffsets,
     CoordinatorResponse,
@@ -51,7 +52,6 @@ from ringfence.fencing.transactions.messages import (
     Request,
     Response,
     TopicMetadata,
-    Written,
 )
 from ringfence.fencing.transactions.partition_queue import PartitionQueue, PartitionQueues, QueuedBatch
 from ringfence.fencing.transactions.record_batches import RecordBatch, split
@@ -93,7 +93,7 @@ class StateMachine:
         self._muted_until: dict[int, float] = {}
         self.queues = PartitionQueues(self._limits.delivery_s)
         self._added: set[Place] = set()
-        self._written: set[Place] = set()  # in this transaction
+        self._used_places: set[Place] = set()  # in this transaction
         self._init_due = self._continues = False
         self._maybe_open = False  # whether the coordinator may know of the transaction
         self._doubtful = False  # whether a request of this epoch had no answer
@@ -101,7 +101,7 @@ class StateMachine:
         self._end_unanswered = False
         self._coordinator: int | None = None
         self.group = GroupOffsets()
-        self._steps: defaultdict[object, Step] = defaultdict(Step)
+        self.steps: defaultdict[object, Step] = defaultdict(Step)
         self._ended_at = -inf
 
     # What the application asks for.
@@ -129,7 +129,7 @@ class StateMachine:
         self._maybe_open = False
         self._commit_requested = self._end_unanswered = False
         self._added.clear()
-        self._written.clear()
+        self._used_places.clear()
         self.group.begin()
 
     def add(self, place: Place, batch: RecordBatch, now: float) -> None:
@@ -193,7 +193,7 @@ class StateMachine:
 
     def next_time(self, now: float) -> float | None:
         """Return when `poll` has something to do without an answer; None if never."""
-        times = [step.not_before for step in self._steps.values()]
+        times = [step.not_before for step in self.steps.values()]
         times += (self.queues.next_deadline, *self._muted_until.values())
         times += [queue.not_before for queue in self.queues.busy.values()]
         return min((each for each in times if now < each < inf), default=None)
@@ -208,13 +208,13 @@ class StateMachine:
             self._finish(Abortable(f"{self._doing}: records may still arrive, so another producer has to end it"))
             return
         self.queues.drop()
-        if self._steps[AddPartitions].under_way or self._steps[AddOffsets].under_way:
+        if self.steps[AddPartitions].under_way or self.steps[AddOffsets].under_way:
             return
         self._end(out, now, committed=False)
 
     def _end(self, out: list[Outgoing], now: float, *, committed: bool) -> None:
         if not self._maybe_open:
-            self._ended()
+            self._settle()
         elif self._knows_coordinator(out, now):
             who = self.transactional_id, self.producer_id, self.epoch
             self._commit_requested = committed
@@ -231,7 +231,7 @@ class StateMachine:
     def _add_partitions(self, out: list[Outgoing], now: float) -> None:
         places = [place for place in self.queues.busy if place not in self._added]
         missing = [place for place in places if self._leader_of(place, now) >= 0]
-        if missing and self._steps[AddPartitions].ready(now) and self._knows_coordinator(out, now):
+        if missing and self.steps[AddPartitions].ready(now) and self._knows_coordinator(out, now):
             request = AddPartitions(self.transactional_id, self.producer_id, self.epoch, missing)
             self._send_step(out, now, self._coordinator, request)
 
@@ -299,7 +299,7 @@ class StateMachine:
     def _send_step(
         self, out: list[Outgoing], now: float, node: int | None, request: Request, kind: object = None
     ) -> None:
-        step = self._steps[kind or type(request)]
+        step = self.steps[kind or type(request)]
         if not step.ready(now) or (node is not None and self._is_muted(node, now)):
             return
         step.under_way = True
@@ -318,17 +318,17 @@ class StateMachine:
 
     # Answers.
 
-    def answered(self, number: int, response: Response, now: float) -> None:
+    def take_answer(self, number: int, response: Response, now: float) -> None:
         """Take the answer to a request."""
-        sent = self._pending.pop(number, None)
-        if sent is None or self.phase is Phase.OVER:
+        outgoing = self._pending.pop(number, None)
+        if outgoing is None or self.phase is Phase.OVER:
             return
-        if response.throttle_ms > 0 and sent.node is not None:
-            self._muted_until[sent.node] = now + response.throttle_ms / 1000
+        if response.throttle_ms > 0 and outgoing.node is not None:
+            self._muted_until[outgoing.node] = now + response.throttle_ms / 1000
         if isinstance(response, ProduceResponse):
-            self._take_written(sent, response, now)
+            self._take_written(outgoing, response, now)
         else:
-            self._take_step(sent.request, response, now)
+            self._take_step(outgoing.request, response, now)
 
     def _take_step(self, request: Request, response: Response, now: float) -> None:
         match request, response:
@@ -347,54 +347,54 @@ class StateMachine:
             case EndTransaction(), IdentityResponse():
                 self._take_end(request, response, now)
 
-    def unanswered(self, number: int, now: float) -> None:
+    def note_unanswered(self, number: int, now: float) -> None:
         """A request has no answer: it may have been carried out, or still arrive."""
-        sent = self._pending.get(number)
-        if sent is None:
+        outgoing = self._pending.get(number)
+        if outgoing is None:
             return
-        if not isinstance(sent.request, Metadata | FindCoordinator):
-            self._note_doubt(sent)
-        self.unsent(number, now)
+        if not isinstance(outgoing.request, Metadata | FindCoordinator):
+            self._note_doubt(outgoing)
+        self.note_unsent(number, now)
 
-    def unsent(self, number: int, now: float) -> None:
+    def note_unsent(self, number: int, now: float) -> None:
         """A request did not reach its broker, and never will."""
-        sent = self._pending.pop(number, None)
-        if sent is None:
+        outgoing = self._pending.pop(number, None)
+        if outgoing is None:
             return
-        match sent.request:
+        match outgoing.request:
             case Produce():
-                self._release(sent)
+                self._release(outgoing)
                 for place, batch in self._carried.pop(number, {}).items():
                     self.view.refresh(place[0])
                     if batch in (queue := self.queues[place]).in_flight:
                         queue.put_back(batch, now + UNREACHED.pause(batch.failures + 1))
-            case FindCoordinator() as asked:
-                self._steps[asked.kind].again(now, UNREACHED)
+            case FindCoordinator() as request:
+                self.steps[request.kind].again(now, UNREACHED)
             case CommitOffsets() as request:
                 self.group.coordinator = None
-                self._steps[type(request)].again(now, UNREACHED)
+                self.steps[type(request)].again(now, UNREACHED)
             case request:
                 if not isinstance(request, Metadata):
                     self._coordinator = None
-                self._steps[type(request)].again(now, UNREACHED)
+                self.steps[type(request)].again(now, UNREACHED)
 
-    def _note_doubt(self, sent: Outgoing) -> None:
+    def _note_doubt(self, outgoing: Outgoing) -> None:
         self._doubtful = True
-        self._end_unanswered |= isinstance(sent.request, EndTransaction)
-        for batch in self._carried.get(sent.number, {}).values():
+        self._end_unanswered |= isinstance(outgoing.request, EndTransaction)
+        for batch in self._carried.get(outgoing.number, {}).values():
             batch.doubtful = True
 
-    def _release(self, sent: Outgoing) -> None:
-        assert sent.node is not None
-        self._in_flight[sent.node] -= 1
+    def _release(self, outgoing: Outgoing) -> None:
+        assert outgoing.node is not None
+        self._in_flight[outgoing.node] -= 1
 
-    def _take_metadata(self, asked: Metadata, response: MetadataResponse, now: float) -> None:
+    def _take_metadata(self, request: Metadata, response: MetadataResponse, now: float) -> None:
         self.addresses.update(response.brokers)
-        step = self._steps[Metadata]
+        step = self.steps[Metadata]
         failures = step.failures
-        step.done()
+        step.reset()
         waits = False
-        for name in asked.topics:
+        for name in request.topics:
             topic = response.topics.get(name, TopicMetadata(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
             if topic.error == ErrorCode.NONE and topic.leaders:
                 if self.view.take(name, topic, now):
@@ -412,17 +412,17 @@ class StateMachine:
             step.again(now)
 
     def _note_other_topic(self, name: str) -> None:
-        used = any(place[0] == name for place in (*self.queues.busy, *self._added, *self._written))
+        used = any(place[0] == name for place in (*self.queues.busy, *self._added, *self._used_places))
         if used and self.phase in (Phase.OPEN, Phase.COMMITTING):
             text = f"{self._doing}: topic {name} was deleted and created again, and its records with it"
             self._fail(Abortable(text, ErrorCode.UNKNOWN_TOPIC_ID.name))
 
-    def _take_coordinator(self, asked: FindCoordinator, response: CoordinatorResponse, now: float) -> None:
-        step = self._steps[asked.kind]
+    def _take_coordinator(self, request: FindCoordinator, response: CoordinatorResponse, now: float) -> None:
+        step = self.steps[request.kind]
         if response.error == ErrorCode.NONE:
-            step.done()
+            step.reset()
             self.addresses[response.node] = response.host, response.port
-            if asked.kind == TRANSACTION_KEY:
+            if request.kind == TRANSACTION_KEY:
                 self._coordinator = response.node
             else:
                 self.group.coordinator = response.node
@@ -432,26 +432,26 @@ class StateMachine:
         if meaning not in (Meaning.RETRY, Meaning.REFRESH):
             self._fail(self._error(response.error, meaning, "looking up the coordinator"))
 
-    def _again(self, kind: type, meaning: Meaning, now: float) -> bool:
+    def _again(self, kind: type, code: int, meaning: Meaning, now: float) -> bool:
         """Return whether the request of a coordinator is to be repeated, which is noted."""
         if meaning is Meaning.REFRESH:
             self._coordinator = None
         if meaning in (Meaning.RETRY, Meaning.REFRESH):
-            self._steps[kind].again(now)
+            self.steps[kind].again(now, code=code)
             return True
-        self._steps[kind].done()
+        self.steps[kind].reset()
         return False
 
     def _take_identity(self, init: InitProducerId, response: IdentityResponse, now: float) -> None:
         if response.error == ErrorCode.NONE:
-            self._steps[InitProducerId].done()
+            self.steps[InitProducerId].reset()
             self._take_epoch(response.producer_id, response.epoch)
             self._init_due = False
             if self.phase is Phase.NEW:
                 self.phase = Phase.READY
             return
         meaning = meaning_of(response.error, OF_COORDINATOR)
-        if not self._again(InitProducerId, meaning, now):
+        if not self._again(InitProducerId, response.error, meaning, now):
             what = "continuing" if init.epoch >= 0 else f"initialising, transaction timeout {self._timeout_ms} ms,"
             self._finish(self._error(response.error, meaning, what))
 
@@ -463,7 +463,7 @@ class StateMachine:
     def _take_added(self, added: AddPartitions, response: CodesResponse, now: float) -> None:
         codes = [code for code in response.codes.values() if code]
         if not codes:
-            self._steps[AddPartitions].done()
+            self.steps[AddPartitions].reset()
             if added.epoch == self.epoch:
                 self._added.update(added.places)
             return
@@ -478,45 +478,45 @@ class StateMachine:
 
     def _take_added_group(self, response: ErrorResponse, now: float) -> None:
         if response.error == ErrorCode.NONE:
-            self._steps[AddOffsets].done()
+            self.steps[AddOffsets].reset()
             self.group.added = True
             return
         self._again_or_fail(AddOffsets, response.error, now, "adding a group's offsets")
 
     def _again_or_fail(self, kind: type, code: int, now: float, doing: str) -> None:
         meaning = meaning_of(code, OF_COORDINATOR)
-        if not self._again(kind, meaning, now):
+        if not self._again(kind, code, meaning, now):
             self._fail(self._error(code, meaning, doing))
 
     def _take_offsets(self, response: CodesResponse, now: float) -> None:
-        step = self._steps[CommitOffsets]
+        step = self.steps[CommitOffsets]
         code, meaning = self.group.take(response)
         if self.group.done:
-            step.done()
+            step.reset()
         elif meaning in (Meaning.RETRY, Meaning.REFRESH):
             step.again(now)
         else:
-            step.done()
+            step.reset()
             self._fail(self._error(code, meaning, "committing a group's offsets"))
 
     def _take_end(self, end: EndTransaction, response: IdentityResponse, now: float) -> None:
         if response.error == ErrorCode.NONE:
-            self._steps[EndTransaction].done()
+            self.steps[EndTransaction].reset()
             if end.implicit:
                 self._take_epoch(response.producer_id, response.epoch)
                 self._ended_at = now
             elif self._doubtful or not end.committed:
                 self._require_epoch()
-            self._ended()
+            self._settle()
             return
         meaning = meaning_of(response.error, OF_COORDINATOR)
-        if self._again(EndTransaction, meaning, now):
+        if self._again(EndTransaction, response.error, meaning, now):
             return
         error = self._error(response.error, meaning, "committing" if end.committed else "aborting")
         if not end.committed:
             if response.error == ErrorCode.INVALID_TXN_STATE and not end.implicit:
                 self._require_epoch()
-                self._ended()  # it has not begun
+                self._settle()  # it has not begun
             else:
                 self._finish(error)
         elif response.error == ErrorCode.TRANSACTION_ABORTABLE:
@@ -531,26 +531,26 @@ class StateMachine:
         """Take another epoch before the next transaction (KIP-360)."""
         self._init_due = self._continues = True
 
-    def _ended(self) -> None:
+    def _settle(self) -> None:
         self.phase = Phase.READY
         self.error = None
         self._maybe_open = False
         self.queues.drop()
 
-    def _take_written(self, sent: Outgoing, response: ProduceResponse, now: float) -> None:
-        self._release(sent)
-        for place, batch in self._carried.pop(sent.number, {}).items():
+    def _take_written(self, outgoing: Outgoing, response: ProduceResponse, now: float) -> None:
+        self._release(outgoing)
+        for place, batch in self._carried.pop(outgoing.number, {}).items():
             queue = self.queues[place]
             if batch not in queue.in_flight:
                 continue  # of a transaction that was aborted
-            answer = response.written.get(place, Written(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            answer = response.by_place.get(place, BatchResponse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
             if answer.error in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-                self.queues.written(place, batch)
-                self._written.add(place)
+                self.queues.note_written(place, batch)
+                self._used_places.add(place)
             else:
                 self._take_refusal(queue, batch, answer, now)
 
-    def _take_refusal(self, queue: PartitionQueue, batch: QueuedBatch, answer: Written, now: float) -> None:
+    def _take_refusal(self, queue: PartitionQueue, batch: QueuedBatch, answer: BatchResponse, now: float) -> None:
         code = answer.error
         self._note_refusal(code)
         meaning = meaning_of(code, OF_LEADER)

@@ -30,7 +30,7 @@ class Phase(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """A request for a broker, None for any. number: what `answered`, `unanswered` and `unsent` are told."""
+    """A request for a broker, None for any. number: what becomes of it is told with this."""
 
     number: int
     node: int | None
@@ -56,16 +56,19 @@ class Step:
         self.under_way = False
         self.failures = 0
         self.not_before = 0.0
+        self.code = 0
+        """Of the last refusal; 0 if there was no answer."""
 
     def ready(self, now: float) -> bool:
         return not self.under_way and now >= self.not_before
 
-    def again(self, now: float, backoff: Backoff = PASSING) -> None:
+    def again(self, now: float, backoff: Backoff = PASSING, code: int = 0) -> None:
+        self.code = code
         self.under_way = False
         self.failures += 1
         self.not_before = now + backoff.pause(self.failures)
 
-    def done(self) -> None:
+    def reset(self) -> None:
         self.under_way = False
         self.failures = 0
         self.not_before = 0.0

@@ -252,6 +252,8 @@ def test_a_topic_that_does_not_exist_and_a_partition_that_does_not(scene: Scene)
 
 
 def test_a_topic_that_is_created_again_in_the_midst_is_an_error_at_once(scene: Scene) -> None:
+    if not scene.implicit:
+        pytest.skip("Produce requests of older transactions name topics, and not their ids")
     producer = scene.new_producer()
     scene.write(producer, 0, 10)
     assert producer.flush(30) == 0
@@ -385,7 +387,7 @@ def test_versions_that_change_while_a_producer_lives(proxied: Proxied, unique: C
     producer = scene.new_producer()
     position, implicit = 0, []
     try:
-        for level in (2, 1, 2, 0, 2):
+        for level in (2, 1, 2, 1):
             set_transaction_version(scene.direct, level)
             for cut in (False, True):
                 if cut:
@@ -403,7 +405,7 @@ def test_versions_that_change_while_a_producer_lives(proxied: Proxied, unique: C
                         producer.commit(Deadline.after(30))
                     position += 20
             implicit.append(producer.machine.implicit)
-        assert implicit == [True, False, True, False, True], "a new connection tells"
+        assert implicit == [True, False, True, False], "a new connection tells"
         assert scene.visible() == list(range(position))
     finally:
         set_transaction_version(scene.direct, 2)

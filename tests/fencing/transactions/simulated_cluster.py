@@ -18,6 +18,7 @@ from ringfence.fencing.transactions.messages import (
     NO_TOPIC_ID,
     AddOffsets,
     AddPartitions,
+    BatchResponse,
     CodesResponse,
     CommitOffsets,
     CoordinatorResponse,
@@ -34,7 +35,6 @@ from ringfence.fencing.transactions.messages import (
     Request,
     Response,
     TopicMetadata,
-    Written,
 )
 from ringfence.fencing.transactions.record_batches import RecordBatch
 
@@ -359,7 +359,7 @@ class Cluster:
             self.events.after(delay, lambda place=place: write(place))  # type: ignore[misc]
 
     def _produce(self, node: int, request: Produce, answer: Callable[[Response], None]) -> None:
-        written: dict[Place, Written] = {}
+        written: dict[Place, BatchResponse] = {}
         for place, (head, data) in request.batches.items():
             fields = _HEAD.unpack(head)
             producer_id, epoch, sequence, count = fields[9:13]
@@ -374,13 +374,13 @@ class Cluster:
 
     def _note(
         self,
-        written: dict[Place, Written],
+        written: dict[Place, BatchResponse],
         place: Place,
         code: int,
         request: Produce,
         answer: Callable[[Response], None],
     ) -> None:
-        written[place] = Written(code)
+        written[place] = BatchResponse(code)
         if len(written) == len(request.batches):
             answer(ProduceResponse(0, written))
 

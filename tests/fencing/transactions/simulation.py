@@ -235,7 +235,7 @@ class Schedule:
             return
         luck, troubles = chance.random(), self.troubles
         if luck < troubles.unsent:
-            after(way, lambda: self._tell(writer, lambda now: writer.machine.unsent(sent.number, now)))
+            after(way, lambda: self._tell(writer, lambda now: writer.machine.note_unsent(sent.number, now)))
             return
         luck -= troubles.unsent
         if luck < troubles.lost + troubles.late:
@@ -257,7 +257,9 @@ class Schedule:
 
     def _time_out(self, writer: Writer, sent: Outgoing) -> None:
         seconds = self.chance.choice([0.001, 0.05, _REQUEST_S])
-        self.events.after(seconds, lambda: self._tell(writer, lambda now: writer.machine.unanswered(sent.number, now)))
+        self.events.after(
+            seconds, lambda: self._tell(writer, lambda now: writer.machine.note_unanswered(sent.number, now))
+        )
 
     def _copy(self, sent: Outgoing) -> None:
         self.cluster.handle(sent.node, sent.request, lambda _: None)
@@ -266,7 +268,7 @@ class Schedule:
         def answer(response: Response) -> None:
             self.events.after(
                 self.chance.uniform(0.0001, 0.003),
-                lambda: self._tell(writer, lambda now: writer.machine.answered(sent.number, response, now)),
+                lambda: self._tell(writer, lambda now: writer.machine.take_answer(sent.number, response, now)),
             )
 
         self.cluster.handle(sent.node, sent.request, answer)

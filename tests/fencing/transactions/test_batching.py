@@ -58,6 +58,34 @@ def test_every_record_is_in_one_batch_in_order(
             assert (value, key, list(headers or ())) in by_partition[at]
 
 
+@given(st.lists(record, min_size=1, max_size=60), st.integers(100, 2000), st.booleans(), st.integers(-1, 1))
+def test_columns_are_the_same_as_single_records(
+    records: list[tuple[bytes | None, bytes | None, int, int, list[tuple[str, bytes | None]] | None]],
+    size: int,
+    keyed: bool,
+    partition: int,
+) -> None:
+    values, keys, _, times, headers = zip(*records, strict=True)
+    gathered = Gathered()
+    batching = Batching(gathered.note, lambda _: [1, 1], size)
+    batching.add("t", b"first", None, 0, 0, None)
+    batching.add_columns("t", values, keys if keyed else None, partition, times, headers)
+    batching.flush()
+    found: dict[int, list[object]] = {0: [], 1: []}
+    for (_, number), batch in gathered:
+        found[number] += [(each.value, each.key, list(each.headers)) for each in read(batch)]
+        assert batch.size <= size or batch.count == 1
+    assert found[0][0] == (b"first", None, [])
+    wanted = [
+        (value, key if keyed else None, list(more or ()))
+        for value, key, more in zip(values, keys, headers, strict=True)
+    ]
+    if partition >= 0:
+        assert found[partition][-len(wanted) :] == wanted
+    else:
+        assert Counter(map(repr, found[0][1:] + found[1])) == Counter(map(repr, wanted))
+
+
 def test_a_batch_without_keys_goes_to_one_reachable_partition() -> None:
     gathered = Gathered()
     batching = Batching(gathered.note, lambda _: [1, -1, 2], 1000)

@@ -1,12 +1,20 @@
 """The loop around the state machine: what becomes due between two looks at the clock is not slept through."""
 
+import json
+import socket
 import time
+from itertools import count
 
-from ringfence.connectors import egress
+import pytest
+
+from ringfence.connectors import egress, worker_limits
 from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import Retriable
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.task import clients
 from ringfence.fencing.transactions.broker_connection import Access
 from ringfence.fencing.transactions.driver import Driver
-from ringfence.fencing.transactions.producer import parse_member
+from ringfence.fencing.transactions.producer import Producer, parse_member
 from ringfence.fencing.transactions.state_machine import StateMachine
 from ringfence.fencing.transactions.steps import Outgoing
 
@@ -42,11 +50,26 @@ def test_a_wake_ends_the_wait() -> None:
     driver = Driver(machine, [("nowhere", 1)], Access("id", "1", egress.look_up, None), 30.0)
     driver.wake()
     started = time.monotonic()
-    looks: list[float] = []
-    driver.run(lambda: bool(looks.append(time.monotonic())) or len(looks) >= 2, Deadline.after(10))
+    looks = count()
+    driver.run(lambda: next(looks) >= 1, Deadline.after(10))
     assert time.monotonic() - started < 0.9
     driver.close()
     driver.wake()  # of one that is closed
+
+
+def test_an_address_that_is_not_allowed_is_not_connected_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a broker of another cluster, whose answers name where the others are."""
+    monkeypatch.setattr(worker_limits, "_current", [])
+    monkeypatch.setenv(worker_limits.ENVIRONMENT, json.dumps({egress.EGRESS_ALLOW: "public"}))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(0.5)
+        connection = Connection(f"127.0.0.1:{server.getsockname()[1]}")
+        producer = Producer(connection, "id", look_up=clients._look_up_allowed)
+        with pytest.raises(Retriable, match="not allowed"):
+            producer.init(Deadline.after(0.3))
+        producer.close()
+        with pytest.raises(TimeoutError):
+            server.accept()
 
 
 def test_group_metadata_of_the_client() -> None:

@@ -35,7 +35,7 @@ from kafka.protocol.sasl import (
 )
 
 from ringfence.fencing.transactions import messages
-from ringfence.fencing.transactions.messages import Request, TopicMetadata, Written
+from ringfence.fencing.transactions.messages import BatchResponse, Request, TopicMetadata
 from ringfence.fencing.transactions.wire import MalformedResponse, Reader, i16, i32, uvarint
 
 TOPIC_ID = UUID(int=0x1234567890ABCDEF1234567890ABCDEF)
@@ -254,7 +254,7 @@ def test_responses_to_produce(version: int) -> None:
         responses=[topic(name="a", topic_id=TOPIC_ID, partition_responses=[good, bad])], throttle_time_ms=9
     )
     answer = read(produce(True), theirs, version)
-    assert answer.written == {("a", 0): Written(0, 2**40), ("a", 3): Written(87, -1, "no key")}
+    assert answer.by_place == {("a", 0): BatchResponse(0, 2**40), ("a", 3): BatchResponse(87, -1, "no key")}
     assert answer.throttle_ms == 9
 
 

@@ -5,7 +5,13 @@ import time
 
 import pytest
 
-from ringfence.fencing.transactions.messages import AddPartitions, EndTransaction, IdentityResponse, Produce, Written
+from ringfence.fencing.transactions.messages import (
+    AddPartitions,
+    BatchResponse,
+    EndTransaction,
+    IdentityResponse,
+    Produce,
+)
 from ringfence.fencing.transactions.partition_queue import PartitionQueue, PartitionQueues, QueuedBatch
 from ringfence.fencing.transactions.state_machine import StateMachine
 from ringfence.fencing.transactions.steps import Limits, Outgoing
@@ -84,27 +90,27 @@ class AbortsBesideBatches(StateMachine):
 
 
 class BelievesProduce(StateMachine):
-    def unanswered(self, number: int, now: float) -> None:
+    def note_unanswered(self, number: int, now: float) -> None:
         sent = self._pending.get(number)
         if sent is not None and isinstance(sent.request, Produce):
             self._pending.pop(number)
             self._release(sent)
             for place, batch in self._carried.pop(number).items():
                 if batch in self.queues[place].in_flight:
-                    self.queues.written(place, batch)
+                    self.queues.note_written(place, batch)
             return
-        super().unanswered(number, now)
+        super().note_unanswered(number, now)
 
 
 class BelievesEnd(StateMachine):
-    def unanswered(self, number: int, now: float) -> None:
+    def note_unanswered(self, number: int, now: float) -> None:
         sent = self._pending.get(number)
         if sent is not None and isinstance(sent.request, EndTransaction):
             end = sent.request
             identity = (end.producer_id, end.epoch + 1) if end.implicit else (-1, -1)
-            self.answered(number, IdentityResponse(0, 0, *identity), now)
+            self.take_answer(number, IdentityResponse(0, 0, *identity), now)
             return
-        super().unanswered(number, now)
+        super().note_unanswered(number, now)
 
 
 class CommitsEarly(StateMachine):
@@ -113,9 +119,9 @@ class CommitsEarly(StateMachine):
 
 
 class IgnoresGaps(StateMachine):
-    def _take_refusal(self, queue: PartitionQueue, batch: QueuedBatch, answer: Written, now: float) -> None:
+    def _take_refusal(self, queue: PartitionQueue, batch: QueuedBatch, answer: BatchResponse, now: float) -> None:
         if answer.error == 45:
-            self.queues.written(queue.place, batch)
+            self.queues.note_written(queue.place, batch)
             return
         super()._take_refusal(queue, batch, answer, now)
 
@@ -135,22 +141,22 @@ class AbortsACommit(StateMachine):
 
 
 class LooksUpNothingAgain(StateMachine):
-    def unsent(self, number: int, now: float) -> None:
-        super().unsent(number, now)
+    def note_unsent(self, number: int, now: float) -> None:
+        super().note_unsent(number, now)
         self.view._due -= self.view.topics.keys()
 
-    def _take_refusal(self, queue: PartitionQueue, batch: QueuedBatch, answer: Written, now: float) -> None:
+    def _take_refusal(self, queue: PartitionQueue, batch: QueuedBatch, answer: BatchResponse, now: float) -> None:
         super()._take_refusal(queue, batch, answer, now)
         self.view._due -= self.view.topics.keys()
 
 
 class ForgetsToRepeat(StateMachine):
-    def unanswered(self, number: int, now: float) -> None:
+    def note_unanswered(self, number: int, now: float) -> None:
         sent = self._pending.get(number)
         if sent is not None and isinstance(sent.request, AddPartitions | EndTransaction):
             self._pending.pop(number)
             return
-        super().unanswered(number, now)
+        super().note_unanswered(number, now)
 
 
 RULES: dict[str, tuple[type[StateMachine], tuple[bool, ...]]] = {
