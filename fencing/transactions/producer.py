@@ -147,14 +147,16 @@ class Producer:
         value: bytes | str | None = None,
         key: bytes | str | None = None,
         partition: int = -1,
-        callback: None = None,
-        on_delivery: None = None,
+        callback: object = None,
+        on_delivery: object = None,
         timestamp: int = 0,
         headers: RawHeaders | None = None,
     ) -> None:
         """Write a record in the open transaction, as confluent-kafka's `produce`. Raises BufferError if much is queued,
         and `FencingError` if the transaction has failed.
         """
+        if callback is not None or on_delivery is not None:
+            raise TypeError("single records have no delivery reports here: a commit delivers them all")
         if isinstance(value, str):
             value = value.encode()
         if isinstance(key, str):

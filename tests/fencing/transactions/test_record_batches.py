@@ -58,8 +58,8 @@ def test_offset_deltas_of_every_length(count: int) -> None:
 
 
 def test_values_of_one_length_after_each_other() -> None:
-    for count in (2, 9000, 5, 20_000):
-        for length in range(7):
+    for count in (2, 9000, 5):
+        for length in range(6):
             values = [bytes([number % 251]) * length for number in range(count)]
             assert [each.value for each in read(encode(values, NOW))] == values
     assert len(record_batches._BETWEEN) <= record_batches._MOST_LENGTHS

@@ -1,0 +1,90 @@
+"""The producer of our own over TLS: certificates of both sides, large records, and a broker that nobody vouches for."""
+
+import datetime
+import ipaddress
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import Retriable
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
+from ringfence.fencing.transactions.producer import Producer
+from ringfence.local.kafka import EmbeddedKafka
+from ringfence.local.ports import free_port
+from tests.support.encoded import read_numbers
+
+pytestmark = pytest.mark.broker
+
+
+def make_certificate() -> tuple[str, str]:
+    """A certificate of 127.0.0.1 that vouches for itself, and its key, as PEM."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.datetime.now(datetime.UTC)
+    address = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(address, critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    return certificate.public_bytes(serialization.Encoding.PEM).decode(), key.private_bytes(*form).decode()
+
+
+def test_transactions_over_tls(tmp_path: Path, unique: Callable[[str], str]) -> None:
+    port, hidden, controller = free_port(), free_port(), free_port()
+    (broker, broker_key), (client, client_key) = make_certificate(), make_certificate()
+    (tmp_path / "keystore.pem").write_text(broker_key + broker)
+    (tmp_path / "truststore.pem").write_text(client)
+    kafka = EmbeddedKafka(
+        tmp_path / "kafka",
+        port,
+        tmp_path / "log",
+        short_lived=True,
+        properties={
+            "listeners": f"SSL://127.0.0.1:{port},IN://127.0.0.1:{hidden},CONTROLLER://127.0.0.1:{controller}",
+            "advertised.listeners": f"SSL://127.0.0.1:{port},IN://127.0.0.1:{hidden}",
+            "listener.security.protocol.map": "SSL:SSL,IN:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "inter.broker.listener.name": "IN",
+            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+            "ssl.client.auth": "required",
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(tmp_path / "keystore.pem"),
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(tmp_path / "truststore.pem"),
+        },
+    )
+    kafka.start()
+    try:
+        inside = Connection(f"127.0.0.1:{hidden}")
+        create_topics(inside, [TopicSpec("t")], Deadline.after(30))
+        settings = {"security.protocol": "ssl", "ssl.certificate.pem": client, "ssl.key.pem": client_key}
+        producer = Producer(Connection(kafka.bootstrap, {**settings, "ssl.ca.pem": broker}), unique("tls"))
+        producer.init(Deadline.after(30))
+        size = 60_000  # digits: several batches, which no socket takes at once
+        for first in range(0, 3 * size, size):
+            producer.begin()
+            producer.produce_columns("t", [b"%0100d" % number for number in range(first, first + size)])
+            producer.commit(Deadline.after(60))
+        assert read_numbers(inside, "t", 1)[0] == list(range(3 * size))
+        producer.close()
+        stranger = Producer(Connection(kafka.bootstrap, {**settings, "ssl.ca.pem": client}), unique("tls"))
+        with pytest.raises(Retriable, match="CERTIFICATE_VERIFY_FAILED"):
+            stranger.init(Deadline.after(2))
+        stranger.close()
+    finally:
+        kafka.kill()
