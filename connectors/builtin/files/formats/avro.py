@@ -1,12 +1,22 @@
 """Avro object container files: records with the schema in the file."""
 
-from collections.abc import Iterator
-from typing import Any, BinaryIO, ClassVar
+from collections.abc import Iterator, Mapping
+from typing import Any, BinaryIO, ClassVar, Final, NamedTuple
 
 from ringfence.connectors.api import DataException, ParsedConfig
 from ringfence.connectors.builtin.files.formats.base import FormatError, FormatReader, Rows, Unreadable
 from ringfence.connectors.builtin.files.value_settings import options_of, repair_texts
 from ringfence.connectors.row_records import row_text
+
+_RUN: Final = 1000
+
+
+class _Run(NamedTuple):
+    """Consecutive records; end: the position after the last one, which may be more than one behind that before it."""
+
+    values: list[object]
+    end: int
+    unreadable: Mapping[int, Unreadable] = {}
 
 
 class AvroReader(FormatReader):
@@ -36,42 +46,45 @@ class AvroReader(FormatReader):
         self._row = position
         self._broken: FormatError | None = None
         """Why the file cannot be read on, once the records before are read."""
-        self._records = self._read_blocks(position)
-        self._next: tuple[object, int] | None = None
-        try:
-            self._next = next(self._records, None)
-        except ERRORS as error:
-            self._break(error)
+        self._runs = self._read_blocks(position)
+        self._run: _Run | None = None
+        self._used = 0
+        """The number of records of the run that were returned."""
+        self._advance()
 
     def read(self, limit: int) -> Rows:
-        values: list[object] = []
-        positions: list[int] = []
-        unreadable: dict[int, Unreadable] = {}
-        try:
-            while self._next is not None and len(values) < limit:
-                value, self._row = self._next
-                if value.__class__ is Unreadable:
-                    unreadable[len(values)] = value
-                values.append(value)
-                positions.append(self._row)
-                self._next = next(self._records, None)
-        except self._errors as error:
-            self._break(error)
-        if not values and self._broken is not None:
+        if self._broken is not None:
             raise self._broken
+        if self._run is None:
+            return Rows([], [], self._schema)
+        start, run = self._used, self._run
+        values = run.values[start : start + limit]
+        self._used, first = start + len(values), self._row + 1
+        whole = self._used == len(run.values)
+        self._row = run.end if whole else self._row + len(values)
+        positions = [*range(first, first + len(values) - 1), self._row]
+        unreadable = {
+            number - start: run.unreadable[number] for number in run.unreadable if start <= number < self._used
+        }
+        if whole:
+            self._advance()
         return Rows(values, positions, self._schema, unreadable)
 
     @property
     def at_end(self) -> bool:
-        return self._next is None and self._broken is None
+        return self._run is None and self._broken is None
 
-    def _break(self, error: Exception) -> None:
-        self._next = None
-        self._broken = FormatError(f"it cannot be read as Avro after record {self._row}: {error}")
-        self._broken.__cause__ = error
+    def _advance(self) -> None:
+        self._used = 0
+        try:
+            self._run = next(self._runs, None)
+        except self._errors as error:
+            self._run = None
+            self._broken = FormatError(f"it cannot be read as Avro after record {self._row}: {error}")
+            self._broken.__cause__ = error
 
-    def _read_blocks(self, skip: int) -> Iterator[tuple[object, int]]:
-        """Yield the records after a position: the value, or why there is none, and the position after it."""
+    def _read_blocks(self, skip: int) -> Iterator[_Run]:
+        """Yield the records after a position."""
         from ringfence.connectors.avro.container import Damage
 
         at = 0
@@ -81,51 +94,66 @@ class AvroReader(FormatReader):
                 if at > skip:
                     reason = f"bytes {block.start} to {block.end} are damaged ({block.reason})"
                     problem = DataException(reason, row=str(at), remedy="Restore them from the original")
-                    yield Unreadable(problem, ""), at
+                    yield _alone(Unreadable(problem, ""), at)
                 continue
             if at + block.length > skip:
                 yield from self._read_block(block, at, skip)
             at += block.length
 
-    def _read_block(self, block: Any, at: int, skip: int) -> Iterator[tuple[object, int]]:
-        number, end, convert = at, at + block.length, self._value_of
+    def _read_block(self, block: Any, at: int, skip: int) -> Iterator[_Run]:
+        number, convert = at, self._value_of
+        problem: Exception | None = None
+        values: list[object] = []
+        unreadable: dict[int, Unreadable] = {}
         try:
             for record in block.records:
                 number += 1
                 if number <= skip:
                     continue
                 try:
-                    value: object = convert(record)
+                    values.append(convert(record))
                 except DataException as error:
-                    value = self._refuse(record, number, error)
-                yield value, number
-        except UnicodeDecodeError:
-            yield from self._read_leniently(block, at, max(number, skip))
+                    unreadable[len(values)] = self._refuse(record, number, error)
+                    values.append(None)
+                if len(values) == _RUN:
+                    yield _Run(values, number, unreadable)
+                    values, unreadable = [], {}
         except self._errors as error:
-            yield self._refuse_rest(number, end, error), end
+            problem = error
+        if values:
+            yield _Run(values, number, unreadable)
+        if isinstance(problem, UnicodeDecodeError):
+            yield from self._read_leniently(block, at, max(number, skip))
+        elif problem is not None:
+            yield self._refuse_rest(number, at + block.length, problem)
 
-    def _read_leniently(self, block: Any, at: int, skip: int) -> Iterator[tuple[object, int]]:
+    def _read_leniently(self, block: Any, at: int, skip: int) -> Iterator[_Run]:
         """Yield the records of a block with texts that are not UTF-8, after a position."""
-        number, end = at, at + block.length
+        number = at
         try:
             for record in block.lenient():
                 number += 1
                 if number > skip:
-                    yield self._convert_repaired(record, number), number
+                    yield self._convert_repaired(record, number)
         except self._errors as error:
-            yield self._refuse_rest(number, end, error), end
+            yield self._refuse_rest(number, at + block.length, error)
 
-    def _convert_repaired(self, record: Any, number: int) -> object:
+    def _convert_repaired(self, record: Any, number: int) -> _Run:
         try:
-            return self._value_of(repair_texts(record, self._options.bad_text))
+            return _Run([self._value_of(repair_texts(record, self._options.bad_text))], number)
         except DataException as error:
-            return self._refuse(record, number, error)
+            return _alone(self._refuse(record, number, error), number)
 
     @staticmethod
     def _refuse(record: Any, number: int, error: DataException) -> Unreadable:
         return Unreadable(error.at(row=str(number)), row_text([*record], [*record.values()]))
 
     @staticmethod
-    def _refuse_rest(number: int, end: int, error: Exception) -> Unreadable:
+    def _refuse_rest(number: int, end: int, error: Exception) -> _Run:
         reason = f"the records {number + 1} to {end} cannot be decoded ({error})"
-        return Unreadable(DataException(reason, row=str(number + 1), remedy="Write the file again"), "")
+        problem = DataException(reason, row=str(number + 1), remedy="Write the file again")
+        return _alone(Unreadable(problem, ""), end)
+
+
+def _alone(unreadable: Unreadable, end: int) -> _Run:
+    return _Run([None], end, {0: unreadable})
