@@ -13,6 +13,17 @@ from ringfence.connectors.values.moments import MILLIS_PER_DAY, format_date, is_
 NULL: Final = "null"
 
 
+def is_unicode(text: str) -> bool:
+    """Return whether the string can be encoded: it has no halves of surrogate pairs."""
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def number_text(value: float, bits: int = 64) -> str:
     """Return a floating point number in Java's form: `1.0E10`, `0.001`, `NaN`."""
     if not math.isfinite(value):

@@ -9,6 +9,7 @@ from dlt.common.json import json as dlt_json
 
 from ringfence.connectors.api import DataException
 from ringfence.connectors.unsupported_values import REMEDY, UNSUPPORTED_VALUES, Handling
+from ringfence.connectors.values.texts import is_unicode
 
 UNREADABLE: Final = "\0unreadable"
 """In a list of rows, the key of one that stands for a row that cannot be read: `describe_unreadable`."""
@@ -96,7 +97,7 @@ def _convert(value: Any, handling: Handling, path: str) -> object:
         case None | bool():
             return value
         case str():
-            return value if _is_unicode(value) else _treat(value, handling, path, "text with a lone surrogate")
+            return value if is_unicode(value) else _treat(value, handling, path, "text with a lone surrogate")
         case int():
             fits = _LEAST <= value <= _MOST
             return value if fits else _treat(value, handling, path, "an integer of more than 64 bits")
@@ -135,23 +136,13 @@ def _escape(text: str) -> str:
 
 def _key(key: object, path: str) -> str:
     text = str(key)
-    if not _is_unicode(text):
+    if not is_unicode(text):
         raise DataException("the name of a field has a lone surrogate", column=path, remedy="Correct it at its source.")
     return text
 
 
 def _below(path: str, key: object) -> str:
     return f"{path}.{key}" if path else str(key)
-
-
-def _is_unicode(text: str) -> bool:
-    if text.isascii():
-        return True
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _in_dlts_form(value: object) -> object:

@@ -15,6 +15,7 @@ from ringfence.connectors.api import (
     Recommender,
 )
 from ringfence.connectors.unsupported_values import Handling, handling_of
+from ringfence.connectors.values.texts import is_unicode
 
 ENCODING_ERRORS: Final = "encoding.errors"
 UNSIGNED: Final = "bigint.unsigned.handling.mode"
@@ -122,20 +123,9 @@ def _repair(surrogate: str, bad_text: BadText) -> str:
 def repair_texts(value: Any, bad_text: BadText) -> Any:
     """Return a value of lists, dictionaries and texts with each text repaired. Raises `DataException`."""
     if isinstance(value, str):
-        return value if is_text(value) else repair_text(value, bad_text)
+        return value if is_unicode(value) else repair_text(value, bad_text)
     if isinstance(value, list):
         return [repair_texts(each, bad_text) for each in value]
     if isinstance(value, dict):
         return {repair_texts(key, bad_text): repair_texts(each, bad_text) for key, each in value.items()}
     return value
-
-
-def is_text(text: str) -> bool:
-    """Return whether the string can be encoded: it has no halves of surrogate pairs."""
-    if text.isascii():
-        return True
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

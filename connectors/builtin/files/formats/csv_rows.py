@@ -24,7 +24,8 @@ from ringfence.connectors.builtin.files.settings import (
     FILL,
     as_character,
 )
-from ringfence.connectors.builtin.files.value_settings import is_text, options_of, repair_text
+from ringfence.connectors.builtin.files.value_settings import options_of, repair_text
+from ringfence.connectors.values.texts import is_unicode
 
 MOST_ROW_BYTES: Final = 16 << 20
 """Of a row of several lines, which are kept until its end: a quote may never be closed."""
@@ -103,7 +104,7 @@ class CsvReader(FormatReader):
                 if len(values) != length:
                     values = self._fit(values)
                 if rows.dirty:
-                    values = [each if each is None or is_text(each) else self._repair(each) for each in values]
+                    values = [each if each is None or is_unicode(each) else self._repair(each) for each in values]
                 if null is not None:
                     values = [None if each == null else each for each in values]
                 yield values, rows.end
