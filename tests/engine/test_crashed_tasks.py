@@ -6,6 +6,7 @@ import queue
 import signal
 import socket
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -137,9 +138,11 @@ def test_sparks_daemon_has_no_port_that_others_can_connect_to(
 ) -> None:
     _, ends = worker.start(unique("port"), "go_on", tmp_path / "marker")
     eventually((tmp_path / "marker").exists, 90, "the task runs")
-    daemons = [
-        one for one in psutil.Process().children(recursive=True) if "ringfence.engine.spark.daemon" in one.cmdline()
-    ]
+    daemons = []
+    for one in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):  # it has just ended
+            if "ringfence.engine.spark.daemon" in one.cmdline():
+                daemons.append(one)
     assert daemons
     for daemon in daemons:
         connections = daemon.net_connections("all")

@@ -428,7 +428,7 @@ def generate(seed: int) -> Generated:
         name = identity.lower()
         tables.append(_table(f"opt_{name}", SCALARS, identity))
         tables.append(_table(f"req_{name}", SCALARS, identity, required=True))
-    tables += [_table(f"arr_{identity.lower()}", ARRAYS, identity) for identity in ("DEFAULT", "FULL")]
+        tables.append(_table(f"arr_{name}", ARRAYS, identity))
     writers = [_Writer(table, choice) for table in tables]
     rows = [statement for writer in writers for statement in writer.inserts(1)]
     changes = [*(writer.changes(1001) for writer in writers), list(_STRUCTURE_CHANGES)]

@@ -133,7 +133,7 @@ def test_a_refused_row_is_skipped_once_with_its_letter_beside_the_others(stand: 
     assert [seen.key["id"] for seen in one.read("public.t")] == [1, 3, 5, 7]
     letters = one._read("letters")
     assert [letter.key["id"] for letter in letters] == ["2", "4", "6"]
-    assert NAN in {value.decode() for _, value in letters[0].headers if value}
+    assert any(NAN in value.decode() for _, value in letters[0].headers if value)
 
 
 def test_without_tolerance_the_task_fails_with_the_place(stand: Callable[..., Stand]) -> None:

@@ -116,7 +116,7 @@ def define(formats: tuple[str, ...]) -> ConfigDef:
     """Return the definition, for these file formats."""
     keys = _define_files(formats)
     define_unsupported_values(keys, _FILES)
-    define_values(keys, _FILES, ShownIf(FORMAT, lambda name: name == "parquet"))
+    define_values(keys, _FILES, lambda *values: ShownIf(FORMAT, lambda name: name == "parquet", *values))
     return _define_csv(keys)
 
 

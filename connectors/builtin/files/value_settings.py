@@ -1,5 +1,6 @@
 """The settings for values in files that have more than one right form, or none."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -58,9 +59,9 @@ def options_of(settings: ParsedConfig) -> ValueOptions:
     )
 
 
-def define_values(keys: ConfigDef, group: str | None, parquet: Recommender) -> None:
-    """Define the settings, but for that of unsupported values. group: of those that they are shown with; parquet: shows
-    those for Parquet only.
+def define_values(keys: ConfigDef, group: str | None, offer: Callable[..., Recommender]) -> None:
+    """Define the settings, but for that of unsupported values. group: of those that they are shown with; offer: returns
+    what offers the given values of a setting for Parquet only.
     """
     keys.define(
         ENCODING_ERRORS,
@@ -80,7 +81,7 @@ def define_values(keys: ConfigDef, group: str | None, parquet: Recommender) -> N
         ConfigType.STRING,
         PRECISE,
         validator=OneOf(PRECISE, LONG),
-        recommender=parquet,
+        recommender=offer(PRECISE, LONG),
         importance=Importance.LOW,
         group=group,
         display_name="Unsigned 64-bit integers",
@@ -92,7 +93,7 @@ def define_values(keys: ConfigDef, group: str | None, parquet: Recommender) -> N
         ConfigType.STRING,
         "microseconds",
         validator=OneOf(*UNITS),
-        recommender=parquet,
+        recommender=offer(*UNITS),
         importance=Importance.LOW,
         group=group,
         display_name="Unit of INT96 timestamps",

@@ -29,7 +29,7 @@ from ringfence.connectors.builtin.spark_table.tables import open_table, parse_pa
 CONFIG_DEF: Final = names.define()
 for _key in list_place_settings():
     CONFIG_DEF.add(_key)
-define_values(CONFIG_DEF, None, ShownIf(URL, lambda url: not url.startswith(names.JDBC)))
+define_values(CONFIG_DEF, None, lambda *values: ShownIf(URL, lambda url: not url.startswith(names.JDBC), *values))
 
 
 class SparkTableSourceConnector(SourceConnector):
