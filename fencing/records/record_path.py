@@ -278,11 +278,7 @@ class RecordPath:
         if call is None:
             ready.skipped += 1
             return
-        ready.calls.append(call)
-        ready.dead_letters += 1
-        self._check.check(str(call[0]))
-        if isinstance(call[1], bytes):
-            ready.size += len(call[1])
+        self._add_call(call, ready, is_letter=True)
 
     def _try_again(self, record: SourceRecord, ready: PreparedBatch) -> None:
         """Prepare a failed record step by step. Raises an error that is not tolerated."""
@@ -293,8 +289,11 @@ class RecordPath:
         if call is None:
             ready.skipped += bad
             return
+        self._add_call(call, ready, is_letter=bad)
+
+    def _add_call(self, call: tuple[object, ...], ready: PreparedBatch, *, is_letter: bool) -> None:
         ready.calls.append(call)
-        if bad:
+        if is_letter:
             ready.dead_letters += 1
             self._check.check(str(call[0]))
         else:
