@@ -15,10 +15,11 @@ from sqlalchemy.engine import Connection
 
 from ringfence.connectors.api import ConnectorError, DataException, Schema
 from ringfence.connectors.api import schemas as connect
-from ringfence.connectors.builtin.sql.time_texts import DAY_US, as_timestamp, micros_of
+from ringfence.connectors.builtin.sql.time_texts import DAY_US, micros_of
 from ringfence.connectors.row_records import ValueOf
 from ringfence.connectors.unsupported_values import REMEDY, UNSUPPORTED_VALUES, Handling
 from ringfence.connectors.values.decimals import exact_decimal
+from ringfence.connectors.values.moments import timestamp_of_micros
 
 Row = Sequence[Any]
 
@@ -141,7 +142,7 @@ class DriverValues(ABC):
             try:
                 return (value if inner else value.replace(tzinfo=zone)).astimezone(UTC)
             except OverflowError:
-                return as_timestamp(micros_of(value, zone))
+                return timestamp_of_micros(micros_of(value, zone))
 
         return value_of
 
