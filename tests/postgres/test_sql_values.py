@@ -211,7 +211,7 @@ def test_one_bad_row_is_one_unreadable_record(table: Callable[..., Table], handl
     if handling == "fail":
         assert str(bad.error) == (
             f"The table public.{odd_table.name}, row id=2, column v: the decimal is not a finite number "
-            f"(a value like NaN). Set {HANDLING} to null or text, or correct the value"
+            f"(a value like NaN). Set {HANDLING} to null or text, or correct the value."
         )
         assert bad.value == '{"id":2,"v":"NaN"}'
     else:

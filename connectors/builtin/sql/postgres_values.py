@@ -21,7 +21,6 @@ from ringfence.connectors.builtin.sql.driver_values import (
     Row,
     decimal_of_scale,
     integer_of_decimal,
-    refuse_value,
     time_of_micros,
 )
 from ringfence.connectors.builtin.sql.time_texts import (
@@ -33,7 +32,7 @@ from ringfence.connectors.builtin.sql.time_texts import (
     parse_moment,
     parse_time,
 )
-from ringfence.connectors.unsupported_values import Handling
+from ringfence.connectors.unsupported_values import Handling, refuse_value
 from ringfence.connectors.values.moments import date_of_day, timestamp_of_micros
 
 SESSION: Final[Mapping[str, str]] = {

@@ -21,7 +21,6 @@ from ringfence.connectors.builtin.sql.driver_values import (
     DriverValues,
     Row,
     decimal_of_scale,
-    refuse_value,
     time_of_micros,
 )
 from ringfence.connectors.builtin.sql.time_texts import (
@@ -31,7 +30,7 @@ from ringfence.connectors.builtin.sql.time_texts import (
     parse_time,
 )
 from ringfence.connectors.row_records import ValueOf
-from ringfence.connectors.unsupported_values import Handling
+from ringfence.connectors.unsupported_values import Handling, refuse_value
 from ringfence.connectors.values.moments import date_of_day, timestamp_of_micros
 
 _MOST_VALUE: Final = 64 << 20

@@ -15,7 +15,7 @@ from ringfence.connectors.api import schemas as connect
 from ringfence.connectors.builtin.files.formats.base import FormatError
 from ringfence.connectors.builtin.files.formats.field_names import make_distinct
 from ringfence.connectors.builtin.files.value_settings import LONG, UNSIGNED, ValueOptions, repair_text
-from ringfence.connectors.unsupported_values import REMEDY, UNSUPPORTED_VALUES, Handling
+from ringfence.connectors.unsupported_values import Handling, refuse_value
 from ringfence.connectors.values.moments import (
     FIRST_DAY,
     LAST_DAY,
@@ -175,12 +175,7 @@ class _Types:
     def _replace_unsupported(self, value: object, *settings: str) -> object:
         if self._options.unsupported is Handling.NULL:
             return None
-        raise DataException(
-            "Kafka Connect's type does not hold the value",
-            value=value,
-            remedy=REMEDY,
-            settings=(UNSUPPORTED_VALUES, *settings),
-        )
+        raise refuse_value("Kafka Connect's type does not hold the value", value, *settings)
 
     def _list(self, arrow: Any, name: str, split: "_Split") -> Type:
         inner = self.read(arrow.value_type, f"{name}[]")

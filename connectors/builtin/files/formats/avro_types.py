@@ -12,7 +12,7 @@ from ringfence.connectors.api import schemas as connect
 from ringfence.connectors.builtin.files.formats.base import FormatError
 from ringfence.connectors.builtin.files.value_settings import ValueOptions
 from ringfence.connectors.row_records import convert_value
-from ringfence.connectors.unsupported_values import REMEDY, UNSUPPORTED_VALUES, Handling
+from ringfence.connectors.unsupported_values import Handling, refuse_value
 from ringfence.connectors.values.moments import date_of_day, time_of_day, time_text, timestamp_of_millis
 
 _UUID_BYTES: Final = 16
@@ -120,12 +120,7 @@ class _Schemas:
     def _time(self, milliseconds: int) -> time | None:
         at = time_of_day(milliseconds)
         if at is None and self._options.unsupported is Handling.FAIL:
-            raise DataException(
-                "Kafka Connect's type does not hold the time of the day",
-                value=time_text(milliseconds),
-                remedy=REMEDY,
-                settings=(UNSUPPORTED_VALUES,),
-            )
+            raise refuse_value("Kafka Connect's type does not hold the time of the day", time_text(milliseconds))
         return at
 
     def _record(self, avro: Mapping[str, Any]) -> tuple[Schema, ValueOf]:
