@@ -1,6 +1,7 @@
 """What the tests of connectors share."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -15,3 +16,20 @@ def loopback_egress() -> Iterator[None]:
     worker_limits.declare(WorkerLimits(egress="loopback"))
     yield
     worker_limits.declare(former)
+
+
+@pytest.fixture
+def temporary_roots(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Connectors may read files in pytest's temporary folders."""
+    former = worker_limits.current()
+    worker_limits.declare(WorkerLimits((str(tmp_path_factory.getbasetemp()),)))
+    yield
+    worker_limits.declare(former)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """An empty folder for the files that a connector reads."""
+    path = tmp_path / "in"
+    path.mkdir()
+    return path

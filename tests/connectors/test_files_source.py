@@ -46,13 +46,6 @@ def roots(tmp_path: Path) -> Iterator[None]:
     worker_limits.declare(former)
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    path = tmp_path / "in"
-    path.mkdir()
-    return path
-
-
 def config_of(folder: Path, **more: str) -> dict[str, str]:
     return {
         "url": f"file://{folder}",

@@ -11,7 +11,7 @@ import json
 import lzma
 import struct
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,27 +21,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ringfence.connectors import worker_limits
 from ringfence.connectors.api import ConnectorError, DataException
 from ringfence.connectors.builtin.files.formats import csv_rows
 from ringfence.connectors.builtin.files.formats.field_names import make_distinct
-from ringfence.connectors.worker_limits import WorkerLimits
 from tests.connectors.test_files_source import Committed, config_of, plain
 
-
-@pytest.fixture(autouse=True)
-def roots(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    former = worker_limits.current()
-    worker_limits.declare(WorkerLimits((str(tmp_path_factory.getbasetemp()),)))
-    yield
-    worker_limits.declare(former)
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    path = tmp_path / "in"
-    path.mkdir()
-    return path
+pytestmark = pytest.mark.usefixtures("temporary_roots")
 
 
 def read(folder: Path, name: str, data: bytes, format: str, **more: str) -> Committed:
