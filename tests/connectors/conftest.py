@@ -2,11 +2,15 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from ringfence.connectors import worker_limits
 from ringfence.connectors.worker_limits import WorkerLimits
+
+if TYPE_CHECKING:
+    from tests.support.sql_runs import Sqlite
 
 
 @pytest.fixture
@@ -33,3 +37,12 @@ def folder(tmp_path: Path) -> Path:
     path = tmp_path / "in"
     path.mkdir()
     return path
+
+
+@pytest.fixture
+def sqlite(tmp_path: Path) -> Iterator["Sqlite"]:
+    from tests.support.sql_runs import Sqlite
+
+    made = Sqlite(tmp_path / "database.sqlite")
+    yield made
+    made.connection.close()

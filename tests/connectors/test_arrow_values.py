@@ -21,8 +21,7 @@ from ringfence.connectors.builtin.spark_table import settings as names
 from ringfence.connectors.builtin.spark_table.task import SparkTableSourceTask
 from ringfence.testing.oddities import UNSUPPORTED, Kind, oddities
 from tests.connectors.fakes import FakeContext, FakeOffsets
-from tests.connectors.test_files_source import Committed
-from tests.connectors.test_odd_files import parquet, read, read_restarted, reasons, rows
+from tests.support.file_runs import Committed, parquet, read, read_restarted, reasons, rows
 
 pytestmark = pytest.mark.usefixtures("temporary_roots")
 

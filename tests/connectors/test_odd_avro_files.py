@@ -17,8 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ringfence.connectors.api import ConnectorError, DistantDate, DistantTimestamp
-from tests.connectors.test_files_source import Committed, config_of, plain
-from tests.connectors.test_odd_files import read, read_restarted, reasons, rows, summary
+from tests.support.file_runs import Committed, config_of, plain, read, read_restarted, reasons, rows, summary
 
 pytestmark = pytest.mark.usefixtures("temporary_roots")
 

@@ -16,7 +16,7 @@ from ringfence.engine.spark.task_process import Conversion
 from ringfence.fencing.records.prepared_batch import GatheredOffsets
 from ringfence.fencing.records.record_path import RecordPath
 from tests.connectors.fakes import FakeContext
-from tests.engine.test_columns import Given
+from tests.support.record_paths import Given
 
 JAVA = "org.apache.kafka.connect."
 BYTES = f"{JAVA}converters.ByteArrayConverter"
