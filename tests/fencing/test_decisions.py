@@ -192,6 +192,12 @@ def test_a_worker_that_left_is_waited_for_where_a_delay_is_set() -> None:
     assert due(state, [B]).placements == [on(B, 0, 2)]
 
 
+def test_the_wait_is_for_the_placements_worker_and_not_for_one_that_reported_before() -> None:
+    state = fold([*running(1), on(A, 0, 2)])
+    before = StatusState(tasks=said(on(LiveWorker(WorkerId("z"), Incarnation("z1"), 4), 0), ended=True))
+    assert waiting_for(state, [B], {}, 30, 100.0, before) == {(A.worker, A.incarnation): 130.0}
+
+
 def test_a_worker_that_comes_back_in_time_gets_its_tasks_back() -> None:
     state = fold([*running(2), on(A, 0, 1, 3), on(B, 1, 1, 3)])
     back = LiveWorker(A.worker, Incarnation("a2"), 4)
