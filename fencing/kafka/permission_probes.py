@@ -21,17 +21,15 @@ from kafka.errors import (
     for_code,
 )
 from kafka.protocol.admin import CreateTopicsRequest, DescribeConfigsRequest, DescribeTransactionsRequest
-from kafka.protocol.metadata import MetadataRequest
+from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest, MetadataRequest
 from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
 
-from ringfence.fencing.errors import Fatal, FencingError, Retriable
+from ringfence.fencing.errors import Fatal, Retriable
 from ringfence.fencing.kafka.admin_clients import login_refused
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.coordinator_retries import MOVING
 from ringfence.fencing.kafka.kafka_python_client import PythonClient
 from ringfence.fencing.kafka.permissions import IdHolder, Permission, TopicRights
-from ringfence.fencing.kafka.transaction_requests import coordinator_request
-from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 
 NOBODYS_PRODUCER: Final = 2**63 - 1
 """A producer id that is never assigned: brokers count from 0."""
@@ -49,6 +47,14 @@ _READ, _WRITE, _DESCRIBE = 3, 4, 8
 _BROKER, _TOPIC = 4, 2
 
 _T = TypeVar("_T")
+_FIND_VERSION: Final = 3
+
+
+def coordinator_request(transactional_id: str) -> FindCoordinatorRequest:
+    """Return the request for the id's coordinator."""
+    return FindCoordinatorRequest(
+        key=transactional_id, key_type=CoordinatorType.TRANSACTION.value, max_version=_FIND_VERSION, min_version=1
+    )
 
 
 def _may(code: int, denial: int, grants: frozenset[int] = _CHECKED_AND_REFUSED) -> Permission:
@@ -255,14 +261,3 @@ class Prober:
         except IncompatibleBrokerVersion:
             return False
         return version >= _EXACTLY_ONCE_INIT
-
-
-def unusable(connection: Connection, overrides: Mapping[str, object], timeout_ms: int) -> str | None:
-    """Return why no producer can have this combination of settings, else None. It never initialises a producer."""
-    try:
-        TransactionalProducer(
-            connection, "preflight", transaction_timeout_ms=timeout_ms, overrides=dict(overrides)
-        ).close()
-    except FencingError as error:
-        return str(error)
-    return None

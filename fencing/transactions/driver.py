@@ -23,14 +23,25 @@ _LONGEST_WAIT_S: Final = 1.0
 class Driver:
     """Not shared between threads, except for `wake`."""
 
-    def __init__(self, machine: StateMachine, bootstrap: Sequence[Address], access: Access, request_s: float) -> None:
-        """request_s: after which a request without an answer is given up, with its connection."""
+    def __init__(
+        self,
+        machine: StateMachine,
+        bootstrap: Sequence[Address],
+        access: Access,
+        request_s: float,
+        *,
+        allows_v2: bool = True,
+    ) -> None:
+        """request_s: after which a request without an answer is given up, with its connection. allows_v2: whether to
+        use transactions v2 where the brokers have them.
+        """
         self.machine = machine
         self.last_trouble = ""
         """Why the last connection could not be made, or broke."""
         self._bootstrap = list(bootstrap)
         self._access = access
         self._request_s = request_s
+        self._allows_v2 = allows_v2
         self._selector = selectors.DefaultSelector()
         self._connections: dict[Address, BrokerConnection] = {}
         self._retiring: set[BrokerConnection] = set()
@@ -66,7 +77,9 @@ class Driver:
             return  # it is full, or closed
 
     def close(self) -> None:
-        """End all connections. What is on its way may still arrive."""
+        """End all connections. What is on its way may still arrive. Later calls do nothing."""
+        if self._selector.get_map() is None:
+            return
         for each in self._all():
             each.close()
         self._connections.clear()
@@ -148,7 +161,8 @@ class Driver:
             self._selector.register(connection, selectors.EVENT_READ, connection)
             ranges = connection.broker.ranges
             has_versions = ranges.get(0, (0, 0))[1] >= 12 and ranges.get(26, (0, 0))[1] >= 5
-            self.machine.use_version(has_versions and connection.broker.transaction_version >= 2)
+            has_v2 = has_versions and connection.broker.transaction_version >= 2
+            self.machine.use_version(has_v2 and self._allows_v2)
         return connection
 
     def _retire(self, connection: BrokerConnection) -> None:

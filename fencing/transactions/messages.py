@@ -394,11 +394,14 @@ class EndTransaction:
 
 @dataclass(frozen=True, slots=True)
 class BatchResponse:
-    """A partition leader's answer. offset: of the batch's first record; -1 if it is not known."""
+    """A partition leader's answer. offset: of the batch's first record; -1 if it is not known. append_ms: the records'
+    time, if the topic has the leader's, else -1.
+    """
 
     error: int
     offset: int = -1
     message: str = ""
+    append_ms: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -439,12 +442,12 @@ class Produce:
 
             def read_partition() -> None:
                 partition, error, offset = reader.i32(), reader.i16(), reader.i64()
-                reader.i64()
+                append_ms = reader.i64()
                 reader.i64()
                 reasons = reader.array(lambda: (reader.i32(), reader.string(), reader.tags())[1])
                 message = reader.string() or next(filter(None, reasons), "") or ""
                 reader.tags()
-                by_place[topic, partition] = BatchResponse(error, offset, message)
+                by_place[topic, partition] = BatchResponse(error, offset, message, append_ms)
 
             reader.array(read_partition)
             reader.tags()

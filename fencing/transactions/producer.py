@@ -4,7 +4,7 @@ import logging
 import struct
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,24 +13,26 @@ from ringfence.connectors.api.records import EncodedBatch, RawHeaders
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Abortable, Fatal, FencingError, Retriable, UnknownOutcome
 from ringfence.fencing.kafka.connection import Connection, tls_context
+from ringfence.fencing.kafka.open_transaction import OpenTransaction
+from ringfence.fencing.kafka.producer_settings import BATCH_BYTES, QUEUE_BYTES
 from ringfence.fencing.transactions.batching import Batching
 from ringfence.fencing.transactions.broker_connection import Access, LookUp
 from ringfence.fencing.transactions.driver import Driver
 from ringfence.fencing.transactions.error_codes import name_of
 from ringfence.fencing.transactions.messages import GroupMember, InitProducerId, Place, TopicMetadata
-from ringfence.fencing.transactions.record_batches import RecordBatch
+from ringfence.fencing.transactions.record_batches import HEAD_BYTES, RecordBatch
+from ringfence.fencing.transactions.record_columns import OnWritten
 from ringfence.fencing.transactions.state_machine import StateMachine
 from ringfence.fencing.transactions.steps import Limits, Phase
 
 log = logging.getLogger(__name__)
 
-_BATCH_BYTES: Final = 512 * 1024
 _REQUEST_BYTES: Final = 1_000_000
-_BUFFER_BYTES: Final = 32 * 1024 * 1024
 _REQUEST_MS: Final = 30_000
 _SETUP_SECONDS: Final = 5.0
 _LAST_SECONDS: Final = 0.2
 _BLOCK_SECONDS: Final = 60.0
+_WAIT_SECONDS: Final = 0.1
 _SOFTWARE: Final = "1"
 _METADATA_MAGIC: Final = b"CGMDv2:"
 
@@ -39,9 +41,9 @@ _METADATA_MAGIC: Final = b"CGMDv2:"
 class ProducerSettings:
     """Under the names that the translation of Java's settings gives (`connectors.kafka_settings.java_names`)."""
 
-    batch_bytes: int = _BATCH_BYTES
+    batch_bytes: int = BATCH_BYTES
     request_bytes: int = _REQUEST_BYTES
-    buffer_bytes: int = _BUFFER_BYTES
+    buffer_bytes: int = QUEUE_BYTES
     delivery_s: float = 60.0
     request_s: float = _REQUEST_MS / 1000
     in_flight: int = 5
@@ -57,15 +59,28 @@ class ProducerSettings:
 
         level = number("compression.level", -1)
         return cls(
-            batch_bytes=number("batch.size", _BATCH_BYTES),
+            batch_bytes=number("batch.size", BATCH_BYTES),
             request_bytes=number("message.max.bytes", _REQUEST_BYTES),
-            buffer_bytes=number("queue.buffering.max.kbytes", _BUFFER_BYTES // 1024) * 1024,
+            buffer_bytes=number("queue.buffering.max.kbytes", QUEUE_BYTES // 1024) * 1024,
             delivery_s=min(number("message.timeout.ms", timeout_ms), timeout_ms) / 1000,
             request_s=min(number("socket.timeout.ms", _REQUEST_MS), timeout_ms) / 1000,
             in_flight=number("max.in.flight.requests.per.connection", 5),
             compression=str(settings.get("compression.type", "none")),
             level=None if level < 0 else level,
         )
+
+
+def batch_bytes(settings: Mapping[str, object]) -> int:
+    """Return the largest size in bytes of the batches of a producer with these settings."""
+    return ProducerSettings.of(settings, _REQUEST_MS).batch_bytes
+
+
+def encoded_batch_bytes(settings: Mapping[str, object]) -> int:
+    """Return the largest size in bytes of the record batches that another process encodes for a producer with these
+    settings, without their heads.
+    """
+    own = ProducerSettings.of(settings, _REQUEST_MS)
+    return max(1, min(own.batch_bytes, own.request_bytes) - HEAD_BYTES)
 
 
 class Producer:
@@ -79,8 +94,11 @@ class Producer:
         transaction_timeout_ms: int = 60_000,
         overrides: Mapping[str, object] | None = None,
         look_up: LookUp = egress.look_up,
+        handed_over: bool = False,
     ) -> None:
-        """overrides: librdkafka's names. look_up: returns the addresses to which connections may go."""
+        """overrides: librdkafka's names. look_up: returns the addresses to which connections may go. handed_over:
+        another client ends the transactions (`hand_over`).
+        """
         self.transactional_id = transactional_id
         self._timeout_ms = transaction_timeout_ms
         self._where = connection.bootstrap
@@ -92,14 +110,23 @@ class Producer:
         self._settings = settings
         limits = Limits(settings.delivery_s, int(settings.request_s * 1000), settings.request_bytes, settings.in_flight)
         self.machine = StateMachine(transactional_id, transaction_timeout_ms, limits)
-        self._driver = Driver(self.machine, _addresses(connection.bootstrap), access, settings.request_s)
+        self._driver = Driver(
+            self.machine, _addresses(connection.bootstrap), access, settings.request_s, allows_v2=not handed_over
+        )
         self._batching = Batching(
-            self._add, self._leaders_of, settings.batch_bytes, settings.compression, settings.level
+            self._add,
+            self._leaders_of,
+            settings.batch_bytes,
+            settings.compression,
+            settings.level,
+            holds=lambda place: place in self.machine.queues.busy,
         )
         self._lock = threading.Lock()
         self._closing = False
-        self._gave_up = False
+        self._gave_up = self._is_handed_over = False
         self._queued_bytes = 0
+        self.waiting: Callable[[], None] = lambda: None
+        """Called again and again while records wait for room; may raise."""
 
     # The transaction.
 
@@ -140,6 +167,9 @@ class Producer:
         with self._lock:
             self._driver.pump()
             self.machine.begin(time.monotonic())
+            if self.machine.takes_epoch:
+                self._run(lambda: not self.machine.takes_epoch or self._is_over, Deadline.after(_BLOCK_SECONDS))
+                self._raise_error()
 
     def produce(
         self,
@@ -147,26 +177,22 @@ class Producer:
         value: bytes | str | None = None,
         key: bytes | str | None = None,
         partition: int = -1,
-        callback: object = None,
-        on_delivery: object = None,
         timestamp: int = 0,
         headers: RawHeaders | None = None,
+        on_written: OnWritten | None = None,
     ) -> None:
-        """Write a record in the open transaction, as confluent-kafka's `produce`. Raises BufferError if much is queued,
-        and `FencingError` if the transaction has failed.
+        """Write a record in the open transaction. Waits while much is queued. Raises the transaction's error.
+
+        partition: -1 for the partitioner's choice; timestamp: in ms, 0 for now; on_written: called, on the thread that
+        uses the producer, once the leader has the record.
         """
-        if callback is not None or on_delivery is not None:
-            raise TypeError("single records have no delivery reports here: a commit delivers them all")
         if isinstance(value, str):
             value = value.encode()
         if isinstance(key, str):
             key = key.encode()
-        if self._queued_bytes + self._batching.bytes > self._settings.buffer_bytes:
-            self._queued_bytes = self.machine.queues.bytes
-            if self._queued_bytes + self._batching.bytes > self._settings.buffer_bytes:
-                raise BufferError("the producer's queue is full")
         with self._lock:
-            self._batching.add(topic, value, key, partition, timestamp, headers)
+            self._make_room()
+            self._batching.add(topic, value, key, partition, timestamp, headers, on_written)
 
     def produce_columns(
         self,
@@ -176,33 +202,38 @@ class Producer:
         partition: int = -1,
         timestamps: Sequence[int] | None = None,
         headers: Sequence[RawHeaders | None] | None = None,
+        on_written: Sequence[OnWritten | None] | None = None,
     ) -> None:
-        """Write many records: no object and no call for each. keys, timestamps, headers: None, or one for each value.
+        """Write many records: no object and no call for each. keys, timestamps, headers, on_written: None, or one for
+        each value.
 
         Waits while much is queued. Raises the transaction's error.
         """
         with self._lock:
             self._make_room()
-            self._batching.add_columns(topic, values, keys, partition, timestamps, headers)
+            self._batching.add_columns(topic, values, keys, partition, timestamps, headers, on_written)
 
     def _make_room(self) -> None:
         most = self._settings.buffer_bytes // 2
-        if self._queued_bytes > most:
-            queues = self.machine.queues
-            self._run(lambda: self._is_over or queues.bytes <= most, Deadline.after(self._settings.delivery_s))
+        if self._queued_bytes + self._batching.bytes <= most:
+            return
+        self._batching.flush()
+        queues = self.machine.queues
+        deadline = Deadline.after(self._settings.delivery_s)
+        while queues.bytes > most and not deadline.expired:
+            self._run(
+                lambda: self._is_over or queues.bytes <= most, Deadline.after(min(_WAIT_SECONDS, deadline.remaining))
+            )
             self._raise_error()
-            self._queued_bytes = queues.bytes
+            self.waiting()
+        self._queued_bytes = queues.bytes
 
     def send_batches(self, batches: Sequence[EncodedBatch]) -> None:
         """Write batches that are encoded already, in this order."""
         with self._lock:
-            self._make_room()
             for each in batches:
-                partition = each.partition
-                if partition < 0:
-                    partition = self._batching.choose(each.topic, None)
-                data = bytes(each.data)
-                self._add((each.topic, partition), RecordBatch(each.records, each.first_ms, each.newest_ms, 0, data))
+                self._make_room()
+                self._batching.add_encoded(each)
 
     def _add(self, place: Place, batch: RecordBatch) -> None:
         self.machine.add(place, batch, time.monotonic())
@@ -232,6 +263,23 @@ class Producer:
             self._run(lambda: self._is_over or self.machine.queues.records < enough, Deadline.after(seconds))
             self._raise_error()
             return self.machine.queues.records
+
+    @property
+    def open_transaction(self) -> OpenTransaction:
+        """What identifies the transaction to its coordinator. Valid after `init`."""
+        return OpenTransaction(self.transactional_id, self.producer_id, self.epoch)
+
+    def hand_over(self, deadline: Deadline) -> OpenTransaction:
+        """Write everything, and leave the open transaction to another client, which ends it. This producer is spent.
+
+        Raises `Retriable` if the brokers do not acknowledge all records in time, or the transaction's error.
+        """
+        self._gave_up = True
+        left = self.flush(deadline.remaining)
+        if left:
+            raise Retriable(f"{left} records of {self.transactional_id} are not delivered")
+        self._is_handed_over = True
+        return self.open_transaction
 
     def commit(self, deadline: Deadline) -> None:
         """Commit the open transaction. Check `spent` afterwards.
@@ -275,7 +323,7 @@ class Producer:
         self._closing = True
         self._driver.wake()
         with self._lock:
-            if self.machine.phase is Phase.OPEN:
+            if self.machine.phase is Phase.OPEN and not self._is_handed_over:
                 self._closing = False
                 self._abort(Deadline.after(_LAST_SECONDS))
                 self._closing = True
@@ -283,10 +331,12 @@ class Producer:
 
     # Topics.
 
-    def count_partitions(self, topics: Set[str]) -> int:
-        """Return how many partitions these topics have together."""
+    def count_partitions(self, topic: str) -> int:
+        """Return how many partitions the topic has, which the brokers may create. Raises `Abortable` without an
+        answer.
+        """
         with self._lock:
-            return max(1, sum(len(self._leaders_of(each)) for each in topics))
+            return len(self._leaders_of(topic))
 
     def _leaders_of(self, topic: str) -> list[int]:
         metadata = self.machine.view.topics.get(topic)

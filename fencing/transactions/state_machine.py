@@ -112,6 +112,11 @@ class StateMachine:
         if self.phase is Phase.NEW:
             self.implicit = implicit
 
+    @property
+    def takes_epoch(self) -> bool:
+        """Whether a new epoch is being taken, before anything is written."""
+        return self._init_due
+
     def initialise(self) -> None:
         """Take the transactional id, and end its open transaction. The phase READY follows."""
         self._init_due, self._continues = True, False
@@ -547,6 +552,8 @@ class StateMachine:
             if answer.error in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
                 self.queues.note_written(place, batch)
                 self._used_places.add(place)
+                if batch.batch.reports:
+                    batch.batch.report(place[1], answer.offset, answer.append_ms)
             else:
                 self._take_refusal(queue, batch, answer, now)
 

@@ -14,6 +14,7 @@ from ringfence.connectors.api.schemas import BYTES, FLOAT64, INT8, INT64, STRING
 from ringfence.engine.spark.task_process import Conversion
 from ringfence.fencing.records.prepared_batch import GatheredOffsets
 from ringfence.fencing.records.record_path import RecordPath
+from ringfence.fencing.transactions.record_columns import RecordColumns
 
 JAVA = "org.apache.kafka.connect."
 ROW = struct(
@@ -113,13 +114,14 @@ class OneByOne(Conversion):
 
 def went(convert: Conversion, batch: Sequence[SourceRecord]) -> object:
     """What was produced with which offsets, or what was raised."""
-    path, offsets, calls = RecordPath(convert), GatheredOffsets(), []
+    path, offsets = RecordPath(convert), GatheredOffsets()
+    columns: list[RecordColumns] = []
     try:
         prepared = path.prepare(batch)
     except Exception as error:
         return type(error), str(error)
-    path.send(prepared, lambda *call: calls.append(call), lambda: None, offsets)
-    whole = [(call + (None, -1, None, None, 0, None)[len(call) - 2 :])[:8] for call in calls]
+    path.send(prepared, columns.append, offsets)
+    whole = [(*each[:5], list(each[5] or ())) for part in columns for each in part.records()]
     return whole, offsets.take(), path.bytes, prepared.topics
 
 
@@ -184,5 +186,5 @@ def test_the_quick_way_is_really_taken(names: list[str], taken: bool) -> None:
     convert.value = one_by_one
     records = [SourceRecord({}, {"at": n}, "t1", f"{n}", value_schema=STRING) for n in range(9)]
     prepared = RecordPath(convert).prepare(records)
-    assert len(prepared.calls) == 9
+    assert prepared.count == 9
     assert not asked

@@ -28,12 +28,12 @@ from ringfence.fencing.kafka.client_settings import connection_of
 from ringfence.fencing.kafka.fencer import Fencer
 from ringfence.fencing.kafka.permission_probes import Prober
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
-from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.offsets.source_offsets import read_offsets
 from ringfence.fencing.offsets.stores import COMPACTED_SOON
 from ringfence.fencing.task.clients import reading_connection, transactional_producer
 from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.connector_state import Placement
+from ringfence.fencing.transactions.producer import Producer
 from ringfence.worker_config import WorkerConfig
 from tests.plugins.conftest import PATIENCE
 from tests.support.broker import new_kafka
@@ -292,7 +292,7 @@ def test_a_running_producer_is_not_disturbed(
     worker: WorkerConfig, unique: Callable[[str], str], *, begin: bool
 ) -> None:
     name = unique("c")
-    producer = TransactionalProducer(worker.connection(), f"{GROUP}-{name}-0")
+    producer = Producer(worker.connection(), f"{GROUP}-{name}-0")
     producer.init(Deadline.after(30))
     before = producer.epoch
     if begin:

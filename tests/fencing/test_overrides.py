@@ -7,16 +7,16 @@ from confluent_kafka import Producer
 
 from ringfence.connectors.kafka_settings.java_names import RULES, Role, servers, translate
 from ringfence.fencing.errors import Invalid
-from ringfence.fencing.kafka.batch_head import HEAD_BYTES
 from ringfence.fencing.kafka.client_settings import (
     connection_of,
-    encoded_batch_bytes,
     producer_overrides,
     resolve_settings,
     transaction_timeout_ms,
 )
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.task.boundaries import Boundaries
+from ringfence.fencing.transactions.producer import encoded_batch_bytes
+from ringfence.fencing.transactions.record_batches import HEAD_BYTES
 from ringfence.worker_config import WorkerConfig
 
 PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="ann" password="p w=\\"d;";'
@@ -255,11 +255,12 @@ def test_librdkafka_knows_every_name_in_the_table() -> None:
         ({"batch.size": "1"}, 1),
         ({"batch.size": "2000000"}, 1_000_000 - HEAD_BYTES),
         ({"compression.type": "none"}, 512 * 1024 - HEAD_BYTES),
-        ({"compression.type": "lz4"}, 0),
-        ({"max.request.size": "5000000"}, 0),
+        ({"compression.type": "lz4"}, 512 * 1024 - HEAD_BYTES),
+        ({"max.request.size": "5000"}, 5000 - HEAD_BYTES),
+        ({"batch.size": "2000000", "max.request.size": "5000000"}, 2_000_000 - HEAD_BYTES),
     ],
 )
-def test_who_encodes_batches_and_how_large_they_are(settings: dict[str, str], most: int) -> None:
+def test_how_large_encoded_batches_are(settings: dict[str, str], most: int) -> None:
     """Whole batches, with their heads, are no larger than `batch.size`: a topic's `max.message.bytes` may be that."""
     config = {f"producer.override.{name}": value for name, value in settings.items()}
     assert encoded_batch_bytes(resolve_settings(Role.PRODUCER, {}, config).settings) == most

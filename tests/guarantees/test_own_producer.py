@@ -171,7 +171,7 @@ def test_keys_headers_times_and_tombstones_arrive(scene: Scene) -> None:
     for number in range(20):
         key = b"%d" % number
         value = None if number % 2 else key
-        producer.produce(scene.data, value, key, -1, None, None, now_ms - number, [("h", key)])
+        producer.produce(scene.data, value, key, -1, now_ms - number, [("h", key)])
     producer.commit(Deadline.after(30))
     log = TopicLog(scene.direct, scene.data)
     records = list(log.read_to_end(Deadline.after(30)))

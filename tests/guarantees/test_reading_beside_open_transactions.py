@@ -18,17 +18,17 @@ from ringfence.fencing.kafka.partitioner import partition_of
 from ringfence.fencing.kafka.plain_producer import PlainProducer
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.topic_offsets import OffsetKind, offsets_at
-from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.topics import topic_log
 from ringfence.fencing.topics.config_log import ConfigLog
 from ringfence.fencing.topics.config_records import ConnectorRecord, encode
 from ringfence.fencing.topics.topic_log import LogRecord, TopicLog
+from ringfence.fencing.transactions.producer import Producer
 from ringfence.local.kafka import EmbeddedKafka
 from tests.support.broker import Broker
 from tests.support.waiting import eventually
 
 NOBODYS = 987_654_321
-Begin = Callable[[str], TransactionalProducer]
+Begin = Callable[[str], Producer]
 
 
 @pytest.fixture
@@ -46,10 +46,10 @@ def topic(connection: Connection, unique: Callable[[str], str]) -> str:
 @pytest.fixture
 def begin() -> Iterator[Begin]:
     """Producers of the test, by the topic that their ids are named after."""
-    made: list[TransactionalProducer] = []
+    made: list[Producer] = []
 
-    def producer(connection: Connection, name: str, **overrides: object) -> TransactionalProducer:
-        one = TransactionalProducer(connection, name, overrides=overrides)
+    def producer(connection: Connection, name: str, **overrides: object) -> Producer:
+        one = Producer(connection, name, overrides=overrides)
         one.init(Deadline.after(20))
         made.append(one)
         return one
@@ -59,19 +59,19 @@ def begin() -> Iterator[Begin]:
         one.close()
 
 
-def left_open(producer: TransactionalProducer, topic: str, value: bytes = b"foreign") -> None:
+def left_open(producer: Producer, topic: str, value: bytes = b"foreign") -> None:
     producer.begin()
     producer.produce(topic, value, value, 0)
     assert producer.flush(20) == 0
 
 
-def commit(producer: TransactionalProducer, topic: str, value: bytes) -> None:
+def commit(producer: Producer, topic: str, value: bytes) -> None:
     producer.begin()
     producer.produce(topic, value, value, 0)
     producer.commit(Deadline.after(20))
 
 
-def abort(producer: TransactionalProducer, topic: str, value: bytes) -> None:
+def abort(producer: Producer, topic: str, value: bytes) -> None:
     left_open(producer, topic, value)
     producer.abort(Deadline.after(20))
 
@@ -86,7 +86,7 @@ def read(connection: Connection, topic: str, own: int = -1) -> list[bytes | None
 
 
 def test_committed_records_beside_a_foreign_open_transaction_are_read_and_no_others(
-    connection: Connection, topic: str, begin: Callable[..., TransactionalProducer]
+    connection: Connection, topic: str, begin: Callable[..., Producer]
 ) -> None:
     commit(begin(connection, f"{topic}-mine"), topic, b"before")
     begin(connection, f"{topic}-mine")  # returns when the marker is written
@@ -109,7 +109,7 @@ def test_committed_records_beside_a_foreign_open_transaction_are_read_and_no_oth
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_every_compression_is_read_beside_an_open_transaction(
-    connection: Connection, topic: str, begin: Callable[..., TransactionalProducer], codec: str
+    connection: Connection, topic: str, begin: Callable[..., Producer], codec: str
 ) -> None:
     left_open(begin(connection, f"{topic}-foreign"), topic)
     mine = begin(connection, f"{topic}-mine", **{"compression.type": codec})
@@ -123,7 +123,7 @@ def test_every_compression_is_read_beside_an_open_transaction(
 
 
 def test_ones_own_commits_are_awaited_where_their_markers_are_on_their_way(
-    connection: Connection, topic: str, begin: Callable[..., TransactionalProducer]
+    connection: Connection, topic: str, begin: Callable[..., Producer]
 ) -> None:
     left_open(begin(connection, f"{topic}-foreign"), topic)
     mine = begin(connection, f"{topic}-mine")
@@ -134,7 +134,7 @@ def test_ones_own_commits_are_awaited_where_their_markers_are_on_their_way(
 
 
 def test_whoever_follows_gets_what_stands_ahead_again_and_in_order(
-    connection: Connection, topic: str, begin: Callable[..., TransactionalProducer]
+    connection: Connection, topic: str, begin: Callable[..., Producer]
 ) -> None:
     foreign = begin(connection, f"{topic}-foreign")
     left_open(foreign, topic)
@@ -157,12 +157,12 @@ def test_whoever_follows_gets_what_stands_ahead_again_and_in_order(
 
 
 def test_the_config_topic_is_folded_in_order_whatever_is_open_on_it(
-    connection: Connection, topic: str, begin: Callable[..., TransactionalProducer]
+    connection: Connection, topic: str, begin: Callable[..., Producer]
 ) -> None:
     """A record that is committed late does not replace a newer one that was read before it."""
     name = ConnectorName("c")
 
-    def write(producer: TransactionalProducer, version: str) -> None:
+    def write(producer: Producer, version: str) -> None:
         producer.begin()
         key, value = encode(ConnectorRecord(name, {"v": version}))
         producer.produce(topic, value, key, 0)
@@ -186,13 +186,13 @@ def test_the_config_topic_is_folded_in_order_whatever_is_open_on_it(
 
 
 def test_whoever_follows_the_config_topic_is_held_by_nobody(
-    connection: Connection, topic: str, begin: Callable[..., TransactionalProducer]
+    connection: Connection, topic: str, begin: Callable[..., Producer]
 ) -> None:
     """A worker that waits for placements, and a task that waits for news of a pause: `follow` is what both do."""
     name = ConnectorName("c")
     foreign, leader = begin(connection, f"{topic}-foreign"), begin(connection, f"{topic}-leader")
 
-    def write(producer: TransactionalProducer, version: str) -> None:
+    def write(producer: Producer, version: str) -> None:
         producer.begin()
         key, value = encode(ConnectorRecord(name, {"v": version}))
         producer.produce(topic, value, key, 0)
@@ -220,7 +220,7 @@ def test_whoever_follows_the_config_topic_is_held_by_nobody(
 
 
 def test_whoever_is_behind_is_not_held(
-    connection: Connection, topic: str, begin: Callable[..., TransactionalProducer], monkeypatch: pytest.MonkeyPatch
+    connection: Connection, topic: str, begin: Callable[..., Producer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a long topic, partitions are read in turns: one that waits for its turn stands still, too."""
     monkeypatch.setattr(topic_log, "_HELD_SECONDS", 0.0)
@@ -242,9 +242,7 @@ def test_whoever_is_behind_is_not_held(
     log.close()
 
 
-def test_what_was_read_in_vain_comes_again(
-    connection: Connection, topic: str, begin: Callable[..., TransactionalProducer]
-) -> None:
+def test_what_was_read_in_vain_comes_again(connection: Connection, topic: str, begin: Callable[..., Producer]) -> None:
     """A reading that does not reach the end in time has taken nothing: the next one begins where it began."""
     leader = begin(connection, f"{topic}-leader")
     leader.begin()
@@ -308,7 +306,7 @@ def hang(where: str, topic: str) -> None:
 
 @pytest.mark.thorough
 def test_a_hanging_transaction_holds_nobody_also_after_the_broker_was_killed(
-    trusting: EmbeddedKafka, unique: Callable[[str], str], begin: Callable[..., TransactionalProducer]
+    trusting: EmbeddedKafka, unique: Callable[[str], str], begin: Callable[..., Producer]
 ) -> None:
     where, topic = Connection(trusting.bootstrap), unique("offsets")
     create_topics(where, [TopicSpec(topic)], Deadline.after(20))
@@ -325,7 +323,7 @@ def test_a_hanging_transaction_holds_nobody_also_after_the_broker_was_killed(
 
 
 def test_a_compacted_topic_with_an_open_transaction_is_read_whole(
-    trusting: EmbeddedKafka, unique: Callable[[str], str], begin: Callable[..., TransactionalProducer]
+    trusting: EmbeddedKafka, unique: Callable[[str], str], begin: Callable[..., Producer]
 ) -> None:
     """Compaction takes aborted records, superseded ones and the markers of emptied transactions: below the LSO."""
     where, topic = Connection(trusting.bootstrap), unique("offsets")

@@ -16,7 +16,7 @@ from ringfence.fencing.clock import Clock, Deadline
 from ringfence.fencing.errors import Abortable, Fenced, FencingError, Retriable
 from ringfence.fencing.kafka.input_group_member import InputRecord
 from ringfence.fencing.kafka.membership import GroupMetadata
-from ringfence.fencing.kafka.producer_interface import TaskClient
+from ringfence.fencing.transactions.client import TransactionalClient
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ OLD_GENERATION = frozenset({"ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID"})
 _SECONDS = 60.0
 
 
-class OffsetsProducer(TaskClient, Protocol):
+class OffsetsProducer(TransactionalClient, Protocol):
     """A transactional producer that also commits consumer offsets."""
 
     def send_offsets(

@@ -28,8 +28,8 @@ from ringfence.fencing.errors import FencingError, Invalid
 from ringfence.fencing.kafka.client_pool import Login, login_of
 from ringfence.fencing.kafka.client_settings import connection_of, producer_overrides
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.permission_probes import unusable
 from ringfence.fencing.offsets.stores import stores_of
+from ringfence.fencing.transactions.producer import Producer
 
 _LOGIN_REFUSED: Final = "SASL_AUTHENTICATION_FAILED"
 
@@ -134,9 +134,10 @@ def _unknown_check(principal: str, error: FencingError, config: Mapping[str, str
 
 
 def _settings(connection: Connection, overrides: Mapping[str, object], timeout_ms: int) -> Check:
-    problem = unusable(connection, overrides, timeout_ms)
-    if problem is None:
-        return Check("client settings", Result.OK, "The producer accepts its settings.")
-    remedy = "Correct the producer. and producer.override. settings."
-    text = f"The producer does not accept its settings: {problem}"
-    return Check("client settings", Result.FAILED, text, remedy, decides=True)
+    try:
+        Producer(connection, "preflight", transaction_timeout_ms=timeout_ms, overrides=overrides).close()
+    except FencingError as error:
+        remedy = "Correct the producer. and producer.override. settings."
+        text = f"The producer does not accept its settings: {error}"
+        return Check("client settings", Result.FAILED, text, remedy, decides=True)
+    return Check("client settings", Result.OK, "The producer accepts its settings.")

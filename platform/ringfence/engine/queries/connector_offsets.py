@@ -7,7 +7,6 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka.client_settings import transaction_timeout_ms
 from ringfence.fencing.kafka.plain_producer import PlainProducer
-from ringfence.fencing.kafka.producer_interface import TransactionalClient
 from ringfence.fencing.kafka.topic_admin import topic_exists
 from ringfence.fencing.offsets.alteration import Records, alteration_transactional_id, write
 from ringfence.fencing.offsets.ledger_keys import log_partition_of
@@ -18,6 +17,7 @@ from ringfence.fencing.offsets.view import OffsetsView
 from ringfence.fencing.share.manual_alteration import merge
 from ringfence.fencing.task.clients import connector_producer
 from ringfence.fencing.topics.connector_state import ConnectorState
+from ringfence.fencing.transactions.client import TransactionalClient
 from ringfence.worker_config import WorkerConfig
 
 Config = Mapping[str, str]
