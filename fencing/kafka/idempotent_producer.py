@@ -50,9 +50,9 @@ class IdempotentProducer:
             topic: str,
             value: bytes | None,
             key: bytes | None,
-            partition: int,
-            timestamp: int,
-            headers: RawHeaders | None,
+            partition: int = -1,
+            timestamp: int = 0,
+            headers: RawHeaders | None = None,
         ) -> None:
             pairs: list[tuple[str, str | bytes | None]] | None = list(headers) if headers else None
             produce(topic, value, key, partition, on_delivery, None, max(0, timestamp), pairs)

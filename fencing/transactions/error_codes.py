@@ -182,6 +182,12 @@ OF_METADATA: Final = {
 }
 
 
+_TOO_LONG: Final = (
+    "The broker's transaction.max.timeout.ms is less. Shorten transaction.boundary.interval.ms (a transaction may last "
+    "three intervals), lower producer.override.transaction.timeout.ms, or raise the broker's limit, then restart"
+)
+
+
 def meaning_of(code: int, table: dict[ErrorCode, Meaning]) -> Meaning:
     """Return what a code means in this table. What is not in it is fatal."""
     return table.get(code, Meaning.FATAL)  # type: ignore[call-overload, no-any-return]  # an IntEnum is an int
@@ -198,4 +204,4 @@ def error_of(code: int, meaning: Meaning, doing: str) -> FencingError:
             return Fatal(f"{text}. Grant the missing permission, then restart", name)
         case Meaning.ABORT:
             return Abortable(text, name)
-    return Fatal(text, name)
+    return Fatal(f"{text}. {_TOO_LONG}" if code == _E.INVALID_TRANSACTION_TIMEOUT else text, name)
