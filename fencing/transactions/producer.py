@@ -18,7 +18,7 @@ from ringfence.fencing.kafka.producer_settings import BATCH_BYTES, QUEUE_BYTES
 from ringfence.fencing.transactions.batching import Batching
 from ringfence.fencing.transactions.broker_connection import Access, LookUp
 from ringfence.fencing.transactions.driver import Driver
-from ringfence.fencing.transactions.error_codes import name_of
+from ringfence.fencing.transactions.error_codes import ErrorCode, name_of
 from ringfence.fencing.transactions.messages import GroupMember, InitProducerId, Place, TopicMetadata
 from ringfence.fencing.transactions.record_batches import HEAD_BYTES, RecordBatch
 from ringfence.fencing.transactions.record_columns import OnWritten
@@ -350,7 +350,10 @@ class Producer:
         self._raise_error()
         metadata = self.machine.view.topics.get(topic)
         if metadata is None:
-            raise Abortable(f"Topic {topic} was not found within {_BLOCK_SECONDS:g} s: create it", "UNKNOWN_TOPIC")
+            raise Abortable(
+                f"Topic {topic} was not found within {_BLOCK_SECONDS:g} s: create it",
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name,
+            )
         return metadata
 
     # The loop.

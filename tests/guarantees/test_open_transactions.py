@@ -64,7 +64,7 @@ def test_a_commit_that_the_broker_refuses_is_aborted(stage: Stage) -> None:
     stage.count()
     outcome = stage.start(Script(limit=1), config, kind=TooLarge).ended(120)
     assert outcome.trace is not None
-    assert "MSG_SIZE_TOO_LARGE" in outcome.trace
+    assert "MESSAGE_TOO_LARGE" in outcome.trace
     assert not outcome.left_open
     eventually(lambda: not transaction_of(stage).open, 10, "the end of the transaction")
     assert stage.offset() == 0

@@ -5,7 +5,7 @@ refuses them, and with them the whole transaction, from a member of an old gener
 number of partitions, and no partition needs a transactional id.
 
 The rules: the transaction is finished inside the revocation, and aborted on a loss; after each abort and each commit
-with an unknown outcome, first a new producer is created, then the committed offsets are read again (invariant 11).
+with an unknown outcome, the committed offsets are read again, after a spent producer is replaced (invariant 11).
 """
 
 import logging
@@ -125,6 +125,7 @@ class GroupCopier:
         final.
         """
         if self._producer.spent:
+            self._abort()
             self._behind = True
             self._producer.close()
             self._producer = self._init_producer()
@@ -169,10 +170,11 @@ class GroupCopier:
         self._abort()
 
     def _abort(self) -> None:
-        """Abort. The producer cannot be used afterwards, so the next step creates another."""
+        """Abort. The next step reads the committed offsets again, with another producer if this one is spent."""
         self._next.clear()
         if self._open:
             self._open = False
+            self._behind = True
             self.aborted += 1
             self._producer.abort(Deadline.after(10.0, self._clock))
 
