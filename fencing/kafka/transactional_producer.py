@@ -13,6 +13,7 @@ from functools import partial
 
 from confluent_kafka import KafkaError, Producer, TopicPartition
 
+from ringfence.connectors.kafka_settings.java_names import MAX_BLOCK
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Abortable, Fatal, Fenced, FencingError, Retriable
 from ringfence.fencing.kafka.batch_sender import BatchSender
@@ -80,7 +81,8 @@ class TransactionalProducer:
         if handed_over:  # no commit reports a failed delivery
             settings |= {"on_delivery": self._note_delivery, "delivery.report.only.error": True}
         with kafka_errors("creating the producer"):
-            self._producer = Producer({**settings, **(overrides or {})}, logger=self._evidence)
+            more = {name: value for name, value in (overrides or {}).items() if name != MAX_BLOCK}
+            self._producer = Producer({**settings, **more}, logger=self._evidence)
         self.produce = self._producer.produce
         """confluent-kafka's `produce`, unwrapped for speed. Raises BufferError if the queue is full."""
 

@@ -5,6 +5,7 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate, repeat
+from math import inf
 from typing import Final
 
 from ringfence.connectors.api.records import RawHeaders
@@ -13,16 +14,19 @@ from ringfence.fencing.transactions.messages import Place
 from ringfence.fencing.transactions.record_batches import HEAD_BYTES, RECORD_OVERHEAD, RecordBatch, encode
 
 _MOST_KEYS: Final = 1000
+_LOOKS_AT_CLOCK: Final = 64
+"""After so many records of a batch."""
 OnBatch = Callable[[Place, RecordBatch], None]
 
 
 class _Columns:
     """The records of one partition that are in no batch yet."""
 
-    __slots__ = ("bytes", "headers", "keys", "place", "times", "values")
+    __slots__ = ("bytes", "headers", "keys", "place", "since", "times", "values")
 
     def __init__(self, place: Place) -> None:
         self.place = place
+        self.since = 0.0
         self.clear()
 
     def clear(self) -> None:
@@ -90,15 +94,18 @@ class Batching:
         batch_bytes: int,
         compression: str = "none",
         level: int | None = None,
+        linger_s: float = inf,
     ) -> None:
         """leaders_of: returns the leader of each of a topic's partitions, -1 for none. batch_bytes: Java's
-        `batch.size`, of records that are not compressed yet.
+        `batch.size`, of records that are not compressed yet. linger_s: how long a batch that is not full waits for more
+        records; nothing happens to it without a call.
         """
         self._on_batch = on_batch
         self._leaders_of = leaders_of
         self._batch_bytes = batch_bytes
         self._compression = compression
         self._level = level
+        self._linger_s = linger_s
         self._columns: dict[Place, _Columns] = {}
         self._sticky: dict[str, int] = {}
         self._partitions: dict[tuple[str, bytes], tuple[int, int]] = {}
@@ -126,11 +133,15 @@ class Batching:
             size += _size_of_headers(headers)
         if columns.values and columns.bytes + size > self._batch_bytes:
             self._complete(columns)
+        if not columns.values:
+            columns.since = time.monotonic()
         columns.add(value, key, timestamp, headers)
         columns.bytes += size
         self.bytes += size
         if columns.bytes >= self._batch_bytes:
             self._complete(columns)
+        elif not len(columns.values) % _LOOKS_AT_CLOCK:
+            self.complete_due()
 
     def add_columns(
         self,
@@ -167,6 +178,13 @@ class Batching:
             self._sticky.pop(topic, None)
             self._on_batch(place, batch)
             start = end
+
+    def complete_due(self) -> None:
+        """Complete the batches that have waited long enough."""
+        due = time.monotonic() - self._linger_s
+        for columns in self._columns.values():
+            if columns.values and columns.since <= due:
+                self._complete(columns)
 
     def flush(self) -> None:
         """Complete all batches."""

@@ -5,7 +5,7 @@ import json
 import pytest
 from confluent_kafka import Producer
 
-from ringfence.connectors.kafka_settings.java_names import RULES, Role, servers, translate
+from ringfence.connectors.kafka_settings.java_names import MAX_BLOCK, RULES, Role, servers, translate
 from ringfence.fencing.errors import Invalid
 from ringfence.fencing.kafka.batch_head import HEAD_BYTES
 from ringfence.fencing.kafka.client_settings import (
@@ -45,6 +45,7 @@ BASE = Connection("127.0.0.1:9092", {"security.protocol": "SASL_PLAINTEXT", "sas
         ("sasl.jaas.config", SCRAM, {"sasl.username": "ann", "sasl.password": "secret"}),
         ("client.id", "flights", {"client.id": "flights"}),
         ("transaction.timeout.ms", "90000", {"transaction.timeout.ms": "90000"}),
+        ("max.block.ms", "1000", {"max.block.ms": "1000"}),
     ],
 )
 def test_a_java_setting_gets_its_counterpart(name: str, value: str, expected: dict[str, str]) -> None:
@@ -56,7 +57,8 @@ def test_a_java_setting_gets_its_counterpart(name: str, value: str, expected: di
     ("name", "value", "says"),
     [
         ("interceptor.classes", "x.Y", "Unknown configuration"),
-        ("max.block.ms", "1000", "Unknown configuration"),
+        ("max.block.ms", "0", "from 1"),
+        ("client.dns.lookup", "resolve_canonical_bootstrap_servers_only", "Kerberos"),
         ("fetch.min.bytes", "1", "Unknown configuration"),
         ("linger.ms", "soon", "an integer"),
         ("acks", "2", "one of all, 1, 0"),
@@ -243,7 +245,7 @@ def test_librdkafka_knows_every_name_in_the_table() -> None:
         "transaction.timeout.ms": "60000",
     }
     for rule in RULES.values():
-        if Role.PRODUCER in rule.roles and not rule.to.startswith("ssl."):
+        if Role.PRODUCER in rule.roles and not rule.to.startswith("ssl.") and rule.to != MAX_BLOCK:
             Producer({rule.to: values.get(rule.to, "1000")})
 
 
