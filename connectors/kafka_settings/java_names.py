@@ -81,6 +81,16 @@ def _identification(text: str) -> str:
     return "none" if text in ("", "none") else _one_of("https")(text)
 
 
+def _mechanism(text: str) -> str:
+    """Kerberos needs a library and a ticket on each machine; tokens need one client that fetches them for all three
+    clients here.
+    """
+    if text.upper() in ("GSSAPI", "OAUTHBEARER"):
+        names = ", ".join(security.MECHANISMS)
+        raise ValueError(f"not all clients here can log in with it: one of {names} is expected, or a certificate")
+    return _one_of(*security.MECHANISMS, upper=True)(text)
+
+
 def _dns_lookup(text: str) -> str:
     if text.lower() == "resolve_canonical_bootstrap_servers_only":
         raise ValueError("only logins by Kerberos need canonical names, and there are none here: use use_all_dns_ips")
@@ -113,10 +123,10 @@ RULES: Final[Mapping[str, Rule]] = {
     "security.protocol": Rule(
         "security.protocol", _one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL", upper=True)
     ),
-    "sasl.mechanism": Rule("sasl.mechanism", _one_of(*security.MECHANISMS, upper=True)),
+    "sasl.mechanism": Rule("sasl.mechanism", _mechanism),
     "ssl.endpoint.identification.algorithm": Rule("ssl.endpoint.identification.algorithm", _identification),
     "ssl.key.password": Rule("ssl.key.password", _secret),
-    "sasl.mechanisms": Rule("sasl.mechanism", _one_of(*security.MECHANISMS, upper=True)),
+    "sasl.mechanisms": Rule("sasl.mechanism", _mechanism),
     # librdkafka's names of what Java puts into stores and login modules.
     "sasl.username": Rule("sasl.username", _text),
     "sasl.password": Rule("sasl.password", _secret),

@@ -15,7 +15,7 @@ from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.transactions.batching import Batching
 from ringfence.fencing.transactions.broker_connection import LookUp
 from ringfence.fencing.transactions.driver import Driver
-from ringfence.fencing.transactions.error_codes import name_of
+from ringfence.fencing.transactions.error_codes import LOWERED, ErrorCode, name_of
 from ringfence.fencing.transactions.messages import GroupMember, InitProducerId, Place, TopicMetadata
 from ringfence.fencing.transactions.record_batches import RecordBatch
 from ringfence.fencing.transactions.settings import ProducerSettings, access_of, addresses_of
@@ -92,6 +92,8 @@ class Producer:
             if self.machine.phase is not Phase.READY:
                 code = self.machine.steps[InitProducerId].code
                 trouble = name_of(code) if code else self._driver.last_trouble or "no answer"
+                if code == ErrorCode.CONCURRENT_TRANSACTIONS and not self.machine.implicit:
+                    trouble = f"{trouble}. {LOWERED}"
                 raise Retriable(
                     f"initialising the producer {self.transactional_id}: not in time, {self._where}: {trouble}",
                     name_of(code) if code else None,

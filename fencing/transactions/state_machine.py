@@ -20,6 +20,7 @@ from typing import Final
 from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.errors import Abortable, Fatal, Fenced, FencingError, UnknownOutcome
 from ringfence.fencing.transactions.error_codes import (
+    LOWERED,
     OF_COORDINATOR,
     OF_LEADER,
     OF_METADATA,
@@ -462,7 +463,10 @@ class StateMachine:
         meaning = meaning_of(response.error, OF_COORDINATOR)
         if not self._again(InitProducerId, response.error, meaning, now):
             what = "continuing" if init.epoch >= 0 else f"initialising, transaction timeout {self._timeout_ms} ms,"
-            self._finish(self._error(response.error, meaning, what))
+            error = self._error(response.error, meaning, what)
+            if response.error == ErrorCode.UNSUPPORTED_VERSION:
+                error = Fatal(f"{error}. {LOWERED}", error.code)
+            self._finish(error)
 
     def _take_epoch(self, producer_id: int, epoch: int) -> None:
         self.producer_id, self.epoch = producer_id, epoch
