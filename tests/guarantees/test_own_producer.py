@@ -268,26 +268,42 @@ def test_a_topic_that_does_not_exist_and_a_partition_that_does_not(scene: Scene)
     assert producer.abort(Deadline.after(30))
 
 
-def test_a_topic_that_is_created_again_in_the_midst_is_an_error_at_once(scene: Scene) -> None:
-    if not scene.implicit:
-        pytest.skip("Produce requests of older transactions name topics, and not their ids")
+@pytest.mark.parametrize("partitions", [DATA, 1])
+def test_a_topic_that_is_created_again_in_the_midst_is_an_error_at_once(scene: Scene, partitions: int) -> None:
+    """Whatever the version: of the transaction's records, those of the first topic are gone."""
     producer = scene.new_producer()
     scene.write(producer, 0, 10)
     assert producer.flush(30) == 0
     delete_topics(scene.direct, [scene.data], Deadline.after(30))
-    create_topics(scene.direct, [TopicSpec(scene.data, partitions=DATA)], Deadline.after(30))
+    create_topics(scene.direct, [TopicSpec(scene.data, partitions=partitions)], Deadline.after(30))
     started = time.monotonic()
 
     def write_on() -> None:
         for number in range(10, 1000):
-            producer.produce(scene.data, b"%d" % number, None, 0)
+            producer.produce(scene.data, b"%d" % number, None, partitions - 1)
             producer.flush(30)
 
-    with pytest.raises(FencingError):
+    with pytest.raises(FencingError, match=r"created again|names partition"):
         write_on()
     assert time.monotonic() - started < 10
-    assert not producer.spent
-    producer.abort(Deadline.after(30))
+    if producer.abort(Deadline.after(30)):
+        producer.begin()
+        producer.produce(scene.data, b"7", None, 0)
+        producer.commit(Deadline.after(30))
+        assert read_numbers(scene.direct, scene.data, partitions)[0] == [7]
+
+
+def test_a_partition_that_a_new_topic_does_not_have_is_an_error_at_once(scene: Scene) -> None:
+    producer = scene.new_producer()
+    scene.write(producer, 0, 10)
+    assert producer.flush(30) == 0
+    delete_topics(scene.direct, [scene.data], Deadline.after(30))
+    create_topics(scene.direct, [TopicSpec(scene.data)], Deadline.after(30))
+    started = time.monotonic()
+    producer.produce(scene.data, b"10", None, 1)
+    with pytest.raises(FencingError, match=r"created again|names partition"):
+        producer.commit(Deadline.after(30))
+    assert time.monotonic() - started < 10
 
 
 def test_group_offsets_are_committed_with_the_transaction(scene: Scene) -> None:
