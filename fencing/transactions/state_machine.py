@@ -97,7 +97,7 @@ class StateMachine:
         self._muted_until: dict[int, float] = {}
         self.queues = PartitionQueues(self._limits.delivery_s)
         self._added: set[Place] = set()
-        self._used_places: dict[Place, int] = {}  # the newest offset of each partition in this transaction
+        self._used_places: set[Place] = set()  # in this transaction
         self._init_due = self._continues = False
         self._maybe_open = False  # whether the coordinator may know of the transaction
         self._doubtful = False  # whether a request of this epoch had no answer
@@ -421,13 +421,6 @@ class StateMachine:
             text = f"{self._doing}: topic {name} was deleted and created again, and its records with it"
             self._fail(Abortable(text, ErrorCode.UNKNOWN_TOPIC_ID.name))
 
-    def _note_loss(self, place: Place) -> None:
-        """Older transactions name topics without their ids, so a new topic of that name takes the records."""
-        text = (
-            f"{self._doing}: the offsets of {place[0]}-{place[1]} begin anew: the topic was deleted and created again"
-        )
-        self._fail(Abortable(f"{text}, or its leader has lost records", ErrorCode.UNKNOWN_TOPIC_ID.name))
-
     def _take_coordinator(self, request: FindCoordinator, response: CoordinatorResponse, now: float) -> None:
         step = self.steps[request.kind]
         if response.error == ErrorCode.NONE:
@@ -566,10 +559,7 @@ class StateMachine:
             answer = response.by_place.get(place, BatchResponse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
             if answer.error in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
                 self.queues.note_written(place, batch)
-                newest = self._used_places.get(place, -1)
-                if batch.leads and not batch.failures and 0 <= answer.offset <= newest:
-                    self._note_loss(place)
-                self._used_places[place] = max(newest, answer.offset)
+                self._used_places.add(place)
             else:
                 self._take_refusal(queue, batch, answer, now)
 
