@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from confluent_kafka import KafkaError, Message, Producer
 
 from ringfence.connectors.api.records import RawHeaders
+from ringfence.connectors.kafka_settings.java_names import MAX_BLOCK
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.error_translation import kafka_errors, translate
@@ -30,6 +31,7 @@ class IdempotentProducer:
         """overrides: librdkafka's names. As in Kafka Connect, they may weaken the guarantees."""
         settings = idempotent_settings(connection)
         settings |= overrides or {}
+        settings.pop(MAX_BLOCK, None)  # of which librdkafka knows nothing: a call never waits
         if str(settings.get("acks", "all")).lower() not in ("all", "-1"):
             settings["enable.idempotence"] = False
         with kafka_errors("creating the producer"):

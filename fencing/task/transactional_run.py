@@ -30,7 +30,7 @@ from ringfence.fencing.task.transaction_timeouts import timeouts_explained
 from ringfence.fencing.task.transactions import Transactions
 from ringfence.fencing.topics.status import State
 from ringfence.fencing.transactions.client import TransactionalClient
-from ringfence.fencing.transactions.producer import encoded_batch_bytes
+from ringfence.fencing.transactions.settings import encoded_batch_bytes
 
 First = Mapping[tuple[str, int], int] | None
 NewProducer = Callable[[TaskSpec, int], TransactionalClient]

@@ -5,6 +5,7 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from itertools import accumulate
+from math import inf
 from typing import Final
 
 from ringfence.connectors.api.records import EncodedBatch, RawHeaders
@@ -14,18 +15,23 @@ from ringfence.fencing.transactions.record_batches import HEAD_BYTES, RECORD_OVE
 from ringfence.fencing.transactions.record_columns import GrowingColumns, OnWritten
 
 _MOST_KEYS: Final = 1000
+_LOOKS_AT_CLOCK: Final = 64
+"""After so many records of a batch."""
 OnBatch = Callable[[Place, RecordBatch], None]
 
 
 class _Waiting(GrowingColumns):
-    """The records of one partition that are in no batch yet. bytes: no less than what their batch takes."""
+    """The records of one partition that are in no batch yet. bytes: no less than what their batch takes; since: the
+    first one, by a monotonic clock.
+    """
 
-    __slots__ = ("bytes", "on_written")
+    __slots__ = ("bytes", "on_written", "since")
 
     def __init__(self, place: Place) -> None:
         super().__init__(*place)
         self.bytes = HEAD_BYTES
         self.on_written: list[OnWritten | None] | None = None
+        self.since = time.monotonic()
 
     def note(self, on_written: Sequence[OnWritten | None]) -> None:
         """Report the records that were added last."""
@@ -65,18 +71,21 @@ class Batching:
         batch_bytes: int,
         compression: str = "none",
         level: int | None = None,
+        linger_s: float = inf,
         *,
         holds: Callable[[Place], bool] = lambda _: False,
     ) -> None:
         """leaders_of: returns the leader of each of a topic's partitions, -1 for none. batch_bytes: Java's
-        `batch.size`, of records that are not compressed yet. holds: returns whether columns that do not fill a batch
-        wait for more, because the partition's last batch is still on its way.
+        `batch.size`, of records that are not compressed yet. linger_s: how long a batch that is not full waits for more
+        records; nothing happens to it without a call. holds: returns whether columns that do not fill a batch wait at
+        all, because the partition's last batch is still on its way.
         """
         self._on_batch = on_batch
         self._leaders_of = leaders_of
         self._batch_bytes = batch_bytes
         self._compression = compression
         self._level = level
+        self._linger_s = linger_s
         self._holds = holds
         self._waiting: dict[Place, _Waiting] = {}
         self._sticky: dict[str, int] = {}
@@ -111,6 +120,8 @@ class Batching:
         self._grow(waiting, size)
         if waiting.bytes >= self._batch_bytes:
             self._complete(waiting)
+        elif not len(waiting.values) % _LOOKS_AT_CLOCK:
+            self.complete_due()
 
     def _waiting_at(self, place: Place) -> _Waiting:
         waiting = self._waiting.get(place)
@@ -205,6 +216,14 @@ class Batching:
             else:
                 self._emit(place, *parts, reports)
             start = end
+
+    def complete_due(self) -> None:
+        """Complete the batches that have waited long enough."""
+        if self._waiting:
+            due = time.monotonic() - self._linger_s
+            for waiting in list(self._waiting.values()):
+                if waiting.values and waiting.since <= due:
+                    self._complete(waiting)
 
     def flush(self) -> None:
         """Complete all batches."""

@@ -42,7 +42,10 @@ _RENEW_AT: Final = 0.8
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How to reach brokers. seconds: for a connection and its login; mechanism: "" for no login."""
+    """How to reach brokers. mechanism: "" for no login; seconds: for a connection and its login; idle_s: after which a
+    connection without requests is not used any more, 0 for never; send_buffer, receive_buffer: the sockets', in bytes,
+    0 for what is best here.
+    """
 
     client_id: str
     software: str
@@ -52,6 +55,9 @@ class Access:
     user: str = field(default="", repr=False)
     password: str = field(default="", repr=False)
     seconds: float = 5.0
+    idle_s: float = 0.0
+    send_buffer: int = 0
+    receive_buffer: int = 0
 
 
 @dataclass(slots=True)
@@ -84,6 +90,7 @@ class BrokerConnection:
         self._ended = False
         self.in_flight: deque[PendingRequest] = deque()
         self._renew_at = float("inf")
+        self._used_at = time.monotonic()
         try:
             self._socket = self._connect()
         except (OSError, ValueError) as error:  # a name that is too long for DNS is a ValueError
@@ -109,8 +116,11 @@ class BrokerConnection:
             try:
                 plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-                plain.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
-                tls = self._access.tls
+                access = self._access
+                plain.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, access.send_buffer or _SEND_BUFFER_BYTES)
+                if access.receive_buffer:
+                    plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, access.receive_buffer)
+                tls = access.tls
                 return plain if tls is None else tls.wrap_socket(plain, server_hostname=host)
             except BaseException:
                 plain.close()
@@ -192,13 +202,15 @@ class BrokerConnection:
     def wants_to_write(self) -> bool:
         return bool(self._out)
 
-    def is_due_for_login(self, now: float) -> bool:
-        """Return whether the login is nearly over: further requests need another connection."""
-        return now >= self._renew_at
+    def is_worn_out(self, now: float) -> bool:
+        """Return whether further requests need another connection: its login is nearly over, or it was idle."""
+        idle_s = self._access.idle_s
+        return now >= self._renew_at or (idle_s > 0 and not self.in_flight and now >= self._used_at + idle_s)
 
     def send(self, number: int, request: Request, now: float) -> None:
         """Send a request, as far as the network takes it at once. Raises `ConnectionBroken`."""
         version = self.check_version(request)
+        self._used_at = now
         parts = self._frame(request, version)
         self.in_flight.append(PendingRequest(number, request, version, self._correlation, self._stream_end, now))
         self._stream_end += sum(map(len, parts))

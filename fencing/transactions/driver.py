@@ -144,7 +144,7 @@ class Driver:
         if node is not None:
             return self._connect(self.machine.addresses[node], now)
         for address, connection in self._connections.items():
-            if not connection.is_due_for_login(now):
+            if not connection.is_worn_out(now):
                 return self._connections[address]
         places = list(dict.fromkeys((*self._bootstrap, *self.machine.addresses.values())))
         self._turn += 1
@@ -152,7 +152,7 @@ class Driver:
 
     def _connect(self, address: Address, now: float) -> BrokerConnection:
         connection = self._connections.get(address)
-        if connection is not None and connection.is_due_for_login(now):
+        if connection is not None and connection.is_worn_out(now):
             del self._connections[address]
             self._retire(connection)
             connection = None

@@ -5,82 +5,30 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from ringfence.connectors import egress
 from ringfence.connectors.api.records import EncodedBatch, RawHeaders
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Abortable, Fatal, FencingError, Retriable, UnknownOutcome
-from ringfence.fencing.kafka.connection import Connection, tls_context
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.open_transaction import OpenTransaction
-from ringfence.fencing.kafka.producer_settings import BATCH_BYTES, QUEUE_BYTES
 from ringfence.fencing.transactions.batching import Batching
-from ringfence.fencing.transactions.broker_connection import Access, LookUp
+from ringfence.fencing.transactions.broker_connection import LookUp
 from ringfence.fencing.transactions.driver import Driver
-from ringfence.fencing.transactions.error_codes import ErrorCode, name_of
+from ringfence.fencing.transactions.error_codes import LOWERED, ErrorCode, name_of
 from ringfence.fencing.transactions.messages import GroupMember, InitProducerId, Place, TopicMetadata
-from ringfence.fencing.transactions.record_batches import HEAD_BYTES, RecordBatch
+from ringfence.fencing.transactions.record_batches import RecordBatch
 from ringfence.fencing.transactions.record_columns import OnWritten
-from ringfence.fencing.transactions.state_machine import StateMachine
-from ringfence.fencing.transactions.steps import Limits, Phase
+from ringfence.fencing.transactions.settings import ProducerSettings, access_of, addresses_of
+from ringfence.fencing.transactions.state_machine import TOO_LARGE, StateMachine
+from ringfence.fencing.transactions.steps import Phase
 
 log = logging.getLogger(__name__)
 
-_REQUEST_BYTES: Final = 1_000_000
-_REQUEST_MS: Final = 30_000
-_SETUP_SECONDS: Final = 5.0
 _LAST_SECONDS: Final = 0.2
-_BLOCK_SECONDS: Final = 60.0
 _WAIT_SECONDS: Final = 0.1
-_SOFTWARE: Final = "1"
 _METADATA_MAGIC: Final = b"CGMDv2:"
-
-
-@dataclass(frozen=True, slots=True)
-class ProducerSettings:
-    """Under the names that the translation of Java's settings gives (`connectors.kafka_settings.java_names`)."""
-
-    batch_bytes: int = BATCH_BYTES
-    request_bytes: int = _REQUEST_BYTES
-    buffer_bytes: int = QUEUE_BYTES
-    delivery_s: float = 60.0
-    request_s: float = _REQUEST_MS / 1000
-    in_flight: int = 5
-    compression: str = "none"
-    level: int | None = None
-
-    @classmethod
-    def of(cls, settings: Mapping[str, object], timeout_ms: int) -> "ProducerSettings":
-        """timeout_ms: of transactions; nothing in one may take longer. Raises ValueError for what is no number."""
-
-        def number(name: str, default: int) -> int:
-            return int(str(settings.get(name, default)))
-
-        level = number("compression.level", -1)
-        return cls(
-            batch_bytes=number("batch.size", BATCH_BYTES),
-            request_bytes=number("message.max.bytes", _REQUEST_BYTES),
-            buffer_bytes=number("queue.buffering.max.kbytes", QUEUE_BYTES // 1024) * 1024,
-            delivery_s=min(number("message.timeout.ms", timeout_ms), timeout_ms) / 1000,
-            request_s=min(number("socket.timeout.ms", _REQUEST_MS), timeout_ms) / 1000,
-            in_flight=number("max.in.flight.requests.per.connection", 5),
-            compression=str(settings.get("compression.type", "none")),
-            level=None if level < 0 else level,
-        )
-
-
-def batch_bytes(settings: Mapping[str, object]) -> int:
-    """Return the largest size in bytes of the batches of a producer with these settings."""
-    return ProducerSettings.of(settings, _REQUEST_MS).batch_bytes
-
-
-def encoded_batch_bytes(settings: Mapping[str, object]) -> int:
-    """Return the largest size in bytes of the record batches that another process encodes for a producer with these
-    settings, without their heads.
-    """
-    own = ProducerSettings.of(settings, _REQUEST_MS)
-    return max(1, min(own.batch_bytes, own.request_bytes) - HEAD_BYTES)
 
 
 class Producer:
@@ -103,15 +51,15 @@ class Producer:
         self._timeout_ms = transaction_timeout_ms
         self._where = connection.bootstrap
         try:
-            settings = ProducerSettings.of({**connection.settings, **(overrides or {})}, transaction_timeout_ms)
-            access = access_of(connection, look_up)
+            given = {**connection.settings, **(overrides or {})}
+            settings = ProducerSettings.of(given, transaction_timeout_ms)
+            access = access_of(connection.client_id, given, look_up)
         except (OSError, ValueError) as error:  # for example, a certificate that is not there
             raise Fatal(f"The settings for {connection.bootstrap} cannot be used: {error}") from error
         self._settings = settings
-        limits = Limits(settings.delivery_s, int(settings.request_s * 1000), settings.request_bytes, settings.in_flight)
-        self.machine = StateMachine(transactional_id, transaction_timeout_ms, limits)
+        self.machine = StateMachine(transactional_id, transaction_timeout_ms, settings.limits)
         self._driver = Driver(
-            self.machine, _addresses(connection.bootstrap), access, settings.request_s, allows_v2=not handed_over
+            self.machine, addresses_of(connection.bootstrap), access, settings.request_s, allows_v2=not handed_over
         )
         self._batching = Batching(
             self._add,
@@ -119,6 +67,7 @@ class Producer:
             settings.batch_bytes,
             settings.compression,
             settings.level,
+            settings.linger_s,
             holds=lambda place: place in self.machine.queues.busy,
         )
         self._lock = threading.Lock()
@@ -154,6 +103,8 @@ class Producer:
             if self.machine.phase is not Phase.READY:
                 code = self.machine.steps[InitProducerId].code
                 trouble = name_of(code) if code else self._driver.last_trouble or "no answer"
+                if code == ErrorCode.CONCURRENT_TRANSACTIONS and not self.machine.implicit:
+                    trouble = f"{trouble}. {LOWERED}"
                 raise Retriable(
                     f"initialising the producer {self.transactional_id}: not in time, {self._where}: {trouble}",
                     name_of(code) if code else None,
@@ -168,7 +119,7 @@ class Producer:
             self._driver.pump()
             self.machine.begin(time.monotonic())
             if self.machine.takes_epoch:
-                self._run(lambda: not self.machine.takes_epoch or self._is_over, Deadline.after(_BLOCK_SECONDS))
+                self._run(lambda: not self.machine.takes_epoch or self._is_over, Deadline.after(self._settings.block_s))
                 self._raise_error()
 
     def produce(
@@ -219,8 +170,11 @@ class Producer:
             return
         self._batching.flush()
         queues = self.machine.queues
-        deadline = Deadline.after(self._settings.delivery_s)
-        while queues.bytes > most and not deadline.expired:
+        deadline = Deadline.after(self._settings.block_s)
+        while queues.bytes > most:
+            if deadline.expired:
+                text = f"A transaction of {self.transactional_id}: there is no room for more records"
+                raise Abortable(f"{text} after {self._settings.block_s:g} s (max.block.ms)", "_QUEUE_FULL")
             self._run(
                 lambda: self._is_over or queues.bytes <= most, Deadline.after(min(_WAIT_SECONDS, deadline.remaining))
             )
@@ -236,6 +190,13 @@ class Producer:
                 self._batching.add_encoded(each)
 
     def _add(self, place: Place, batch: RecordBatch) -> None:
+        most = self._settings.request_bytes
+        if batch.size > most and batch.count == 1:
+            text = (
+                f"A record for topic {place[0]} takes {batch.size:,} bytes in its batch, and the producer sends at most"
+            )
+            how = "raise producer.override.max.request.size and the topic's max.message.bytes"
+            raise Fatal(f"{text} {most:,} ({TOO_LARGE}): {how}, or leave the record out", TOO_LARGE)
         self.machine.add(place, batch, time.monotonic())
         self._queued_bytes += batch.size
         self._driver.pump()
@@ -259,6 +220,8 @@ class Producer:
         with self._lock:
             if complete:
                 self._batching.flush()
+            else:
+                self._batching.complete_due()
             enough = 1 if complete else max(1, self.machine.queues.records)
             self._run(lambda: self._is_over or self.machine.queues.records < enough, Deadline.after(seconds))
             self._raise_error()
@@ -346,12 +309,12 @@ class Producer:
 
     def _look_up(self, topic: str) -> TopicMetadata:
         self.machine.view.want(topic)
-        self._run(lambda: topic in self.machine.view.topics or self._is_over, Deadline.after(_BLOCK_SECONDS))
+        self._run(lambda: topic in self.machine.view.topics or self._is_over, Deadline.after(self._settings.block_s))
         self._raise_error()
         metadata = self.machine.view.topics.get(topic)
         if metadata is None:
             raise Abortable(
-                f"Topic {topic} was not found within {_BLOCK_SECONDS:g} s: create it",
+                f"Topic {topic} was not found within {self._settings.block_s:g} s: create it",
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name,
             )
         return metadata
@@ -378,35 +341,6 @@ class Producer:
     def _raise_error(self) -> None:
         if self.machine.error is not None:
             raise self.machine.error
-
-
-def access_of(connection: Connection, look_up: LookUp) -> Access:
-    """Return how brokers are reached with these settings. Raises OSError or ValueError for unusable ones."""
-    settings = connection.settings
-    protocol = str(settings.get("security.protocol", "PLAINTEXT")).upper()
-    mechanism = str(settings.get("sasl.mechanism") or settings.get("sasl.mechanisms") or "PLAIN").upper()
-    has_login = protocol.startswith("SASL")
-    return Access(
-        connection.client_id,
-        _SOFTWARE,
-        look_up,
-        tls_context(settings) if protocol.endswith("SSL") else None,
-        mechanism if has_login else "",
-        str(settings.get("sasl.username", "")) if has_login else "",
-        str(settings.get("sasl.password", "")) if has_login else "",
-        min(_SETUP_SECONDS, int(settings.get("socket.connection.setup.timeout.ms", "30000")) / 1000),
-    )
-
-
-def _addresses(bootstrap: str) -> list[tuple[str, int]]:
-    addresses = []
-    for each in bootstrap.split(","):
-        host, _, port = each.strip().rpartition(":")
-        host = host.rpartition("://")[2].strip("[]")
-        if not host or not port.isdecimal():
-            raise Fatal(f"{each.strip()!r} is no host:port, in bootstrap.servers")
-        addresses.append((host, int(port)))
-    return addresses
 
 
 def parse_member(metadata: bytes) -> GroupMember:

@@ -277,11 +277,11 @@ def topic_mark(connection: Connection, topic: str) -> bytes:
 
 
 @contextlib.contextmanager
-def proxied_kafka(root: Path) -> Iterator[Proxied]:
+def proxied_kafka(root: Path, kind: type[EmbeddedKafka] = EmbeddedKafka) -> Iterator[Proxied]:
     """Start a broker with a listener that advertises the proxy's address, so that its clients keep using the proxy."""
     front, hidden, direct, controller = free_port(), free_port(), free_port(), free_port()
     plain = f"PLAINTEXT://127.0.0.1:{direct}"
-    kafka = EmbeddedKafka(
+    kafka = kind(
         root / "kafka",
         direct,
         root / "kafka.log",
