@@ -20,6 +20,7 @@ from ringfence.fencing.transactions.messages import (
     Response,
     SaslAuthenticate,
     SaslHandshake,
+    kind_of,
     usable_versions,
 )
 from ringfence.fencing.transactions.wire import NO_TAGS, MalformedResponse, Reader, classic_string
@@ -34,6 +35,8 @@ _MOST_BYTES: Final = 64 * 1024 * 1024
 _RECEIVE_BYTES: Final = 256 * 1024
 _SEND_BUFFER_BYTES: Final = 4 * 1024 * 1024
 """Room for some batches, which are on their way while the next ones are made."""
+_SMALL_BYTES: Final = 32_768
+"""Up to this size, parts are joined."""
 _PLAIN_HEADS: Final = frozenset({ApiVersions.api, SaslHandshake.api})
 """Requests whose answers have a head without tags."""
 _RENEW_AT: Final = 0.8
@@ -88,6 +91,9 @@ class BrokerConnection:
         self._stream_end = self._sent_bytes = 0
         self._in = bytearray()
         self._ended = False
+        self.events = 0
+        """What the driver waits for."""
+        self._versions: dict[tuple[type, bool, bool], int] = {}
         self.in_flight: deque[PendingRequest] = deque()
         self._renew_at = float("inf")
         self._used_at = time.monotonic()
@@ -207,19 +213,41 @@ class BrokerConnection:
         idle_s = self._access.idle_s
         return now >= self._renew_at or (idle_s > 0 and not self.in_flight and now >= self._used_at + idle_s)
 
-    def send(self, number: int, request: Request, now: float) -> None:
-        """Send a request, as far as the network takes it at once. Raises `ConnectionBroken`."""
-        version = self.check_version(request)
+    def send(self, number: int, request: Request, now: float, version: int) -> None:
+        """Send a request, as far as the network takes it at once. version: `check_version`'s. Raises
+        `ConnectionBroken`.
+        """
         self._used_at = now
         parts = self._frame(request, version)
         self.in_flight.append(PendingRequest(number, request, version, self._correlation, self._stream_end, now))
-        self._stream_end += sum(map(len, parts))
-        small = b"".join(parts) if len(parts) < 100 and sum(map(len, parts)) < 32_768 else None
-        self._out.extend(map(memoryview, [small] if small is not None else filter(None, parts)))
+        size = sum(map(len, parts))
+        self._stream_end += size
+        if size < _SMALL_BYTES:
+            whole = b"".join(parts)
+            sent = 0 if self._out else self._try(whole)
+            if sent == size:
+                return
+            parts = [whole[sent:]]
+        self._out.extend(map(memoryview, filter(None, parts)))
         self.write()
+
+    def _try(self, data: bytes) -> int:
+        """Send what the network takes at once; return how much that is."""
+        try:
+            sent = self._socket.send(data)
+        except (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
+            return 0
+        except OSError as error:
+            raise ConnectionBroken(f"{self.address[0]}:{self.address[1]}: {error}") from error
+        self._sent_bytes += sent
+        return sent
 
     def check_version(self, request: Request) -> int:
         """Return the version that the request goes in. Raises `Fatal` if the broker does not know it."""
+        kind = kind_of(request)
+        version = self._versions.get(kind, -1)
+        if version >= 0:
+            return version
         first, last = usable_versions(request)
         low, high = self.broker.ranges.get(request.api, (0, -1))
         version = min(last, high)
@@ -228,6 +256,7 @@ class BrokerConnection:
                 f"The broker {self.address[0]}:{self.address[1]} has {type(request).__name__} in versions {low} to "
                 f"{high}, and {first} to {last} would be needed"
             )
+        self._versions[kind] = version
         return version
 
     def write(self) -> None:

@@ -506,6 +506,12 @@ _IMPLICIT_FROM: Final = {Produce.api: 12, CommitOffsets.api: 5, EndTransaction.a
 _TOPIC_IDS_FROM: Final = 13
 
 
+def kind_of(request: Request) -> tuple[type, bool, bool]:
+    """Return what the versions that a request may have depend on."""
+    nameless = isinstance(request, Produce) and NO_TOPIC_ID in request.topic_ids.values()
+    return type(request), getattr(request, "implicit", False), nameless
+
+
 def usable_versions(request: Request) -> tuple[int, int]:
     """Return the first and the last version that this very request may have."""
     first, last = request.versions

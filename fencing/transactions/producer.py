@@ -73,6 +73,7 @@ class Producer:
         self._lock = threading.Lock()
         self._closing = False
         self._gave_up = self._is_handed_over = False
+        self._gathers = False
         self._queued_bytes = 0
         self.waiting: Callable[[], None] = lambda: None
         """Called again and again while records wait for room; may raise."""
@@ -116,7 +117,7 @@ class Producer:
             self._raise_error()
             raise Fatal(f"The producer {self.transactional_id} is spent: a new one is needed")
         with self._lock:
-            self._driver.pump()
+            self._driver.note_ends()
             self.machine.begin(time.monotonic())
             if self.machine.takes_epoch:
                 self._run(lambda: not self.machine.takes_epoch or self._is_over, Deadline.after(self._settings.block_s))
@@ -199,7 +200,16 @@ class Producer:
             raise Fatal(f"{text} {most:,} ({TOO_LARGE}): {how}, or leave the record out", TOO_LARGE)
         self.machine.add(place, batch, time.monotonic())
         self._queued_bytes += batch.size
-        self._driver.pump()
+        if not self._gathers:
+            self._driver.pump()
+
+    def _complete_batches(self) -> None:
+        """Complete all batches, which then go together, with what waits next for the network."""
+        self._gathers = True
+        try:
+            self._batching.flush()
+        finally:
+            self._gathers = False
 
     def send_offsets(self, offsets: Sequence[tuple[str, int, int]], group_metadata: bytes, deadline: Deadline) -> None:
         """Commit consumer offsets, (topic, partition, next offset) each, with this transaction (KIP-447)."""
@@ -219,7 +229,7 @@ class Producer:
         """Wait at most `seconds` until everything is written; return the number of records that are not."""
         with self._lock:
             if complete:
-                self._batching.flush()
+                self._complete_batches()
             else:
                 self._batching.complete_due()
             enough = 1 if complete else max(1, self.machine.queues.records)
@@ -250,7 +260,7 @@ class Producer:
         Raises `Abortable` (abort the transaction), `UnknownOutcome` (it may be committed), `Fenced` or `Fatal`.
         """
         with self._lock:
-            self._batching.flush()
+            self._complete_batches()
             self.machine.commit()
             self._run(lambda: self.machine.phase is Phase.READY or self._is_over, deadline)
             self._raise_error()

@@ -180,6 +180,8 @@ def encode(
 
 
 def _encode_columns(values: Sequence[bytes | None], keys: Sequence[bytes | None] | None) -> bytes:
+    if len(values) == 1:
+        return _encode_record(0, 0, keys[0] if keys else None, values[0], None)
     lengths, values = _lengths_of(values)
     if keys is None and len(values) > 1 and len(set(lengths)) == 1:
         return _encode_equal_lengths(lengths[0], values)

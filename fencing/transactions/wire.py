@@ -113,6 +113,10 @@ class Reader:
         return self.raw(_UUID_BYTES)
 
     def uvarint(self) -> int:
+        at = self._at
+        if at < len(self._data) and (first := self._data[at]) < 0x80:  # nearly all are of one byte
+            self._at = at + 1
+            return first
         value = shift = 0
         while shift < 35:
             (byte,) = self.raw(1)
@@ -146,7 +150,7 @@ class Reader:
 
     def tags(self) -> dict[int, bytes]:
         """Return the tagged fields."""
-        fields = {}
+        fields: dict[int, bytes] = {}
         for _ in range(self.uvarint()):
             number = self.uvarint()
             fields[number] = self.raw(self.uvarint())
