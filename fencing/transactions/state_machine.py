@@ -97,7 +97,7 @@ class StateMachine:
         self._muted_until: dict[int, float] = {}
         self.queues = PartitionQueues(self._limits.delivery_s)
         self._added: set[Place] = set()
-        self._used_places: set[Place] = set()  # in this transaction
+        self._used_places: dict[Place, int] = {}  # in this transaction, with the offset of the first batch
         self._init_due = self._continues = False
         self._maybe_open = False  # whether the coordinator may know of the transaction
         self._doubtful = False  # whether a request of this epoch had no answer
@@ -421,9 +421,9 @@ class StateMachine:
             step.again(now, self._limits.passing)
 
     def _note_other_topic(self, name: str) -> None:
-        """What only waits to be written goes to the new topic."""
+        """What is not written yet goes to the new topic."""
         used = any(place[0] == name for place in self._used_places) or any(
-            place[0] == name and (queue.in_flight or any(each.doubtful for each in queue.waiting))
+            place[0] == name and any(each.doubtful for each in (*queue.in_flight, *queue.waiting))
             for place, queue in self.queues.busy.items()
         )
         if used and self.phase in (Phase.OPEN, Phase.COMMITTING):
@@ -561,6 +561,8 @@ class StateMachine:
 
     def _take_written(self, outgoing: Outgoing, response: ProduceResponse, now: float) -> None:
         self._release(outgoing)
+        assert isinstance(outgoing.request, Produce)
+        topic_ids = outgoing.request.topic_ids
         for place, batch in self._carried.pop(outgoing.number, {}).items():
             queue = self.queues[place]
             if batch not in queue.in_flight:
@@ -568,7 +570,11 @@ class StateMachine:
             answer = response.by_place.get(place, BatchResponse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
             if answer.error in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
                 self.queues.note_written(place, batch)
-                self._used_places.add(place)
+                # Without topic ids, only its offsets tell that a topic was created again.
+                starts_again = 0 <= answer.offset <= self._used_places.get(place, -1)
+                self._used_places.setdefault(place, answer.offset)
+                if starts_again or topic_ids[place[0]] != self.view.topics[place[0]].id:
+                    self._note_other_topic(place[0])
                 if batch.batch.reports:
                     batch.batch.report(place[1], answer.offset, answer.append_ms)
             else:

@@ -79,7 +79,7 @@ def test_a_record_larger_than_its_topic_accepts_names_topic_and_size(scene: Scen
     create_topics(scene.proxied.direct, [TopicSpec(small, config={"max.message.bytes": "10000"})], Deadline.after(30))
     producer = scene.producer()
     producer.produce(small, bytes(20_000))
-    says = rf"record for {small}-0 takes 20,0\d\d bytes .*MSG_SIZE.*max\.message\.bytes"
+    says = rf"record for {small}-0 takes 20,0\d\d bytes .*MESSAGE_TOO_LARGE.*max\.message\.bytes"
     with pytest.raises(Fatal, match=says) as info:
         producer.commit(Deadline.after(30))
     assert info.value.code == "MESSAGE_TOO_LARGE"
