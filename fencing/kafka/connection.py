@@ -85,9 +85,12 @@ def tls_context(settings: Mapping[str, str]) -> ssl.SSLContext:
     client's own from files. Raises OSError or ValueError (ssl.SSLError is the former) for what cannot be used.
     """
     place = settings.get("ssl.ca.location")
-    where = {"capath" if place and Path(place).is_dir() else "cafile": place}  # as librdkafka, which takes either
-    authorities = _ascii(settings.get("ssl.ca.pem")) or None
-    context = ssl.create_default_context(cafile=where.get("cafile"), capath=where.get("capath"), cadata=authorities)
+    is_folder = place is not None and Path(place).is_dir()  # librdkafka takes either
+    context = ssl.create_default_context(
+        cafile=None if is_folder else place,
+        capath=place if is_folder else None,
+        cadata=_ascii(settings.get("ssl.ca.pem")) or None,
+    )
     # Python 3.13 is stricter with certificates than librdkafka and Java are.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     context.check_hostname = settings.get("ssl.endpoint.identification.algorithm") != "none"

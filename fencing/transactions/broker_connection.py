@@ -31,6 +31,7 @@ LookUp = Callable[[str, int], Sequence[str]]
 """Returns the addresses of a host's port to which a connection may go. Raises OSError if there is none."""
 
 _HEAD: Final = struct.Struct(">ihhi")
+_ANSWER: Final = struct.Struct(">ii")
 _MOST_BYTES: Final = 64 * 1024 * 1024
 _RECEIVE_BYTES: Final = 256 * 1024
 _SEND_BUFFER_BYTES: Final = 4 * 1024 * 1024
@@ -89,7 +90,7 @@ class BrokerConnection:
         self._correlation = 0
         self._out: deque[memoryview] = deque()
         self._stream_end = self._sent_bytes = 0
-        self._in = bytearray()
+        self._in = b""
         self._ended = False
         self.events = 0
         """What the driver waits for."""
@@ -224,23 +225,23 @@ class BrokerConnection:
         self._stream_end += size
         if size < _SMALL_BYTES:
             whole = b"".join(parts)
-            sent = 0 if self._out else self._try(whole)
-            if sent == size:
+            progress = 0 if self._out else self._try(whole)
+            if progress == size:
                 return
-            parts = [whole[sent:]]
+            parts = [whole[progress:]]
         self._out.extend(map(memoryview, filter(None, parts)))
         self.write()
 
     def _try(self, data: bytes) -> int:
         """Send what the network takes at once; return how much that is."""
         try:
-            sent = self._socket.send(data)
+            progress = self._socket.send(data)
         except (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
             return 0
         except OSError as error:
             raise ConnectionBroken(f"{self.address[0]}:{self.address[1]}: {error}") from error
-        self._sent_bytes += sent
-        return sent
+        self._sent_bytes += progress
+        return progress
 
     def check_version(self, request: Request) -> int:
         """Return the version that the request goes in. Raises `Fatal` if the broker does not know it."""
@@ -308,29 +309,33 @@ class BrokerConnection:
 
     def _answers(self) -> list[tuple[int, Response]]:
         answers = []
-        while len(self._in) >= 4:
-            (size,) = struct.unpack_from(">i", self._in)
-            if not 0 < size <= _MOST_BYTES:
-                raise MalformedResponse(f"{size} bytes")
-            if len(self._in) < 4 + size:
-                break
-            content = bytes(self._in[4 : 4 + size])
-            del self._in[: 4 + size]
-            if not self.in_flight:
-                raise MalformedResponse("there was no request")
-            pending = self.in_flight.popleft()
-            reader = Reader(content)
-            if reader.i32() != pending.correlation:
-                self.in_flight.appendleft(pending)
-                raise MalformedResponse("it belongs to another request")
-            if pending.request.api not in _PLAIN_HEADS:
-                reader.tags()
-            try:
-                answers.append((pending.number, pending.request.decode(pending.version, reader)))
-            except BaseException:
-                self.in_flight.appendleft(pending)
-                raise
+        content, at = self._in, 0
+        try:
+            while len(content) - at >= _ANSWER.size:
+                size, correlation = _ANSWER.unpack_from(content, at)
+                end = at + 4 + size
+                if not 4 <= size <= _MOST_BYTES:
+                    raise MalformedResponse(f"{size} bytes")
+                if len(content) < end:
+                    break
+                answers.append(self._decode(correlation, Reader(content[at + _ANSWER.size : end])))
+                at = end
+        finally:
+            self._in = content[at:]
         return answers
+
+    def _decode(self, correlation: int, reader: Reader) -> tuple[int, Response]:
+        """Decode the answer to the oldest request, which stays in flight if that cannot be done."""
+        if not self.in_flight:
+            raise MalformedResponse("there was no request")
+        pending = self.in_flight[0]
+        if correlation != pending.correlation:
+            raise MalformedResponse("it belongs to another request")
+        if pending.request.api not in _PLAIN_HEADS:
+            reader.tags()
+        answer = pending.request.decode(pending.version, reader)
+        self.in_flight.popleft()
+        return pending.number, answer
 
     def has_left(self, pending: PendingRequest) -> bool:
         """Return whether any byte of the request has left this process."""

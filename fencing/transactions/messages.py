@@ -4,6 +4,7 @@ Each request has its key in Kafka's protocol and the range of versions that are 
 in parts, so that record batches are not copied, and `decode` reads the response's body.
 """
 
+import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, Protocol, TypeVar
@@ -29,6 +30,8 @@ Place = tuple[str, int]
 NO_TOPIC_ID: Final = bytes(16)
 TRANSACTION_KEY: Final = b"\1"
 GROUP_KEY: Final = b"\0"
+_IDENTITY: Final = struct.Struct(">ihqh")
+"""Throttle time, error, producer id, epoch."""
 _T = TypeVar("_T")
 
 
@@ -287,7 +290,7 @@ class InitProducerId:
         return [name, timeout, i64(self.producer_id), i16(self.epoch), NO_TAGS]
 
     def decode(self, version: int, reader: Reader) -> IdentityResponse:
-        return IdentityResponse(reader.i32(), reader.i16(), reader.i64(), reader.i16())
+        return IdentityResponse(*reader.fields(_IDENTITY))
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,10 +389,9 @@ class EndTransaction:
         return [who, boolean(self.committed), NO_TAGS]
 
     def decode(self, version: int, reader: Reader) -> IdentityResponse:
-        throttle, error = reader.i32(), reader.i16()
         if version < 5:
-            return IdentityResponse(throttle, error, -1, -1)
-        return IdentityResponse(throttle, error, reader.i64(), reader.i16())
+            return IdentityResponse(reader.i32(), reader.i16(), -1, -1)
+        return IdentityResponse(*reader.fields(_IDENTITY))
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,9 +51,9 @@ class Producer:
         self._timeout_ms = transaction_timeout_ms
         self._where = connection.bootstrap
         try:
-            given = {**connection.settings, **(overrides or {})}
-            settings = ProducerSettings.of(given, transaction_timeout_ms)
-            access = access_of(connection.client_id, given, look_up)
+            all_settings = {**connection.settings, **(overrides or {})}
+            settings = ProducerSettings.of(all_settings, transaction_timeout_ms)
+            access = access_of(connection.client_id, all_settings, look_up)
         except (OSError, ValueError) as error:  # for example, a certificate that is not there
             raise Fatal(f"The settings for {connection.bootstrap} cannot be used: {error}") from error
         self._settings = settings

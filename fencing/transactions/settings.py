@@ -108,22 +108,22 @@ def _pauses(settings: Mapping[str, object], kind: str, default: Backoff) -> Back
 
 def access_of(client_id: str, settings: Mapping[str, object], look_up: LookUp) -> Access:
     """Return how brokers are reached with these settings. Raises OSError or ValueError for unusable ones."""
-    given = {name: str(value) for name, value in settings.items()}
-    protocol = given.get("security.protocol", "PLAINTEXT").upper()
-    mechanism = (given.get("sasl.mechanism") or given.get("sasl.mechanisms") or "PLAIN").upper()
+    texts = {name: str(value) for name, value in settings.items()}
+    protocol = texts.get("security.protocol", "PLAINTEXT").upper()
+    mechanism = (texts.get("sasl.mechanism") or texts.get("sasl.mechanisms") or "PLAIN").upper()
     has_login = protocol.startswith("SASL")
     return Access(
         client_id,
         _SOFTWARE,
         look_up,
-        tls_context(given) if protocol.endswith("SSL") else None,
+        tls_context(texts) if protocol.endswith("SSL") else None,
         mechanism if has_login else "",
-        given.get("sasl.username", "") if has_login else "",
-        given.get("sasl.password", "") if has_login else "",
-        int(given.get("socket.connection.setup.timeout.ms", _SETUP_MS)) / 1000,
-        int(given.get("connections.max.idle.ms", 0)) / 1000,
-        int(given.get("socket.send.buffer.bytes", 0)),
-        int(given.get("socket.receive.buffer.bytes", 0)),
+        texts.get("sasl.username", "") if has_login else "",
+        texts.get("sasl.password", "") if has_login else "",
+        int(texts.get("socket.connection.setup.timeout.ms", _SETUP_MS)) / 1000,
+        int(texts.get("connections.max.idle.ms", 0)) / 1000,
+        int(texts.get("socket.send.buffer.bytes", 0)),
+        int(texts.get("socket.receive.buffer.bytes", 0)),
     )
 
 

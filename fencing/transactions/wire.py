@@ -2,7 +2,7 @@
 
 import struct
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 _T = TypeVar("_T")
 
@@ -90,6 +90,15 @@ class Reader:
         self._at += form.size
         return value
 
+    def fields(self, form: struct.Struct) -> tuple[Any, ...]:
+        """Return several numbers at once."""
+        try:
+            values = form.unpack_from(self._data, self._at)
+        except struct.error as error:
+            raise MalformedResponse("it ends too early") from error
+        self._at += form.size
+        return values
+
     def i16(self) -> int:
         return self._unpack(_I16)
 
@@ -150,6 +159,10 @@ class Reader:
 
     def tags(self) -> dict[int, bytes]:
         """Return the tagged fields."""
+        at = self._at
+        if self._data[at : at + 1] == NO_TAGS:  # as nearly always
+            self._at = at + 1
+            return {}
         fields: dict[int, bytes] = {}
         for _ in range(self.uvarint()):
             number = self.uvarint()
