@@ -14,7 +14,6 @@ _DEBEZIUM_MODULES: Final = {
     "mariadb.MariaDbConnector": "mariadb",
     "mongodb.MongoDbConnector": "mongodb",
     "sqlserver.SqlServerConnector": "sqlserver",
-    "oracle.OracleConnector": "oracle",
     "db2.Db2Connector": "db2",
     "informix.InformixConnector": "informix",
     "vitess.VitessConnector": "vitess",

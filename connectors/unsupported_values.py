@@ -3,10 +3,19 @@
 from enum import StrEnum
 from typing import Final
 
-from ringfence.connectors.api import Choices, ConfigDef, ConfigType, Importance, OneOf, ParsedConfig, Width
+from ringfence.connectors.api import (
+    Choices,
+    ConfigDef,
+    ConfigType,
+    DataException,
+    Importance,
+    OneOf,
+    ParsedConfig,
+    Width,
+)
 
 UNSUPPORTED_VALUES: Final = "unsupported.value.handling.mode"
-REMEDY: Final = f"Set {UNSUPPORTED_VALUES} to null or text, or correct the value"
+_REMEDY: Final = f"Set {UNSUPPORTED_VALUES} to null or text, or correct the value."
 
 
 class Handling(StrEnum):
@@ -41,3 +50,8 @@ def define_unsupported_values(keys: ConfigDef, group: str, default: Handling = H
 def handling_of(settings: ParsedConfig) -> Handling:
     """Return the connector's choice."""
     return Handling(settings.string(UNSUPPORTED_VALUES))
+
+
+def refuse_value(reason: str, value: object, *settings: str, column: str = "") -> DataException:
+    """Return the error for a value that Kafka Connect's type cannot hold. settings: others that choose a treatment."""
+    return DataException(reason, value=value, column=column, remedy=_REMEDY, settings=(UNSUPPORTED_VALUES, *settings))

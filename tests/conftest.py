@@ -4,6 +4,8 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
@@ -15,6 +17,10 @@ from ringfence.local.spark_classes import use_archive
 from ringfence.local.valkey import EmbeddedValkey
 from tests.support.names import unique as unique_name
 from tests.support.parallel import ByFile, platform_first
+
+if TYPE_CHECKING:
+    from ringfence.engine.plugins import PluginHost
+    from tests.support.plugin_hosts import Heard
 
 # Else every process of thousands would compile our code again, and each one of pytest rewrite all tests.
 sys.dont_write_bytecode = False
@@ -72,3 +78,53 @@ def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedValkey]
 def unique() -> Callable[[str], str]:
     """`unique("topic")` gives a name that no other test uses."""
     return unique_name
+
+
+@pytest.fixture(scope="session")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """For processes that have the hostile connector installed beside the built-in ones."""
+    folder = tmp_path_factory.mktemp("installed")
+    info = folder / "hostile-6.6.6.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: hostile\nVersion: 6.6.6\n")
+    (info / "entry_points.txt").write_text(
+        "[ringfence.connectors]\nHostile = tests.plugins.hostile:HostileConnector\nBroken = tests.plugins.nowhere:X\n"
+    )
+    return {"PYTHONPATH": f"{folder}:{Path(__file__).parents[1]}"}
+
+
+@pytest.fixture
+def heard() -> "Heard":
+    from tests.support.plugin_hosts import Heard
+
+    return Heard()
+
+
+@pytest.fixture
+def host(environment: dict[str, str], heard: "Heard") -> Iterator["PluginHost"]:
+    from ringfence.engine.plugins import PluginHost
+    from tests.support.plugin_hosts import PATIENCE
+
+    host = PluginHost(
+        heard.reconfigured.append,
+        lambda name, error: heard.failed.append((name, error)),
+        environment=environment,
+        call_seconds=PATIENCE,
+    )
+    yield host
+    host.close()
+
+
+@pytest.fixture
+def key_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A key file with one key, in use by this process."""
+    from ringfence.commands.keys import write_new
+    from ringfence.encryption import KEY_FILE, keyring
+
+    path = tmp_path / "keys"
+    write_new(path)
+    monkeypatch.setenv(KEY_FILE, str(path))
+    keyring.cache_clear()
+    yield path
+    monkeypatch.undo()
+    keyring.cache_clear()

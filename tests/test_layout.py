@@ -1,5 +1,7 @@
-"""A smoke alarm: a module of over 600 lines holds more than one idea, most of the time."""
+"""Over 600 lines hold more than one idea, most of the time; and what tests share stands apart."""
 
+import ast
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -20,3 +22,23 @@ def line_counts() -> dict[str, int]:
 def test_no_module_has_over_600_lines() -> None:
     long = {name for name, count in line_counts().items() if count > MOST}
     assert sorted(long) == [], "does it hold one idea? (CONTRIBUTING.md)"
+
+
+def imports_of(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (each.name for each in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{each.name}" for each in node.names)
+
+
+def test_what_tests_share_stands_in_support_or_a_conftest() -> None:
+    """No test imports another one: who changes a test changes that test only."""
+    borrowed = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in (ROOT / "tests").rglob("*.py")
+        for name in imports_of(path)
+        if name.startswith("tests.") and any(part.startswith("test_") for part in name.split(".")[1:-1])
+    }
+    assert sorted(borrowed) == []

@@ -91,18 +91,18 @@ def _batch(data: bytes, at: int, until: int) -> Batch:
 
 def _marker(record: bytes) -> Marker | None:
     """Parse a control record: length, attributes, timestamp and offset delta, then the key: version and type."""
-    _, at = _varint(record, 0)
-    _, at = _varint(record, at + 1)
-    _, at = _varint(record, at)
-    size, at = _varint(record, at)
+    _, at = read_varint(record, 0)
+    _, at = read_varint(record, at + 1)
+    _, at = read_varint(record, at)
+    size, at = read_varint(record, at)
     if size < 4:
         return None
     _, kind = struct.unpack_from(">hh", record, at)
     return Marker(kind) if kind in (Marker.ABORT.value, Marker.COMMIT.value) else None
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return a zigzag number, and the position after it."""
+def read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """Return a signed number of variable length (zigzag), and the position after it."""
     value = shift = 0
     while True:
         byte = data[at]

@@ -15,6 +15,7 @@ from typing import Final
 import google_crc32c
 
 from ringfence.connectors.api.records import EncodedBatch, RawHeaders
+from ringfence.fencing.kafka.record_batches import read_varint
 from ringfence.fencing.transactions.checksums import combine
 from ringfence.fencing.transactions.compression import BY_NUMBER, CODECS
 from ringfence.fencing.transactions.record_columns import OnWritten
@@ -279,23 +280,12 @@ def _read(data: bytes) -> Iterator[tuple[int, bytes]]:
     """Yield the timestamp delta of each record, and its bytes after the offset delta."""
     at = 0
     while at < len(data):
-        length, at = _read_varint(data, at)
+        length, at = read_varint(data, at)
         end = at + length
-        time_delta, at = _read_varint(data, at + 1)
-        _, at = _read_varint(data, at)
+        time_delta, at = read_varint(data, at + 1)
+        _, at = read_varint(data, at)
         yield time_delta, data[at:end]
         at = end
-
-
-def _read_varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if not byte & 0x80:
-            return (value >> 1) ^ -(value & 1), at
-        shift += 7
 
 
 def _join(batch: RecordBatch, records: Sequence[tuple[int, bytes]]) -> RecordBatch:

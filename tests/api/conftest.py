@@ -1,14 +1,18 @@
 """An empty database, a stand-in leader and a client for every test of the API."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.test import Client, override_settings
 
+from ringfence.access.oidc.settings import OidcSettings
 from tests.support import database, own_api
 from tests.support.accounts import CONFIG, JSON, MASTER
-from tests.support.leader import FakeLeader
+from tests.support.leader import FakeLeader, replace_leader
+from tests.support.oidc import FakeProvider, run
+from tests.support.single_sign_on import GROUPS, PUBLIC
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -25,18 +29,7 @@ def _empty_tables(_tables: None) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def leader(monkeypatch: pytest.MonkeyPatch) -> FakeLeader:
-    from ringfence import dispatch
-    from ringfence.api import root
-    from ringfence.http import masking
-
-    fake = FakeLeader()
-    monkeypatch.setattr(dispatch, "command", fake.command)
-    monkeypatch.setattr(dispatch, "ask", fake.ask)
-    masking._asked_in_vain.clear()
-    root._cache.until = 0.0
-    root._cache.was_healthy = False
-    root._ready_cache.until = 0.0
-    return fake
+    return replace_leader(monkeypatch)
 
 
 @pytest.fixture
@@ -92,3 +85,21 @@ def two_connectors(leader: FakeLeader, client: Client) -> FakeLeader:
     Worker.objects.create(worker="w1", incarnation="i", mode="enabled", slots=4, version="1", since_ms=5)
     ClusterInfo.objects.create(id=1, leader="w1", incarnation="i", group_generation=3)
     return leader
+
+
+@pytest.fixture
+def provider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeProvider]:
+    monkeypatch.setenv("CONNECT_EGRESS_ALLOW", "loopback")
+    secret, groups = tmp_path / "secret", tmp_path / "groups.yaml"
+    groups.write_text(GROUPS)
+    with run(FakeProvider(user={"sub": "s-1", "preferred_username": "ann", "groups": ["team-a"]})) as provider:
+        secret.write_text(provider.secret + "\n")
+        oidc = OidcSettings(
+            provider.issuer,
+            provider.client_id,
+            f"{PUBLIC}/ui/login/sso/callback",
+            groups_file=groups,
+            secret_file=secret,
+        )
+        with override_settings(NO_LOGIN="", ACCESS_TOKEN="", ALLOWED_HOSTS=["localhost"], OIDC=oidc):
+            yield provider

@@ -12,10 +12,9 @@ from ringfence.access import provider_sessions
 from ringfence.access.models import OidcIdentity, ProviderSession, UsedLogoutToken
 from ringfence.audit import accounts
 from ringfence.audit.models import AuditEntry
-from tests.api.test_single_sign_on import browser, log_in, provider, refusal, rights
 from tests.support.oidc import FakeProvider
+from tests.support.single_sign_on import browser, log_in, refusal, rights
 
-__all__ = ["provider"]
 ADDRESS = "/ui/login/sso/logout"
 EVENT = "http://schemas.openid.net/event/backchannel-logout"
 

@@ -2,77 +2,19 @@
 
 import logging
 import time
-from collections.abc import Iterator
-from html import unescape
-from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from django.contrib.auth.models import User
-from django.test import Client, override_settings
+from django.test import override_settings
 from joserfc.jwk import ECKey, OctKey
 
-from ringfence.access.models import Grant, OidcIdentity, Throttle
-from ringfence.access.oidc.settings import OidcSettings
+from ringfence.access.models import OidcIdentity, Throttle
 from ringfence.audit import accounts, sign_on_accounts
 from ringfence.audit.models import AuditEntry
 from tests.support.oidc import FakeProvider, run
-
-GROUPS = """
-platform: {allow: admin}
-team-a:
-  - {allow: [editor], pattern: 'team-a-*', topics: 'team-a.*'}
-  - {allow: viewer}
-ops: {allow: viewer}
-"""
-PUBLIC = "http://localhost"
-
-
-@pytest.fixture
-def provider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeProvider]:
-    monkeypatch.setenv("CONNECT_EGRESS_ALLOW", "loopback")
-    secret, groups = tmp_path / "secret", tmp_path / "groups.yaml"
-    groups.write_text(GROUPS)
-    with run(FakeProvider(user={"sub": "s-1", "preferred_username": "ann", "groups": ["team-a"]})) as provider:
-        secret.write_text(provider.secret + "\n")
-        oidc = OidcSettings(
-            provider.issuer,
-            provider.client_id,
-            f"{PUBLIC}/ui/login/sso/callback",
-            groups_file=groups,
-            secret_file=secret,
-        )
-        with override_settings(NO_LOGIN="", ACCESS_TOKEN="", ALLOWED_HOSTS=["localhost"], OIDC=oidc):
-            yield provider
-
-
-def browser() -> Client:
-    return Client(headers={"host": "localhost", "user-agent": "Firefox"})
-
-
-def begin(client: Client, next_page: str = "") -> str:
-    """The provider's address that the login page leads to."""
-    response = client.get("/ui/login/sso", {"next": next_page} if next_page else {})
-    assert response.status_code == 302, response.content
-    return str(response["location"])
-
-
-def log_in(provider: FakeProvider, client: Client | None = None, next_page: str = "") -> Any:
-    client = client or browser()
-    return client.get("/ui/login/sso/callback", provider.log_in(begin(client, next_page)))
-
-
-def refusal(response: Any) -> str:
-    """What the login page says went wrong."""
-    assert response.status_code in (400, 403, 429, 503), response.status_code
-    page = str(response.content.decode())
-    assert 'action="/ui/login"' in page
-    return unescape(" ".join(page.split('role="alert">')[1].split("</p>")[0].split("</svg>")[-1].split()))
-
-
-def rights(name: str) -> set[tuple[str, str, str]]:
-    return set(Grant.objects.filter(user__username=name).values_list("what", "pattern", "topics"))
+from tests.support.single_sign_on import PUBLIC, begin, browser, log_in, refusal, rights
 
 
 def test_a_first_login_makes_the_account_with_what_its_groups_give(provider: FakeProvider) -> None:

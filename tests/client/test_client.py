@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -19,27 +18,8 @@ from ringfence.dispatch import Refusal
 from ringfence.fencing.offsets.record_counts import AttemptCounts, RecordCounts
 from ringfence.fencing.topics.status import State
 from ringfence.projection.models import Connector, Worker
+from tests.support.client_runs import CONFIG, Captured, write
 from tests.support.leader import FakeLeader
-
-CONFIG = {"connector.class": "VerifiableSource", "topic": "t"}
-Captured = pytest.CaptureFixture[str]
-
-
-def write(path: Path, value: Any) -> str:
-    path.write_text(value if isinstance(value, str) else json.dumps(value))
-    return str(path)
-
-
-@pytest.fixture
-def two(leader: FakeLeader, tmp_path: Path, capsys: Captured) -> FakeLeader:
-    file = write(
-        tmp_path / "two.json", [{"name": name, "config": {**CONFIG, "pin": "123456"}} for name in ("a", "b c")]
-    )
-    assert cli.main(["connectors", "create", "-f", file]) == 0
-    leader.start("a", tasks=2)
-    leader.start("b c")
-    capsys.readouterr()
-    return leader
 
 
 def test_lists_as_table_json_and_yaml(two: FakeLeader, capsys: Captured) -> None:

@@ -1,14 +1,12 @@
 """`ringfence dead-letters`: what is listed, what is asked for, and an exit code that says whether all went well."""
 
-# ruff: noqa: F811 - fixtures that are imported
-
 import json
 
 import pytest
 
 from ringfence import cli
 from ringfence.client.exit_codes import Exit
-from tests.client.test_client import Captured, two  # noqa: F401 - a fixture
+from tests.support.client_runs import Captured
 from tests.support.leader import FakeLeader
 from tests.support.topics import connector
 

@@ -1,7 +1,5 @@
 """The commands that need our own API: transactions, workers, fencing, snapshots, versions, events; and `--wait`."""
 
-# ruff: noqa: F811 - fixtures that are imported
-
 import itertools
 import json
 from collections.abc import Callable
@@ -21,7 +19,7 @@ from ringfence.fencing.ids import Generation
 from ringfence.fencing.topics.status import State
 from ringfence.projection.topic_projection import Projection
 from tests.client.conftest import transport
-from tests.client.test_client import CONFIG, Captured, two, write  # noqa: F401 - a fixture
+from tests.support.client_runs import CONFIG, Captured, write
 from tests.support.leader import FakeLeader
 from tests.support.own_api import report
 from tests.support.topics import Topic, task_status

@@ -9,7 +9,7 @@ from ringfence.client.exit_codes import Exit
 from ringfence.connectors.builtin.postgres.incremental.state import IncrementalState, QueuedTable
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.topics.config_records.connector import ConnectorRecord
-from tests.client.test_client import Captured
+from tests.support.client_runs import Captured
 from tests.support.leader import FakeLeader
 
 SNAPSHOT = ["connectors", "incremental-snapshot", "shop"]

@@ -1,14 +1,11 @@
 """`ringfence topics list|records|origin`, over REST."""
 
-# ruff: noqa: F811 - fixtures that are imported
-
 import json
 
 import pytest
 
 from ringfence import cli
 from ringfence.projection.models import ActiveTopic
-from tests.client.test_client import two  # noqa: F401 - a fixture
 from tests.support.leader import FakeLeader
 
 

@@ -1,7 +1,7 @@
 """Parquet's values of every Arrow type, the whole domain of each, compared with what Arrow itself reads of the file."""
 
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from math import isnan
@@ -15,28 +15,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ringfence.connectors import worker_limits
 from ringfence.connectors.api import DistantDate, DistantTimestamp, Schema, SchemaType, Struct
 from ringfence.connectors.api.structs import fit
 from ringfence.connectors.builtin.spark_table import settings as names
 from ringfence.connectors.builtin.spark_table.task import SparkTableSourceTask
-from ringfence.connectors.worker_limits import WorkerLimits
 from ringfence.testing.oddities import UNSUPPORTED, Kind, oddities
 from tests.connectors.fakes import FakeContext, FakeOffsets
-from tests.connectors.test_files_source import Committed
-from tests.connectors.test_odd_files import parquet, read, read_restarted, reasons, rows
+from tests.support.file_runs import Committed, parquet, read, read_restarted, reasons, rows
+
+pytestmark = pytest.mark.usefixtures("temporary_roots")
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 INT64 = st.integers(-(2**63), 2**63 - 1)
 EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - Arrow's timestamps without a zone are naive
-
-
-@pytest.fixture(autouse=True)
-def roots(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    former = worker_limits.current()
-    worker_limits.declare(WorkerLimits((str(tmp_path_factory.getbasetemp()),)))
-    yield
-    worker_limits.declare(former)
 
 
 def same(number: object) -> object:

@@ -8,7 +8,7 @@ from ringfence.connectors.api import ConnectorError
 from ringfence.connectors.converters import find_converter, find_header_converter
 from tests.connectors.golden.codec import Json, schema_of, value_of
 from tests.connectors.golden.files import load
-from tests.connectors.test_transforms_like_connect import by_name, name_of, shown
+from tests.support.golden_cases import by_name, name_of, shown
 
 CASES = load("converters")
 

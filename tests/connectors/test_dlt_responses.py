@@ -32,7 +32,7 @@ from ringfence.connectors.builtin.dlt_source.task import DltSourceTask
 from ringfence.connectors.unsupported_values import Handling
 from ringfence.connectors.worker_limits import WorkerLimits
 from tests.connectors.fakes import FakeOffsets
-from tests.connectors.test_dlt_source import start
+from tests.support.dlt_runs import start
 from tests.support.scripted_api import Answer, ScriptedApi
 
 HUGE = 123456789012345678901234567890

@@ -20,7 +20,8 @@ from ringfence.connectors.builtin.dlt_source.rest_config import redact
 from ringfence.connectors.builtin.dlt_source.task import DltSourceTask
 from ringfence.connectors.worker_limits import WorkerLimits
 from ringfence.fencing.clock import Deadline
-from tests.connectors.fakes import FakeContext, FakeOffsets
+from tests.connectors.fakes import FakeOffsets
+from tests.support.dlt_runs import start
 from tests.support.orders_api import OrdersApi
 
 WEATHER = """
@@ -64,26 +65,6 @@ def api() -> Iterator[OrdersApi]:
 
 def configure(api: OrdersApi, config: str | None = None, **more: str) -> dict[str, str]:
     return {"rest.config": config or api.config(), "topic.prefix": "shop.", "poll.interval.ms": "100", **more}
-
-
-class Commits:
-    """A transaction context that only counts."""
-
-    count = 0
-
-    def commit_transaction(self, record: object = None) -> None:
-        self.count += 1
-
-    def abort_transaction(self, record: object = None) -> None:
-        raise AssertionError
-
-
-def start(config: dict[str, str], offsets: FakeOffsets) -> DltSourceTask:
-    task = DltSourceTask()
-    task.context = FakeContext(offsets)
-    task.context.transaction_context = Commits()
-    task.start(config)
-    return task
 
 
 def read(task: DltSourceTask, batches: int) -> list[SourceRecord]:

@@ -10,9 +10,9 @@ from ringfence.connectors.api import ConnectorError, RetriableError
 from ringfence.connectors.builtin.files.connector import FilesSourceConnector
 from ringfence.connectors.builtin.files.task import FilesSourceTask
 from ringfence.connectors.worker_limits import WorkerLimits
-from tests.connectors.test_files_source import Committed, config_of, started
-from tests.connectors.test_files_source import write as write_format
 from tests.support.azurite import ACCOUNT, KEY, Azurite
+from tests.support.file_runs import Committed, config_of, started
+from tests.support.file_runs import write as write_format
 from tests.support.gcs import GcsServer, token_server
 
 pytestmark = pytest.mark.usefixtures("loopback_egress")

@@ -10,7 +10,7 @@ from ringfence.connectors.api import ConnectorError
 from ringfence.connectors.builtin.files.connector import FilesSourceConnector
 from ringfence.connectors.builtin.files.task import FilesSourceTask
 from ringfence.connectors.worker_limits import WorkerLimits
-from tests.connectors.test_files_source import Committed, config_of, started
+from tests.support.file_runs import Committed, config_of, started
 from tests.support.s3 import S3Server
 
 # The server takes a while, and each attempt signs in.

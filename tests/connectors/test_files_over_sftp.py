@@ -11,7 +11,7 @@ from ringfence.connectors.api import ConnectorError, RetriableError
 from ringfence.connectors.builtin.files.connector import FilesSourceConnector
 from ringfence.connectors.builtin.files.task import FilesSourceTask
 from ringfence.connectors.worker_limits import WorkerLimits
-from tests.connectors.test_files_source import Committed, config_of, started
+from tests.support.file_runs import Committed, config_of, started
 from tests.support.sftp import PASSWORD, SftpServer
 
 pytestmark = pytest.mark.usefixtures("loopback_egress")

@@ -4,13 +4,12 @@ import bz2
 import errno
 import gzip
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 
 import fastavro
-import orjson
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
@@ -20,22 +19,17 @@ from hypothesis import strategies as st
 from ringfence.connectors import worker_limits
 from ringfence.connectors.api import (
     ConnectorError,
-    OffsetRecord,
     RecordBatch,
     RetriableError,
     SourceRecord,
     Struct,
-    UnreadableRecord,
 )
 from ringfence.connectors.builtin.files.backlog import Backlog, Marks, Share, bucket_of
 from ringfence.connectors.builtin.files.connector import FilesSourceConnector
 from ringfence.connectors.builtin.files.places import FileInfo
 from ringfence.connectors.builtin.files.reading import FileReading
-from ringfence.connectors.builtin.files.task import FilesSourceTask
 from ringfence.connectors.worker_limits import WorkerLimits
-from tests.connectors.fakes import FakeContext, FakeOffsets
-
-Offsets = list[tuple[dict[str, object], Mapping[str, object]]]
+from tests.support.file_runs import Committed, config_of, plain, started, write
 
 
 @pytest.fixture(autouse=True)
@@ -44,108 +38,6 @@ def roots(tmp_path: Path) -> Iterator[None]:
     worker_limits.declare(WorkerLimits((str(tmp_path),), write_roots=(str(tmp_path),)))
     yield
     worker_limits.declare(former)
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    path = tmp_path / "in"
-    path.mkdir()
-    return path
-
-
-def config_of(folder: Path, **more: str) -> dict[str, str]:
-    return {
-        "url": f"file://{folder}",
-        "topic": "rows",
-        "format": "text",
-        "settle.ms": "0",
-        "files.share": "0/1",
-        **{key.replace("_", "."): value for key, value in more.items()},
-    }
-
-
-def started(config: Mapping[str, str], offsets: Offsets | None = None, *, raw: bool = False) -> FilesSourceTask:
-    task = FilesSourceTask()
-    task.context = FakeContext(FakeOffsets(offsets or []), raw=raw)
-    task.start(config)
-    task._interval = 0.0
-    return task
-
-
-class Committed:
-    """What a consumer would see, and the offsets topic."""
-
-    def __init__(self, *, tolerant: bool = False) -> None:
-        """tolerant: `errors.tolerance=all`."""
-        self.values: list[object] = []
-        self.refused: list[UnreadableRecord] = []
-        self.tolerant = tolerant
-        self.offsets: dict[str, Mapping[str, object]] = {}
-
-    def take(self, polled: Sequence[SourceRecord] | RecordBatch | None) -> bool:
-        if isinstance(polled, RecordBatch):
-            self.values += polled.values
-            self.offsets[_key(polled.source_partition)] = polled.source_offset
-            return True
-        for record in polled or ():
-            if isinstance(record, UnreadableRecord):
-                if not self.tolerant:
-                    raise record.error
-                self.refused.append(record)
-            elif not isinstance(record, OffsetRecord):
-                self.values.append(record.value)
-            if record.source_offset is None:
-                self.offsets.pop(_key(record.source_partition), None)
-            else:
-                self.offsets[_key(record.source_partition)] = record.source_offset
-        return bool(polled)
-
-    def known(self) -> Offsets:
-        return [(orjson.loads(key), offset) for key, offset in self.offsets.items()]
-
-    def run(self, config: Mapping[str, str], polls: int = 1000, *, raw: bool = False) -> "Committed":
-        """An attempt from these offsets on, until there is nothing or it is killed."""
-        task = started(config, self.known(), raw=raw)
-        for _ in range(polls):
-            if not self.take(task.poll()):
-                break
-            task.commit()
-        task.stop()
-        return self
-
-
-def _key(partition: Mapping[str, object]) -> str:
-    return orjson.dumps(partition, option=orjson.OPT_SORT_KEYS).decode()
-
-
-def plain(values: Sequence[object]) -> list[object]:
-    return [
-        dict(zip(value.schema.names, value.values, strict=True)) if isinstance(value, Struct) else value
-        for value in values
-    ]
-
-
-def write(folder: Path, format: str, count: int) -> list[object]:
-    """A file of each format with the numbers 0 … count - 1, and what is expected of it."""
-    if format == "text":
-        (folder / "a.txt").write_bytes(b"\n".join(b"line %d" % number for number in range(count)))
-        return [f"line {number}" for number in range(count)]
-    if format == "jsonl":
-        lines = [orjson.dumps({"n": number}) for number in range(count)]
-        (folder / "a.jsonl.gz").write_bytes(gzip.compress(b"\n\n".join(lines)))
-        return [{"n": number} for number in range(count)]
-    if format == "csv":
-        rows = "".join(f'{number},"with ""quotes"", and\r\nline {number}"\r\n' for number in range(count))
-        (folder / "a.csv").write_bytes(b"\xef\xbb\xbfn,text\r\n" + rows.encode())
-        return [{"n": str(number), "text": f'with "quotes", and\r\nline {number}'} for number in range(count)]
-    if format == "parquet":
-        table = pa.table({"n": pa.array(range(count), pa.int32())})
-        pyarrow.parquet.write_table(table, folder / "a.parquet", row_group_size=3)
-        return [{"n": number} for number in range(count)]
-    schema = {"type": "record", "name": "Row", "fields": [{"name": "n", "type": "int"}]}
-    with (folder / "a.avro").open("wb") as file:
-        fastavro.writer(file, schema, [{"n": number} for number in range(count)], sync_interval=20)
-    return [{"n": number} for number in range(count)]
 
 
 @pytest.mark.parametrize("format", ["text", "jsonl", "csv", "parquet", "avro"])

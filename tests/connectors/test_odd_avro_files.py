@@ -3,7 +3,7 @@
 import io
 import struct
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from pathlib import Path
@@ -16,29 +16,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ringfence.connectors import worker_limits
 from ringfence.connectors.api import ConnectorError, DistantDate, DistantTimestamp
-from ringfence.connectors.worker_limits import WorkerLimits
-from tests.connectors.test_files_source import Committed, config_of, plain
-from tests.connectors.test_odd_files import read, read_restarted, reasons, rows, summary
+from tests.support.file_runs import Committed, config_of, plain, read, read_restarted, reasons, rows, summary
+
+pytestmark = pytest.mark.usefixtures("temporary_roots")
 
 ROW = {"type": "record", "name": "Row", "fields": [{"name": "n", "type": "long"}, {"name": "s", "type": "string"}]}
 SYNC = b"0123456789abcdef"
-
-
-@pytest.fixture(autouse=True)
-def roots(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    former = worker_limits.current()
-    worker_limits.declare(WorkerLimits((str(tmp_path_factory.getbasetemp()),)))
-    yield
-    worker_limits.declare(former)
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    path = tmp_path / "in"
-    path.mkdir()
-    return path
 
 
 def blocks_of(count: int) -> bytes:

@@ -11,9 +11,8 @@ import json
 import lzma
 import struct
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -21,63 +20,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ringfence.connectors import worker_limits
 from ringfence.connectors.api import ConnectorError, DataException
 from ringfence.connectors.builtin.files.formats import csv_rows
 from ringfence.connectors.builtin.files.formats.field_names import make_distinct
-from ringfence.connectors.worker_limits import WorkerLimits
-from tests.connectors.test_files_source import Committed, config_of, plain
+from tests.support.file_runs import Committed, config_of, parquet, plain, read, read_restarted, reasons, rows, summary
 
-
-@pytest.fixture(autouse=True)
-def roots(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    former = worker_limits.current()
-    worker_limits.declare(WorkerLimits((str(tmp_path_factory.getbasetemp()),)))
-    yield
-    worker_limits.declare(former)
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    path = tmp_path / "in"
-    path.mkdir()
-    return path
-
-
-def read(folder: Path, name: str, data: bytes, format: str, **more: str) -> Committed:
-    """Return what arrives of one file with `errors.tolerance=all`."""
-    (folder / name).write_bytes(data)
-    return Committed(tolerant=True).run(config_of(folder, format=format, **more))
-
-
-def read_restarted(folder: Path, name: str, data: bytes, format: str, batch: int, **more: str) -> Committed:
-    """Do the same with a task that ends after every batch and is started anew from its offset."""
-    (folder / name).write_bytes(data)
-    config = config_of(folder, format=format, batch_size=str(batch), **more)
-    committed = Committed(tolerant=True)
-    for _ in range(10_000):
-        committed.run(config, polls=1)
-        if any(offset.get("done") for offset in committed.offsets.values()):
-            return committed
-    raise AssertionError("the file has no end")
-
-
-def summary(committed: Committed) -> tuple[list[object], list[object]]:
-    return plain(committed.values), [(letter.value, str(letter.error)) for letter in committed.refused]
-
-
-def reasons(committed: Committed) -> list[str]:
-    for letter in committed.refused:
-        assert isinstance(letter.error, DataException)
-        assert letter.error.where
-        assert letter.error.row
-        assert letter.error.remedy
-    return [str(letter.error) for letter in committed.refused]
-
-
-def rows(committed: Committed) -> list[list[object]]:
-    """Return the fields of each value."""
-    return [list(value.values()) for value in plain(committed.values) if isinstance(value, dict)]
+pytestmark = pytest.mark.usefixtures("temporary_roots")
 
 
 # CSV
@@ -495,12 +443,6 @@ def test_an_archive_of_too_many_files_is_refused(folder: Path) -> None:
 
 
 # Parquet in parts that the tests of its types do not have
-
-
-def parquet(column: Any, **options: Any) -> bytes:
-    file = io.BytesIO()
-    pyarrow.parquet.write_table(pa.table({"a": column}), file, **options)
-    return file.getvalue()
 
 
 def test_files_without_rows_or_columns(folder: Path) -> None:

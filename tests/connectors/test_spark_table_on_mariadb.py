@@ -6,8 +6,9 @@ import pytest
 
 from ringfence.connectors.builtin.spark_table.connector import SparkTableSourceConnector
 from tests.postgres.local import loopback
-from tests.postgres.test_spark_table import Reader
-from tests.support.mariadb import PASSWORD, MariaDb, mariadb
+from tests.support.mariadb import MariaDb, mariadb
+from tests.support.mariadb_tables import spark_table_config
+from tests.support.spark_table_reader import Reader
 
 pytestmark = pytest.mark.slow
 
@@ -25,12 +26,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDb]:
 def allowed() -> Iterator[None]:
     with loopback():
         yield
-
-
-def config_of(server: MariaDb, table: str, **more: str) -> dict[str, str]:
-    login = {"user": "ringfence", "password": PASSWORD}
-    url = f"jdbc:mariadb://127.0.0.1:{server.port}/ringfence"
-    return {"url": url, "dbtable": table, **login, "topic": "t", "batch.size": "7", "numPartitions": "9", **more}
 
 
 KEYS = {
@@ -52,13 +47,13 @@ def test_parts_of_a_key_hold_each_row_once(server: MariaDb, key: str) -> None:
     columns, values, column = KEYS[key]
     name = f"wide_{key.replace(' ', '_')}"
     server.run(f"CREATE TABLE {name} ({columns}, n int)", f"INSERT INTO {name} SELECT {values}, seq {SEQUENCE}")
-    config = config_of(server, name, **({"partitionColumn": column} if column else {}))
+    config = spark_table_config(server, name, **({"partitionColumn": column} if column else {}))
     assert SparkTableSourceConnector().validate(config) == {}
     assert Reader(config).read() == list(range(1, ROWS + 1))
 
 
 def test_a_key_that_is_compared_otherwise_than_it_is_ordered_is_refused(server: MariaDb) -> None:
     server.run("CREATE TABLE kinds (kind enum('b', 'a') PRIMARY KEY, d int NOT NULL)")
-    config = config_of(server, "kinds", partitionColumn="d")
+    config = spark_table_config(server, "kinds", partitionColumn="d")
     (said,) = SparkTableSourceConnector().validate(config)["url"]
     assert "rows cannot be read in its order" in said

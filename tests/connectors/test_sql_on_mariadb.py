@@ -10,15 +10,15 @@ from decimal import Decimal
 import pytest
 
 from ringfence.connectors.api import RetriableError
-from ringfence.connectors.api.schemas import Field
 from ringfence.connectors.builtin.sql.connector import SqlSourceConnector
 from ringfence.connectors.builtin.sql.task import SqlSourceTask
 from tests.connectors.fakes import FakeContext
-from tests.connectors.test_sql_source import Seen
 from tests.postgres.local import loopback
 from tests.support.broker import Broker
 from tests.support.mariadb import PASSWORD, MariaDb, mariadb
+from tests.support.mariadb_tables import config_of, of_query, schema_of
 from tests.support.sql_kills import read_under_kills
+from tests.support.sql_runs import Seen
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
@@ -36,26 +36,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDb]:
 def allowed() -> Iterator[None]:
     with loopback():
         yield
-
-
-def config_of(server: MariaDb, table: str, mode: str, **more: str) -> dict[str, str]:
-    return {
-        "connection.url": f"jdbc:mariadb://127.0.0.1:{server.port}/ringfence",
-        "connection.user": "ringfence",
-        "connection.password": PASSWORD,
-        "mode": mode,
-        "table.whitelist": table,
-        "tables": f'[["ringfence", "{table}"]]',
-        "topic.prefix": "",
-        "poll.interval.ms": "20",
-        "timestamp.delay.interval.ms": "0",
-        **{key.replace("_", "."): value for key, value in more.items()},
-    }
-
-
-def of_query(config: dict[str, str], query: str) -> dict[str, str]:
-    config = {**config, "query": query, "topic.prefix": "joined"}
-    return {key: value for key, value in config.items() if key not in ("table.whitelist", "tables")}
 
 
 def test_types(server: MariaDb) -> None:
@@ -98,16 +78,6 @@ def test_types(server: MariaDb) -> None:
     assert SqlSourceConnector().validate(query) == {}
     assert Seen().run(query).rows == [empty, full]
     assert schema_of(query) == schema_of(config)
-
-
-def schema_of(config: dict[str, str]) -> list[Field]:
-    task = SqlSourceTask()
-    task.context = FakeContext()
-    task.start(config)
-    try:
-        return list(task._readings[0].rows.schema.fields)
-    finally:
-        task.stop()
 
 
 def test_a_delay_reads_what_commits_late_and_bare_numbers_miss_it(server: MariaDb) -> None:

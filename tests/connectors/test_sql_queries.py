@@ -12,11 +12,12 @@ from ringfence.connectors.api import ConnectorError, Struct
 from ringfence.connectors.builtin.sql.connector import SqlSourceConnector
 from ringfence.connectors.builtin.sql.task import SqlSourceTask
 from tests.connectors.fakes import FakeContext, FakeOffsets
-from tests.connectors.test_sql_source import Seen, Sqlite, roots, sqlite
 from tests.support.broker import Broker
 from tests.support.sql_kills import read_under_kills
+from tests.support.sql_runs import Seen, Sqlite
 
-__all__ = ["roots", "sqlite"]
+pytestmark = pytest.mark.usefixtures("temporary_roots")
+
 
 PARTITION = '{"query":"query"}'
 JOINED = "SELECT o.id, o.at, c.name FROM o JOIN c ON c.id = o.c WHERE c.name <> 'nobody' ; "

@@ -1,7 +1,7 @@
 """SqlSource on SQLite: offsets, order, types and what validation says."""
 
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -12,84 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ringfence.connectors import worker_limits
-from ringfence.connectors.api import ConnectorError, OffsetRecord, RecordBatch, SourceRecord, Struct
+from ringfence.connectors.api import ConnectorError
 from ringfence.connectors.builtin.sql.connector import SqlSourceConnector
 from ringfence.connectors.builtin.sql.task import SqlSourceTask
 from ringfence.connectors.converters.json_converter import JsonConverter
 from ringfence.connectors.worker_limits import WorkerLimits
 from tests.connectors.fakes import FakeContext, FakeOffsets
+from tests.support.sql_runs import Seen, Sqlite
 
-
-@pytest.fixture(autouse=True)
-def roots(tmp_path: Path) -> Iterator[None]:
-    former = worker_limits.current()
-    worker_limits.declare(WorkerLimits((str(tmp_path),)))
-    yield
-    worker_limits.declare(former)
-
-
-class Sqlite:
-    """A database in a file."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.connection = sqlite3.connect(path, isolation_level=None)
-
-    def run(self, statement: str, *values: object) -> None:
-        self.connection.execute(statement, values)
-
-    def config(self, mode: str, **more: str) -> dict[str, str]:
-        return {
-            "connection.url": f"jdbc:sqlite:{self.path}",
-            "mode": mode,
-            "topic.prefix": "db.",
-            "tables": '[[null, "t"]]',
-            "timestamp.delay.interval.ms": "0",
-            "poll.interval.ms": "10",
-            **{key.replace("_", "."): value for key, value in more.items()},
-        }
-
-
-@pytest.fixture
-def sqlite(tmp_path: Path) -> Iterator[Sqlite]:
-    made = Sqlite(tmp_path / "database.sqlite")
-    yield made
-    made.connection.close()
-
-
-class Seen:
-    """Records and offsets as they would be committed."""
-
-    def __init__(self, offsets: Mapping[str, Mapping[str, object]] | None = None) -> None:
-        self.rows: list[dict[str, object]] = []
-        self.batches: list[int] = []
-        self.offsets = dict(offsets or {})
-
-    def run(self, config: Mapping[str, str], polls: int = 3) -> "Seen":
-        task = SqlSourceTask()
-        task.context = FakeContext(FakeOffsets([(orjson.loads(key), each) for key, each in self.offsets.items()]))
-        task.start(config)
-        for _ in range(polls):
-            for table in task._readings:
-                table.due = 0.0
-            self.take(task.poll())
-        task.stop()
-        return self
-
-    def take(self, polled: Sequence[SourceRecord] | RecordBatch | None) -> None:
-        assert not isinstance(polled, RecordBatch)
-        self.batches.append(len(polled or ()))
-        for record in polled or ():
-            if not isinstance(record, OffsetRecord):
-                assert isinstance(record.value, Struct)
-                self.rows.append(dict(zip(record.value.schema.names, record.value.values, strict=True)))
-            assert record.source_offset is not None
-            self.offsets[orjson.dumps(record.source_partition, option=orjson.OPT_SORT_KEYS).decode()] = (
-                record.source_offset
-            )
-
-    def column(self, name: str) -> list[object]:
-        return [row[name] for row in self.rows]
+pytestmark = pytest.mark.usefixtures("temporary_roots")
 
 
 def test_incrementing_goes_on_after_the_last_number(sqlite: Sqlite) -> None:

@@ -13,9 +13,7 @@ from ringfence.connectors.builtin.sql.time_texts import (
     BEGINNING,
     DAY_US,
     END,
-    as_date,
     as_datetime,
-    as_timestamp,
     micros_of,
     micros_of_text,
     parse_time,
@@ -23,7 +21,7 @@ from ringfence.connectors.builtin.sql.time_texts import (
     to_local,
     to_utc,
 )
-from ringfence.connectors.values.moments import day_number, format_date, millis
+from ringfence.connectors.values.moments import date_of_day, day_number, format_date, millis, timestamp_of_micros
 
 FIRST, LAST = -2_440_588 * DAY_US, 106_751_000 * DAY_US
 """About what PostgreSQL's timestamps hold."""
@@ -54,7 +52,7 @@ def test_a_local_time_is_converted_back(moment: int, name: str) -> None:
 def test_moments_are_those_of_python(moment: datetime, zone: ZoneInfo) -> None:
     position = micros_of(moment, zone)
     assert micros_of_text(str(moment), zone) == position
-    converted = as_timestamp(position)
+    converted = timestamp_of_micros(position)
     assert millis(converted) == position // 1000
     if isinstance(converted, datetime):
         assert as_datetime(position) == moment.replace(tzinfo=zone)
@@ -67,7 +65,7 @@ def test_days_of_any_year(day: int) -> None:
     text = format_date(day)
     year, month, at = text[1:].split("-") if text[0] in "+-" else text.split("-")
     assert day_number(-int(year) if text[0] == "-" else int(year), int(month), int(at)) == day
-    value = as_date(day)
+    value = date_of_day(day)
     assert value == (date.fromisoformat(text) if isinstance(value, date) else DistantDate(day))
 
 

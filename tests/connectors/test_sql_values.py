@@ -23,7 +23,7 @@ from ringfence.connectors.worker_limits import WorkerLimits
 from ringfence.testing.oddities import UNSUPPORTED as NOT_HELD
 from ringfence.testing.oddities import Kind, oddities
 from tests.connectors.fakes import FakeContext
-from tests.connectors.test_sql_source import Seen, Sqlite
+from tests.support.sql_runs import Seen, Sqlite, poll
 
 HANDLING = "unsupported.value.handling.mode"
 UNSUPPORTED = object()
@@ -37,16 +37,6 @@ def sqlite(tmp_path: Path) -> Iterator[Sqlite]:
     yield made
     made.connection.close()
     worker_limits.declare(former)
-
-
-def poll(config: dict[str, str]) -> Sequence[Any]:
-    task = SqlSourceTask()
-    task.context = FakeContext()
-    task.start(config)
-    try:
-        return list(task.poll() or ())
-    finally:
-        task.stop()
 
 
 def column(sqlite: Sqlite, **more: str) -> list[object]:

@@ -12,13 +12,12 @@ from ringfence.connectors.api.schemas import BYTES, INT8
 from ringfence.connectors.builtin.sql.connector import SqlSourceConnector
 from ringfence.testing.oddities import UNSUPPORTED as NOT_HELD
 from ringfence.testing.oddities import Kind, oddities
-from tests.connectors.test_spark_table_on_mariadb import config_of as spark_config_of
-from tests.connectors.test_sql_on_mariadb import config_of, of_query, schema_of
-from tests.connectors.test_sql_source import Seen
-from tests.connectors.test_sql_values import poll
 from tests.postgres.local import loopback
-from tests.postgres.test_spark_table import Reader
 from tests.support.mariadb import MariaDb, mariadb
+from tests.support.mariadb_tables import config_of, of_query, schema_of
+from tests.support.mariadb_tables import spark_table_config as spark_config_of
+from tests.support.spark_table_reader import Reader
+from tests.support.sql_runs import Seen, poll
 
 pytestmark = pytest.mark.slow
 

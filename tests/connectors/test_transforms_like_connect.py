@@ -4,17 +4,14 @@ from collections import Counter
 
 import pytest
 
-from ringfence.connectors.api import ConfigDef, ConfigException, ConnectorError
+from ringfence.connectors.api import ConfigException, ConnectorError
 from ringfence.connectors.transforms import find_predicate, find_transform
 from ringfence.connectors.transforms.registry import PREDICATES, TRANSFORMS
 from tests.connectors.golden.codec import Json, comparable, difference, record_json, record_of
 from tests.connectors.golden.files import load
+from tests.support.golden_cases import by_name, name_of, shown
 
 CASES = load("transforms")
-
-
-def name_of(case: Json) -> str:
-    return str(case["class"]).rpartition(".")[2]
 
 
 def ours(case: Json) -> Json:
@@ -79,16 +76,6 @@ def test_every_transform_and_predicate_is_compared() -> None:
     compared = Counter(name_of(case) for case in CASES if case["kind"] != "settings")
     ours = {*(cls.name for cls in TRANSFORMS), *(cls.name for cls in PREDICATES)}
     assert set(compared) == ours - {"ExtractNewRecordState"}  # Debezium's: test_new_record_state.py
-
-
-def by_name(keys: list[Json]) -> dict[str, Json]:
-    return {key["name"]: key for key in keys}
-
-
-def shown(keys: ConfigDef) -> list[Json]:
-    names = {"default_value": "default"}
-    wanted = ("name", "type", "required", "default_value", "importance")
-    return [{names.get(name, name): info[name] for name in wanted} for info in keys.infos()]
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case["kind"] == "settings"], ids=name_of)

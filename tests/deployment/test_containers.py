@@ -14,10 +14,10 @@ import pytest
 
 from ringfence.encryption import KEYS, new_key
 from ringfence.local.jars import KAFKA_SERVER, KAFKA_VERSION, Coordinate, resolve
-from tests.deployment.test_image import copied
 from tests.support import buildah, compose
 from tests.support.buildah import SERVERS, Buildah
 from tests.support.containers import Compose
+from tests.support.dockerfile import copied
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]

@@ -11,19 +11,9 @@ from packaging.requirements import Requirement
 from ringfence.local.java import MINIMUM
 from tests.support import database as _database  # noqa: F401 - sets Django up
 from tests.support.compose import ROOT
+from tests.support.dockerfile import LINES, copied
 
-LINES = [line for line in (ROOT / "Dockerfile").read_text().splitlines() if line and not line.startswith("#")]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-
-
-def copied() -> set[str]:
-    """Names that come out of the checkout."""
-    found: set[str] = set()
-    for line in LINES:
-        match line.split():
-            case ["COPY", *names, _] if not names[0].startswith("--from"):
-                found |= set(names)
-    return found
 
 
 def test_nothing_but_what_is_copied_is_in_the_context() -> None:

@@ -17,7 +17,7 @@ from ringfence.fencing.records.prepared_batch import GatheredOffsets
 from ringfence.fencing.records.record_path import RecordPath
 from ringfence.fencing.transactions.record_columns import RecordColumns
 from tests.connectors.fakes import FakeContext
-from tests.engine.test_columns import Given
+from tests.support.record_paths import Given
 
 JAVA = "org.apache.kafka.connect."
 BYTES = f"{JAVA}converters.ByteArrayConverter"

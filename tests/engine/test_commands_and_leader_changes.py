@@ -12,9 +12,8 @@ from ringfence.fencing.kafka.membership import GroupMembership
 from ringfence.fencing.leader.term import Term, TopicRecord
 from ringfence.fencing.topics.config_records import ConfigRecord, ConnectorRecord
 from ringfence.fencing.transactions.producer import Producer
-from tests.engine.test_restarts_on_a_broker import C, Cluster
-from tests.plugins.conftest import environment  # noqa: F401 - a fixture
 from tests.support.broker import Broker
+from tests.support.engine_cluster import C, Cluster
 from tests.support.waiting import eventually
 
 Commit = Callable[[Producer, Deadline], None]
@@ -24,7 +23,7 @@ Commit = Callable[[Producer, Deadline], None]
 def cluster(
     broker: Broker,
     unique: Callable[[str], str],
-    environment: Mapping[str, str],  # noqa: F811 - the fixture that is imported above
+    environment: Mapping[str, str],
 ) -> Iterator[Cluster]:
     made = Cluster(broker, unique, environment)
     made.start()

@@ -15,9 +15,8 @@ from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_records import ConfigRecord, ConnectorRecord, TargetStateRecord, encode
 from ringfence.fencing.topics.connector_state import TargetState
-from tests.engine.test_restarts_on_a_broker import Cluster
-from tests.plugins.conftest import environment  # noqa: F401 - a fixture
 from tests.support.broker import Broker
+from tests.support.engine_cluster import Cluster
 from tests.support.waiting import eventually
 
 WRITES = 40
@@ -27,7 +26,7 @@ WRITES = 40
 def crowded(
     broker: Broker,
     unique: Callable[[str], str],
-    environment: Mapping[str, str],  # noqa: F811 - the fixture that is imported above
+    environment: Mapping[str, str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Cluster]:
     """Not started yet. The leader owes each of its stopped connectors a write of its own."""

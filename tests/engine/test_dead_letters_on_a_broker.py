@@ -1,7 +1,5 @@
 """On the real broker, with the real plugin process: letters as a page shows them, and replays through the chain now."""
 
-# ruff: noqa: F811 - fixtures that are imported
-
 import base64
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -16,9 +14,8 @@ from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.requests.refusal import Refusal
 from ringfence.worker_config import WorkerConfig
 from tests.guarantees.stage import Counting, Script, Stage
-from tests.guarantees.test_bad_records import Picky
-from tests.plugins.conftest import environment, heard, host  # noqa: F401 - fixtures
 from tests.support.broker import Broker
+from tests.support.picky import Picky
 from tests.support.waiting import eventually
 
 LIMIT = 15

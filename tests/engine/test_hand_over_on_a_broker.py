@@ -1,54 +1,25 @@
 """On the real broker: the leader resigns, another worker leads, no task moves; a drained worker's tasks do."""
 
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 import pytest
 
-from ringfence.engine.leader.command_service import CommandService
-from ringfence.engine.leader.leader_thread import Leader
-from ringfence.engine.leader.members import identity, live_workers
-from ringfence.engine.plugins import PluginHost
+from ringfence.engine.leader.members import live_workers
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.topics.reporter import Reporter
 from ringfence.requests.commands import SentCommand
 from ringfence.requests.refusal import Refusal
-from tests.engine.test_restarts_on_a_broker import C, Cluster
-from tests.plugins.conftest import PATIENCE, environment  # noqa: F401 - a fixture
 from tests.support.broker import Broker
+from tests.support.engine_cluster import C, Cluster
+from tests.support.second_leader import Second
 from tests.support.waiting import eventually
-
-
-class Second:
-    """Another worker of the same cluster."""
-
-    def __init__(self, first: Cluster, installed: Mapping[str, str]) -> None:
-        config = first.config
-        self.reporter = Reporter(first.connection, config.status_topic, config.events_topic)
-        self.record = identity("w2", "i2", config, 4, "1", self.reporter.now_ms())
-        self.plugins = PluginHost(environment=installed, call_seconds=PATIENCE)
-        self.leader = Leader(config, self.record, self.plugins, self.reporter)
-        self.commands = CommandService(self.leader, self.plugins, self.reporter, first.connection)
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self.leader.run, args=(self._stop,))
-
-    def start(self) -> None:
-        self._thread.start()
-        self.reporter.status(self.record)
-
-    def close(self) -> None:
-        self._stop.set()
-        self._thread.join(30)
-        self.plugins.close()
-        self.reporter.close()
 
 
 @pytest.fixture
 def cluster(
     broker: Broker,
     unique: Callable[[str], str],
-    environment: Mapping[str, str],  # noqa: F811 - the fixture that is imported above
+    environment: Mapping[str, str],
 ) -> Iterator[Cluster]:
     made = Cluster(broker, unique, environment)
     made.start()
@@ -60,7 +31,7 @@ def cluster(
 def test_a_leader_that_resigns_is_followed_by_another_and_its_tasks_stay(
     cluster: Cluster,
     unique: Callable[[str], str],
-    environment: Mapping[str, str],  # noqa: F811
+    environment: Mapping[str, str],
 ) -> None:
     alone = cluster.command("hand_over", {"reason": "r"}, on=None)
     assert (alone["ok"], alone["status"]) == (False, 409)

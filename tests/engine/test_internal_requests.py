@@ -5,17 +5,18 @@ import hashlib
 import hmac
 from collections.abc import Callable
 
+import pytest
 from confluent_kafka import Producer
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.topics.config_records import SessionKeyRecord
-from tests.engine.test_restarts_on_a_broker import C, Cluster, cluster  # noqa: F401 - a fixture
-from tests.engine.test_rounds_on_a_broker import at_work, ended
-from tests.plugins.conftest import environment  # noqa: F401 - a fixture
+from tests.support.engine_cluster import C, Cluster, at_work, ended
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.usefixtures("quick_restarts")
 
-def key_of(cluster: Cluster) -> SessionKeyRecord:  # noqa: F811 - no fixture here
+
+def key_of(cluster: Cluster) -> SessionKeyRecord:
     key = eventually(lambda: cluster.leader.state().session_key, 20, "a session key")
     assert key is not None
     return key
@@ -31,7 +32,7 @@ def request(key: SessionKeyRecord, payload: bytes = b"", signature: str | None =
 
 
 def test_a_signed_fence_is_answered_when_the_round_is_over_and_an_unsigned_one_is_refused(
-    cluster: Cluster,  # noqa: F811 - the fixture that is imported above
+    cluster: Cluster,
     unique: Callable[[str], str],
 ) -> None:
     key = key_of(cluster)
@@ -62,7 +63,7 @@ def test_a_signed_fence_is_answered_when_the_round_is_over_and_an_unsigned_one_i
 
 
 def test_a_key_of_no_connector_that_cannot_be_read_stops_the_leader_with_topic_offset_and_key(
-    cluster: Cluster,  # noqa: F811 - the fixture that is imported above
+    cluster: Cluster,
 ) -> None:
     key_of(cluster)
     topic = cluster.config.config_topic

@@ -1,7 +1,7 @@
 """On the real broker, with a real leader: offsets follow their topic, and are moved by hand where they are kept."""
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
@@ -12,38 +12,13 @@ from ringfence.fencing.errors import Fatal, Fenced
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.plain_producer import PlainProducer
 from ringfence.fencing.kafka.topic_admin import topic_exists, topic_setting
-from ringfence.fencing.offsets.source_offsets import SourceOffsets, encode_key, encode_value, read_offsets
+from ringfence.fencing.offsets.source_offsets import encode_key, encode_value, read_offsets
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.fencing.transactions.producer import Producer
 from ringfence.local.kafka import EmbeddedKafka
-from tests.engine.test_restarts_on_a_broker import C, Cluster
-from tests.plugins.conftest import environment  # noqa: F401 - a fixture
-from tests.support.broker import Broker
+from tests.support.engine_cluster import PARTITION, C, Cluster, at, kept, move
 from tests.support.waiting import eventually
-
-PARTITION = {"id": 0}
-
-
-@pytest.fixture
-def cluster(
-    broker: Broker,
-    unique: Callable[[str], str],
-    environment: Mapping[str, str],  # noqa: F811 - the fixture that is imported above
-) -> Iterator[Cluster]:
-    made = Cluster(broker, unique, environment)
-    made.start()
-    yield made
-    made.close()
-
-
-def kept(cluster: Cluster, topic: str) -> SourceOffsets:
-    return read_offsets(cluster.connection, topic, C, Deadline.after(60))
-
-
-def at(cluster: Cluster, topic: str) -> object:
-    offset = kept(cluster, topic).offset(PARTITION)
-    return offset and offset["seqno"]
 
 
 def numbers(cluster: Cluster, topic: str) -> list[int]:
@@ -52,12 +27,6 @@ def numbers(cluster: Cluster, topic: str) -> list[int]:
         return [int(record.value or b"-1") for record in log.read_to_end(Deadline.after(60))]
     finally:
         log.close()
-
-
-def move(cluster: Cluster, seqno: int) -> None:
-    offset = {"partition": PARTITION, "offset": {"seqno": seqno}}
-    answer = cluster.command("alter_offsets", {"offsets": [offset]})
-    assert answer["ok"] is True, answer
 
 
 def configure(cluster: Cluster, config: Mapping[str, str]) -> None:

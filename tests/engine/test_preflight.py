@@ -2,15 +2,10 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Any
 
 import pytest
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
-    AclBinding,
     AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
     ResourceType,
 )
 
@@ -29,87 +24,31 @@ from ringfence.fencing.kafka.fencer import Fencer
 from ringfence.fencing.kafka.permission_probes import Prober
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.offsets.source_offsets import read_offsets
-from ringfence.fencing.offsets.stores import COMPACTED_SOON
 from ringfence.fencing.task.clients import reading_connection, transactional_producer
 from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.connector_state import Placement
 from ringfence.fencing.transactions.producer import Producer
 from ringfence.worker_config import WorkerConfig
-from tests.plugins.conftest import PATIENCE
-from tests.support.broker import new_kafka
+from tests.support.guarded_broker import (
+    ALLOW,
+    CREATE,
+    DATA,
+    DENY,
+    DESCRIBE,
+    GROUP,
+    IDS,
+    OFFSETS,
+    READ,
+    TOPIC,
+    WRITE,
+    Acl,
+    grant,
+    login,
+)
+from tests.support.plugin_hosts import PATIENCE
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.broker
-
-MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
-USERS = [f"u{number}" for number in range(14)]
-GROUP, OFFSETS, DATA = "g", "offsets", "data"
-IDS, TOPIC = ResourceType.TRANSACTIONAL_ID, ResourceType.TOPIC
-ALLOW, DENY = AclPermissionType.ALLOW, AclPermissionType.DENY
-WRITE, READ, DESCRIBE, CREATE = AclOperation.WRITE, AclOperation.READ, AclOperation.DESCRIBE, AclOperation.CREATE
-
-Acl = tuple[Any, str, Any, Any]
-"""Resource type, name, operation, permission."""
-
-
-def login(user: str, password: str = "") -> str:
-    return f'{MODULE} required username="{user}" password="{password or user}";'
-
-
-@pytest.fixture(scope="module")
-def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkerConfig]:
-    """A broker that asks for a login and denies what is not granted; the worker is its super user."""
-    users = " ".join(f'user_{user}="{user}"' for user in ["root", *USERS])
-    kafka = new_kafka(
-        tmp_path_factory.mktemp("guarded"),
-        listener_security_protocol_map="PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
-        sasl_enabled_mechanisms="PLAIN",
-        sasl_mechanism_inter_broker_protocol="PLAIN",
-        listener_name_plaintext_plain_sasl_jaas_config=login("root")[:-1] + f" {users};",
-        authorizer_class_name="org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        super_users="User:root;User:ANONYMOUS",
-        transaction_max_timeout_ms="120000",
-    )
-    kafka.start()
-    try:
-        config = WorkerConfig.from_environment(
-            {
-                "CONNECT_BOOTSTRAP_SERVERS": kafka.bootstrap,
-                "CONNECT_GROUP_ID": GROUP,
-                "CONNECT_OFFSET_STORAGE_TOPIC": OFFSETS,
-                "CONNECT_EXACTLY_ONCE_SOURCE_SUPPORT": "enabled",
-                "CONNECT_SECURITY_PROTOCOL": "SASL_PLAINTEXT",
-                "CONNECT_SASL_MECHANISM": "PLAIN",
-                "CONNECT_SASL_JAAS_CONFIG": login("root"),
-            }
-        )
-        compacted = {"cleanup.policy": "compact"}
-        topics = [
-            TopicSpec(OFFSETS, config={**COMPACTED_SOON, **compacted}),
-            TopicSpec(config.config_topic, config=compacted),
-            TopicSpec(DATA),
-            TopicSpec("not-compacted"),
-            TopicSpec("narrow", config={"max.message.bytes": "300000"}),
-        ]
-        create_topics(config.connection(), topics, Deadline.after(30))
-        yield config
-    finally:
-        kafka.kill()
-
-
-@pytest.fixture(scope="module")
-def users() -> Iterator[str]:
-    return iter(USERS)
-
-
-def grant(worker: WorkerConfig, user: str, *acls: Acl) -> None:
-    bindings = [
-        AclBinding(type_, name, ResourcePatternType.LITERAL, f"User:{user}", "*", operation, permission)
-        for type_, name, operation, permission in acls
-    ]
-    admin = AdminClient(worker.connection().librdkafka())  # type: ignore[arg-type]
-    for future in admin.create_acls(bindings).values():
-        future.result(10)
 
 
 class Found(dict[str, Check]):

@@ -1,7 +1,5 @@
 """On the real broker, with a real leader: a preview begins where the connector would, and leaves no trace."""
 
-# ruff: noqa: F811 - fixtures that are imported
-
 from collections.abc import Callable
 from typing import Any
 
@@ -12,9 +10,7 @@ from ringfence.engine.queries.previews import Previews
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.topic_admin import topic_exists
 from ringfence.requests.refusal import Refusal
-from tests.engine.test_offsets_on_a_broker import at, cluster, move  # noqa: F401 - a fixture
-from tests.engine.test_restarts_on_a_broker import C, Cluster
-from tests.plugins.conftest import environment  # noqa: F401 - a fixture
+from tests.support.engine_cluster import C, Cluster, at, move
 from tests.support.waiting import eventually
 
 BOUNDS = {"records": 3, "bytes": 1_000_000, "seconds": 30.0}

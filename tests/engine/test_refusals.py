@@ -23,8 +23,8 @@ from ringfence.fencing.offsets.stores import COMPACTED_SOON
 from ringfence.fencing.topics.status import StatusState, WorkerRecord
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.worker_config import WorkerConfig
-from tests.plugins.conftest import PATIENCE
 from tests.support.broker import Broker
+from tests.support.plugin_hosts import PATIENCE
 from tests.support.waiting import eventually
 
 CONFIG = {"name": "c", "connector.class": "VerifiableSource", "topic": "data"}

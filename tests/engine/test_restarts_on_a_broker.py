@@ -3,141 +3,20 @@
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from ringfence.engine.leader.command_service import CommandService
-from ringfence.engine.leader.leader_thread import Leader
-from ringfence.engine.leader.members import identity
-from ringfence.engine.platform_topics import ensure_topics, topics_of
-from ringfence.engine.plugins import PluginHost
 from ringfence.engine.spark.task_process import run_spec
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.ids import ConnectorName, TaskId
-from ringfence.fencing.leader import restarts
-from ringfence.fencing.task.task_spec import TaskSpec
-from ringfence.fencing.topics import events
-from ringfence.fencing.topics.connector_state import Placement
-from ringfence.fencing.topics.events import Event
 from ringfence.fencing.topics.reporter import Reporter
-from ringfence.fencing.topics.status import FAILED, RESTARTED, State, TaskStatus
-from ringfence.fencing.topics.topic_log import TopicLog
-from ringfence.requests.commands import SentCommand
-from ringfence.worker_config import WorkerConfig
-from tests.plugins.conftest import PATIENCE, environment, hostile  # noqa: F401 - a fixture
-from tests.support.broker import Broker
+from ringfence.fencing.topics.status import RESTARTED, State
+from tests.support.engine_cluster import C, Cluster
+from tests.support.plugin_hosts import hostile
 from tests.support.waiting import eventually
 
-C = ConnectorName("numbers")
-T0 = TaskId(C, 0)
-
-
-class Cluster:
-    """A leader and no launcher: the test plays the tasks."""
-
-    def __init__(
-        self,
-        broker: Broker,
-        unique: Callable[[str], str],
-        installed: Mapping[str, str],
-        settings: Mapping[str, str] | None = None,
-    ) -> None:
-        """settings: more of the worker's, as `CONNECT_*`."""
-        topics = {
-            f"CONNECT_{role}_STORAGE_TOPIC": unique(role.lower()) for role in ("CONFIG", "OFFSET", "STATUS", "EVENTS")
-        }
-        factors = {f"{name.removesuffix('_TOPIC')}_REPLICATION_FACTOR": "1" for name in topics}
-        self.config = WorkerConfig.from_environment(
-            {
-                **topics,
-                **factors,
-                "CONNECT_BOOTSTRAP_SERVERS": broker.bootstrap,
-                "CONNECT_GROUP_ID": unique("group"),
-                "CONNECT_EXACTLY_ONCE_SOURCE_SUPPORT": "enabled",
-                "CONNECT_OFFSET_STORAGE_PARTITIONS": "1",
-                **(settings or {}),
-            }
-        )
-        self.connection = self.config.connection("test")
-        ensure_topics(self.connection, self.config, Deadline.after(60))
-        self.reporter = Reporter(self.connection, self.config.status_topic, self.config.events_topic)
-        self.record = identity("w1", "i1", self.config, 4, "1", self.reporter.now_ms())
-        self.plugins = PluginHost(environment=installed, call_seconds=PATIENCE)
-        self.leader = Leader(self.config, self.record, self.plugins, self.reporter)
-        self.commands = CommandService(self.leader, self.plugins, self.reporter, self.connection)
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self.leader.run, args=(self._stop,))
-
-    def start(self) -> None:
-        self._thread.start()
-        self.reporter.status(self.record)
-        assert self.leader.ready.wait(60)
-
-    def close(self) -> None:
-        self._stop.set()
-        self._thread.join(30)
-        self.plugins.close()
-        self.reporter.close()
-
-    def command(
-        self, kind: str, body: Mapping[str, object] | None = None, limit: Deadline | None = None, on: str | None = C
-    ) -> dict[str, object]:
-        wanted: SentCommand = {"kind": kind, "connector": on, "body": body or {}, "request_id": f"{kind}-{time.time()}"}
-        return self.commands.execute(wanted, limit or Deadline.after(30))
-
-    def placement(self) -> Placement | None:
-        return self.leader.state().connector(C).placements.get(0)
-
-    def status(self) -> TaskStatus:
-        return eventually(lambda: self.leader.statuses().tasks.get(T0), 10) or pytest.fail("no status")
-
-    def fail(self, placement: Placement) -> None:
-        self.reporter.status(
-            TaskStatus(
-                T0,
-                State.FAILED,
-                placement.worker,
-                placement.generation,
-                placement.attempt,
-                placement.incarnation,
-                "Traceback: the source is away",
-                ended=True,
-                why=FAILED,
-                since_ms=self.reporter.now_ms(),
-            )
-        )
-
-    def spec(self, placement: Placement) -> TaskSpec:
-        connector = self.leader.state().connector(C)
-        task = connector.tasks[0].config
-        return TaskSpec(
-            self.connection, self.config.group_id, topics_of(self.config), T0, placement, task["task.class"],
-            connector.config or {}, task, self.config.settings,
-        )  # fmt: skip
-
-    def events(self) -> list[Event]:
-        log = TopicLog(self.connection, self.config.events_topic)
-        try:
-            records = list(log.read_to_end(Deadline.after(30)))
-        finally:
-            log.close()
-        return [found for record in records if (found := events.decode(record.value)) is not None]
-
-
-@pytest.fixture
-def cluster(
-    broker: Broker,
-    unique: Callable[[str], str],
-    environment: Mapping[str, str],  # noqa: F811 - the fixture that is imported above
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Cluster]:
-    monkeypatch.setattr(restarts, "FIRST_S", 5)
-    made = Cluster(broker, unique, environment)
-    made.start()
-    yield made
-    made.close()
+pytestmark = pytest.mark.usefixtures("quick_restarts")
 
 
 def test_a_failed_task_is_restarted_counted_and_measured(cluster: Cluster, unique: Callable[[str], str]) -> None:

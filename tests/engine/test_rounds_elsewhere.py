@@ -18,10 +18,11 @@ from ringfence.fencing.offsets.source_offsets import read_offsets
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.fencing.transactions.producer import Producer
-from tests.engine.test_preflight import ALLOW, IDS, WRITE, grant, login, worker  # noqa: F401 - a fixture
-from tests.engine.test_restarts_on_a_broker import C, Cluster, cluster  # noqa: F401 - a fixture
-from tests.plugins.conftest import environment  # noqa: F401 - a fixture
+from tests.support.engine_cluster import C, Cluster
+from tests.support.guarded_broker import ALLOW, IDS, WRITE, grant, login
 from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.usefixtures("quick_restarts")
 
 
 def overrides(bootstrap: str, user: str, password: str = "") -> dict[str, str]:
@@ -34,7 +35,7 @@ def overrides(bootstrap: str, user: str, password: str = "") -> dict[str, str]:
 
 
 @pytest.fixture
-def away(worker: object) -> Connection:  # noqa: F811 - the fixture that is imported above
+def away(worker: object) -> Connection:
     return worker.connection()  # type: ignore[attr-defined,no-any-return]
 
 
@@ -52,7 +53,7 @@ def holder(away: Connection, unique: Callable[[str], str]) -> Iterator[Producer]
 
 @pytest.mark.thorough
 def test_a_round_fences_on_the_old_generations_cluster_though_the_newest_configuration_has_left_it(
-    cluster: Cluster,  # noqa: F811 - the fixture that is imported above
+    cluster: Cluster,
     away: Connection,
     unique: Callable[[str], str],
 ) -> None:
@@ -86,7 +87,7 @@ def test_the_first_credentials_that_work_fence_and_it_is_said_whose_they_were(
 
 
 def test_a_principal_that_may_not_fence_is_named_with_the_remedy_until_it_is_granted(
-    worker: object,  # noqa: F811 - the fixture that is imported above
+    worker: object,
     away: Connection,
     holder: Producer,
 ) -> None:
@@ -112,7 +113,7 @@ def _fenced(id_: str, tries: list[AdminAccess]) -> bool:
 
 
 def test_a_task_writes_records_and_offsets_to_the_other_cluster_as_the_connectors_principal(
-    cluster: Cluster,  # noqa: F811 - the fixture that is imported above
+    cluster: Cluster,
     away: Connection,
     unique: Callable[[str], str],
 ) -> None:

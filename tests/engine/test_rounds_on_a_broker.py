@@ -4,35 +4,18 @@ import time
 from collections.abc import Callable
 from typing import cast
 
+import pytest
+
 from ringfence.fencing.topics.events import Event
-from ringfence.fencing.topics.status import PLACED, SUPERSEDED, State, TaskStatus
-from tests.engine.test_restarts_on_a_broker import T0, C, Cluster, cluster  # noqa: F401 - a fixture
-from tests.plugins.conftest import environment  # noqa: F401 - a fixture
+from ringfence.fencing.topics.status import PLACED
+from tests.support.engine_cluster import C, Cluster, at_work, ended
 from tests.support.waiting import eventually
 
-
-def at_work(cluster: Cluster) -> TaskStatus:  # noqa: F811 - no fixture here
-    """The newest attempt says that it runs."""
-    placement = eventually(cluster.placement, 30)
-    assert placement is not None
-    status = TaskStatus(
-        T0, State.RUNNING, placement.worker, placement.generation, placement.attempt, placement.incarnation,
-        since_ms=cluster.reporter.now_ms(),
-    )  # fmt: skip
-    cluster.reporter.status(status)
-    eventually(lambda: cluster.status() == status, 30, "it is read")
-    return status
-
-
-def ended(status: TaskStatus) -> TaskStatus:
-    return TaskStatus(
-        T0, State.UNASSIGNED, status.worker, status.generation, status.attempt, status.incarnation,
-        ended=True, why=SUPERSEDED, since_ms=status.since_ms + 1,
-    )  # fmt: skip
+pytestmark = pytest.mark.usefixtures("quick_restarts")
 
 
 def test_a_round_waits_for_old_tasks_though_their_successors_are_announced(
-    cluster: Cluster,  # noqa: F811 - the fixture that is imported above
+    cluster: Cluster,
     unique: Callable[[str], str],
 ) -> None:
     config = {"name": C, "connector.class": "VerifiableSource", "topic": unique("numbers")}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ringfence.commands import keys
-from ringfence.commands.keys import topic_counts, write_new
+from ringfence.commands.keys import topic_counts
 from ringfence.encryption import KEY_FILE, keyring, new_key
 from ringfence.engine.leader import command_plans
 from ringfence.fencing.clock import Deadline
@@ -21,9 +21,8 @@ from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.recovery.backup import from_kafka
 from ringfence.recovery.empty_topic_check import has_no_connector, knows_connectors
 from ringfence.requests.refusal import Refusal
-from tests.engine.test_restarts_on_a_broker import C, Cluster
-from tests.plugins.conftest import environment  # noqa: F401 - a fixture
 from tests.support.broker import Broker
+from tests.support.engine_cluster import C, Cluster
 from tests.support.waiting import eventually
 
 SECRET = "hunter22-of-the-source"
@@ -32,19 +31,7 @@ Begin = Callable[[bool], AbstractContextManager[Cluster]]
 
 
 @pytest.fixture
-def key_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A key file with one key, in use by this process."""
-    path = tmp_path / "keys"
-    write_new(path)
-    monkeypatch.setenv(KEY_FILE, str(path))
-    keyring.cache_clear()
-    yield path
-    monkeypatch.undo()
-    keyring.cache_clear()
-
-
-@pytest.fixture
-def begin(broker: Broker, unique: Callable[[str], str], environment: Mapping[str, str]) -> Begin:  # noqa: F811 - the fixture that is imported above
+def begin(broker: Broker, unique: Callable[[str], str], environment: Mapping[str, str]) -> Begin:
     """A worker of one cluster, with the encryption on or off; one at a time."""
     names = {part: unique(part) for part in ("config", "offset", "status", "events", "group")}
 

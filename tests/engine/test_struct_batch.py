@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ringfence.connectors.api import Struct, StructBatch
 from ringfence.engine.spark.task_process import Conversion
-from tests.engine.test_columns import CONVERTERS, ROW, TRANSFORMS, OneByOne, configuration, rows, went
+from tests.support.record_paths import CONVERTERS, ROW, TRANSFORMS, OneByOne, configuration, rows, went
 
 PARTITION = {"url": "file:///in/a.parquet"}
 

@@ -9,9 +9,8 @@ from ringfence.fencing.ids import TaskId
 from ringfence.fencing.topics.config_records import TargetStateRecord
 from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
 from ringfence.fencing.topics.status import StatusState, TaskStatus, decode, encode
-from tests.fencing.test_cluster_state import C, fold
-from tests.fencing.test_decisions import on, running, said
-from tests.fencing.test_modes import A
+from tests.support.cluster_states import C, fold
+from tests.support.decisions import A, on, running, said
 
 T0 = TaskId(C, 0)
 STATE = fold([*running(1), on(A, 0)])

@@ -8,8 +8,8 @@ from ringfence.fencing.leader.abandoned_transactions import find_abandoned
 from ringfence.fencing.modes import Mode
 from ringfence.fencing.topics.config_records import ConfigRecord
 from ringfence.fencing.topics.status import FAILED, LOST, State, StatusState, TaskStatus, decode, encode
-from tests.fencing.test_cluster_state import config, fold, tasks
-from tests.fencing.test_decisions import T0, A, on, running, said
+from tests.support.cluster_states import config, fold, tasks
+from tests.support.decisions import T0, A, on, running, said
 
 LIVE = {(A.worker, A.incarnation)}
 

@@ -6,7 +6,7 @@ import pytest
 
 from ringfence.fencing.errors import Invalid
 from ringfence.fencing.task.boundaries import Boundaries, Boundary
-from tests.fencing.test_task_view import SPEC
+from tests.support.task_specs import SPEC
 
 
 def test_poll_is_the_default_and_every_batch_ends_a_transaction() -> None:

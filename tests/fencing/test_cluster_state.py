@@ -1,13 +1,13 @@
 """What the config topic says: generations, pending rounds, and who may run."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
-from ringfence.fencing.topics.cluster_state import ClusterState, apply, mark_unreadable
+from ringfence.fencing.ids import Generation, Incarnation, TaskId, WorkerId
+from ringfence.fencing.topics.cluster_state import apply, mark_unreadable
 from ringfence.fencing.topics.config_records import (
     CommitRecord,
     ConfigRecord,
@@ -21,35 +21,8 @@ from ringfence.fencing.topics.config_records import (
     UnknownKey,
     encode,
 )
-from ringfence.fencing.topics.connector_state import ConnectorState, Placement, TargetState, task_ids
-
-C = ConnectorName("c")
-W, I = WorkerId("w"), Incarnation("i")  # noqa: E741
-
-
-def config(**settings: str) -> ConnectorRecord:
-    return ConnectorRecord(C, settings)
-
-
-def tasks(count: int) -> list[ConfigRecord]:
-    return [*(TaskRecord(TaskId(C, n), {"n": str(n)}) for n in range(count)), CommitRecord(C, count)]
-
-
-def place(task: int, attempt: int, generation: int) -> PlacementRecord:
-    return PlacementRecord(TaskId(C, task), W, I, attempt, Generation(generation))
-
-
-def fold(records: Iterable[ConfigRecord | None], state: ClusterState | None = None) -> ClusterState:
-    """Records at the offsets 0, 1, 2, ...; None is an offset that holds a marker, or was compacted away."""
-    state = state or ClusterState()
-    for offset, record in enumerate(records, state.end):
-        if record is not None:
-            state = apply(state, offset, record)
-    return state
-
-
-def c(*records: ConfigRecord | None) -> ConnectorState:
-    return fold(records).connector(C)
+from ringfence.fencing.topics.connector_state import Placement, TargetState, task_ids
+from tests.support.cluster_states import C, I, W, c, config, fold, histories, place, tasks, verdicts
 
 
 def test_the_generation_is_the_offset_of_the_newest_commit() -> None:
@@ -189,30 +162,8 @@ def test_a_commit_of_a_trillion_tasks_is_read_at_once() -> None:
     assert not c(config(), *tasks(1), CommitRecord(C, 10**12)).startable
 
 
-_task_sets = st.integers(0, 3).map(tasks)
-_histories = st.lists(
-    st.one_of(
-        _task_sets,
-        st.tuples(st.just(config(v="1")), _task_sets).map(lambda pair: [pair[0], *pair[1]]),
-        st.just([config(v="2")]),
-        st.sampled_from([*TargetState, None]).map(lambda target: [TargetStateRecord(C, target)]),
-        st.integers(0, 30).map(lambda g: [TaskCountRecord(C, 2, None), TaskCountRecord(C, 2, Generation(g))]),
-        st.just([TaskCountRecord(C, 2, None)]),
-        st.builds(lambda n, a, g: [place(n, a, g)], st.integers(0, 2), st.integers(1, 3), st.integers(0, 30)),
-        st.just([CommitRecord(C, 0), TargetStateRecord(C, None), ConnectorRecord(C, None)]),
-    ),
-    max_size=12,
-).map(lambda parts: [record for part in parts for record in part])
-
-
-def _verdicts(state: ConnectorState) -> object:
-    newest = state.placements.items() if state.startable else ()
-    runs = {n: placement for n, placement in newest if state.may_run(n, placement)}
-    return state.config, state.generation, state.round_pending, state.startable, state.count, state.target, runs
-
-
 @settings(max_examples=300)
-@given(_histories, st.integers(0, 100))
+@given(histories, st.integers(0, 100))
 def test_a_compacted_log_gives_the_same_verdicts(history: Sequence[ConfigRecord], until: int) -> None:
     """Compaction has dealt with the part before `until`: of each key only the newest record there is left."""
     newest = {encode(record)[0]: offset for offset, record in enumerate(history[:until])}
@@ -221,6 +172,6 @@ def test_a_compacted_log_gives_the_same_verdicts(history: Sequence[ConfigRecord]
         for offset, record in enumerate(history)
     ]
     full, short = fold(history).connector(C), fold(compacted).connector(C)
-    assert _verdicts(short) == _verdicts(full)
+    assert verdicts(short) == verdicts(full)
     if full.startable:
         assert {n: task.config for n, task in short.tasks.items()} == {n: t.config for n, t in full.tasks.items()}

@@ -26,7 +26,7 @@ from ringfence.fencing.topics.config_records import (
 from ringfence.fencing.topics.config_value import is_clear
 from ringfence.fencing.topics.connector_state import ConnectorState
 from ringfence.fencing.topics.session_keys import SessionKeys, SignatureCheck
-from tests.fencing.test_cluster_state import _histories, _verdicts
+from tests.support.cluster_states import histories, verdicts
 
 C = ConnectorName("c")
 SECRET = "hunter22"
@@ -161,7 +161,7 @@ def test_what_is_clear_or_under_an_older_key_is_written_again_and_nothing_is_new
 
 
 @settings(max_examples=200)
-@given(_histories, st.integers(0, 40), st.booleans())
+@given(histories, st.integers(0, 40), st.booleans())
 def test_writing_again_changes_no_verdict_with_or_without_compaction(
     history: Sequence[ConfigRecord], at: int, compact: bool
 ) -> None:
@@ -176,7 +176,7 @@ def test_writing_again_changes_no_verdict_with_or_without_compaction(
         newest = {record.key: record.offset for record in encrypted}
         encrypted = [record for record in encrypted if newest[record.key] == record.offset]
     encrypted += written(after, A, at + len(again))
-    assert _verdicts(read(encrypted, A)) == _verdicts(read(plain, NO_KEYS))
+    assert verdicts(read(encrypted, A)) == verdicts(read(plain, NO_KEYS))
     assert read(encrypted, A).config_offset == read(plain, NO_KEYS).config_offset or compact
 
 

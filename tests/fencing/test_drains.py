@@ -4,8 +4,8 @@ from ringfence.fencing.ids import Incarnation, TaskId, WorkerId
 from ringfence.fencing.leader.assignment import LiveWorker
 from ringfence.fencing.topics.cluster_state import ClusterState, apply
 from ringfence.fencing.topics.config_records import DrainRecord, connector_of, decode, encode
-from tests.fencing.test_cluster_state import C, fold
-from tests.fencing.test_decisions import NOTHING, A, B, due, on, running, said
+from tests.support.cluster_states import C, fold
+from tests.support.decisions import NOTHING, A, B, due, on, running, said
 
 DRAIN_A = DrainRecord(A.worker, A.incarnation, 5)
 

@@ -8,8 +8,8 @@ from ringfence.fencing.task.attempt_report import TaskReport
 from ringfence.fencing.task.counters import Counters
 from ringfence.fencing.task.plugin_metrics import MOST, Gauges
 from ringfence.fencing.topics.reporter import Reporter
-from tests.fencing.test_task_report import Heard, Watch
-from tests.fencing.test_task_view import SPEC
+from tests.support.task_reports import Heard, Watch
+from tests.support.task_specs import SPEC
 
 
 def test_gauges_go_with_the_numbers_every_few_seconds_and_again_where_they_stay() -> None:

@@ -12,8 +12,8 @@ from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_records import PlacementRecord, TargetStateRecord
 from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.status import LOST, PLACED, SUPERSEDED, State, StatusState, TaskStatus
-from tests.fencing.test_cluster_state import C, fold
-from tests.fencing.test_decisions import on, running, said
+from tests.support.cluster_states import C, fold
+from tests.support.decisions import on, running, said
 
 A = LiveWorker(WorkerId("a"), Incarnation("a1"), 4, Mode.DISABLED)
 B = LiveWorker(WorkerId("b"), Incarnation("b1"), 4, Mode.DISABLED)

@@ -1,6 +1,6 @@
 """The hot path: what goes to the producer, in which order, also where its queue is full."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from ringfence.connectors.api import (
     ConnectorError,
-    Converters,
     OffsetRecord,
     RecordBatch,
     SerializedRecords,
@@ -18,36 +17,10 @@ from ringfence.connectors.api.records import MixedBatch
 from ringfence.connectors.api.schemas import INT64, STRING
 from ringfence.connectors.columns import Column
 from ringfence.fencing.offsets.record_counts import RecordCounts
-from ringfence.fencing.records.error_handling import Stage
 from ringfence.fencing.records.prepared_batch import GatheredOffsets
 from ringfence.fencing.records.record_path import RecordPath
 from ringfence.fencing.transactions.record_columns import Record, RecordColumns
-
-
-class Upper:
-    """Converters that can be seen at work, and a transform that drops what is called `drop`."""
-
-    raw = False
-    transforms = True
-    column = None
-    converters: Converters | None = None
-    converter_classes: Mapping[Stage, str] = dict.fromkeys(Stage, "Upper")
-
-    @property
-    def transforms_by_class(self) -> Sequence[tuple[str, Callable[[SourceRecord], SourceRecord | None]]]:
-        return [("Drop", self.record)]
-
-    def record(self, record: SourceRecord) -> SourceRecord | None:
-        return None if record.value == "drop" else record
-
-    def key(self, topic: str, value: object, schema: object = None) -> bytes | None:
-        return str(value).upper().encode()
-
-    def value(self, topic: str, value: object, schema: object = None) -> bytes | None:
-        return None if value is None else str(value).upper().encode()
-
-    def headers(self, topic: str, headers: Sequence[tuple[str, object]]) -> list[tuple[str, bytes | None]]:
-        return [(name, str(value).encode()) for name, value in headers]
+from tests.support.upper_transform import Upper, record
 
 
 class Raw(Upper):
@@ -63,10 +36,6 @@ class Queue:
 
     def produce(self, columns: RecordColumns) -> None:
         self.taken += columns.records()
-
-
-def record(value: object, offset: int, source: str = "a", **more: object) -> SourceRecord:
-    return SourceRecord({"file": source}, {"at": offset}, "t", value, **more)  # type: ignore[arg-type]
 
 
 class Schemas(Upper):

@@ -7,7 +7,7 @@ from ringfence.fencing.ids import ConnectorName, Generation
 from ringfence.fencing.leader.fencing_round import finish, plan
 from ringfence.fencing.leader.finished_rounds import finish_all
 from ringfence.fencing.topics.config_records import CommitRecord, ConnectorRecord, TaskCountRecord
-from tests.fencing.test_cluster_state import C, c, config, fold, tasks
+from tests.support.cluster_states import C, c, config, fold, tasks
 
 
 def test_nothing_is_due_before_the_first_commit_or_after_the_count() -> None:

@@ -10,7 +10,7 @@ from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.leader.fence_targets import list_admin_access, place_of
 from ringfence.fencing.leader.fencing_round import finish, plan
 from ringfence.fencing.topics.config_records import CommitRecord, ConnectorRecord, TaskCountRecord, encode
-from tests.fencing.test_cluster_state import C, fold, tasks
+from tests.support.cluster_states import C, fold, tasks
 
 BASE = Connection("home:9092", {"security.protocol": "SASL_SSL", "sasl.username": "worker", "sasl.password": "w"})
 AWAY = {"producer.override.bootstrap.servers": "away:9092"}

@@ -1,31 +1,14 @@
 """What a task says of itself carries no secret that its plugin knows of."""
 
-from dataclasses import dataclass
 from typing import cast
 
 from ringfence.fencing.clock import SYSTEM_CLOCK
 from ringfence.fencing.task.attempt_report import TaskReport
 from ringfence.fencing.task.counters import Counters
 from ringfence.fencing.topics.reporter import Reporter
-from ringfence.fencing.topics.status import PollRetry, State, StatusRecord, TaskStatus
-from tests.fencing.test_task_view import SPEC
-
-
-class Heard:
-    """A reporter that remembers."""
-
-    def __init__(self) -> None:
-        self.statuses: list[StatusRecord] = []
-        self.events: list[dict[str, object]] = []
-
-    def now_ms(self) -> int:
-        return 1
-
-    def status(self, record: StatusRecord) -> None:
-        self.statuses.append(record)
-
-    def event(self, type_: str, connector: str = "", **fields: object) -> None:
-        self.events.append({"type": type_, **fields})
+from ringfence.fencing.topics.status import PollRetry, State, TaskStatus
+from tests.support.task_reports import Heard, Watch
+from tests.support.task_specs import SPEC
 
 
 def test_traces_and_messages_are_redacted() -> None:
@@ -40,19 +23,6 @@ def test_traces_and_messages_are_redacted() -> None:
     assert status.trace == "Traceback\nValueError: [hidden] is wrong"
     assert status.version == "1.0"
     assert "hunter22" not in repr(heard.events)
-
-
-@dataclass
-class Watch:
-    """A clock that stands."""
-
-    now: float = 100.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def wall(self) -> float:
-        return self.now
 
 
 def test_a_long_reading_is_told_every_few_seconds_in_the_status_too() -> None:

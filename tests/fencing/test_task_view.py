@@ -1,7 +1,6 @@
 """What the config topic means for one attempt of a task."""
 
-from ringfence.fencing.ids import Generation, Incarnation, TaskId, WorkerId
-from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.ids import Generation, TaskId
 from ringfence.fencing.task.config_view import DesiredState, judge
 from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.config_records import (
@@ -12,15 +11,10 @@ from ringfence.fencing.topics.config_records import (
     TargetStateRecord,
     TaskCountRecord,
 )
-from ringfence.fencing.topics.connector_state import ConnectorState, Placement, TargetState
-from ringfence.fencing.topics.names import Topics
-from tests.fencing.test_cluster_state import C, c, config, place, tasks
+from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
+from tests.support.cluster_states import C, c, config, place, tasks
+from tests.support.task_specs import SPEC
 
-PLACEMENT = Placement(WorkerId("w"), Incarnation("i"), 2, Generation(2))
-SPEC = TaskSpec(
-    Connection("b:9092", {"sasl.password": "secret"}), "g", Topics("c", "o", "s", "e"), TaskId(C, 0), PLACEMENT,
-    "a.B", {"name": "c", "password": "secret"}, {"n": "0"}, {"offset.flush.interval.ms": "1"},
-)  # fmt: skip
 WAITING: list[ConfigRecord] = [config(), *tasks(1), place(0, 2, 2)]
 RUNNING: list[ConfigRecord] = [*WAITING, TaskCountRecord(C, 1, Generation(2))]
 

@@ -18,7 +18,7 @@ from ringfence.fencing.topics.config_records import (
     encode,
 )
 from ringfence.fencing.topics.names import Topics
-from tests.fencing.test_record_path import Upper
+from tests.support.upper_transform import Upper
 
 OTHER = ConnectorName("other")
 OWN = "offsets.storage.topic"

@@ -9,23 +9,10 @@ import pytest
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import topic_identity, topic_setting
-from ringfence.fencing.topics.topic_log import TopicLog
-from tests.guarantees.stage import Counting, Plain, Script, Stage
+from tests.guarantees.stage import Counting, Script, Stage
 from tests.support.broker import Broker
+from tests.support.picky import Picky, numbers
 from tests.support.waiting import eventually
-
-
-class Picky(Plain):
-    """Takes no number that seven divides."""
-
-    def __init__(self) -> None:
-        super().__init__(raw=False)
-
-    def value(self, topic: str, value: object, schema: object = None) -> bytes | None:
-        number = super().value(topic, value)
-        if number is not None and int(number) % 7 == 0:
-            raise ValueError("seven divides it")
-        return number
 
 
 @pytest.fixture
@@ -33,15 +20,6 @@ def stage(broker: Broker, unique: Callable[[str], str]) -> Iterator[Stage]:
     made = Stage(Connection(broker.bootstrap), unique("bad"))
     yield made
     made.close()
-
-
-def numbers(stage: Stage, topic: str) -> list[int]:
-    """What a read_committed reader sees."""
-    log = TopicLog(stage.connection, topic)
-    try:
-        return [int(record.value or b"-1") for record in log.read_to_end(Deadline.after(60))]
-    finally:
-        log.close()
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,10 @@
 """A lost config topic comes back encrypted where the workers encrypt it, whatever it was before."""
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+
+import pytest
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.topics.config_log import ConfigLog
@@ -9,13 +12,17 @@ from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.recovery import backup, backup_format
 from ringfence.recovery.restore import Restore
 from ringfence.worker_config import WorkerConfig
-from tests.engine.test_sealed_configs_on_a_broker import key_file
 from tests.guarantees.stage import Stage
-from tests.guarantees.test_lost_topics import known, lose, stage, worker
-
-__all__ = ["key_file", "stage"]
+from tests.support.broker import Broker
+from tests.support.lost_topics import known, lose, new_stage, worker
 
 SECRET = "hunter2-of-the-source"
+
+
+@pytest.fixture
+def stage(broker: Broker, unique: Callable[[str], str]) -> Iterator[Stage]:
+    with new_stage(broker, unique) as made:
+        yield made
 
 
 def raw(stage: Stage) -> bytes:

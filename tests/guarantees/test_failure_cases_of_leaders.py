@@ -30,9 +30,9 @@ from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.worker_config import WorkerConfig
 from tests.guarantees.stage import Script, Stage
-from tests.plugins.conftest import PATIENCE
 from tests.support.broker import Broker
 from tests.support.harsh import Harsh
+from tests.support.plugin_hosts import PATIENCE
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.broker

@@ -4,7 +4,6 @@ Its source offsets do not say where to go on, so exactly once is not to be had. 
 file is acknowledged (moved away) only when its record is committed.
 """
 
-import shutil
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
@@ -12,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from ringfence.connectors.java.discovery import find_plugins
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.topics.topic_log import TopicLog
@@ -20,12 +18,12 @@ from ringfence.local.jars import resolve
 from tests.guarantees.stage import Stage
 from tests.support.attempts import JavaAttempt
 from tests.support.broker import Broker
-from tests.support.java_plugins import CAMEL, CAMEL_CLASS, CAMEL_TASK, runtime_of, write_manifests
+from tests.support.camel import TEXT, install
+from tests.support.java_plugins import CAMEL, CAMEL_CLASS, CAMEL_TASK, runtime_of
 from tests.support.names import unique
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
-TEXT = "org.apache.kafka.connect.storage.StringConverter"
 FILES = 400
 
 
@@ -34,16 +32,6 @@ def stage(broker: Broker) -> Iterator[Stage]:
     made = Stage(Connection(broker.bootstrap), unique("camel"))
     yield made
     made.close()
-
-
-def install(folder: Path, jars: Path) -> Path:
-    """In `folder`, a plugin that is found only once its manifests are there."""
-    folder.mkdir()
-    shutil.copytree(jars, folder / "camel")
-    assert CAMEL_CLASS not in {each.class_name for each in find_plugins([str(folder)])}
-    write_manifests(folder)
-    assert CAMEL_CLASS in {each.class_name for each in find_plugins([str(folder)])}
-    return folder
 
 
 def read(stage: Stage) -> Counter[str]:

@@ -20,9 +20,9 @@ from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.local.jars import Coordinate, resolve
 from tests.guarantees.stage import Stage
-from tests.guarantees.test_java_camel import TEXT, install
 from tests.support.attempts import JavaAttempt
 from tests.support.broker import Broker
+from tests.support.camel import TEXT, install
 from tests.support.java_plugins import CAMEL_CLASS, CAMEL_TASK, runtime_of
 from tests.support.names import unique
 from tests.support.postgres import Postgres, new_postgres

@@ -5,7 +5,6 @@ Python and the JVM are killed while it streams.
 
 import json
 import random
-import threading
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
@@ -15,91 +14,29 @@ import psycopg
 import pytest
 
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.topics.topic_log import TopicLog
 from tests.guarantees.stage import Stage
 from tests.support.attempts import JavaAttempt
 from tests.support.broker import Broker
-from tests.support.java_plugins import DEBEZIUM, DEBEZIUM_CLASS, DEBEZIUM_TASK, plugin_path, runtime_of
-from tests.support.names import unique
-from tests.support.postgres import Postgres, new_postgres
+from tests.support.debezium_stage import SNAPSHOT_ROWS, Writer, config_of, new_stage, orders_postgres
+from tests.support.java_plugins import DEBEZIUM, DEBEZIUM_TASK, plugin_path, runtime_of
+from tests.support.postgres import Postgres
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
-JSON = "org.apache.kafka.connect.json.JsonConverter"
-SNAPSHOT_ROWS = 500
 
 
 @pytest.fixture
 def stage(broker: Broker) -> Iterator[Stage]:
-    made = Stage(Connection(broker.bootstrap), unique("debezium"))
-    yield made
-    made.close()
+    with new_stage(broker) as made:
+        yield made
 
 
 @pytest.fixture
 def postgres() -> Iterator[Postgres]:
-    with new_postgres() as server:
-        with psycopg.connect(server.url, autocommit=True) as connection:
-            connection.execute("alter system set wal_level = logical")
-        server.stop()
-        server.start()
-        with psycopg.connect(server.url, autocommit=True) as connection:
-            connection.execute("create table orders(id serial primary key, customer text, n int not null default 0)")
-            connection.execute(
-                f"insert into orders(customer) select 'c' || g from generate_series(1, {SNAPSHOT_ROWS}) g"
-            )
+    with orders_postgres() as server:
         yield server
-
-
-class Writer:
-    """Inserts and updates rows, a few in each of the database's transactions, until it is told to stop."""
-
-    def __init__(self, url: str) -> None:
-        self._url = url
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._write)
-        self._thread.start()
-
-    def _write(self) -> None:
-        with psycopg.connect(self._url) as connection:
-            while not self._stop.wait(0.02):
-                for _ in range(5):
-                    row = connection.execute("insert into orders(customer) values ('live') returning id").fetchone()
-                    assert row is not None
-                    connection.execute("update orders set n = n + 1 where id = %s", row)
-                connection.commit()
-
-    def stop(self) -> None:
-        self._stop.set()
-        self._thread.join()
-
-
-def config_of(stage: Stage, postgres: Postgres) -> dict[str, str]:
-    port = postgres.url.rpartition(":")[2].partition("/")[0]
-    return {
-        "name": str(stage.connector),
-        "connector.class": DEBEZIUM_CLASS,
-        "tasks.max": "1",
-        "database.hostname": "127.0.0.1",
-        "database.port": port,
-        "database.user": "ringfence",
-        "database.password": "none",
-        "database.dbname": "ringfence",
-        "topic.prefix": stage.group,
-        "table.include.list": "public.orders",
-        "plugin.name": "pgoutput",
-        "slot.name": "orders",
-        "poll.interval.ms": "100",
-        "slot.retry.delay.ms": "500",
-        "slot.max.retries": "40",
-        "key.converter": JSON,
-        "key.converter.schemas.enable": "false",
-        "value.converter": JSON,
-        "value.converter.schemas.enable": "false",
-        "exactly.once.support": "required",
-    }
 
 
 def changes(stage: Stage, topic: str) -> Counter[tuple[int, str, int]]:

@@ -16,17 +16,28 @@ from ringfence.connectors.java.connector import java_connector_class
 from ringfence.connectors.java.discovery import find_plugins
 from tests.guarantees.change_topic import ChangeTopic, is_exact
 from tests.guarantees.stage import Stage
-from tests.guarantees.test_java_debezium import config_of, postgres, stage
 from tests.support.attempts import JavaAttempt
+from tests.support.broker import Broker
+from tests.support.debezium_stage import config_of, new_stage, orders_postgres
 from tests.support.java_plugins import DEBEZIUM, DEBEZIUM_TASK, plugin_path, runtime_of
 from tests.support.postgres import Postgres
 from tests.support.waiting import eventually
 
-__all__ = ["postgres", "stage"]
-
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 ROWS = 60_000  # so many that a kill comes in time
 SLOT = "select active from pg_replication_slots where slot_name = 'orders'"
+
+
+@pytest.fixture
+def stage(broker: Broker) -> Iterator[Stage]:
+    with new_stage(broker) as made:
+        yield made
+
+
+@pytest.fixture
+def postgres() -> Iterator[Postgres]:
+    with orders_postgres() as server:
+        yield server
 
 
 class Writer:

@@ -9,12 +9,10 @@ from dataclasses import replace
 
 import pytest
 
-from ringfence.engine.platform_topics import ensure_topics
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Invalid
 from ringfence.fencing.ids import Generation
-from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, delete_topics, topic_ids
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.task.plugin import Plugin
 from ringfence.fencing.task.source_task import SourceTaskRun
 from ringfence.fencing.task.task_spec import TaskSpec
@@ -23,14 +21,12 @@ from ringfence.fencing.topics.config_log import ConfigLog
 from ringfence.fencing.topics.config_records import ConnectorRecord, TaskCountRecord
 from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.reporter import Reporter
-from ringfence.fencing.topics.topic_ids import TopicIds
 from ringfence.recovery import backup, backup_format
 from ringfence.recovery.backup_format import Copy, OffsetCopy
 from ringfence.recovery.restore import Restore
-from ringfence.worker_config import WorkerConfig
 from tests.guarantees.stage import PARTITION, Counting, Plain, Script, Stage
 from tests.support.broker import Broker
-from tests.support.waiting import eventually
+from tests.support.lost_topics import known, lose, new_stage, worker
 
 SETTINGS = {"offset.flush.interval.ms": "60000", "transaction.timeout.ms": "60000"}
 COMMIT = 5
@@ -39,39 +35,8 @@ COMMIT = 5
 
 @pytest.fixture
 def stage(broker: Broker, unique: Callable[[str], str]) -> Iterator[Stage]:
-    made = Stage(Connection(broker.bootstrap), unique("lost"))
-    names = [made.topics.config, made.topics.offsets]
-
-    def find_ids() -> dict[str, str | None]:
-        found = topic_ids(made.connection, names, Deadline.after(30))
-        return found if all(found.values()) else {}
-
-    found = eventually(find_ids, 30, "the ids of the new topics")
-    made.topics = replace(
-        made.topics, config_id=str(found[made.topics.config]), offsets_id=str(found[made.topics.offsets])
-    )
-    yield made
-    made.close()
-
-
-def worker(stage: Stage) -> WorkerConfig:
-    names = {"CONFIG": stage.topics.config, "OFFSET": stage.topics.offsets, "STATUS": stage.topics.status}
-    names["EVENTS"] = stage.topics.events
-    return WorkerConfig.from_environment(
-        {
-            **{f"CONNECT_{role}_STORAGE_TOPIC": name for role, name in names.items()},
-            **{f"CONNECT_{role}_STORAGE_REPLICATION_FACTOR": "1" for role in names},
-            "CONNECT_OFFSET_STORAGE_PARTITIONS": "3",
-            "CONNECT_BOOTSTRAP_SERVERS": stage.connection.bootstrap,
-            "CONNECT_GROUP_ID": stage.group,
-            "CONNECT_EXACTLY_ONCE_SOURCE_SUPPORT": "enabled",
-        }
-    )
-
-
-def lose(stage: Stage, topic: str) -> None:
-    delete_topics(stage.connection, [topic], Deadline.after(30))
-    eventually(lambda: topic_ids(stage.connection, [topic], Deadline.after(30))[topic] is None, 30, f"{topic} is gone")
+    with new_stage(broker, unique) as made:
+        yield made
 
 
 def running(stage: Stage) -> dict[str, str]:
@@ -129,10 +94,6 @@ def state_of(stage: Stage) -> ClusterState:
         return log.refresh(Deadline.after(30))
     finally:
         log.close()
-
-
-def known(stage: Stage) -> TopicIds:
-    return ensure_topics(stage.connection, worker(stage), Deadline.after(60))
 
 
 @pytest.mark.parametrize("source", ["file", "no memory of the topics"])

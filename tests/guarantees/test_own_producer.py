@@ -17,7 +17,6 @@ from confluent_kafka import Consumer
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Abortable, Fatal, Fenced, FencingError, Retriable, UnknownOutcome
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.kafka_python_client import PythonClient
 from ringfence.fencing.kafka.partitioner import partition_of
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, delete_topics
 from ringfence.fencing.kafka.transaction_descriptions import TransactionProber
@@ -31,22 +30,12 @@ from tests.support.broker import new_kafka
 from tests.support.encoded import encode, read_numbers
 from tests.support.older_kafka import OlderKafka
 from tests.support.proxy import Api, Fate, Proxied, proxied_kafka
+from tests.support.transaction_version import set_transaction_version
 from tests.support.waiting import eventually
 
 DATA = 2
 """Partitions of the topic with the numbers."""
 _numbers = count()
-
-
-def set_transaction_version(connection: Connection, level: int) -> None:
-    client = PythonClient(**connection.kafka_python())
-    try:
-        now = client.describe_features()["transaction.version"].get("finalized", (0, 0))[1]
-        if now != level:
-            kind = "UPGRADE" if level > now else "SAFE_DOWNGRADE"
-            client.update_features({"transaction.version": (kind, level)})
-    finally:
-        client.close()
 
 
 @dataclass

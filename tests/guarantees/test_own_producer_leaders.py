@@ -12,9 +12,9 @@ from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.transactions.producer import Producer
 from ringfence.local.kafka import EmbeddedKafka
-from tests.guarantees.test_own_producer import set_transaction_version
 from tests.support.cluster import three_brokers
 from tests.support.encoded import read_numbers
+from tests.support.transaction_version import set_transaction_version
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.broker, pytest.mark.timeout(600)]

@@ -15,8 +15,8 @@ from ringfence.fencing.kafka.topic_tail import Limits
 from ringfence.fencing.records.dead_letter import DeadLetter, Place, as_bytes
 from ringfence.fencing.transactions.producer import Producer
 from tests.guarantees.stage import Script, Stage
-from tests.guarantees.test_bad_records import Picky, numbers
 from tests.support.broker import Broker
+from tests.support.picky import Picky, numbers
 from tests.support.waiting import eventually
 
 LIMIT = 30

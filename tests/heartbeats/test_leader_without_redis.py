@@ -20,11 +20,10 @@ from ringfence.heartbeats.health_probe import HealthProbe
 from ringfence.heartbeats.heartbeat import WorkerHeartbeat
 from ringfence.heartbeats.heartbeat_writer import HeartbeatWriter
 from ringfence.local.valkey import EmbeddedValkey
-from tests.engine.test_hand_over_on_a_broker import Second
-from tests.engine.test_restarts_on_a_broker import Cluster
-from tests.plugins.conftest import environment  # noqa: F401 - a fixture
 from tests.support import database
 from tests.support.broker import Broker
+from tests.support.engine_cluster import Cluster
+from tests.support.second_leader import Second
 from tests.support.waiting import eventually
 from tests.support.wire import Wire
 
@@ -83,7 +82,7 @@ class Watched:
 def both(
     broker: Broker,
     unique: Callable[[str], str],
-    environment: Mapping[str, str],  # noqa: F811 - the fixture that is imported above
+    environment: Mapping[str, str],
     valkey: EmbeddedValkey,
 ) -> Iterator[tuple[Watched, Watched]]:
     """The first one leads."""

@@ -3,7 +3,6 @@
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from django.db import connection
@@ -13,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from ringfence.fencing.ids import Incarnation, WorkerId
-from ringfence.fencing.topics.status import FAILED, State, WorkerRecord
+from ringfence.fencing.topics.status import FAILED, State
 from ringfence.metrics.text import Family, Kind, labels, number, render
 from ringfence.metrics.views import exposition
 from ringfence.projection.models import Connector, Task
-from tests.mirror.test_projection import project
-from tests.support.topics import Topic, connector, connector_status, generation, task_status
+from tests.support.busy_tables import busy
+from tests.support.projections import project
+from tests.support.topics import Topic, connector, connector_status, task_status
 
 SECTION_5 = {
     "source_task_metrics": "source_record_poll_rate source_record_poll_total source_record_write_rate "
@@ -51,7 +50,6 @@ OURS = (
 EXPECTED = {f"kafka_connect_{group}_{name}" for group, names in SECTION_5.items() for name in names.split()} | {
     f"ringfence_{name}" for name in OURS.split()
 }
-MINUTE = {"min": 2, "max": 8, "sum": 10, "count": 2}
 T = {"connector": "c", "task": "0"}
 
 
@@ -71,35 +69,6 @@ def scraped(client: Client) -> dict[tuple[str, tuple[tuple[str, str], ...]], flo
 @pytest.fixture
 def client() -> Client:
     return Client(headers={"host": "localhost"})
-
-
-def busy(now_ms: int) -> Topic:
-    """A connector with a task that works; returns the topic of events."""
-    config, status, events = Topic(), Topic(), Topic()
-    config.config(connector("c"), *generation("c", 1, 1))
-    worker = WorkerRecord(WorkerId("w1"), Incarnation("i"), "enabled", 4, "1", 1)
-    running = task_status("c", 0, State.RUNNING, generation=2)
-    status.status(worker, replace(connector_status("c", State.RUNNING), version="2.1.0"), running)
-    report: dict[str, Any] = {"type": "progress", "connector": "c", "task": 0, "generation": 2, "attempt": 1}
-    spreads = "poll_ms batch_records active_records commit_times_ms commit_failed transaction_records"
-    report |= dict.fromkeys(spreads.split(), MINUTE) | {"commit_failed": {"min": 0, "max": 1, "sum": 1, "count": 4}}
-    report |= {
-        "records": 100,
-        "polled": 200,
-        "transactions": 7,
-        "aborted": 2,
-        "retries": 3,
-        "record_errors": 4,
-        "producers_renewed": 6,
-    }
-    report |= {"running_ms": 6_000, "paused_ms": 2_000, "life_ms": 9_000, "open_records": 5}
-    report |= {"last_poll_ms": now_ms - 2_000, "last_commit_ms": now_ms - 3_000, "open_since_ms": now_ms - 1_000}
-    events.event(**report, time_ms=now_ms - 1_000)
-    events.event(**{**report, "records": 150, "polled": 300}, time_ms=now_ms)
-    events.event(type="round", connector="c", generation=2, stage="done", fenced=[{"id": "g-c-0"}])
-    for role, topic in (("config", config), ("status", status), ("events", events)):
-        project(role, topic)
-    return events
 
 
 def test_the_exposition_parses_and_has_every_metric(client: Client) -> None:

@@ -11,8 +11,8 @@ from ringfence.alerts.models import Incident, Rule
 from ringfence.metrics.views import exposition
 from ringfence.projection.models import Task
 from ringfence.projection.plugin_metrics import FRESH_MS, format_value, metrics_of
-from tests.metrics.test_exposition import busy
-from tests.mirror.test_projection import project
+from tests.support.busy_tables import busy
+from tests.support.projections import project
 from tests.support.topics import Topic
 
 LAG = {"name": "lag", "unit": "bytes", "description": "How far behind", "value": 500.0, "limit": 400, "remedy": "Look"}

@@ -17,17 +17,21 @@ from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.group_members import group_members
 from ringfence.local.kafka import EmbeddedKafka
 from tests.guarantees.change_topic import ChangeTopic, is_exact
-from tests.guarantees.test_java_debezium import JSON, Writer, postgres
-from tests.migration.test_with_kafka_connect import SHARED, Moved, Ringfence
+from tests.support.debezium_stage import JSON, Writer, orders_postgres
 from tests.support.java_plugins import DEBEZIUM, DEBEZIUM_CLASS, plugin_path
+from tests.support.kafka_connect_moves import SHARED, Moved, Ringfence
 from tests.support.postgres import Postgres
 from tests.support.waiting import eventually
-
-__all__ = ["postgres"]
 
 NAME = "orders"
 PREFIX = "moved"
 TOPIC = f"{PREFIX}.public.orders"
+
+
+@pytest.fixture
+def postgres() -> Iterator[Postgres]:
+    with orders_postgres() as server:
+        yield server
 
 
 def config_of(server: Postgres) -> dict[str, str]:

@@ -1,47 +1,22 @@
 """Migration in place: Ringfence, then the real Kafka Connect on the same topics and group.id, and back again."""
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import httpx
 import pytest
 
-from benchmarks.connect import ConnectWorker
 from benchmarks.rest import Rest
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.local.kafka import EmbeddedKafka
-from tests.e2e.up import Up
+from tests.support.kafka_connect_moves import SHARED, Moved, Ringfence
 from tests.support.waiting import eventually
 
 LINES = 500
 """Written in each stage; the rows are their own numbers."""
-
-SHARED = {
-    "group.id": "moving",
-    "exactly.once.source.support": "enabled",
-    **{f"{kind}.storage.topic": f"moving-{kind}" for kind in ("config", "offset", "status")},
-    **{f"{kind}.storage.replication.factor": "1" for kind in ("config", "offset", "status")},
-    "key.converter": "org.apache.kafka.connect.storage.StringConverter",
-    "value.converter": "org.apache.kafka.connect.storage.StringConverter",
-}
-
-
-class Moved(ConnectWorker):
-    """Kafka Connect on the topics and in the group of the Ringfence cluster."""
-
-    def _settings(self) -> dict[str, str]:
-        return {**super()._settings(), **SHARED}
-
-
-class Ringfence(Up):
-    """On a broker of somebody else."""
-
-    def command(self) -> list[str]:
-        return [sys.executable, "-m", "ringfence.cli", "up", "--data", str(self.data), "--http", self.http]
 
 
 class Source:

@@ -4,8 +4,8 @@ from ringfence.fencing.offsets.record_counts import AttemptCounts, RecordCounts
 from ringfence.projection.models import Minute, RecordTotals, SourceOffset
 from ringfence.projection.offset_backlog import Backlog
 from ringfence.projection.topic_projection import Projection
-from tests.mirror.test_projection import project, running
 from tests.support import database
+from tests.support.projections import project, running
 from tests.support.topics import Topic
 
 MINUTE_MS = 60_000

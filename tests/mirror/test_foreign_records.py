@@ -3,7 +3,7 @@
 from ringfence.alerts import evaluation
 from ringfence.alerts.foreign_records import RECENT_MS
 from ringfence.alerts.models import Incident, Rule
-from tests.mirror.test_projection import project
+from tests.support.projections import project
 from tests.support.topics import Topic
 
 NOW = 1_700_000_000_000

@@ -2,7 +2,7 @@
 
 from ringfence.audit.models import AuditEntry
 from ringfence.projection.models import Connector, Event, HangingTransaction
-from tests.mirror.test_projection import project, running
+from tests.support.projections import project, running
 from tests.support.topics import Topic
 
 LEFT = {

@@ -7,7 +7,7 @@ import pytest
 from ringfence.api.history_series import choose_range, find_series, put_together
 from ringfence.projection.history_points import HOUR, KEEP_MINUTES_DAYS, MINUTE, HistoryRecorder, prune
 from ringfence.projection.models import HistoryPoint, Minute, Task
-from tests.mirror.test_projection import progress, project, running
+from tests.support.projections import progress, project, running
 from tests.support.topics import Topic
 
 MS = 60_000

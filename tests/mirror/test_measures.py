@@ -6,7 +6,7 @@ from dataclasses import replace
 from ringfence.fencing.ids import Generation
 from ringfence.fencing.topics.status import FAILED, LOST, PLACED, RESTARTED, State, TaskStatus
 from ringfence.projection.models import Connector, Startups, Task
-from tests.mirror.test_projection import project, running
+from tests.support.projections import project, running
 from tests.support.topics import Topic, connector_status, task_status
 
 

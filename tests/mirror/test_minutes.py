@@ -12,7 +12,7 @@ from ringfence.projection import task_minutes
 from ringfence.projection.minute_strips import Cell, hours, join_strips, strips
 from ringfence.projection.models import Connector, Minute, Task
 from ringfence.projection.task_minutes import EVERYTHING, ITSELF, UNKNOWN, worst
-from tests.mirror.test_projection import progress, project, running
+from tests.support.projections import progress, project, running
 from tests.support.topics import Topic, connector_status, task_status
 
 MINUTE = 60_000

@@ -27,25 +27,8 @@ from ringfence.projection.positions import Superseded, shown_offset
 from ringfence.projection.topic_projection import Projection
 from ringfence.recovery.backup import from_database
 from ringfence.recovery.restored_records import connector_records
+from tests.support.projections import C, progress, project, running
 from tests.support.topics import Topic, connector, connector_status, generation, task_status
-
-C = ConnectorName("c")
-
-
-def project(role: str, topic: Topic, topic_id: str = "id-1", ids: TopicIds | None = None) -> set[str]:
-    """A projector that starts, reads all there is, and is killed."""
-    projection = Projection(role, f"{role}-topic", topic_id, ids)
-    start = projection.start.get(0, 0)
-    touched = projection.apply(topic.records[start:], topic.end)
-    return touched | projection.remove_others() if role == "config" else touched
-
-
-def running(tasks: int = 2) -> None:
-    config, status = Topic(), Topic()
-    config.config(connector("c"), *generation("c", tasks, 1))
-    status.status(connector_status("c", State.RUNNING), *(task_status("c", n, State.RUNNING) for n in range(tasks)))
-    project("config", config)
-    project("status", status)
 
 
 def test_a_connector_appears_with_its_tasks_and_generation() -> None:
@@ -290,11 +273,6 @@ def test_source_offsets_are_compared_parsed_and_deleted_by_tombstones() -> None:
     offsets.offset("c", {"id": 0}, None)
     project("offsets", offsets)
     assert SourceOffset.objects.count() == 1
-
-
-def progress(topic: Topic, at: int, records: int, **more: object) -> None:
-    fields = {"generation": 1, "attempt": 1, "transactions": records // 10, "aborted": 0, "errors": 0, **more}
-    topic.event(type="progress", connector="c", worker="w1", time_ms=at, records=records, **{"task": 0, **fields})
 
 
 def test_progress_becomes_a_rate_and_minute_cells() -> None:

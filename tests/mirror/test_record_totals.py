@@ -12,7 +12,7 @@ from ringfence.projection.models import Connector, Minute, RecordTotals, Task, T
 from ringfence.projection.record_totals import find_reported
 from ringfence.projection.task_minutes import EVERYTHING, minute_of
 from ringfence.projection.topic_projection import Projection
-from tests.mirror.test_projection import C, project, running
+from tests.support.projections import C, project, running
 from tests.support.topics import Topic, connector, connector_status, generation
 
 

@@ -6,7 +6,7 @@ from ringfence.fencing.topics.status import State
 from ringfence.projection.health import refresh
 from ringfence.projection.models import Connector, Minute, Task
 from ringfence.projection.stalls import LEAST_MINUTES, LEAST_MS, Stalls, limit_ms, usual_pause
-from tests.mirror.test_projection import progress, project, running
+from tests.support.projections import progress, project, running
 from tests.support.topics import Topic, connector_status
 
 MINUTE = 60_000

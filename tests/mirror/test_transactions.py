@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ringfence.projection.models import Task
-from tests.mirror.test_projection import project, running
+from tests.support.projections import project, running
 from tests.support.topics import Topic
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from ringfence.connectors.config_providers import PROVIDERS
 from ringfence.engine.plugins import PluginError, PluginHost
-from tests.plugins.conftest import PATIENCE, hostile
+from tests.support.plugin_hosts import PATIENCE, hostile
 
 CLASS = "org.apache.kafka.common.config.provider.FileConfigProvider"
 

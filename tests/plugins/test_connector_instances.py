@@ -1,28 +1,15 @@
 """Connector instances on the leader, with the real plugin process: none outlives its use."""
 
-from types import SimpleNamespace
-from typing import Any
-
 import pytest
 
 from ringfence.engine.leader.connector_instances import LeaderInstances
 from ringfence.engine.plugins import PluginError, PluginHost
 from ringfence.fencing.ids import ConnectorName
-from tests.plugins.conftest import hostile
+from tests.support.no_offsets import NoOffsets
+from tests.support.plugin_hosts import hostile
 from tests.support.waiting import eventually
 
 C = ConnectorName("c")
-
-
-class NoOffsets:
-    """Of a connector that has committed none."""
-
-    def await_view(self) -> None: ...
-
-    def prepare(self, *_: object) -> None: ...
-
-    def read(self, *_: object) -> Any:
-        return SimpleNamespace(present=list)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 
 from ringfence.crashes import find_crash
 from ringfence.engine.plugins import PluginCrash, PluginHost
-from tests.plugins.conftest import hostile
+from tests.support.plugin_hosts import hostile
 
 
 def test_a_segmentation_fault_tells_its_stack(host: PluginHost, caplog: pytest.LogCaptureFixture) -> None:

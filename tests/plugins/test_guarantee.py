@@ -16,7 +16,7 @@ from ringfence.connectors.builtin.webhook.connector import WebhookSourceConnecto
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.guarantee import describe_guarantee
 from ringfence.engine.plugins.validation import exactly_once_problems
-from tests.plugins.conftest import PATIENCE
+from tests.support.plugin_hosts import PATIENCE
 
 ONCE, WINDOW, LEAST = "Exactly once", "Exactly once within a window", "At least once"
 

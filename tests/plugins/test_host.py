@@ -15,7 +15,7 @@ import pytest
 
 from ringfence.engine.plugins import BadRequest, OffsetsRefused, PluginCrash, PluginError, PluginHost, PluginTimeout
 from ringfence.engine.plugins import UnknownPlugin as Unknown
-from tests.plugins.conftest import PATIENCE, ROOT, Heard, hostile
+from tests.support.plugin_hosts import PATIENCE, ROOT, Heard, hostile
 
 
 def eventually(condition: object, seconds: float = PATIENCE) -> None:
@@ -273,7 +273,7 @@ def test_a_start_that_hangs_is_an_error_of_that_connector(host: PluginHost) -> N
 def test_plugin_processes_die_with_their_host(environment: dict[str, str]) -> None:
     code = (
         "import time, psutil\n"
-        "from ringfence.engine.plugins import PluginHost; from tests.plugins.conftest import hostile\n"
+        "from ringfence.engine.plugins import PluginHost; from tests.support.plugin_hosts import hostile\n"
         "host = PluginHost(call_seconds=60); host.start_connector('c', hostile()); host.plugins()\n"
         "print(*[child.pid for child in psutil.Process().children()], flush=True); time.sleep(600)"
     )

@@ -7,7 +7,7 @@ import pytest
 
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins import UnknownPlugin as Unknown
-from tests.plugins.conftest import PATIENCE
+from tests.support.plugin_hosts import PATIENCE
 
 CODE = """
 from ringfence.connectors.api import ConfigDef, SourceConnector, SourceTask

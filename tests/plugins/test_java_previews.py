@@ -18,10 +18,8 @@ from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import topic_exists
 from ringfence.local.jars import Coordinate
 from ringfence.web.new.layout import layout
-from tests.guarantees.test_java_debezium import postgres
-from tests.plugins.conftest import PATIENCE
-from tests.plugins.test_previews import BOUNDS
 from tests.support.broker import Broker
+from tests.support.debezium_stage import orders_postgres
 from tests.support.java_plugins import (
     DEBEZIUM,
     DEBEZIUM_CLASS,
@@ -34,9 +32,9 @@ from tests.support.java_plugins import (
 )
 from tests.support.mariadb import PASSWORD, WITH_BINLOG, mariadb
 from tests.support.names import unique
+from tests.support.plugin_hosts import PATIENCE
 from tests.support.postgres import Postgres
-
-__all__ = ["postgres"]
+from tests.support.preview_bounds import BOUNDS
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 OFFSET = {"lsn": 26582104, "lsn_proc": 26582104, "lsn_commit": 26582104, "txId": 728, "ts_usec": 1}
@@ -72,6 +70,12 @@ OF_MARIADB = {
     "table.include.list": "ringfence.orders",
     "schema.history.internal.kafka.topic": "history",
 }
+
+
+@pytest.fixture
+def postgres() -> Iterator[Postgres]:
+    with orders_postgres() as server:
+        yield server
 
 
 @contextmanager

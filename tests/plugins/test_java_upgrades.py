@@ -15,9 +15,9 @@ from ringfence.engine.plugins import PluginHost
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.topics.connector_state import ConnectorState
 from ringfence.local.jars import resolve
-from tests.plugins.conftest import PATIENCE
-from tests.plugins.test_connector_instances import NoOffsets
 from tests.support.java_plugins import FILE_STREAM, FILE_STREAM_CLASS, runtime_of
+from tests.support.no_offsets import NoOffsets
+from tests.support.plugin_hosts import PATIENCE
 from tests.support.waiting import eventually
 
 A, B = ConnectorName("a"), ConnectorName("b")

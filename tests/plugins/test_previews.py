@@ -12,11 +12,11 @@ import pytest
 from ringfence.connectors.config_providers import PROVIDERS
 from ringfence.engine.plugins import BadRequest, PluginError, PluginHost, PluginTimeout
 from ringfence.engine.plugins.errors import PluginStarting
-from tests.plugins.conftest import PATIENCE, hostile
+from tests.support.plugin_hosts import PATIENCE, hostile
+from tests.support.preview_bounds import BOUNDS
 from tests.support.waiting import eventually
 
 Config = dict[str, str]
-BOUNDS = {"records": 5, "bytes": 1_000_000, "seconds": 5.0}
 SECRET = 'sesame "open" 4711'
 
 

@@ -10,8 +10,8 @@ from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.errors import PluginTimeout
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.topics.connector_state import ConnectorState
-from tests.plugins.conftest import PATIENCE
-from tests.plugins.test_connector_instances import NoOffsets
+from tests.support.no_offsets import NoOffsets
+from tests.support.plugin_hosts import PATIENCE
 from tests.support.waiting import eventually
 
 SECONDS = 4

@@ -7,7 +7,7 @@ from ringfence.connectors.api import ConnectorError
 from ringfence.connectors.builtin.postgres import slots, streaming
 from ringfence.connectors.builtin.postgres.session import Session
 from tests.postgres.local import Database, drop_slots
-from tests.postgres.test_rules import TABLE, ids, insert
+from tests.support.snapshot_tables import TABLE, ids, insert
 
 
 def drop(database: Database) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from ringfence.connectors.builtin.postgres.incremental.requests import EXECUTE, PAUSE, RESUME
 from tests.postgres.local import Database
-from tests.postgres.test_incremental import fill, read_all, rows_read, send, state
+from tests.support.incremental_snapshots import fill, read_all, rows_read, send, state
 from tests.support.waiting import eventually
 
 

@@ -6,21 +6,9 @@ from collections.abc import Callable
 import psycopg
 import pytest
 
-from ringfence.connectors.api import ConnectorError, RetriableError, SourceRecord, Struct
+from ringfence.connectors.api import ConnectorError, RetriableError, Struct
 from tests.postgres.local import Database, Run
-
-TABLE = "CREATE TABLE t (id integer PRIMARY KEY, v text)"
-
-
-def ids(records: list[SourceRecord]) -> list[object]:
-    """The keys of records of tables, tombstones left out."""
-    return [
-        record.key["id"] for record in records if isinstance(record.key, Struct) and record.topic == "local.public.t"
-    ]
-
-
-def insert(first: int, last: int) -> str:
-    return f"INSERT INTO t SELECT g, 'x' FROM generate_series({first}, {last}) g"
+from tests.support.snapshot_tables import TABLE, ids, insert
 
 
 def test_a_kafka_transaction_holds_whole_source_transactions_only(

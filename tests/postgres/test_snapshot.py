@@ -13,6 +13,7 @@ from tests.postgres.snapshots import SnapshotStand
 from tests.postgres.stand import write_position
 from tests.support.broker import Broker
 from tests.support.postgres import Postgres
+from tests.support.snapshot_tables import is_within_a_range
 from tests.support.waiting import eventually
 
 Make = Callable[..., SnapshotStand]
@@ -30,15 +31,6 @@ def snapshot(server: Postgres, broker: Broker, unique: Callable[[str], str], tmp
     yield make
     for one in made:
         one.close()
-
-
-def is_within_a_range(stand: SnapshotStand, task: int) -> bool:
-    """Whether it has committed some rows of a range, and not all."""
-    state = stand.state()
-    if state.plan is None:
-        return False
-    ranges = [state.ranges[table.oid, number] for table, number in state.plan.share(task, stand.tasks)]
-    return any(one.rows and not one.done for one in ranges)
 
 
 def is_taken_up_again(stand: SnapshotStand) -> bool:

@@ -1,14 +1,13 @@
 """The snapshot against a real server, without Kafka: tables and keys of all kinds, markers, restarts, refusals."""
 
 import threading
-from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
 import psycopg
 import pytest
 
-from ringfence.connectors.api import ConnectorError, SourceRecord
+from ringfence.connectors.api import ConnectorError
 from ringfence.connectors.builtin.postgres.connector import PostgresSourceConnector
 from ringfence.connectors.builtin.postgres.snapshot.gauges import SnapshotGauges
 from ringfence.connectors.builtin.postgres.snapshot.plan import (
@@ -24,25 +23,10 @@ from ringfence.connectors.builtin.postgres.snapshot.state import SnapshotState
 from ringfence.engine.plugins.instances import InstanceContext
 from ringfence.fencing.task.plugin_metrics import Gauges
 from tests.connectors.fakes import FakeOffsets
-from tests.postgres.local import Database, Run, config_of
+from tests.postgres.local import Database, config_of
+from tests.support.snapshot_envelopes import envelopes, finish, ops
 
 ALL = {"snapshot_mode": "initial", "snapshot_range_rows": "40", "max_batch_size": "30"}
-
-
-def envelopes(records: Sequence[SourceRecord], table: str = "public.t") -> list[tuple[Any, Any]]:
-    """Key and envelope of each, tombstones left out."""
-    return [(one.key, one.value) for one in records if one.value is not None and one.topic == f"local.{table}"]
-
-
-def ops(records: Sequence[SourceRecord], table: str = "public.t") -> list[tuple[str, Any]]:
-    """Operation and key."""
-    return [(value["op"], None if key is None else key["id"]) for key, value in envelopes(records, table)]
-
-
-def finish(database: Database, run: Run) -> list[SourceRecord]:
-    """Everything up to now."""
-    database.await_all(run)
-    return run.records
 
 
 def test_ranges_of_a_large_table_have_about_the_same_size(database: Database) -> None:

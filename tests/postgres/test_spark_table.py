@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ringfence.connectors.api import ConnectorError, OffsetRecord, RecordBatch, SourceRecord, Struct
+from ringfence.connectors.api import ConnectorError
 from ringfence.connectors.builtin.spark_table.connector import SparkTableSourceConnector
-from ringfence.connectors.builtin.spark_table.task import SparkTableSourceTask
-from tests.connectors.fakes import FakeContext, FakeOffsets
+from tests.connectors.fakes import FakeOffsets
 from tests.postgres.local import loopback
 from tests.support.cases import mark_cases
 from tests.support.postgres import Postgres
+from tests.support.spark_table_reader import Reader, postgres_config_of
 
 ROWS = 500
 
@@ -24,49 +24,6 @@ def allowed() -> Iterator[None]:
 @pytest.fixture
 def name(unique: Callable[[str], str]) -> str:
     return unique("wide").replace("-", "_")
-
-
-def config_of(server: Postgres, table: str, **more: str) -> dict[str, str]:
-    url = f"jdbc:postgresql://127.0.0.1:{server.port}/ringfence"
-    return {"url": url, "dbtable": table, "user": "ringfence", "topic": "t", "batch.size": "7", **more}
-
-
-class Reader:
-    """The offsets and rows of a connector whose tasks live for some polls each."""
-
-    def __init__(self, config: dict[str, str]) -> None:
-        self.config = config
-        self.offsets = FakeOffsets()
-        self.rows: list[Struct] = []
-
-    def live(self, polls: int, share: str = "0/1", **more: str) -> FakeContext:
-        """A task from the committed offsets on. Polls during which the plan makes no progress do not count."""
-        task, context = SparkTableSourceTask(), FakeContext(self.offsets)
-        task.context = context
-        try:
-            task.start({**self.config, "table.share": share, **more})
-            while polls > 0:
-                answer = task.poll()
-                polls -= answer is None or len(answer) > 0
-                polled = answer or []
-                assert not isinstance(polled, RecordBatch)
-                for record in polled:
-                    assert isinstance(record, SourceRecord)
-                    assert record.source_partition is not None
-                    self.offsets.put(record.source_partition, record.source_offset)
-                    if not isinstance(record, OffsetRecord):
-                        assert isinstance(record.value, Struct)
-                        self.rows.append(record.value)
-        finally:
-            task.stop()
-        return context
-
-    def read(self) -> list[int]:
-        """All rows, by lives of one and of two polls in turns. Returns the column `n`, sorted."""
-        for number in range(10_000):
-            if self.live(1 + number % 2).waits:
-                return sorted(int(str(row["n"])) for row in self.rows)
-        raise AssertionError("no end")
 
 
 KEYS = {
@@ -86,7 +43,7 @@ def test_parts_of_a_key_hold_each_row_once(server: Postgres, name: str, key: str
     column, value = KEYS[key]
     server.query(f"CREATE TABLE {name} ({column} PRIMARY KEY, n int)")
     server.query(f"INSERT INTO {name} SELECT {value}, g FROM generate_series(1, {ROWS}) g")
-    reader = Reader(config_of(server, name, numPartitions="20"))
+    reader = Reader(postgres_config_of(server, name, numPartitions="20"))
     assert reader.read() == list(range(1, ROWS + 1))
     assert len(reader.offsets.known) == 21, "a plan and 20 parts"
 
@@ -106,7 +63,7 @@ def test_rows_with_one_value_are_told_apart_by_the_key(server: Postgres, name: s
     names = ", ".join(each.split()[0] for each in columns.split(", ") if each[0] in "xy" and " " in each)
     server.query(f"CREATE TABLE {name} (d int NOT NULL, n int, {columns}, PRIMARY KEY ({names}))")
     server.query(f"INSERT INTO {name} SELECT g % 3, g, {values} FROM generate_series(1, {ROWS}) g")
-    reader = Reader(config_of(server, name, partitionColumn="d", numPartitions="2"))
+    reader = Reader(postgres_config_of(server, name, partitionColumn="d", numPartitions="2"))
     assert reader.read() == list(range(1, ROWS + 1))
 
 
@@ -114,7 +71,7 @@ def test_rows_with_one_value_are_told_apart_by_the_key(server: Postgres, name: s
 def test_bounds_say_how_to_divide_and_not_what_to_read(server: Postgres, name: str) -> None:
     server.query(f"CREATE TABLE {name} (id int PRIMARY KEY, n int)")
     server.query(f"INSERT INTO {name} SELECT g, g FROM generate_series(1, {ROWS}) g")
-    reader = Reader(config_of(server, name, lowerBound="100", upperBound="200", numPartitions="4"))
+    reader = Reader(postgres_config_of(server, name, lowerBound="100", upperBound="200", numPartitions="4"))
     assert reader.read() == list(range(1, ROWS + 1))
     assert [(each["start"], each["stop"]) for _, each in reader.offsets.known if "key" in each] == [
         (None, 125),
@@ -126,7 +83,7 @@ def test_bounds_say_how_to_divide_and_not_what_to_read(server: Postgres, name: s
 
 def test_an_empty_table_is_read_to_its_end_and_tasks_end(server: Postgres, name: str) -> None:
     server.query(f"CREATE TABLE {name} (id int PRIMARY KEY)")
-    reader = Reader(config_of(server, name))
+    reader = Reader(postgres_config_of(server, name))
     assert reader.read() == []
     assert reader.live(1).reconfigurations == 1
     connector = SparkTableSourceConnector()
@@ -138,7 +95,7 @@ def test_an_empty_table_is_read_to_its_end_and_tasks_end(server: Postgres, name:
 def test_tasks_end_when_all_parts_are_read(server: Postgres, name: str) -> None:
     server.query(f"CREATE TABLE {name} (id int PRIMARY KEY, n int)")
     server.query(f"INSERT INTO {name} SELECT g, g FROM generate_series(1, 100) g")
-    reader = Reader(config_of(server, name, numPartitions="4", **{"batch.size": "1000"}))
+    reader = Reader(postgres_config_of(server, name, numPartitions="4", **{"batch.size": "1000"}))
     assert reader.live(8, "0/2").reconfigurations == 0, "the other task has not read its parts"
     connector = SparkTableSourceConnector()
     connector.context = type("Context", (), {"trial": False, "offset_reader": reader.offsets})()
@@ -155,7 +112,7 @@ def test_a_preview_plans_one_part(server: Postgres, name: str) -> None:
     server.query(f"INSERT INTO {name} SELECT g, g FROM generate_series(1, {ROWS}) g")
     connector = SparkTableSourceConnector()
     connector.context = type("Context", (), {"trial": True})()
-    connector.start(config_of(server, name))
+    connector.start(postgres_config_of(server, name))
     (share,) = connector.task_configs(5)
     reader = Reader(share)
     while not reader.rows:
@@ -167,7 +124,7 @@ def test_a_preview_plans_one_part(server: Postgres, name: str) -> None:
 def test_a_plan_by_another_column_is_not_gone_on_with(server: Postgres, name: str) -> None:
     server.query(f"CREATE TABLE {name} (id int PRIMARY KEY, d int NOT NULL, n int)")
     server.query(f"INSERT INTO {name} SELECT g, g % 5, g FROM generate_series(1, {ROWS}) g")
-    reader = Reader(config_of(server, name))
+    reader = Reader(postgres_config_of(server, name))
     reader.live(2)
     reader.offsets.known = [one for one in reader.offsets.known if one[0].get("part") != 3]
     with pytest.raises(ConnectorError, match=r"Part 3 of the plan .* has no source offset any more"):
@@ -200,26 +157,26 @@ def test_what_cannot_be_read_exactly_is_refused(
     server: Postgres, name: str, columns: str, more: dict[str, str], problem: str
 ) -> None:
     server.query(f"CREATE TABLE {name} ({columns})")
-    config = {**config_of(server, name), **more}
+    config = {**postgres_config_of(server, name), **more}
     (said,) = [text for texts in SparkTableSourceConnector().validate(config).values() for text in texts]
     assert problem in said
 
 
 def test_a_table_with_a_key_is_accepted(server: Postgres, name: str) -> None:
     server.query(f"CREATE TABLE {name} (id int NOT NULL UNIQUE)")
-    assert SparkTableSourceConnector().validate(config_of(server, name)) == {}
-    assert SparkTableSourceConnector().validate(config_of(server, f"public.{name}")) == {}
+    assert SparkTableSourceConnector().validate(postgres_config_of(server, name)) == {}
+    assert SparkTableSourceConnector().validate(postgres_config_of(server, f"public.{name}")) == {}
 
 
 def test_a_form_offers_tables_and_columns_and_errors_stand_at_their_settings(server: Postgres, name: str) -> None:
     server.query(f"CREATE TABLE {name} (id int PRIMARY KEY, day date NOT NULL, at timestamptz, n text NOT NULL)")
     connector = SparkTableSourceConnector()
-    choices = connector.list_choices(config_of(server, name))
+    choices = connector.list_choices(postgres_config_of(server, name))
     assert name in [one.value for one in choices["dbtable"]]
     assert [(one.value, one.description) for one in choices["partitionColumn"]] == [("id", "integer"), ("day", "date")]
-    assert "partitionColumn" not in connector.list_choices(config_of(server, ""))
+    assert "partitionColumn" not in connector.list_choices(postgres_config_of(server, ""))
     assert connector.list_choices({"url": "file:///x", "topic": "t"}) == {}
-    assert [*connector.validate(config_of(server, "nowhere"))] == ["dbtable"]
-    assert [*connector.validate(config_of(server, name, partitionColumn="at"))] == ["partitionColumn"]
-    assert [*connector.validate(config_of(server, name, upperBound="x"))] == ["upperBound"]
-    assert [*connector.validate({**config_of(server, name), "url": "jdbc:oracle:thin"})] == ["url"]
+    assert [*connector.validate(postgres_config_of(server, "nowhere"))] == ["dbtable"]
+    assert [*connector.validate(postgres_config_of(server, name, partitionColumn="at"))] == ["partitionColumn"]
+    assert [*connector.validate(postgres_config_of(server, name, upperBound="x"))] == ["upperBound"]
+    assert [*connector.validate({**postgres_config_of(server, name), "url": "jdbc:oracle:thin"})] == ["url"]

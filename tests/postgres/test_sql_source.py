@@ -11,12 +11,12 @@ import psycopg
 import pytest
 
 from ringfence.connectors.builtin.sql.connector import SqlSourceConnector
-from tests.connectors.test_sql_source import Seen
 from tests.postgres.local import loopback
 from tests.support.attempts import WITHOUT_TRANSACTIONS
 from tests.support.broker import Broker
 from tests.support.postgres import Postgres
 from tests.support.sql_kills import read_under_kills
+from tests.support.sql_runs import Seen
 
 
 class Numbers:

@@ -19,10 +19,10 @@ from ringfence.connectors.builtin.sql.task import SqlSourceTask
 from ringfence.connectors.converters.json_converter import JsonConverter
 from ringfence.testing.oddities import UNSUPPORTED, Kind, Oddity, oddities
 from tests.connectors.fakes import FakeContext
-from tests.connectors.test_sql_source import Seen
 from tests.postgres.local import loopback
-from tests.postgres.test_spark_table import Reader, config_of
 from tests.support.postgres import Postgres, find_newer, new_postgres
+from tests.support.spark_table_reader import Reader, postgres_config_of
+from tests.support.sql_runs import Seen
 
 HANDLING = "unsupported.value.handling.mode"
 INFINITE = {"infinity": DistantTimestamp(9223372036825200000), "-infinity": DistantTimestamp(-9223372036832400000)}
@@ -78,7 +78,7 @@ class Table:
 
     def rows_in_spark(self) -> list[Struct]:
         """All rows, by SparkTableSource."""
-        reader = Reader({**config_of(self._server, self.name), "numPartitions": "1"})
+        reader = Reader({**postgres_config_of(self._server, self.name), "numPartitions": "1"})
         while not reader.live(9).waits:
             pass
         return sorted(reader.rows, key=lambda row: int(str(row["id"])))
@@ -211,7 +211,7 @@ def test_one_bad_row_is_one_unreadable_record(table: Callable[..., Table], handl
     if handling == "fail":
         assert str(bad.error) == (
             f"The table public.{odd_table.name}, row id=2, column v: the decimal is not a finite number "
-            f"(a value like NaN). Set {HANDLING} to null or text, or correct the value"
+            f"(a value like NaN). Set {HANDLING} to null or text, or correct the value."
         )
         assert bad.value == '{"id":2,"v":"NaN"}'
     else:
@@ -411,7 +411,7 @@ def test_spark_reads_a_table_with_infinite_keys(server: Postgres, table: Callabl
     for number, day in enumerate(days):
         time_of_day = "infinity" if number % 2 else "0044-03-15 12:00:00.000001 BC"
         server.query(f"INSERT INTO {name} VALUES ('{day}', '{time_of_day}', {number})")
-    config = {**config_of(server, name), "numPartitions": "5", "batch.size": "1", HANDLING: "null"}
+    config = {**postgres_config_of(server, name), "numPartitions": "5", "batch.size": "1", HANDLING: "null"}
     assert Reader(config).read() == list(range(len(days)))
 
 

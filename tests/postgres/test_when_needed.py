@@ -9,8 +9,8 @@ from ringfence.connectors.builtin.postgres.snapshot.task_share import share_conf
 from ringfence.connectors.builtin.postgres.unsupported import find_unsupported
 from tests.postgres.local import Database, Run, loopback
 from tests.postgres.stand import LOGICAL
-from tests.postgres.test_snapshot_rules import envelopes, finish, ops
 from tests.support.postgres import new_postgres
+from tests.support.snapshot_envelopes import envelopes, finish, ops
 from tests.support.waiting import eventually
 
 

@@ -10,9 +10,9 @@ from ringfence.connectors.builtin.postgres.snapshot.visibility import Visibility
 from tests.postgres import versions
 from tests.postgres.snapshots import SnapshotStand
 from tests.postgres.stand import LOGICAL, write_position
-from tests.postgres.test_snapshot import is_within_a_range
 from tests.support.broker import Broker
 from tests.support.postgres import Postgres, new_postgres
+from tests.support.snapshot_tables import is_within_a_range
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]

@@ -6,7 +6,6 @@ import json
 import lzma
 import sqlite3
 import zlib
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -19,12 +18,12 @@ from ringfence.connectors.builtin.dlt_source.rest_config import parse_rest_confi
 from ringfence.connectors.builtin.files.compression import BROKEN, contents
 from ringfence.connectors.builtin.files.connector import FilesSourceConnector
 from ringfence.connectors.builtin.files.formats import FORMATS, FormatError, csv_rows, text
-from ringfence.connectors.builtin.files.places import FileInfo, OpenedFile
 from ringfence.connectors.builtin.spark_table import snapshots
 from ringfence.connectors.builtin.spark_table.delta_log import DeltaSnapshot
 from ringfence.connectors.builtin.spark_table.iceberg_metadata import IcebergSnapshot
 from ringfence.connectors.builtin.sql.connector import SqlSourceConnector
 from ringfence.connectors.builtin.sql.database import CONNECT_SECONDS, Database
+from tests.support.hostile_folder import COMMIT, Folder
 
 # Compressed files
 
@@ -73,36 +72,6 @@ def test_a_line_without_end_is_refused(format: str, monkeypatch: pytest.MonkeyPa
 
 
 # Tables whose metadata name other files
-
-
-class Folder:
-    """A place with these files."""
-
-    def __init__(self, files: dict[str, bytes]) -> None:
-        self._files = files
-        self.opened: list[str] = []
-
-    def list(self) -> Iterator[FileInfo]:
-        return (FileInfo(name, "1", 0.0) for name in self._files)
-
-    def open(self, file: FileInfo) -> OpenedFile:
-        self.opened.append(file.name)
-        stream = io.BytesIO(self._files[file.name])
-
-        class Opened(OpenedFile):
-            def __init__(self) -> None:
-                self.stream = stream
-
-            def check(self) -> None:
-                pass
-
-            def close(self) -> None:
-                pass
-
-        return Opened()
-
-
-COMMIT = "_delta_log/00000000000000000000.json"
 
 
 def delta(*actions: object) -> Any:

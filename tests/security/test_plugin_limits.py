@@ -17,10 +17,8 @@ from ringfence.engine import fair_places
 from ringfence.engine.plugins import PluginError, PluginHost, PluginTimeout
 from ringfence.engine.plugins.errors import OutOfMemory
 from ringfence.memory_limit import CALL_MEMORY_LIMIT, DEFAULTS, memory_limit
-from tests.plugins.conftest import PATIENCE, environment, hostile
+from tests.support.plugin_hosts import PATIENCE, hostile
 from tests.support.waiting import eventually
-
-__all__ = ["environment"]
 
 MIB = 1024 * 1024
 

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, cast
 
+import pytest
+
 from ringfence.dispatch import CommandResult, Refusal
 from ringfence.engine.leader import command_plans
 from ringfence.engine.leader.command_plans import Plan
@@ -530,3 +532,19 @@ class FakeSide:
 
     def ends_of_offsets(self) -> dict[int, int]:
         return {}
+
+
+def replace_leader(monkeypatch: pytest.MonkeyPatch) -> FakeLeader:
+    """Have this process ask a new `FakeLeader`, and forget what it knows of the last one."""
+    from ringfence import dispatch
+    from ringfence.api import root
+    from ringfence.http import masking
+
+    fake = FakeLeader()
+    monkeypatch.setattr(dispatch, "command", fake.command)
+    monkeypatch.setattr(dispatch, "ask", fake.ask)
+    masking._asked_in_vain.clear()
+    root._cache.until = 0.0
+    root._cache.was_healthy = False
+    root._ready_cache.until = 0.0
+    return fake

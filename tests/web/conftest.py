@@ -1,10 +1,13 @@
 """An empty database, a stand-in leader and a client for every test of the pages."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pytest
 from django.test import Client
 
+from ringfence.dispatch import Refusal
+from ringfence.engine.plugins.validation import validate
 from tests.support import database
 from tests.support.leader import FakeLeader
 
@@ -39,3 +42,19 @@ def leader(monkeypatch: pytest.MonkeyPatch) -> FakeLeader:
 @pytest.fixture
 def client() -> Client:
     return Client(headers={"host": "localhost"}, raise_request_exception=False)
+
+
+@pytest.fixture
+def rich(leader: FakeLeader, monkeypatch: pytest.MonkeyPatch) -> FakeLeader:
+    """The real validation, of a plugin with groups, dependents and a recommender."""
+
+    from tests.support.new_connector_forms import KINDS, REGISTRY, RichConnector
+
+    def real(plugin: str, config: Mapping[str, Any], **_: Any) -> dict[str, Any]:
+        if plugin not in KINDS:
+            raise Refusal(404, f"Unknown plugin {plugin}")
+        return validate(REGISTRY, plugin, config, exactly_once=True)
+
+    monkeypatch.setattr(leader, "validate", real)
+    monkeypatch.setattr(leader, "config_keys", lambda plugin, **_: RichConnector.config_def().infos())
+    return leader

@@ -7,9 +7,9 @@ from django.test import Client
 from ringfence.alerts.conditions import Kind, RuleCondition, evaluate_rules
 from ringfence.alerts.evaluation import read_snapshot
 from ringfence.fencing.offsets.record_counts import AttemptCounts, RecordCounts
-from tests.mirror.test_projection import project
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
+from tests.support.projections import project
 from tests.support.topics import Topic, connector
 
 SAID = "2 dead letters, 1 record skipped"

@@ -9,8 +9,7 @@ from ringfence.connectors.source_config import source_config_def
 from ringfence.engine.plugins.operations import Operations
 from ringfence.web.markdown import render_markdown
 from ringfence.web.new.catalog import card_of, group, matches
-
-BUILT_IN = [each.cls for each in PluginRegistry.discover().plugins if each.class_name.startswith("connectors.builtin.")]
+from tests.support.catalog import BUILT_IN
 
 
 @pytest.mark.parametrize("cls", BUILT_IN, ids=lambda cls: cls.__name__)

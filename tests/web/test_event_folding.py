@@ -6,9 +6,9 @@ from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.topics.config_records import CommitRecord
 from ringfence.projection.models import Connector, Event, GenerationRow
 from ringfence.web.connector.event_folding import fold, headline
-from tests.mirror.test_projection import project
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
+from tests.support.projections import project
 from tests.support.topics import Topic, connector, generation
 
 STEPS = ("reading the config topic", "initialising", "reading source offsets", "starting the plugin", "running")

@@ -27,10 +27,10 @@ from ringfence.web.lists.connector_rows import rows_of
 from ringfence.web.lists.overview import overview
 from ringfence.web.live.fragment_cache import LONGEST_MS, FragmentCache
 from tests.support.leader import FakeLeader
+from tests.support.page_names import names_of
 from tests.support.pages import text
 from tests.support.queries import count_queries
 from tests.support.topics import connector
-from tests.web.test_pages import names_of
 
 FRAGMENT = {"hx-request": "true"}
 TEAM = Principal("ann", "token", (Right(frozenset(Verb), "team-*"),))

@@ -18,6 +18,7 @@ from ringfence.fencing.topics.status import State, WorkerRecord
 from ringfence.projection.models import Connector, Event, GenerationRow, Task
 from ringfence.web.live.rate_control import LONGEST, SHARE, SHORTEST, RateControl
 from tests.support.leader import FakeLeader
+from tests.support.page_names import names_of
 from tests.support.pages import text
 from tests.support.queries import count_queries
 from tests.support.topics import connector, generation
@@ -60,11 +61,6 @@ def test_the_list_filters_and_searches_by_address(client: Client, flights: FakeL
     assert ">broken</a>" not in text(client.get("/ui/connectors?q=FLI"))
     assert "Nothing matches" in text(client.get("/ui/connectors?q=nothing"))
     assert client.get("/ui/connectors?page=x&state=y").status_code == 200
-
-
-def names_of(response: Any) -> list[str]:
-    """The connectors of a list, in the order shown."""
-    return re.findall(r'<a href="/ui/connectors/[^"]+">([^<]+)</a>', text(response))
 
 
 def test_the_list_is_ordered_by_address(client: Client, leader: FakeLeader) -> None:

@@ -17,10 +17,9 @@ from ringfence.web.new.transform_menu import describe_type, menu_items
 from ringfence.web.new.transform_steps import change_steps
 from tests.support.accounts import account, bearer
 from tests.support.leader import FakeLeader
+from tests.support.new_connector_forms import FRAGMENT, RICH, posted_by
 from tests.support.pages import squeeze
-from tests.web.test_new_connector import FRAGMENT, RICH, posted_by, rich
 
-__all__ = ["rich"]
 MASK = "org.apache.kafka.connect.transforms.MaskField$Value"
 TWO = {"transforms": "a, b", "transforms.a.type": MASK, "transforms.a.fields": "x", "transforms.b.type": "Filter"}
 

@@ -16,10 +16,10 @@ from ringfence.web.handbook import section_links
 from ringfence.web.handbook.documents import documents
 from ringfence.web.handbook.section_links import Reference, explain_check, explain_setting
 from ringfence.web.lists.suggestions import STARTS
+from tests.support.catalog import BUILT_IN
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
 from tests.support.topics import connector
-from tests.web.test_catalog import BUILT_IN
 
 TEMPLATES = Path(__file__).resolve().parents[2] / "templates"
 _TABLES = (section_links.SETTINGS, section_links.CHECKS, *section_links.CONNECTORS.values())

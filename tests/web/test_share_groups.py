@@ -14,9 +14,9 @@ from ringfence.fencing.share.offset_ranges import Ranges
 from ringfence.history.models import ShareGroupAnswer
 from ringfence.projection.models import Task
 from ringfence.web.share_groups.offset_strips import Piece, draw, lay_over, of_ledger
-from tests.mirror.test_projection import project
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
+from tests.support.projections import project
 from tests.support.topics import Topic
 
 PART = {"HX-Request": "true"}

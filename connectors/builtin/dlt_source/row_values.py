@@ -8,7 +8,7 @@ from typing import Any, Final
 from dlt.common.json import json as dlt_json
 
 from ringfence.connectors.api import DataException
-from ringfence.connectors.unsupported_values import REMEDY, UNSUPPORTED_VALUES, Handling
+from ringfence.connectors.unsupported_values import Handling, refuse_value
 from ringfence.connectors.values.texts import is_unicode
 
 UNREADABLE: Final = "\0unreadable"
@@ -125,8 +125,7 @@ def _treat(value: object, handling: Handling, path: str, reason: str) -> str | N
         case Handling.TEXT:
             return _escape(str(value))
         case Handling.FAIL:
-            settings = (UNSUPPORTED_VALUES,)
-            raise DataException(reason, value=value, column=path, remedy=f"{REMEDY}.", settings=settings)
+            raise refuse_value(reason, value, column=path)
 
 
 def _escape(text: str) -> str:

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ringfence.connectors.api import DataException, Schema
-from ringfence.connectors.unsupported_values import REMEDY, UNSUPPORTED_VALUES, Handling
+from ringfence.connectors.api import Schema
+from ringfence.connectors.unsupported_values import Handling, refuse_value
 
 Read = Callable[[bytes], Any]
 
@@ -64,6 +64,4 @@ class TypeSettings:
     def handle_unsupported(self, reason: str, raw: bytes) -> None:
         """Replace a value that its type cannot hold by null, or raise `DataException`. reason: why it cannot."""
         if self.unsupported is not Handling.NULL:
-            raise DataException(
-                reason, value=raw.decode(errors="replace"), remedy=f"{REMEDY}.", settings=(UNSUPPORTED_VALUES,)
-            )
+            raise refuse_value(reason, raw.decode(errors="replace"))

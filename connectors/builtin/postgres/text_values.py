@@ -6,20 +6,18 @@ one format. PostgreSQL's range of years is wider than Python's: years outside th
 
 import re
 from collections.abc import Callable
-from datetime import date
 from decimal import Decimal
 from functools import cache
 from typing import Final
 
+from ringfence.connectors.values.moments import day_number
+
 _DAY_US: Final = 86_400_000_000
-_EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
 _MONTH_US: Final = 30.4375 * _DAY_US
 """A month of an interval, as in Debezium: a twelfth of 365.25 days."""
 _INTERVAL: Final = re.compile(
     r"(?:(-?\+?\d{1,19}) (year|mon|day)s?)|(?:([+-])?(\d{1,19}):(\d\d):(\d\d)(?:\.(\d{1,19}))?)"
 )
-_CYCLE_YEARS: Final = 400
-_CYCLE_DAYS: Final = 146_097
 
 INFINITE_DAYS: Final = {b"infinity": 2_146_033_979, b"-infinity": -2_147_472_691}
 INFINITE_US: Final = {b"infinity": (1 << 63) - 1, b"-infinity": -(1 << 63)}
@@ -37,10 +35,7 @@ def _day(text: str) -> int:
     before_christ = text.endswith(" BC")
     year, month, day = text[:-3].split("-") if before_christ else text.split("-")
     number = 1 - int(year) if before_christ else int(year)
-    if 1 <= number <= 9999:
-        return date(number, int(month), int(day)).toordinal() - _EPOCH_DAY
-    cycles, rest = divmod(number - _CYCLE_YEARS, _CYCLE_YEARS)
-    return date(rest + _CYCLE_YEARS, int(month), int(day)).toordinal() - _EPOCH_DAY + cycles * _CYCLE_DAYS
+    return day_number(number, int(month), int(day))
 
 
 def micros_of_day(text: str) -> int:

@@ -25,6 +25,7 @@ from ringfence.connectors.api.structs import single
 from ringfence.connectors.builtin.postgres import connect_times, geometries, numbers, text_values
 from ringfence.connectors.builtin.postgres.column_types import ColumnType, PgType, Read, TypeSettings
 from ringfence.connectors.unsupported_values import Handling
+from ringfence.connectors.values.moments import EPOCH
 
 
 def _logical(type_: SchemaType, name: str, **parameters: str) -> Schema:
@@ -253,7 +254,7 @@ class Types:
         return _plain(_logical(SchemaType.BYTES, "io.debezium.data.Bits", length=str(length)), text_values.bits_of)
 
     def _date(self, typmod: int) -> ColumnType:
-        return ColumnType(connect_times.DATE, connect_times.read_date, connect_times.EPOCH_DAY)
+        return ColumnType(connect_times.DATE, connect_times.read_date, EPOCH.date())
 
     def _time(self, typmod: int) -> ColumnType:
         if self._settings.times == _CONNECT:
@@ -264,7 +265,7 @@ class Types:
 
     def _timestamp(self, typmod: int) -> ColumnType:
         if self._settings.times == _CONNECT:
-            return ColumnType(connect_times.TIMESTAMP, connect_times.read_timestamp, connect_times.EPOCH)
+            return ColumnType(connect_times.TIMESTAMP, connect_times.read_timestamp, EPOCH)
         if 0 <= typmod <= 3:
             return _plain(TIMESTAMP, text_values.millis_of)
         return _plain(MICRO_TIMESTAMP, text_values.micros_of)

@@ -13,12 +13,13 @@ from typing import Any, ClassVar, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from ringfence.connectors.api import ConnectorError, DataException, Schema
+from ringfence.connectors.api import ConnectorError, Schema
 from ringfence.connectors.api import schemas as connect
-from ringfence.connectors.builtin.sql.time_texts import DAY_US, as_timestamp, micros_of
+from ringfence.connectors.builtin.sql.time_texts import DAY_US, micros_of
 from ringfence.connectors.row_records import ValueOf
-from ringfence.connectors.unsupported_values import REMEDY, UNSUPPORTED_VALUES, Handling
+from ringfence.connectors.unsupported_values import Handling, refuse_value
 from ringfence.connectors.values.decimals import exact_decimal
+from ringfence.connectors.values.moments import timestamp_of_micros
 
 Row = Sequence[Any]
 
@@ -35,11 +36,6 @@ class ColumnType(NamedTuple):
     value_of: ValueOf | None = None
     partial: bool = False
     text_of: ValueOf | None = None
-
-
-def refuse_value(reason: str, value: object) -> DataException:
-    """Return the error for a value that Kafka Connect's type cannot hold."""
-    return DataException(reason, value=value, remedy=REMEDY, settings=(UNSUPPORTED_VALUES,))
 
 
 class DriverValues(ABC):
@@ -141,7 +137,7 @@ class DriverValues(ABC):
             try:
                 return (value if inner else value.replace(tzinfo=zone)).astimezone(UTC)
             except OverflowError:
-                return as_timestamp(micros_of(value, zone))
+                return timestamp_of_micros(micros_of(value, zone))
 
         return value_of
 

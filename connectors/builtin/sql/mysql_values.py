@@ -11,11 +11,10 @@ from ringfence.connectors.builtin.sql.driver_values import (
     DriverValues,
     decimal_of_scale,
     integer_of_decimal,
-    refuse_value,
     time_of_micros,
 )
 from ringfence.connectors.builtin.sql.time_texts import BEGINNING, micros_of
-from ringfence.connectors.unsupported_values import Handling
+from ringfence.connectors.unsupported_values import Handling, refuse_value
 
 _MICROSECOND: Final = timedelta(microseconds=1)
 _ZERO: Final = "0000-00-00"

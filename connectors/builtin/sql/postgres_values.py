@@ -21,7 +21,6 @@ from ringfence.connectors.builtin.sql.driver_values import (
     Row,
     decimal_of_scale,
     integer_of_decimal,
-    refuse_value,
     time_of_micros,
 )
 from ringfence.connectors.builtin.sql.time_texts import (
@@ -29,13 +28,12 @@ from ringfence.connectors.builtin.sql.time_texts import (
     DAY_US,
     END,
     INFINITE_MS,
-    as_date,
-    as_timestamp,
     micros_of_text,
     parse_moment,
     parse_time,
 )
-from ringfence.connectors.unsupported_values import Handling
+from ringfence.connectors.unsupported_values import Handling, refuse_value
+from ringfence.connectors.values.moments import date_of_day, timestamp_of_micros
 
 SESSION: Final[Mapping[str, str]] = {
     "timezone": "UTC",
@@ -108,7 +106,7 @@ class PostgresValues(DriverValues):
     def odd_date(self, value: str) -> object:
         if value in INFINITE_MS:
             raise refuse_value("the date is infinite", value)
-        return as_date(parse_moment(value).day)
+        return date_of_day(parse_moment(value).day)
 
     def time_of(self, value: Any) -> time:
         """A time with a time zone becomes one in UTC, as with the JDBC driver."""
@@ -126,7 +124,7 @@ class PostgresValues(DriverValues):
         """An infinite timestamp becomes what the JDBC driver delivers, unless it is to be null."""
         infinite = INFINITE_MS.get(value)
         if infinite is None:
-            return as_timestamp(micros_of_text(value, self.zone))
+            return timestamp_of_micros(micros_of_text(value, self.zone))
         if self.handling is Handling.NULL:
             raise refuse_value("the timestamp is infinite", value)
         return DistantTimestamp(infinite)

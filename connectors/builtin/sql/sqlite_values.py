@@ -21,19 +21,17 @@ from ringfence.connectors.builtin.sql.driver_values import (
     DriverValues,
     Row,
     decimal_of_scale,
-    refuse_value,
     time_of_micros,
 )
 from ringfence.connectors.builtin.sql.time_texts import (
     BEGINNING,
     DAY_US,
-    as_date,
-    as_timestamp,
     micros_of_text,
     parse_time,
 )
 from ringfence.connectors.row_records import ValueOf
-from ringfence.connectors.unsupported_values import Handling
+from ringfence.connectors.unsupported_values import Handling, refuse_value
+from ringfence.connectors.values.moments import date_of_day, timestamp_of_micros
 
 _MOST_VALUE: Final = 64 << 20
 """The bytes of a value or row of SQLite, which runs in this process: a query can make values of any size."""
@@ -140,7 +138,7 @@ class SqliteValues(DriverValues):
             raise refuse_value("the date has a time of day", value)
         if not -(1 << 31) <= day < 1 << 31:
             raise refuse_value("the date has more than 32 bits", value)
-        return as_date(day)
+        return date_of_day(day)
 
     def time_of(self, value: Any) -> time:
         if isinstance(value, str):
@@ -153,7 +151,7 @@ class SqliteValues(DriverValues):
         return time_of_micros(self._micros(value, "time"), value)
 
     def odd_timestamp(self, value: Any) -> object:
-        timestamp = as_timestamp(self._micros(value, "timestamp", self.zone))
+        timestamp = timestamp_of_micros(self._micros(value, "timestamp", self.zone))
         if isinstance(timestamp, DistantTimestamp) and not -(1 << 63) <= timestamp.milliseconds < 1 << 63:
             raise refuse_value("the timestamp has more than 64 bits", value)
         return timestamp

@@ -5,11 +5,10 @@ A moment is a number of microseconds since 1970-01-01, in any range.
 
 import re
 from collections.abc import Mapping
-from datetime import UTC, date, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final, NamedTuple
 
-from ringfence.connectors.api import DistantDate, DistantTimestamp
-from ringfence.connectors.values.moments import day_number, format_date
+from ringfence.connectors.values.moments import DAYS_IN_400_YEARS, EPOCH, day_number, format_date, timestamp_of_micros
 
 DAY_US: Final = 86_400_000_000
 INFINITE_MS: Final[Mapping[str, int]] = {"infinity": 9_223_372_036_825_200_000, "-infinity": -9_223_372_036_832_400_000}
@@ -17,12 +16,8 @@ INFINITE_MS: Final[Mapping[str, int]] = {"infinity": 9_223_372_036_825_200_000, 
 BEGINNING: Final = INFINITE_MS["-infinity"] * 1000
 """The position, in microseconds, of what is before all times: `-infinity`, and values that are no times."""
 END: Final = INFINITE_MS["infinity"] * 1000
-_CYCLE_US: Final = 146_097 * DAY_US
-"""400 years: the calendar repeats after them."""
+_CYCLE_US: Final = DAYS_IN_400_YEARS * DAY_US
 _MICROSECOND: Final = timedelta(microseconds=1)
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_FIRST_US: Final = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
-_LAST_US: Final = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
 _INNER: Final = (day_number(2, 1, 1) * DAY_US, day_number(9999, 1, 1) * DAY_US)
 """The years in which each time zone has a local time."""
 
@@ -96,8 +91,8 @@ def micros_of_text(text: str, zone: tzinfo) -> int:
 def micros_of(moment: datetime, zone: tzinfo) -> int:
     """Return the moment of a datetime. zone: of one without."""
     if moment.tzinfo is not None:
-        return (moment - _EPOCH) // _MICROSECOND
-    return to_utc((moment.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND, zone)
+        return (moment - EPOCH) // _MICROSECOND
+    return to_utc((moment.replace(tzinfo=UTC) - EPOCH) // _MICROSECOND, zone)
 
 
 def to_utc(local: int, zone: tzinfo) -> int:
@@ -123,23 +118,13 @@ def _near(micros: int) -> datetime:
         micros += -((micros - first) // _CYCLE_US) * _CYCLE_US
     elif micros >= last:
         micros -= ((micros - last) // _CYCLE_US + 1) * _CYCLE_US
-    return _EPOCH + timedelta(microseconds=micros)
+    return EPOCH + timedelta(microseconds=micros)
 
 
 def as_datetime(micros: int) -> datetime | None:
     """Return a moment as a datetime in UTC; None outside the years 1 to 9999."""
-    return _EPOCH + timedelta(microseconds=micros) if _FIRST_US <= micros <= _LAST_US else None
-
-
-def as_timestamp(micros: int) -> datetime | DistantTimestamp:
-    """Return a moment as a value of the logical type Timestamp."""
-    return as_datetime(micros) or DistantTimestamp(micros // 1000)
-
-
-def as_date(day: int) -> date | DistantDate:
-    """Return a day since 1970 as a value of the logical type Date."""
-    moment = as_datetime(day * DAY_US)
-    return DistantDate(day) if moment is None else moment.date()
+    moment = timestamp_of_micros(micros)
+    return moment if isinstance(moment, datetime) else None
 
 
 def text_of_micros(micros: int) -> str:

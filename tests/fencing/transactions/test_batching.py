@@ -10,7 +10,7 @@ from kafka.partitioner.default import murmur2
 from ringfence.fencing.transactions.batching import Batching
 from ringfence.fencing.transactions.messages import Place
 from ringfence.fencing.transactions.record_batches import RecordBatch
-from tests.fencing.transactions.test_record_batches import read
+from tests.support.encoded_batches import read
 
 
 class Gathered(list[tuple[Place, RecordBatch]]):

@@ -5,24 +5,16 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka.record.default_records import DefaultRecordBatch
 
 from ringfence.fencing.transactions import record_batches
 from ringfence.fencing.transactions.compression import CODECS
 from ringfence.fencing.transactions.record_batches import RecordBatch, encode, split
+from tests.support.encoded_batches import read
 
 NOW = 1_800_000_000_000
 maybe_bytes = st.none() | st.binary(max_size=300)
 headers = st.none() | st.lists(st.tuples(st.text(max_size=10), maybe_bytes), max_size=3)
 record = st.tuples(maybe_bytes, maybe_bytes, st.integers(-1, 2**42), headers)
-
-
-def read(batch: RecordBatch, producer_id: int = 7, epoch: int = 3, sequence: int = 11) -> DefaultRecordBatch:
-    whole = DefaultRecordBatch(batch.head(producer_id, epoch, sequence) + batch.data)
-    assert whole.validate_crc()
-    assert (whole.is_transactional, whole.is_control_batch) == (True, False)
-    assert (whole.producer_id, whole.producer_epoch, whole.base_sequence) == (producer_id, epoch, sequence)
-    return whole
 
 
 @given(

@@ -15,10 +15,10 @@ from ringfence.fencing.kafka.topic_admin import topic_identity
 from ringfence.fencing.kafka.topic_offsets import end_offsets
 from ringfence.requests.refusal import Refusal
 from ringfence.worker_config import WorkerConfig
-from tests.plugins.conftest import PATIENCE
 from tests.security.end_to_end.site import Site
 from tests.security.readers import READERS
 from tests.support.names import unique
+from tests.support.plugin_hosts import PATIENCE
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.timeout(300)

@@ -21,10 +21,10 @@ from ringfence.fencing.records.writable_topics import TopicAccess
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord, limits
 from ringfence.fencing.topics.topic_log import TopicLog
 from tests.e2e.rest import Rest
-from tests.fencing.test_record_path import Upper
 from tests.security.end_to_end.site import Site
 from tests.security.readers import READERS
 from tests.support.names import unique
+from tests.support.upper_transform import Upper
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.timeout(600)

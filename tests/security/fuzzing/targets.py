@@ -52,7 +52,7 @@ from ringfence.fencing.errors import FencingError
 from ringfence.fencing.kafka import record_batches
 from ringfence.fencing.share.share_partition import state_topic
 from ringfence.fencing.topics import config_records, status
-from tests.security.test_hostile_files import COMMIT, Folder
+from tests.support.hostile_folder import COMMIT, Folder
 
 
 @dataclass(frozen=True)

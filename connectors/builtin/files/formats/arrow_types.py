@@ -14,17 +14,17 @@ from ringfence.connectors.api import DataException, Schema, SchemaType, Struct
 from ringfence.connectors.api import schemas as connect
 from ringfence.connectors.builtin.files.formats.base import FormatError
 from ringfence.connectors.builtin.files.formats.field_names import make_distinct
-from ringfence.connectors.builtin.files.formats.moments import (
-    DAY_MS,
+from ringfence.connectors.builtin.files.value_settings import LONG, UNSIGNED, ValueOptions, repair_text
+from ringfence.connectors.unsupported_values import Handling, refuse_value
+from ringfence.connectors.values.moments import (
     FIRST_DAY,
     LAST_DAY,
+    MILLIS_PER_DAY,
+    date_of_day,
+    time_of_day,
     time_text,
-    to_date,
-    to_time,
-    to_timestamp,
+    timestamp_of_millis,
 )
-from ringfence.connectors.builtin.files.value_settings import LONG, UNSIGNED, ValueOptions, repair_text
-from ringfence.connectors.unsupported_values import REMEDY, UNSUPPORTED_VALUES, Handling
 
 Convert = Callable[[Any], list[object]]
 """Returns the values of an Arrow array. Raises `DataException` for a value that no record can hold."""
@@ -164,23 +164,18 @@ class _Types:
 
     def _times_of(self, column: Any) -> list[object]:
         numbers = _milliseconds(column)
-        if _fits(numbers, 0, DAY_MS - 1):
+        if _fits(numbers, 0, MILLIS_PER_DAY - 1):
             return list(column.to_pylist())
         return _each(numbers, lambda number: self._time_of(number))
 
     def _time_of(self, number: int) -> object:
-        at = to_time(number)
+        at = time_of_day(number)
         return self._replace_unsupported(time_text(number)) if at is None else at
 
     def _replace_unsupported(self, value: object, *settings: str) -> object:
         if self._options.unsupported is Handling.NULL:
             return None
-        raise DataException(
-            "Kafka Connect's type does not hold the value",
-            value=value,
-            remedy=REMEDY,
-            settings=(UNSUPPORTED_VALUES, *settings),
-        )
+        raise refuse_value("Kafka Connect's type does not hold the value", value, *settings)
 
     def _list(self, arrow: Any, name: str, split: "_Split") -> Type:
         inner = self.read(arrow.value_type, f"{name}[]")
@@ -332,7 +327,7 @@ def _dates(column: Any) -> list[object]:
     days = column.cast(pa.date32(), safe=False).cast(pa.int32())
     if _fits(days, FIRST_DAY, LAST_DAY):
         return list(column.to_pylist())
-    return _each(days, to_date)
+    return _each(days, date_of_day)
 
 
 def _timestamps(column: Any) -> list[object]:
@@ -341,7 +336,7 @@ def _timestamps(column: Any) -> list[object]:
     utc = column.cast(pa.timestamp(column.type.unit, zone))
     numbers = utc.cast(pa.int64())
     unit = 1 if column.type.unit == "ms" else 1000
-    if _fits(numbers, FIRST_DAY * DAY_MS // unit, (LAST_DAY + 1) * DAY_MS // unit - 1):
+    if _fits(numbers, FIRST_DAY * MILLIS_PER_DAY // unit, (LAST_DAY + 1) * MILLIS_PER_DAY // unit - 1):
         return list(utc.to_pylist())
     return _each(numbers, lambda number: _timestamp(number * unit, zone))
 
@@ -349,7 +344,7 @@ def _timestamps(column: Any) -> list[object]:
 def _timestamp(milliseconds: int, zone: str | None) -> object:
     if abs(milliseconds) > _MOST_INT64:
         raise DataException("the timestamp is beyond what 64 bits of milliseconds hold", remedy="Correct the row")
-    at = to_timestamp(milliseconds)
+    at = timestamp_of_millis(milliseconds)
     return at.replace(tzinfo=None) if zone is None and isinstance(at, datetime) else at
 
 

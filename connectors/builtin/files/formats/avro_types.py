@@ -10,10 +10,10 @@ from uuid import UUID
 from ringfence.connectors.api import DataException, Schema, SchemaType, Struct
 from ringfence.connectors.api import schemas as connect
 from ringfence.connectors.builtin.files.formats.base import FormatError
-from ringfence.connectors.builtin.files.formats.moments import time_text, to_date, to_time, to_timestamp
 from ringfence.connectors.builtin.files.value_settings import ValueOptions
 from ringfence.connectors.row_records import convert_value
-from ringfence.connectors.unsupported_values import REMEDY, UNSUPPORTED_VALUES, Handling
+from ringfence.connectors.unsupported_values import Handling, refuse_value
+from ringfence.connectors.values.moments import date_of_day, time_of_day, time_text, timestamp_of_millis
 
 _UUID_BYTES: Final = 16
 _DURATION_BYTES: Final = 12
@@ -99,14 +99,14 @@ class _Schemas:
                 scale = int(avro.get("scale", 0))
                 return connect.decimal(scale), lambda data: _decimal(data, scale)
             case "int", "date":
-                return connect.DATE, to_date
+                return connect.DATE, date_of_day
             case "int", "time-millis":
                 if self._options.unsupported is Handling.TEXT:
                     return connect.STRING, time_text
                 optional = self._options.unsupported is Handling.NULL
                 return connect.TIME.but(optional=optional), self._time
             case "long", "timestamp-millis" | "local-timestamp-millis":
-                return connect.TIMESTAMP, to_timestamp
+                return connect.TIMESTAMP, timestamp_of_millis
             case "long", str(name) if name in _NAMES:
                 return Schema(SchemaType.INT64, name=f"io.debezium.time.{_NAMES[name]}", version=1), None
             case "string", "uuid":
@@ -118,14 +118,9 @@ class _Schemas:
         return None
 
     def _time(self, milliseconds: int) -> time | None:
-        at = to_time(milliseconds)
+        at = time_of_day(milliseconds)
         if at is None and self._options.unsupported is Handling.FAIL:
-            raise DataException(
-                "Kafka Connect's type does not hold the time of the day",
-                value=time_text(milliseconds),
-                remedy=REMEDY,
-                settings=(UNSUPPORTED_VALUES,),
-            )
+            raise refuse_value("Kafka Connect's type does not hold the time of the day", time_text(milliseconds))
         return at
 
     def _record(self, avro: Mapping[str, Any]) -> tuple[Schema, ValueOf]:

@@ -10,7 +10,7 @@ from ringfence.connectors.api import DataException, Schema
 from ringfence.connectors.builtin.files.formats.base import Rows
 from ringfence.connectors.builtin.files.formats.text import BOM, OUT, TextReader, decode_text, read_singly
 from ringfence.connectors.builtin.files.value_settings import repair_texts
-from ringfence.connectors.unsupported_values import REMEDY, UNSUPPORTED_VALUES, Handling
+from ringfence.connectors.unsupported_values import Handling, refuse_value
 
 _ZEROS: Final = bytes.maketrans(b"123456789", b"000000000")
 _LONG: Final = b"0" * 19
@@ -86,7 +86,7 @@ class JsonLinesReader(TextReader):
     def _replace_unsupported(self, text: str) -> object:
         if self._options.unsupported is Handling.FAIL:
             reason = "the JSON contains a number that neither 64 bits nor a double hold"
-            raise DataException(reason, value=text, remedy=REMEDY, settings=(UNSUPPORTED_VALUES,))
+            raise refuse_value(reason, text)
         return text if self._options.unsupported is Handling.TEXT else None
 
 

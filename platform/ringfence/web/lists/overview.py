@@ -175,14 +175,14 @@ def _wrong(
         traces[task.connector] = traces.get(task.connector) or task.trace
     retrying = [row.name for row in worst if row.health == Health.RETRYING]
     tasks = Task.objects.filter(connector__in=retrying, known=True).exclude(retry="").order_by("-connector", "-number")
-    refusals = dict(tasks.values_list("connector", "retry")) if retrying else {}
+    refusals = {task.connector: task.poll_retry for task in tasks.only("connector", "retry")} if retrying else {}
     masker = Masker({row.class_name for row in worst})
     problems = []
     for row in worst:
         trace = row.unreadable or (row.trace if row.state == "FAILED" else "") or traces.get(row.name, "")
         cause = cause_of(masker.scrub(trace, row.settings)) if trace else None
-        if row.name in refusals:
-            cause = Cause(masker.scrub(json.loads(refusals[row.name])["cause"], row.settings), "", "", None)
+        if retry := refusals.get(row.name):
+            cause = Cause(masker.scrub(retry.cause, row.settings), "", "", None)
         problems.append(Problem(row, look_of(row, now), reason(row, now, waiting.get(row.name, "")), cause))
     return problems, sum(counts.get(health, 0) for health in healths) + len(waiting) - len(problems)
 

@@ -1,0 +1,97 @@
+"""A broker that asks for a login and denies what is not granted."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
+from ringfence.fencing.offsets.stores import COMPACTED_SOON
+from ringfence.worker_config import WorkerConfig
+from tests.support.broker import new_kafka
+
+MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+
+
+USERS = [f"u{number}" for number in range(14)]
+
+
+GROUP, OFFSETS, DATA = "g", "offsets", "data"
+
+
+IDS, TOPIC = ResourceType.TRANSACTIONAL_ID, ResourceType.TOPIC
+
+
+ALLOW, DENY = AclPermissionType.ALLOW, AclPermissionType.DENY
+
+
+WRITE, READ, DESCRIBE, CREATE = AclOperation.WRITE, AclOperation.READ, AclOperation.DESCRIBE, AclOperation.CREATE
+
+
+Acl = tuple[Any, str, Any, Any]
+"""Resource type, name, operation, permission."""
+
+
+def login(user: str, password: str = "") -> str:
+    return f'{MODULE} required username="{user}" password="{password or user}";'
+
+
+@contextmanager
+def guarded_worker(folder: Path) -> Iterator[WorkerConfig]:
+    """A broker that asks for a login and denies what is not granted; the worker is its super user."""
+    users = " ".join(f'user_{user}="{user}"' for user in ["root", *USERS])
+    kafka = new_kafka(
+        folder,
+        listener_security_protocol_map="PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+        sasl_enabled_mechanisms="PLAIN",
+        sasl_mechanism_inter_broker_protocol="PLAIN",
+        listener_name_plaintext_plain_sasl_jaas_config=login("root")[:-1] + f" {users};",
+        authorizer_class_name="org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        super_users="User:root;User:ANONYMOUS",
+        transaction_max_timeout_ms="120000",
+    )
+    kafka.start()
+    try:
+        config = WorkerConfig.from_environment(
+            {
+                "CONNECT_BOOTSTRAP_SERVERS": kafka.bootstrap,
+                "CONNECT_GROUP_ID": GROUP,
+                "CONNECT_OFFSET_STORAGE_TOPIC": OFFSETS,
+                "CONNECT_EXACTLY_ONCE_SOURCE_SUPPORT": "enabled",
+                "CONNECT_SECURITY_PROTOCOL": "SASL_PLAINTEXT",
+                "CONNECT_SASL_MECHANISM": "PLAIN",
+                "CONNECT_SASL_JAAS_CONFIG": login("root"),
+            }
+        )
+        compacted = {"cleanup.policy": "compact"}
+        topics = [
+            TopicSpec(OFFSETS, config={**COMPACTED_SOON, **compacted}),
+            TopicSpec(config.config_topic, config=compacted),
+            TopicSpec(DATA),
+            TopicSpec("not-compacted"),
+            TopicSpec("narrow", config={"max.message.bytes": "300000"}),
+        ]
+        create_topics(config.connection(), topics, Deadline.after(30))
+        yield config
+    finally:
+        kafka.kill()
+
+
+def grant(worker: WorkerConfig, user: str, *acls: Acl) -> None:
+    bindings = [
+        AclBinding(type_, name, ResourcePatternType.LITERAL, f"User:{user}", "*", operation, permission)
+        for type_, name, operation, permission in acls
+    ]
+    admin = AdminClient(worker.connection().librdkafka())  # type: ignore[arg-type]
+    for future in admin.create_acls(bindings).values():
+        future.result(10)
