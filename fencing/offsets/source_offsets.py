@@ -147,6 +147,11 @@ class SourceOffsets:
     _by_partition: dict[str, SourceOffset] = field(default_factory=dict)
     _weights: dict[str, int] = field(default_factory=dict)
     _weight: int = 0
+    _usual: bytes = b""
+    """How Kafka Connect's keys of the connector begin."""
+
+    def __post_init__(self) -> None:
+        self._usual = encode_key(self.connector, {})[: -len(b"{}]")]
 
     def take(self, records: Iterable[LogRecord]) -> None:
         """Apply the records that concern this connector."""
@@ -158,7 +163,7 @@ class SourceOffsets:
 
     def put(self, key: bytes | None, value: bytes | None) -> bool:
         """Apply one record. Returns whether it concerns this connector."""
-        if key is None or connector_of(key) != self.connector:
+        if key is None or not (key.startswith(self._usual) or connector_of(key) == self.connector):
             return False
         name_and_partition = decode_key(key)
         if name_and_partition is None or name_and_partition[0] != self.connector:
