@@ -28,7 +28,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.errors import Fatal, TopicLost
+from ringfence.fencing.errors import Fatal, Retriable, TopicLost
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer import Isolation, LogRecord, PartitionReader, record_of
 from ringfence.fencing.kafka.topic_admin import topic_identity
@@ -45,6 +45,8 @@ PATIENCE_SECONDS = 0.05
 _STALL_SECONDS = 2.0
 _HELD_SECONDS = 1.0
 _AHEAD_SECONDS = 10.0
+_SHOWN_SECONDS, _AGAIN_SECONDS = 3.0, 30.0
+"""How long to look for what is only shown, and how long to leave it where that was not enough."""
 
 
 def _every(_key: bytes | None) -> bool:
@@ -83,6 +85,7 @@ class TopicLog:
         self._closed = False
         self._still: dict[int, tuple[int, float]] = {}
         self._last_ends: dict[int, int] = {}
+        self._not_before = 0.0
         self.ahead: list[LogRecord] = []
         """The committed records after `positions` that the last `catch_up` found, in order within each partition."""
 
@@ -111,21 +114,30 @@ class TopicLog:
             self._reader = PartitionReader(self._connection, self.topic, self._positions, isolation=self._isolation)
         return self._reader.poll(timeout, limit)
 
-    def follow(self, timeout: float, limit: int = 500) -> list[LogRecord]:
+    def follow(self, timeout: float, limit: int = 500, *, shown_bytes: int | None = None) -> list[LogRecord]:
         """`poll`, and set `ahead` if an open transaction blocks it: to the records committed behind that transaction.
 
         The caller takes the returned records first, then those in `ahead`. Raises `Retriable` if a broker does not
         answer; then `ahead` is unchanged.
+
+        shown_bytes: given by a caller that needs `ahead` for display only. It gets so many bytes of it, and none if
+        three seconds are not enough to read them.
         """
         records = self.poll(timeout, limit)
         if not self._is_held():
             return records
         self._still.clear()  # the next check, or the next attempt, is a second later
-        ends, deadline = self._still_ends(), Deadline.after(_AHEAD_SECONDS)
+        seconds = _AHEAD_SECONDS if shown_bytes is None else _SHOWN_SECONDS
+        ends, deadline = self._still_ends(), Deadline.after(seconds)
         stable = self._stable(ends, deadline)
         if not _has_passed(self.positions, stable):
             return records  # nothing blocks it: there is much to read, and the partitions take turns
-        records += self.catch_up(deadline, limit=limit)
+        try:
+            records += self.catch_up(deadline, limit=limit, most_bytes=shown_bytes)
+        except Retriable:
+            if shown_bytes is None or not deadline.expired:
+                raise
+            self._not_before = time.monotonic() + _AGAIN_SECONDS
         self._last_ends = ends
         return records
 
@@ -137,7 +149,7 @@ class TopicLog:
 
     def _is_held(self) -> bool:
         """Return whether a partition has not moved for a while, before an end that has not been checked yet."""
-        if self._isolation is Isolation.UNCOMMITTED:
+        if self._isolation is Isolation.UNCOMMITTED or time.monotonic() < self._not_before:
             return False
         now, positions, behind = time.monotonic(), self.positions, self._still_ends()
         self._still = {
@@ -171,6 +183,7 @@ class TopicLog:
         key_filter: KeyFilter = _every,
         ends: Positions | None = None,
         report: OnProgress = _untold,
+        most_bytes: int | None = None,
     ) -> Iterator[LogRecord]:
         """Yield every committed record up to the LSO or the current end, then set `ahead` to those up to the end.
 
@@ -180,6 +193,7 @@ class TopicLog:
         give_up: called between reads; returns True to stop early, with an empty `ahead`. own: a producer id, for whose
         markers the read waits. key_filter: takes a key; records for which it returns False are left out. ends: the
         current ends, if the caller has just requested them. report: called with positions and ends between reads.
+        most_bytes: of `ahead`; None for no limit.
         """
         if ends is None:
             ends = end_offsets(self._connection, self.topic, self.partitions, deadline)
@@ -191,7 +205,7 @@ class TopicLog:
             self.ahead = []
             return
         self.ahead = OpenTail(self._connection, self.topic, self.partitions).read(
-            behind, ends, deadline, own, key_filter
+            behind, ends, deadline, own, key_filter, most_bytes
         )
         report(ends, ends)
 

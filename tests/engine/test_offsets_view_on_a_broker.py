@@ -155,9 +155,13 @@ def test_a_topic_that_was_made_anew_has_nothing_to_do_with_the_old_one(
     eventually(lambda: len((view.snapshot(C) or old).entries) == 7, 60, "the view reads the new topic")
 
 
-def test_a_topic_too_large_for_its_bound_is_not_kept(connection: Connection, long_topic: str, view_of: Open) -> None:
+def test_a_connector_too_large_for_the_bound_takes_nothing_from_others(
+    connection: Connection, long_topic: str, view_of: Open
+) -> None:
     view = view_of(long_topic, max_bytes=100_000)
     view.wait()
-    assert not view.whole
-    assert not view.waiting
-    assert view.snapshot(C) is None
+    assert view.whole
+    assert view.snapshot(ConnectorName("foreign-0")) is None
+    snapshot = view.snapshot(C)
+    assert snapshot is not None
+    assert len(snapshot.entries) == 1

@@ -156,6 +156,29 @@ def test_whoever_follows_gets_what_stands_ahead_again_and_in_order(
     log.close()
 
 
+def test_what_is_only_shown_of_what_stands_ahead_has_a_limit(
+    connection: Connection, topic: str, begin: Callable[..., TransactionalProducer]
+) -> None:
+    """Anybody may keep a transaction open in the offsets topic, and write beside it."""
+    foreign = begin(connection, f"{topic}-foreign")
+    left_open(foreign, topic)
+    writer = PlainProducer(connection)
+    for number in range(20):
+        writer.write(topic, [(b"%d" % number, b"x" * 500_000)], Deadline.after(60))
+    writer.close()
+    log = TopicLog(connection, topic)
+
+    def shown(most: int | None) -> int:
+        eventually(lambda: log.follow(0.2, shown_bytes=most) == [] and bool(log.ahead), 20, "what stands ahead")
+        return len(log.ahead)
+
+    assert 2 <= shown(1_000_000) < 20
+    log.close()
+    log = TopicLog(connection, topic)
+    assert shown(None) == 20
+    log.close()
+
+
 def test_the_config_topic_is_folded_in_order_whatever_is_open_on_it(
     connection: Connection, topic: str, begin: Callable[..., Producer]
 ) -> None:

@@ -59,7 +59,7 @@ from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import WorkerRecord
 from ringfence.fencing.topics.topic_ids import TopicIds
 from ringfence.history import retention_settings
-from ringfence.memory_limit import CALL_MEMORY_LIMIT, memory_limit
+from ringfence.memory_limit import CALL_MEMORY_LIMIT, INSTANCES_MEMORY_LIMIT, memory_limit
 from ringfence.worker_config import WorkerConfig
 
 log = logging.getLogger(__name__)
@@ -220,6 +220,7 @@ class Worker:
             offsets_topics=topics.offsets_topics,
             folders=config.plugin_folders,
             call_memory=memory_limit(config.settings, CALL_MEMORY_LIMIT),
+            instances_memory=memory_limit(config.settings, INSTANCES_MEMORY_LIMIT),
             call_seconds=CALL_SECONDS if self._java is None else JAVA_CALL_SECONDS,
             environment={
                 PROVIDERS: json.dumps(ConfigProviders.settings_of(config.settings)),
