@@ -157,7 +157,7 @@ def test_whoever_follows_gets_what_stands_ahead_again_and_in_order(
 
 
 def test_what_is_only_shown_of_what_stands_ahead_has_a_limit(
-    connection: Connection, topic: str, begin: Callable[..., TransactionalProducer]
+    connection: Connection, topic: str, begin: Callable[..., Producer]
 ) -> None:
     """Anybody may keep a transaction open in the offsets topic, and write beside it."""
     foreign = begin(connection, f"{topic}-foreign")

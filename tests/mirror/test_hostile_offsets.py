@@ -25,7 +25,7 @@ from ringfence.projection import committed_offsets, offset_rows
 from ringfence.projection.models import SourceOffset, pack
 from ringfence.projection.offset_backlog import Backlog
 from ringfence.projection.topic_projection import Projection, Rows
-from tests.mirror.test_projection import running
+from tests.support.projections import running
 from tests.support.topics import Topic
 
 C = ConnectorName("c")
