@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Iterable, Sequence
 
+from ringfence.fencing import stages
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import CannotDecrypt, Retriable, Unreadable
 from ringfence.fencing.kafka.connection import Connection
@@ -99,7 +100,8 @@ class ConfigLog:
         """Return the state at the current end of the topic (invariant 6). own: the producer id of the
         caller's commits.
         """
-        self._take(self._log.catch_up(deadline, own=own))
+        with stages.stage("config-read"):
+            self._take(self._log.catch_up(deadline, own=own))
         return self.state
 
     def poll(self, timeout: float) -> bool:

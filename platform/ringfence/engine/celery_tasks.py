@@ -3,6 +3,7 @@
 This is the only place that converts a request's deadline.
 """
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,6 +17,7 @@ from ringfence.engine.celery_answers import catch_refusals
 from ringfence.engine.celery_host import QUESTION_THREADS
 from ringfence.engine.fair_places import FairPlaces, NoPlace
 from ringfence.engine.question_answers import Services, answer_to
+from ringfence.fencing import stages
 from ringfence.fencing.clock import Deadline
 from ringfence.requests.commands import SentCommand
 from ringfence.requests.questions import QUESTIONS, Question, task_of
@@ -42,7 +44,18 @@ def _current() -> Services:
 @task(name="ringfence.leader.command")
 def command(command: SentCommand, deadline: float) -> dict[str, object]:
     """Carry out a command, if its deadline has not passed."""
-    return catch_refusals(lambda: _current().commands.execute(command, _limit(deadline)))
+    with _measured() as sent:
+        answer = catch_refusals(lambda: _current().commands.execute(command, _limit(deadline)))
+    return {**answer, stages.FIELD: sent}
+
+
+@contextmanager
+def _measured() -> Iterator[stages.Stages]:
+    """Collect the stages of this block, with what is in none of them as `other`."""
+    began = time.perf_counter()
+    with stages.collect() as parts:
+        yield parts
+    parts["other"] = (time.perf_counter() - began) * 1000 - sum(parts.values())
 
 
 def _register(kind: type[Question[Any]]) -> None:
@@ -53,7 +66,9 @@ def _register(kind: type[Question[Any]]) -> None:
             with _place(account):
                 return {"ok": True, "value": answer_to(kind.from_wire(fields), services, limit)}
 
-        return catch_refusals(call)
+        with _measured() as sent:
+            answer = catch_refusals(call)
+        return {**answer, stages.FIELD: sent}
 
 
 @contextmanager
