@@ -77,14 +77,18 @@ class ConfigLog:
         deadline: Deadline | None = None,
         on_records: Callable[[Sequence[LogRecord]], None] = lambda _: None,
         vault: Vault = NO_KEYS,
+        *,
+        keep_reader: bool = False,
     ) -> None:
-        """on_records: called with all records in order, each once. vault: decrypts configurations."""
+        """on_records: called with all records in order, each once. vault: decrypts configurations. keep_reader: see
+        `TopicLog`, for a log that is refreshed again and again.
+        """
         self._on_records = on_records
         self._vault = vault
         self.topic = topic
         self.state = ClusterState()
         self._stable = ClusterState()  # without what the log holds ahead, so that it can be applied again
-        self._log = TopicLog(connection, topic, deadline=deadline, patience_s=PATIENCE_SECONDS)
+        self._log = TopicLog(connection, topic, deadline=deadline, patience_s=PATIENCE_SECONDS, keep_reader=keep_reader)
         if len(self._log.partitions) != 1:
             raise Unreadable(
                 f"Topic {topic} has {len(self._log.partitions)} partitions and needs exactly one: name another topic "

@@ -56,7 +56,7 @@ def command(request: Command[Answer], *, timeout: float = COMMAND_TIMEOUT, user:
         arguments = {"command": {**message, "request_id": uuid.uuid4().hex}}
         queue = "health" if request.health else "leader"
         awaited = f"the leader's answer to {request.name!r}"
-        with _measured("leader") as answers:
+        with _measure("leader") as answers:
             answers.append(transport.ask("ringfence.leader.command", queue, arguments, deadline, awaited))
         return answers[0]
 
@@ -76,7 +76,7 @@ def ask(question: Question[Answer], timeout: float | None = None) -> Answer:
 
     def ask_worker() -> dict[str, Any]:
         arguments = {ACCOUNT: asking.get(), **question.to_wire()}
-        with _measured(question.name) as answers:
+        with _measure(question.name) as answers:
             answers.append(transport.ask(question.task, "plugins", arguments, deadline, awaited, question.early))
         return answers[0]
 
@@ -86,7 +86,7 @@ def ask(question: Question[Answer], timeout: float | None = None) -> Answer:
 
 
 @contextmanager
-def _measured(name: str) -> Iterator[list[dict[str, Any]]]:
+def _measure(name: str) -> Iterator[list[dict[str, Any]]]:
     """Measure a request to a worker: the stages in it, and the rest, which is the way there and back."""
     answers: list[dict[str, Any]] = []
     with stages.collect() as way, stages.stage("way"):

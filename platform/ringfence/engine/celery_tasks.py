@@ -44,13 +44,13 @@ def _current() -> Services:
 @task(name="ringfence.leader.command")
 def command(command: SentCommand, deadline: float) -> dict[str, object]:
     """Carry out a command, if its deadline has not passed."""
-    with _measured() as sent:
+    with _measure() as parts:
         answer = catch_refusals(lambda: _current().commands.execute(command, _limit(deadline)))
-    return {**answer, stages.FIELD: sent}
+    return {**answer, stages.FIELD: parts}
 
 
 @contextmanager
-def _measured() -> Iterator[stages.Stages]:
+def _measure() -> Iterator[stages.Stages]:
     """Collect the stages of this block, with what is in none of them as `other`."""
     began = time.perf_counter()
     with stages.collect() as parts:
@@ -66,9 +66,9 @@ def _register(kind: type[Question[Any]]) -> None:
             with _place(account):
                 return {"ok": True, "value": answer_to(kind.from_wire(fields), services, limit)}
 
-        with _measured() as sent:
+        with _measure() as parts:
             answer = catch_refusals(call)
-        return {**answer, stages.FIELD: sent}
+        return {**answer, stages.FIELD: parts}
 
 
 @contextmanager

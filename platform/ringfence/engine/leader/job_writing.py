@@ -54,5 +54,5 @@ def carry_out(job: Job, term: Term, announce: Callable[[ClusterState, ClusterSta
         raise
     if offset >= 0:
         announce(before, state)
-    written = {**parts, "transaction": (time.perf_counter() - began) * 1000 - sum(parts.values())}
-    job.result.set_result(WriteResult(state, offset, {"leader-busy": (began - job.put_at) * 1000, **written}))
+    stages_of_write = {**parts, "transaction": (time.perf_counter() - began) * 1000 - sum(parts.values())}
+    job.result.set_result(WriteResult(state, offset, {"leader-busy": (began - job.put_at) * 1000, **stages_of_write}))
