@@ -66,7 +66,8 @@ KNOWN: Final = frozenset(
         "java.shared.options", "key.converter", "listen.host", "max.poll.interval.ms", "offset.flush.interval.ms",
         "offset.flush.timeout.ms", "offset.storage.topic", "offsets.view.max.bytes", "plugin.install.path",
         "plugin.path", "scheduled.rebalance.max.delay.ms", "security.protocol", "session.timeout.ms",
-        "status.storage.topic", "task.memory.limit", "task.shutdown.graceful.timeout.ms", "tasks.max.limit",
+        "status.storage.topic", "task.memory.limit", "task.shutdown.graceful.timeout.ms", "task.slots",
+        "tasks.max.limit",
         "topic.creation.enable", "topic.tracking.allow.reset", "topic.tracking.enable", "transaction.timeout.ms",
         "value.converter", PROVIDERS,
     }
