@@ -83,7 +83,7 @@ class Term:
             self.encryption.look(records)
             on_records(records)
 
-        self._log = ConfigLog(connection, config_topic, on_records=look, vault=vault)
+        self._log = ConfigLog(connection, config_topic, on_records=look, vault=vault, keep_reader=True)
         self._over: str | None = None
         self.in_doubt = False
         """Whether the last write failed after its commit was sent, and its outcome has not been read yet."""

@@ -69,11 +69,13 @@ class TopicLog:
         deadline: Deadline | None = None,
         isolation: Isolation = Isolation.COMMITTED,
         patience_s: float = 0.0,
+        keep_reader: bool = False,
     ) -> None:
         """start: first offset per partition, 0 for a partition without one. Waits for the topic until `deadline`.
 
         isolation: UNCOMMITTED for topics without transactions. patience_s: how long a read waits for the LSO before it
-        reads raw. The markers of a commit are usually written within 25 ms.
+        reads raw. The markers of a commit are usually written within 25 ms. keep_reader: whether `catch_up` keeps its
+        client, for logs that are caught up with again and again: connecting takes longer than reading.
         """
         self._connection = connection
         self.topic = topic
@@ -82,6 +84,8 @@ class TopicLog:
         self._patience_s = patience_s
         self._positions = {p: (start or {}).get(p, 0) for p in self.partitions}
         self._reader: PartitionReader | None = None  # created by the first `poll`: many logs are read only once
+        self._keep_reader = keep_reader
+        self._kept_reader: PartitionReader | None = None
         self._closed = False
         self._still: dict[int, tuple[int, float]] = {}
         self._last_ends: dict[int, int] = {}
@@ -250,9 +254,20 @@ class TopicLog:
         finally:
             if fast_reader is not None:
                 self._move(fast_reader.positions)
-                fast_reader.close()
+                self._close_fast_reader(fast_reader)
+
+    def _close_fast_reader(self, reader: PartitionReader) -> None:
+        if self._keep_reader and not self._closed:
+            reader.park()
+            self._kept_reader = reader
+        else:
+            reader.close()
 
     def _open_fast_reader(self, positions: Positions) -> PartitionReader:
+        reader, self._kept_reader = self._kept_reader, None
+        if reader is not None:
+            reader.move(positions)
+            return reader
         return PartitionReader(
             self._connection,
             self.topic,
@@ -284,8 +299,9 @@ class TopicLog:
     def close(self) -> None:
         """Close the client."""
         self._closed = True
-        if self._reader is not None:
-            self._reader.close()
+        for reader in (self._reader, self._kept_reader):
+            if reader is not None:
+                reader.close()
 
 
 def _has_passed(positions: Positions, ends: Positions) -> bool:

@@ -148,17 +148,17 @@ class Batching:
             self._add_rows(topic, values, keys, partition, timestamps, headers, on_written)
             return
         rows: dict[int, list[int]] = {}
-        for row, chosen in enumerate(self._choose_all(topic, keys)):
-            rows.setdefault(chosen, []).append(row)
+        for row, own_partition in enumerate(self._choose_all(topic, keys)):
+            rows.setdefault(own_partition, []).append(row)
         if len(rows) == 1:
             self._add_rows(topic, values, keys, next(iter(rows)), timestamps, headers, on_written)
             return
-        for chosen, numbers in rows.items():
+        for own_partition, numbers in rows.items():
             self._add_rows(
                 topic,
                 [values[number] for number in numbers],
                 [keys[number] for number in numbers],
-                chosen,
+                own_partition,
                 None if timestamps is None else [timestamps[number] for number in numbers],
                 None if headers is None else [headers[number] for number in numbers],
                 None if on_written is None else [on_written[number] for number in numbers],
@@ -189,8 +189,8 @@ class Batching:
         while start < count:
             place = topic, partition if partition >= 0 else self.choose(topic, None)
             waiting = self._waiting.get(place)
-            taken = HEAD_BYTES if waiting is None else waiting.bytes
-            end = bisect_right(sums, sums[start] + self._batch_bytes - taken) - 1
+            filled_bytes = HEAD_BYTES if waiting is None else waiting.bytes
+            end = bisect_right(sums, sums[start] + self._batch_bytes - filled_bytes) - 1
             if end <= start:  # the next record does not fit
                 if waiting is not None and waiting.values:
                     self._complete(waiting)
@@ -204,8 +204,8 @@ class Batching:
                 None if headers is None else headers[part],
             )
             reports = None if on_written is None else on_written[part]
-            full = end < count or sums[end] - sums[start] + taken >= self._batch_bytes
-            if taken > HEAD_BYTES or (not full and self._holds(place)):
+            full = end < count or sums[end] - sums[start] + filled_bytes >= self._batch_bytes
+            if filled_bytes > HEAD_BYTES or (not full and self._holds(place)):
                 waiting = self._waiting_at(place)
                 waiting.extend(*parts)
                 if reports is not None or waiting.on_written is not None:
@@ -269,17 +269,17 @@ class Batching:
 
     def _choose_all(self, topic: str, keys: Sequence[bytes | None]) -> list[int]:
         count = len(self._leaders_of(topic))
-        known_count, known = self._partitions.get(topic, (0, {}))
-        if known_count != count or len(known) > _MOST_KEYS:
-            known = {}
-            self._partitions[topic] = count, known
+        last_count, by_key = self._partitions.get(topic, (0, {}))
+        if last_count != count or len(by_key) > _MOST_KEYS:
+            by_key = {}
+            self._partitions[topic] = count, by_key
         partitions = []
         for key in keys:
             if key is None:
                 partitions.append(self.choose(topic, None))
                 continue
-            partition = known.get(key)
+            partition = by_key.get(key)
             if partition is None:
-                partition = known[key] = partition_of(key, count)
+                partition = by_key[key] = partition_of(key, count)
             partitions.append(partition)
         return partitions

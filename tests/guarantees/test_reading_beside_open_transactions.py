@@ -3,6 +3,7 @@
 import re
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from kafka import KafkaAdminClient
@@ -13,6 +14,7 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Retriable
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.consumer import PartitionReader
 from ringfence.fencing.kafka.fencer import Fencer
 from ringfence.fencing.kafka.partitioner import partition_of
 from ringfence.fencing.kafka.plain_producer import PlainProducer
@@ -389,3 +391,36 @@ def test_an_end_that_cannot_be_reached_in_time_is_an_error_with_a_remedy(connect
 
     eventually(is_late, 30, "the error with the remedy")
     log.close()
+
+
+def test_a_log_that_keeps_its_reader_opens_one_and_sees_everything(
+    connection: Connection,
+    topic: str,
+    begin: Callable[[Connection, str], Producer],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opened: list[PartitionReader] = []
+
+    def count(*args: Any, **options: Any) -> PartitionReader:
+        opened.append(PartitionReader(*args, **options))
+        return opened[-1]
+
+    monkeypatch.setattr(topic_log, "PartitionReader", count)
+    log = TopicLog(connection, topic, keep_reader=True)
+    try:
+        for number in range(8):
+            aborted = begin(connection, f"{topic}-aborted-{number}")
+            aborted.begin()
+            aborted.produce(topic, b"aborted", b"k", 0)
+            aborted.flush(10)
+            aborted.abort(Deadline.after(10))
+            writer = begin(connection, f"{topic}-{number}")
+            writer.begin()
+            writer.produce(topic, str(number).encode(), b"k", 0)
+            writer.commit(Deadline.after(10))
+            read = list(log.catch_up(Deadline.after(20), own=writer.producer_id))
+            assert [record.value for record in (*read, *log.ahead)][-1] == str(number).encode()
+            assert b"aborted" not in [record.value for record in read]
+    finally:
+        log.close()
+    assert len(opened) <= 2, "of the log, and of a tail that was read raw because a marker was late"

@@ -3,6 +3,7 @@
 This is the only place that converts a request's deadline.
 """
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,6 +17,7 @@ from ringfence.engine.celery_answers import catch_refusals
 from ringfence.engine.celery_host import COMMAND_THREADS, QUESTION_THREADS
 from ringfence.engine.fair_places import FairPlaces, NoPlace
 from ringfence.engine.question_answers import Services, answer_to
+from ringfence.fencing import stages
 from ringfence.fencing.clock import Deadline
 from ringfence.requests.commands import SentCommand
 from ringfence.requests.questions import QUESTIONS, Question, task_of
@@ -49,7 +51,18 @@ def command(command: SentCommand, deadline: float) -> dict[str, object]:
         with _thread(_command_threads, who, f"The leader already carries out {_command_threads.each} commands"):
             return commands.execute(command, _limit(deadline))
 
-    return catch_refusals(call)
+    with _measure() as parts:
+        answer = catch_refusals(call)
+    return {**answer, stages.FIELD: parts}
+
+
+@contextmanager
+def _measure() -> Iterator[stages.Stages]:
+    """Collect the stages of this block, with what is in none of them as `other`."""
+    began = time.perf_counter()
+    with stages.collect() as parts:
+        yield parts
+    parts["other"] = (time.perf_counter() - began) * 1000 - sum(parts.values())
 
 
 def _register(kind: type[Question[Any]]) -> None:
@@ -60,7 +73,9 @@ def _register(kind: type[Question[Any]]) -> None:
             with _place(account):
                 return {"ok": True, "value": answer_to(kind.from_wire(fields), services, limit)}
 
-        return catch_refusals(call)
+        with _measure() as parts:
+            answer = catch_refusals(call)
+        return {**answer, stages.FIELD: parts}
 
 
 @contextmanager

@@ -67,9 +67,8 @@ KNOWN: Final = frozenset(
         "max.poll.interval.ms", "offset.flush.interval.ms", "offset.flush.timeout.ms", "offset.storage.topic",
         "offsets.view.max.bytes", "plugin.install.path", "plugin.path", "scheduled.rebalance.max.delay.ms",
         "security.protocol", "session.timeout.ms", "status.storage.topic", "task.memory.limit",
-        "task.shutdown.graceful.timeout.ms", "tasks.max.limit", "topic.creation.enable", "topic.tracking.allow.reset",
-        "topic.tracking.enable", "transaction.timeout.ms",
-        "value.converter", PROVIDERS,
+        "task.shutdown.graceful.timeout.ms", "task.slots", "tasks.max.limit", "topic.creation.enable",
+        "topic.tracking.allow.reset", "topic.tracking.enable", "transaction.timeout.ms", "value.converter", PROVIDERS,
     }
 )  # fmt: skip
 """Settings that have an effect."""
