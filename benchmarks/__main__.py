@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from benchmarks import (
+    answers,
     fencing,
     files,
     gaps,
@@ -38,6 +39,7 @@ from ringfence.local.errors import LocalError
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
 _OTHERS = {
+    "answers": answers.main,
     "fence": fencing.main,
     "files": files.main,
     "gaps": gaps.main,

@@ -18,9 +18,9 @@ from benchmarks.numbers import yes_or_no
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
-from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.leader.fence_generation import fence
 from ringfence.fencing.leader.fence_targets import AdminAccess
+from ringfence.fencing.transactions.producer import Producer
 from ringfence.local.errors import LocalError
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.local.ports import free_port
@@ -50,7 +50,7 @@ def measure(connection: Connection, count: int, opened: int, rounds: int) -> dic
         ids = [f"group-connector{number}-{task}" for task in range(count)]
         times[NEW].append(seconds(connection, ids))
         times[KNOWN].append(seconds(connection, ids))
-        holders = [TransactionalProducer(connection, one) for one in ids[:opened]]
+        holders = [Producer(connection, one) for one in ids[:opened]]
         for holder in holders:
             holder.init(Deadline.after(_SECONDS))
             holder.begin()

@@ -23,15 +23,20 @@ class RingfenceWorker:
         workers: int = 1,
         slots: int | None = None,
         settings: Mapping[str, str] | None = None,
+        checkout: Path | None = None,
     ) -> None:
         """slots: tasks per worker; None for the default of `ringfence up`. settings: of the worker, as environment
-        variables.
+        variables. checkout: another one, whose code runs; with a group and topics of its own.
         """
         self._root = root
         self._bootstrap = bootstrap
         self._workers = workers
         self._slots = slots
-        self._settings = settings or {}
+        self._settings = dict(settings or {})
+        if checkout is not None:
+            names = ("CONFIG_STORAGE_TOPIC", "OFFSET_STORAGE_TOPIC", "STATUS_STORAGE_TOPIC", "EVENTS_STORAGE_TOPIC")
+            self._settings |= {f"CONNECT_{each}": f"beside-{each.lower().replace('_', '-')}" for each in names}
+            self._settings |= {"CONNECT_GROUP_ID": "beside", "PYTHONPATH": str(checkout / "platform")}
         self._process: GuardedProcess | None = None
         self._port = free_port()
         self.url = f"http://127.0.0.1:{self._port}"

@@ -67,6 +67,13 @@ class Stand:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._stack.close()
 
+    def add(self, name: str, side: Side) -> None:
+        """Start another side, which stops with the others."""
+        self._stack.callback(side.stop)
+        self.sides[name] = side
+        side.start()
+        self.prefer(side.pid)
+
     def restart(self) -> None:
         """Stop the workers and start them again. The broker stays."""
         for side in self.sides.values():

@@ -6,6 +6,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 MOST = 600
+LONGER_AND_ONE_IDEA = {
+    "fencing/transactions/state_machine.py",  # a protocol: what is sent, and what each answer means, side by side
+}
 
 
 def line_counts() -> dict[str, int]:
@@ -21,7 +24,8 @@ def line_counts() -> dict[str, int]:
 
 def test_no_module_has_over_600_lines() -> None:
     long = {name for name, count in line_counts().items() if count > MOST}
-    assert sorted(long) == [], "does it hold one idea? (CONTRIBUTING.md)"
+    assert sorted(long - LONGER_AND_ONE_IDEA) == [], "does it hold one idea? (CONTRIBUTING.md)"
+    assert sorted(LONGER_AND_ONE_IDEA - long) == [], "it is short again"
 
 
 def imports_of(path: Path) -> Iterator[str]:

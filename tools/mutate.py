@@ -28,7 +28,7 @@ MODULES = (
     *("fencing/share/" + name for name in ("offset_ranges", "processed_offsets", "group_moves")),
     *("fencing/records/" + name for name in ("dead_letter", "error_policy", "topic_name_check")),
     "fencing/task/boundaries",
-    "fencing/kafka/batch_head",
+    "fencing/transactions/checksums",
     "fencing/ids",
     "connectors/secret_names",
 )

@@ -22,6 +22,8 @@ class Role(StrEnum):
 
 BOOTSTRAP: Final = "bootstrap.servers"
 TRANSACTION_TIMEOUT: Final = "transaction.timeout.ms"
+MAX_BLOCK: Final = "max.block.ms"
+"""Only the transactional producer, which is not librdkafka's, knows it."""
 
 _EVERY: Final = (Role.PRODUCER, Role.CONSUMER, Role.ADMIN)
 _PRODUCER: Final = (Role.PRODUCER,)
@@ -79,6 +81,22 @@ def _identification(text: str) -> str:
     return "none" if text in ("", "none") else _one_of("https")(text)
 
 
+def _mechanism(text: str) -> str:
+    """Kerberos needs a library and a ticket on each machine; tokens need one client that fetches them for all three
+    clients here.
+    """
+    if text.upper() in ("GSSAPI", "OAUTHBEARER"):
+        names = ", ".join(security.MECHANISMS)
+        raise ValueError(f"not all clients here can log in with it: one of {names} is expected, or a certificate")
+    return _one_of(*security.MECHANISMS, upper=True)(text)
+
+
+def _dns_lookup(text: str) -> str:
+    if text.lower() == "resolve_canonical_bootstrap_servers_only":
+        raise ValueError("only logins by Kerberos need canonical names, and there are none here: use use_all_dns_ips")
+    return _one_of("use_all_dns_ips")(text)
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """The translation of one Java setting. to: librdkafka's name."""
@@ -91,9 +109,7 @@ class Rule:
 RULES: Final[Mapping[str, Rule]] = {
     BOOTSTRAP: Rule(BOOTSTRAP, _text),
     "client.id": Rule("client.id", _text),
-    "client.dns.lookup": Rule(
-        "client.dns.lookup", _one_of("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only")
-    ),
+    "client.dns.lookup": Rule("client.dns.lookup", _dns_lookup),
     "request.timeout.ms": Rule("socket.timeout.ms", _whole(10, 300_000)),
     "retry.backoff.ms": Rule("retry.backoff.ms", _whole(1, 300_000)),
     "retry.backoff.max.ms": Rule("retry.backoff.max.ms", _whole(1, 300_000)),
@@ -107,10 +123,10 @@ RULES: Final[Mapping[str, Rule]] = {
     "security.protocol": Rule(
         "security.protocol", _one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL", upper=True)
     ),
-    "sasl.mechanism": Rule("sasl.mechanism", _one_of(*security.MECHANISMS, upper=True)),
+    "sasl.mechanism": Rule("sasl.mechanism", _mechanism),
     "ssl.endpoint.identification.algorithm": Rule("ssl.endpoint.identification.algorithm", _identification),
     "ssl.key.password": Rule("ssl.key.password", _secret),
-    "sasl.mechanisms": Rule("sasl.mechanism", _one_of(*security.MECHANISMS, upper=True)),
+    "sasl.mechanisms": Rule("sasl.mechanism", _mechanism),
     # librdkafka's names of what Java puts into stores and login modules.
     "sasl.username": Rule("sasl.username", _text),
     "sasl.password": Rule("sasl.password", _secret),
@@ -124,6 +140,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "compression.type": Rule("compression.type", _one_of("none", "gzip", "snappy", "lz4", "zstd"), _PRODUCER),
     "batch.size": Rule("batch.size", _whole(1), _PRODUCER),
     "linger.ms": Rule("linger.ms", _whole(0, 900_000), _PRODUCER),
+    MAX_BLOCK: Rule(MAX_BLOCK, _whole(1), _PRODUCER),
     "max.request.size": Rule("message.max.bytes", _whole(1000, 1_000_000_000), _PRODUCER),
     "buffer.memory": Rule("queue.buffering.max.kbytes", _kilobytes, _PRODUCER),
     "delivery.timeout.ms": Rule("message.timeout.ms", _whole(1), _PRODUCER),

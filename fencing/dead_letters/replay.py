@@ -18,11 +18,10 @@ from ringfence.fencing.dead_letters.listing import DeadLetterFilter, Replay, Rep
 from ringfence.fencing.errors import Abortable, Fenced, FencingError, Invalid, Retriable, UnknownOutcome
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.error_translation import unknown_outcome
-from ringfence.fencing.kafka.produce_errors import produce_errors
-from ringfence.fencing.kafka.producer_interface import TransactionalClient
 from ringfence.fencing.kafka.topic_tail import Limits, OffsetRange, Reading, TailRecord, edges
 from ringfence.fencing.records.dead_letter import DeadLetter, Headers, Place, mark
-from ringfence.fencing.records.error_handling import Call
+from ringfence.fencing.transactions.client import TransactionalClient
+from ringfence.fencing.transactions.record_columns import Record
 
 MOST_LETTERS: Final = 500
 MOST_BYTES: Final = 16 * 1024 * 1024
@@ -54,7 +53,7 @@ class ReplayResult:
 class LetterConversion:
     """The conversion of a dead letter. call: produces the record, None if a transform dropped it; why: the failure."""
 
-    call: Call | None = None
+    call: Record | None = None
     why: str = ""
 
 
@@ -181,17 +180,11 @@ class Replays:
             "nothing was written. Choose newer letters, or try again when the broker has less to do"
         )
 
-    def _transaction(self, producer: TransactionalClient, calls: Sequence[Call]) -> None:
+    def _transaction(self, producer: TransactionalClient, calls: Sequence[Record]) -> None:
         producer.begin()
         try:
-            with produce_errors(producer, "producing replayed records"):
-                for call in calls:
-                    while True:
-                        try:
-                            producer.produce(*call)
-                            break
-                        except BufferError:
-                            producer.serve(0.02)
+            for call in calls:
+                producer.produce(*call)
             if self._deadline.expired:
                 raise Retriable("The time for the replay is over: nothing was written. Replay fewer letters at a time")
         except FencingError:

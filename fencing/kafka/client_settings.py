@@ -22,10 +22,7 @@ from ringfence.connectors.kafka_settings.java_names import (
 from ringfence.connectors.kafka_settings.security import overlay
 from ringfence.connectors.pinned_files import pin_client_files
 from ringfence.fencing.errors import Invalid
-from ringfence.fencing.kafka.batch_head import HEAD_BYTES
-from ringfence.fencing.kafka.batch_sender import MOST_BYTES
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.producer_settings import BATCH_BYTES
 
 _ANY_CLIENT: Final = frozenset(rule.to for rule in RULES.values() if len(rule.roles) == len(Role))
 _DEFAULT_TIMEOUT_MS: Final = 60_000
@@ -169,20 +166,3 @@ def timeout_in(producer_settings: Settings, worker_settings: Settings, connector
     """Do the same. producer_settings: the effective ones, where they are known already."""
     text = producer_settings.get(TRANSACTION_TIMEOUT) or worker_settings.get(TRANSACTION_TIMEOUT, "")
     return int(text) if text.isdecimal() else session_timeout_ms(connector_config) or _DEFAULT_TIMEOUT_MS
-
-
-def batch_bytes(producer_settings: Settings) -> int:
-    """Return the largest size of the producer's batches in bytes: `batch.size` of the effective settings, or the
-    default.
-    """
-    text = producer_settings.get("batch.size", "")
-    return int(text) if text.isdecimal() else BATCH_BYTES
-
-
-def encoded_batch_bytes(producer_settings: Settings) -> int:
-    """Return the largest size in bytes of the record batches that the plugin's process may encode, without their heads;
-    0 if it must not encode any, because only librdkafka can do what these settings ask for.
-    """
-    if producer_settings.get("compression.type", "none") != "none" or "message.max.bytes" in producer_settings:
-        return 0
-    return max(1, min(batch_bytes(producer_settings), MOST_BYTES) - HEAD_BYTES)

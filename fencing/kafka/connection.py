@@ -75,13 +75,24 @@ class Connection:
         return cls(str(value["bootstrap"]), dict(settings), str(value["client_id"]))
 
 
+def _ascii(pem: str | None) -> str:
+    """Leave out what can only stand in a comment."""
+    return (pem or "").encode("ascii", "ignore").decode()
+
+
 def tls_context(settings: Mapping[str, str]) -> ssl.SSLContext:
     """Create a context for these settings, also for keys and certificates that are strings: Python only loads a
-    client's own from files.
+    client's own from files. Raises OSError or ValueError (ssl.SSLError is the former) for what cannot be used.
     """
+    place = settings.get("ssl.ca.location")
+    is_folder = place is not None and Path(place).is_dir()  # librdkafka takes either
     context = ssl.create_default_context(
-        cafile=settings.get("ssl.ca.location"), cadata=settings.get("ssl.ca.pem") or None
+        cafile=None if is_folder else place,
+        capath=place if is_folder else None,
+        cadata=_ascii(settings.get("ssl.ca.pem")) or None,
     )
+    # Python 3.13 is stricter with certificates than librdkafka and Java are.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     context.check_hostname = settings.get("ssl.endpoint.identification.algorithm") != "none"
     with tempfile.TemporaryDirectory() as scratch:  # only its owner can read it
         files = []
@@ -89,8 +100,9 @@ def tls_context(settings: Mapping[str, str]) -> ssl.SSLContext:
             text = settings.get(f"ssl.{kind}.pem")
             path = Path(scratch, kind)
             if text is not None:
-                path.write_text(text, encoding="ascii")
+                path.write_text(text, encoding="utf-8")
             files.append(str(path) if text is not None else settings.get(f"ssl.{kind}.location"))
         if files[0]:
-            context.load_cert_chain(files[0], files[1], settings.get("ssl.key.password"))
+            # Without a password, OpenSSL would ask for that of an encrypted key at the terminal.
+            context.load_cert_chain(files[0], files[1], settings.get("ssl.key.password", ""))
     return context

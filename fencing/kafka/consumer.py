@@ -76,6 +76,11 @@ class PartitionReader:
         with self._gate:
             self._consumer.assign([TopicPartition(self.topic, p, offset) for p, offset in positions.items()])
 
+    def park(self) -> None:
+        """Read nothing until `move`, and keep the connections."""
+        with self._gate:
+            self._consumer.unassign()
+
     def ends(self) -> dict[int, int]:
         """Return the read_uncommitted ends from the brokers' last responses, without those that are not known yet."""
         with self._gate:

@@ -50,10 +50,6 @@ _DENIED = {
 }
 _RAISED: Final = cast("type[BaseException]", KafkaError)
 """Raised itself in some cases, see `kafka_errors`."""
-_TOO_LONG = (
-    "The broker's transaction.max.timeout.ms is less. Shorten transaction.boundary.interval.ms (a transaction may last "
-    "three intervals), lower producer.override.transaction.timeout.ms, or raise the broker's limit, then restart"
-)
 
 
 def translate(error: KafkaError, doing: str) -> FencingError:
@@ -66,8 +62,6 @@ def translate(error: KafkaError, doing: str) -> FencingError:
         return Fenced(f"{text}: this member's generation of the group is over", name)
     if code in _DENIED:
         return Fatal(f"{text}. Grant the missing permission, then restart", name)
-    if code == KafkaError.INVALID_TRANSACTION_TIMEOUT:
-        return Fatal(f"{text}. {_TOO_LONG}", name)
     if error.txn_requires_abort():
         return Abortable(text, name)
     if error.fatal():

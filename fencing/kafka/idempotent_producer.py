@@ -7,10 +7,11 @@ it. That keeps the order, too, but a retry may write a record twice.)
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from confluent_kafka import KafkaError, Message, Producer
 
+from ringfence.connectors.api.records import RawHeaders
+from ringfence.connectors.kafka_settings.java_names import MAX_BLOCK
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.error_translation import kafka_errors, translate
@@ -30,13 +31,15 @@ class IdempotentProducer:
         """overrides: librdkafka's names. As in Kafka Connect, they may weaken the guarantees."""
         settings = idempotent_settings(connection)
         settings |= overrides or {}
+        settings.pop(MAX_BLOCK, None)  # of which librdkafka knows nothing: a call never waits
         if str(settings.get("acks", "all")).lower() not in ("all", "-1"):
             settings["enable.idempotence"] = False
         with kafka_errors("creating the producer"):
             self._producer = Producer(settings, logger=log)
 
     def reporting(self, report: OnDelivery) -> Callable[..., None]:
-        """Return a function `produce(topic, value, key, partition, …)` that calls `report` with each record's delivery.
+        """Return a function `produce(topic, value, key, partition, timestamp, headers)` that calls `report` with each
+        record's delivery.
 
         It raises BufferError if the queue is full.
         """
@@ -47,14 +50,14 @@ class IdempotentProducer:
 
         def produce_with_report(
             topic: str,
-            value: bytes | None = None,
-            key: bytes | None = None,
+            value: bytes | None,
+            key: bytes | None,
             partition: int = -1,
-            _callback: None = None,
-            _on_delivery: None = None,
-            *rest: Any,
+            timestamp: int = 0,
+            headers: RawHeaders | None = None,
         ) -> None:
-            produce(topic, value, key, partition, on_delivery, None, *rest)
+            pairs: list[tuple[str, str | bytes | None]] | None = list(headers) if headers else None
+            produce(topic, value, key, partition, on_delivery, None, max(0, timestamp), pairs)
 
         return produce_with_report
 

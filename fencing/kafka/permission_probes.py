@@ -7,8 +7,10 @@ Any broker can answer: if it does not coordinate the id, it also checks the perm
 """
 
 import time
-from collections.abc import Awaitable, Mapping, Sequence
-from typing import Any, Final, Self, TypeVar
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from kafka.errors import (
     ClusterAuthorizationFailedError,
@@ -21,17 +23,15 @@ from kafka.errors import (
     for_code,
 )
 from kafka.protocol.admin import CreateTopicsRequest, DescribeConfigsRequest, DescribeTransactionsRequest
-from kafka.protocol.metadata import MetadataRequest
+from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest, MetadataRequest
 from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
 
-from ringfence.fencing.errors import Fatal, FencingError, Retriable
+from ringfence.fencing.errors import Fatal, Retriable
 from ringfence.fencing.kafka.admin_clients import login_refused
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.coordinator_retries import MOVING
 from ringfence.fencing.kafka.kafka_python_client import PythonClient
 from ringfence.fencing.kafka.permissions import IdHolder, Permission, TopicRights
-from ringfence.fencing.kafka.transaction_requests import coordinator_request
-from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 
 NOBODYS_PRODUCER: Final = 2**63 - 1
 """A producer id that is never assigned: brokers count from 0."""
@@ -49,6 +49,18 @@ _READ, _WRITE, _DESCRIBE = 3, 4, 8
 _BROKER, _TOPIC = 4, 2
 
 _T = TypeVar("_T")
+_P = ParamSpec("_P")
+
+Answers = dict[object, object]
+"""What a prober has found out, by the question."""
+_FIND_VERSION: Final = 3
+
+
+def coordinator_request(transactional_id: str) -> FindCoordinatorRequest:
+    """Return the request for the id's coordinator."""
+    return FindCoordinatorRequest(
+        key=transactional_id, key_type=CoordinatorType.TRANSACTION.value, max_version=_FIND_VERSION, min_version=1
+    )
 
 
 def _may(code: int, denial: int, grants: frozenset[int] = _CHECKED_AND_REFUSED) -> Permission:
@@ -57,11 +69,29 @@ def _may(code: int, denial: int, grants: frozenset[int] = _CHECKED_AND_REFUSED) 
     return Permission.YES if code in grants else Permission.UNKNOWN
 
 
+def _once(
+    ask: "Callable[Concatenate[Prober, _P], _T]",
+) -> "Callable[Concatenate[Prober, _P], _T]":
+    """Answer an equal question again without the brokers, within `Prober.remembering`."""
+
+    @wraps(ask)
+    def answer(self: "Prober", /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        if self._answers is None:
+            return ask(self, *args, **kwargs)
+        question = (ask.__name__, repr(args), repr(kwargs))
+        if question not in self._answers:
+            self._answers[question] = ask(self, *args, **kwargs)
+        return self._answers[question]  # type: ignore[return-value]  # of the same question
+
+    return answer
+
+
 class Prober:
     """Probes with one principal, as a context manager. Raises `Retriable` (no answer) and `Fatal` (login refused)."""
 
     def __init__(self, connection: Connection) -> None:
         self._where = connection.bootstrap
+        self._answers: Answers | None = None
         try:
             self._admin = PythonClient(
                 **connection.kafka_python(),
@@ -84,6 +114,17 @@ class Prober:
 
     def close(self) -> None:
         self._admin.close()
+
+    @contextmanager
+    def remembering(self, answers: Answers) -> Iterator[Self]:
+        """Within the block, ask each question at most once, and not those with an answer in `answers`, which must be
+        of the same login. The checks of one run ask many questions several times.
+        """
+        self._answers = answers
+        try:
+            yield self
+        finally:
+            self._answers = None
 
     def _trouble(self, error: KafkaError) -> Fatal | Retriable:
         if isinstance(error, SaslAuthenticationFailedError):
@@ -113,6 +154,7 @@ class Prober:
                 answers[name] = None
         return answers
 
+    @_once
     def write_ids(self, ids: Sequence[str]) -> dict[str, Permission]:
         """Return the Write permission on each transactional id, from an EndTxn request that ends nothing."""
         requests = {
@@ -128,6 +170,7 @@ class Prober:
         answers = self._run(self._all(requests))
         return {each: _may(answer.error_code, _ID_DENIED) for each, answer in answers.items() if answer is not None}
 
+    @_once
     def describe_ids(self, ids: Sequence[str]) -> tuple[dict[str, Permission], dict[str, IdHolder]]:
         """Return the Describe permission on each transactional id, and its holder if it is visible."""
         may: dict[str, Permission] = {}
@@ -182,6 +225,7 @@ class Prober:
             result[name] = _may(codes[0], _TOPIC_DENIED, grants) if codes else Permission.UNKNOWN
         return result
 
+    @_once
     def topic(self, name: str) -> TopicRights:
         """Return whether the topic exists, and this principal's permissions on it."""
         request = MetadataRequest(
@@ -223,25 +267,27 @@ class Prober:
 
     def topic_setting(self, topic: str, name: str) -> str | None:
         """Return a topic's setting; None without DescribeConfigs on the topic, or if there is no such topic."""
-        return self._setting(_TOPIC, topic, name, None)
+        return self._topic_settings(topic).get(name)
+
+    @_once
+    def _topic_settings(self, topic: str) -> Mapping[str, str]:
+        return self._settings(_TOPIC, topic, None, None)
 
     def broker_setting(self, name: str) -> str | None:
         """Return a setting of one broker; None without DescribeConfigs on the cluster."""
         brokers = self._admin.broker_ids
-        return self._setting(_BROKER, str(brokers[0]), name, brokers[0]) if brokers else None
+        return self._settings(_BROKER, str(brokers[0]), [name], brokers[0]).get(name) if brokers else None
 
-    def _setting(self, kind: int, resource: str, name: str, node: int | None) -> str | None:
+    def _settings(self, kind: int, resource: str, names: list[str] | None, node: int | None) -> dict[str, str]:
+        """Return these settings, all of them for None; {} if this principal may not ask."""
         target = DescribeConfigsRequest.DescribeConfigsResource(
-            resource_type=kind, resource_name=resource, configuration_keys=[name]
+            resource_type=kind, resource_name=resource, configuration_keys=names
         )
         request = DescribeConfigsRequest(resources=[target])
-        answer = self._run(self._all({name: request}, {} if node is None else {name: node}))[name]
-        for result in answer.results if answer else ():
-            if result.error_code == 0:
-                for config in result.configs:
-                    if config.name == name and config.value is not None:
-                        return str(config.value)
-        return None
+        answer = self._run(self._all({resource: request}, {} if node is None else {resource: node}))[resource]
+        results = [result for result in (answer.results if answer else ()) if result.error_code == 0]
+        configs = [config for result in results for config in result.configs if config.value is not None]
+        return {str(config.name): str(config.value) for config in configs}
 
     @property
     def version(self) -> tuple[int, ...]:
@@ -255,14 +301,3 @@ class Prober:
         except IncompatibleBrokerVersion:
             return False
         return version >= _EXACTLY_ONCE_INIT
-
-
-def unusable(connection: Connection, overrides: Mapping[str, object], timeout_ms: int) -> str | None:
-    """Return why no producer can have this combination of settings, else None. It never initialises a producer."""
-    try:
-        TransactionalProducer(
-            connection, "preflight", transaction_timeout_ms=timeout_ms, overrides=dict(overrides)
-        ).close()
-    except FencingError as error:
-        return str(error)
-    return None

@@ -23,28 +23,6 @@ LINGER_MS: Final = 5
 """How long a record waits for others. Longer would spare brokers work, and cost up to 30 % of the rate."""
 
 
-def transactional_settings(
-    connection: Connection,
-    transactional_id: str,
-    *,
-    timeout_ms: int,
-    queue_bytes: int = QUEUE_BYTES,
-    linger_ms: int = LINGER_MS,
-) -> dict[str, object]:
-    """Return the settings of `TransactionalProducer`. timeout_ms: the transaction's."""
-    settings = connection.librdkafka(
-        transactional_id=transactional_id,
-        transaction_timeout_ms=timeout_ms,
-        debug="eos",
-        # The broker answers "concurrent transactions" for a moment after each commit. The default waits 100 ms.
-        retry_backoff_ms=5,
-        retry_backoff_max_ms=1000,
-        **_common(queue_bytes, linger_ms),
-    )
-    settings["message.timeout.ms"] = timeout_ms
-    return settings
-
-
 def idempotent_settings(connection: Connection) -> dict[str, object]:
     """Return the settings of `IdempotentProducer`, which retries without a limit."""
     return connection.librdkafka(enable_idempotence=True, message_timeout_ms=0, **_common(QUEUE_BYTES, LINGER_MS))

@@ -2,18 +2,14 @@
 
 import logging
 import threading
-import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Final, NoReturn
+from typing import Any, NoReturn
 
 from confluent_kafka import Producer
 
 from ringfence.fencing.errors import Fatal, FencingError
 from ringfence.fencing.kafka.error_translation import kafka_errors
-
-_RESPONSE_SECONDS: Final = 1.0
-_PAUSE_SECONDS: Final = 0.05
 
 
 class ClosedProducer:
@@ -45,41 +41,6 @@ def drop(producer: Producer | ClosedProducer, log: logging.Logger) -> Any:
         # After a fatal error, every call raises it, also this one. The first call has reported it.
         log.debug("%s", error)
     return ClosedProducer()
-
-
-def drop_transactional(producer: Producer | ClosedProducer, log: logging.Logger) -> Any:
-    """Drop queued records and release a transactional client, once all its Produce requests are answered.
-
-    librdkafka (2.10 to 2.16) frees the text of the last error when its main thread ends, while the threads of its
-    brokers still handle responses. One that reports another error, as each response does after a fence, frees it again.
-    The process then dies in a thread that blocks signals, so without a stack. If a broker does not answer soon, a
-    thread keeps the client and waits for it, at most until librdkafka's own timeouts.
-    """
-    if isinstance(producer, ClosedProducer):
-        return producer
-    if not _await_responses(producer, log, _RESPONSE_SECONDS):
-        keeper = threading.Thread(
-            target=_await_responses, args=(producer, log, None), name="closing-producer", daemon=True
-        )
-        keeper.start()
-    return ClosedProducer()
-
-
-def _await_responses(producer: Producer, log: logging.Logger, seconds: float | None) -> bool:
-    """Drop what is queued, and wait until nothing is in flight. Return False after `seconds`, if given."""
-    end = None if seconds is None else time.monotonic() + seconds
-    while True:
-        try:
-            with kafka_errors("closing the producer"):
-                producer.purge(in_flight=False)  # also what librdkafka would send again
-                producer.flush(_PAUSE_SECONDS)
-        except FencingError as error:
-            log.debug("%s", error)
-            time.sleep(_PAUSE_SECONDS)
-        if not len(producer):
-            return True
-        if end is not None and time.monotonic() >= end:
-            return False
 
 
 class Gate:

@@ -9,15 +9,20 @@ from collections.abc import Sequence
 from typing import Final
 
 from kafka.errors import KafkaError, for_code
+from kafka.protocol.producer import EndTxnRequest
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, Retriable
 from ringfence.fencing.kafka.open_transaction import OpenTransaction
+from ringfence.fencing.kafka.permission_probes import coordinator_request
 from ringfence.fencing.kafka.transaction_descriptions import TransactionProber
-from ringfence.fencing.kafka.transaction_requests import coordinator_request, end_request
 
 _AWAY: Final = 15
 _NOT_YET: Final = frozenset({14, _AWAY, 16, 51})  # loading, unavailable, moved; markers are not written yet
+_END_VERSION: Final = 3
+"""Newer ones are for producers whose epoch changes with each transaction (KIP-890). Those of a transaction that is
+handed over do without it: its identity must not change before it has ended.
+"""
 _OVER: Final = frozenset({47, 48, 49, 90})  # the id has another epoch, state or producer now
 
 
@@ -52,7 +57,7 @@ class TransactionEnder(TransactionProber):
         try:
             coordinators = self._run(self._all({name: coordinator_request(name) for name in by_id}))
             nodes = {name: answer.node_id for name, answer in coordinators.items() if answer and not answer.error_code}
-            answers = self._run(self._all({name: end_request(by_id[name], committed=True) for name in nodes}, nodes))
+            answers = self._run(self._all({name: _commit_request(by_id[name]) for name in nodes}, nodes))
         except Retriable:
             if deadline.expired:
                 raise
@@ -67,3 +72,14 @@ class TransactionEnder(TransactionProber):
         except KafkaError as error:
             raise self._trouble(error) from error
         return sorted(each.transactional_id for rows in transactions.values() for each in rows)
+
+
+def _commit_request(transaction: OpenTransaction) -> EndTxnRequest:
+    """Return the request that commits a transaction."""
+    return EndTxnRequest(
+        transactional_id=transaction.transactional_id,
+        producer_id=transaction.producer_id,
+        producer_epoch=transaction.epoch,
+        committed=True,
+        max_version=_END_VERSION,
+    )

@@ -20,8 +20,6 @@ from ringfence.fencing.ids import leader_transactional_id
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer import LogRecord
 from ringfence.fencing.kafka.membership import GroupMetadata
-from ringfence.fencing.kafka.produce_errors import produce_errors
-from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.leader.fence_targets import AdminAccess
 from ringfence.fencing.leader.older_epochs import end_leftovers
 from ringfence.fencing.offsets.ledger_keys import log_partition_of
@@ -30,9 +28,12 @@ from ringfence.fencing.topics.config_encryption import NO_KEYS, EncryptionWatch,
 from ringfence.fencing.topics.config_log import ConfigLog
 from ringfence.fencing.topics.config_records import ConfigRecord, encode
 from ringfence.fencing.topics.leader_stamps import Stamper
+from ringfence.fencing.transactions.producer import Producer
 
 log = logging.getLogger(__name__)
 
+_PRODUCER_SETTINGS = {"socket.timeout.ms": 5000}
+"""A leader's requests are small: a broker that has not answered for so long is asked again on another connection."""
 _GENERATION_OVER = {"ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_ID"}
 
 
@@ -71,7 +72,8 @@ class Term:
         self._metadata = metadata
         self._owns = owns
         self._clock = clock
-        self._producer: TransactionalProducer | None = None
+        self._producer: Producer | None = None
+        self._wrote_as = -1  # the producer id of the last transaction: the next one's may be another
         self._claimed = False  # a claim that failed halfway leaves a producer that must not write
         self._vault = vault
         self.encryption = EncryptionWatch(vault)
@@ -81,7 +83,7 @@ class Term:
             self.encryption.look(records)
             on_records(records)
 
-        self._log = ConfigLog(connection, config_topic, on_records=look, vault=vault)
+        self._log = ConfigLog(connection, config_topic, on_records=look, vault=vault, keep_reader=True)
         self._over: str | None = None
         self.in_doubt = False
         """Whether the last write failed after its commit was sent, and its outcome has not been read yet."""
@@ -108,13 +110,13 @@ class Term:
                 if self._producer is not None:
                     self._producer.close()
                 self._claimed = False
-                self._producer = TransactionalProducer(
-                    self._connection, leader_transactional_id(self._group_id), linger_ms=0
+                self._producer = Producer(
+                    self._connection, leader_transactional_id(self._group_id), overrides=_PRODUCER_SETTINGS
                 )
                 self._producer.init(deadline)  # 2
                 self._end_leftovers(self._producer, deadline)
                 self._transaction((), deadline)  # 3
-                state = self._log.refresh(deadline, self._producer.producer_id)  # 4
+                state = self._log.refresh(deadline, self._wrote_as)  # 4
                 self._claimed = True
                 return state
             except Fenced as error:
@@ -124,7 +126,7 @@ class Term:
             if deadline.expired:
                 raise Retriable("The config topic could not be claimed in time; it is tried again")
 
-    def _end_leftovers(self, producer: TransactionalProducer, deadline: Deadline) -> None:
+    def _end_leftovers(self, producer: Producer, deadline: Deadline) -> None:
         """End hanging transactions. Raises `Retriable` if this may not end one: the message says how an
         operator can.
         """
@@ -159,17 +161,17 @@ class Term:
         producer = self._producer
         assert producer is not None, "claim first"
         producer.begin()
+        self._wrote_as = producer.producer_id
         try:
-            with produce_errors(producer, "writing the config topic"):
-                at = self._log.position
-                for record in records:
-                    if isinstance(record, TopicRecord):
-                        producer.produce(record.topic, record.value, record.key, log_partition_of(record.key))
-                        continue
-                    key, value = encode(encrypt(record, self._vault))
-                    stamp = () if self._stamper is None else self._stamper.headers(self._topic, key, value, at)
-                    producer.produce(self._topic, value, key, 0, None, None, 0, list(stamp))
-                    at += 1
+            at = self._log.position
+            for record in records:
+                if isinstance(record, TopicRecord):
+                    producer.produce(record.topic, record.value, record.key, log_partition_of(record.key))
+                    continue
+                key, value = encode(encrypt(record, self._vault))
+                stamp = () if self._stamper is None else self._stamper.headers(self._topic, key, value, at)
+                producer.produce(self._topic, value, key, 0, headers=list(stamp))
+                at += 1
             producer.send_offsets([(self._topic, 0, self._log.position)], self._metadata.raw, deadline)
             self.in_doubt = self.in_doubt or bool(records)
             producer.commit(deadline)
@@ -225,7 +227,7 @@ class Term:
 
     def refresh(self, deadline: Deadline) -> ClusterState:
         """Return the state at the end of the config topic, with all that this term has committed."""
-        return self._log.refresh(deadline, -1 if self._producer is None else self._producer.producer_id)
+        return self._log.refresh(deadline, self._wrote_as)
 
     def close(self) -> None:
         """Close the clients."""

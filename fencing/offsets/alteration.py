@@ -14,11 +14,10 @@ from collections.abc import Callable, Sequence
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Abortable, Fenced, FencingError, Retriable
 from ringfence.fencing.ids import ConnectorName, TaskId, task_transactional_id
-from ringfence.fencing.kafka.produce_errors import produce_errors
-from ringfence.fencing.kafka.producer_interface import TransactionalClient
 from ringfence.fencing.offsets.ledger_keys import log_partition_of
 from ringfence.fencing.offsets.source_offsets import SourceOffsets, canonical, encode_value
 from ringfence.fencing.offsets.stores import OffsetStores
+from ringfence.fencing.transactions.client import TransactionalClient
 
 log = logging.getLogger(__name__)
 
@@ -58,14 +57,8 @@ def write(
 def _transaction(producer: TransactionalClient, topic: str, records: Records, deadline: Deadline) -> None:
     producer.begin()
     try:
-        with produce_errors(producer, "writing source offsets"):
-            for key, value in records:
-                while True:
-                    try:
-                        producer.produce(topic, value, key, log_partition_of(key))
-                        break
-                    except BufferError:
-                        producer.serve(0.02)
+        for key, value in records:
+            producer.produce(topic, value, key, log_partition_of(key))
         producer.commit(deadline)
     except FencingError:
         if not producer.spent:

@@ -6,7 +6,7 @@ Keys are not parsed if they have Kafka Connect's form, which names the connector
 from typing import Final
 
 from ringfence.fencing.ids import ConnectorName
-from ringfence.fencing.offsets.source_offsets import decode_key
+from ringfence.fencing.offsets.source_offsets import connector_of
 
 ENTRY_BYTES: Final = 160
 """The memory of an entry besides its key and value: two bytes objects and a slot in a dictionary, which may be half
@@ -18,6 +18,8 @@ class OffsetIndex:
 
     def __init__(self) -> None:
         self._connectors: dict[bytes, dict[bytes, bytes | None]] = {}
+        self._sizes: dict[bytes, int] = {}
+        self._dropped: set[bytes] = set()
         self.size = 0
         """Its approximate size in bytes."""
 
@@ -28,13 +30,16 @@ class OffsetIndex:
         until = key.find(b'",', 2) if key[:2] == b'["' else -1
         name = key[2:until] if until > 0 else b'"'
         if b'"' in name or b"\\" in name:
-            name_and_partition = decode_key(key)
-            if name_and_partition is None:
+            connector = connector_of(key)
+            if connector is None:
                 return  # not a source offset: nobody looks for it
-            name = name_and_partition[0].encode()
+            name = connector.encode()
+        if name in self._dropped:
+            return
         entries = self._connectors.get(name)
         if entries is None:
             entries = self._connectors[name] = {}
+        size_before = self.size
         # Removed first, so that the order is that of the last write: of two spellings of one source partition, the
         # later one counts.
         if key in entries:
@@ -43,10 +48,20 @@ class OffsetIndex:
             self.size += len(key) + ENTRY_BYTES
         entries[key] = value
         self.size += len(value or b"")
+        self._sizes[name] = self._sizes.get(name, 0) + self.size - size_before
 
-    def entries(self, connector: ConnectorName) -> list[tuple[bytes, bytes | None]]:
-        """Return the entries of one connector, with tombstones, the latest written last."""
-        return list(self._connectors.get(connector.encode(), {}).items())
+    def drop_largest(self) -> str:
+        """Drop the connector that needs the most memory, also what is put for it later. Return its name, for people."""
+        name = max(self._sizes, key=self._sizes.__getitem__)
+        self._dropped.add(name)
+        del self._connectors[name]
+        self.size -= self._sizes.pop(name)
+        return name.decode(errors="replace")
+
+    def entries(self, connector: ConnectorName) -> list[tuple[bytes, bytes | None]] | None:
+        """Return the entries of one connector, with tombstones, the latest written last; None if it was dropped."""
+        name = connector.encode()
+        return None if name in self._dropped else list(self._connectors.get(name, {}).items())
 
     def __len__(self) -> int:
         return sum(len(entries) for entries in self._connectors.values())

@@ -12,6 +12,9 @@ from typing import Final, NamedTuple
 
 HEADER: Final = "ringfence.counts"
 
+MOST: Final = 2**53
+"""The largest count that is believed: a database's integers have 64 bits, and counts are added up."""
+
 _NAMES: Final = ("task", "generation", "attempt", "records", "skipped", "dead_letters")
 _SPAN: Final = "sent"
 
@@ -68,7 +71,7 @@ def decode(headers: Iterable[tuple[str, bytes | None]]) -> AttemptCounts | None:
                 numbers = json.loads(value or b"null")
                 task, generation, attempt, *counts = (numbers[each] for each in _NAMES)
                 span = numbers.get(_SPAN)
-            except (ValueError, KeyError, TypeError):
+            except (ValueError, KeyError, TypeError, RecursionError):
                 return None
             attempt_counts = AttemptCounts(task, generation, attempt, RecordCounts(*counts), _range(span))
             return attempt_counts if all(map(_is_count, (*attempt_counts.key, *counts))) else None
@@ -77,11 +80,11 @@ def decode(headers: Iterable[tuple[str, bytes | None]]) -> AttemptCounts | None:
 
 def _range(value: object) -> tuple[int, int] | None:
     match value:
-        case [int(before), int(after)] if 0 <= before <= after:
+        case [int(before), int(after)] if 0 <= before <= after <= MOST:
             return before, after
         case _:
             return None
 
 
 def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST

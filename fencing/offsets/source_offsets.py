@@ -2,14 +2,20 @@
 
 Keys are parsed before they are compared, because another writer may have used other spacing or order. A partition is
 written again with the same key bytes as before, or compaction would keep two values of it.
+
+All connectors share a topic. So a reader parses only what its own connector has written, and no more of a key than its
+name to see whose it is.
 """
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
+from ringfence.connectors.values.nesting import DEEPEST, is_deep
 from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import Invalid
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer import LogRecord
@@ -19,6 +25,11 @@ from ringfence.fencing.offsets.record_counts import RecordCounts, decode
 from ringfence.fencing.topics.topic_log import TopicLog
 
 _AT_ONCE = 10_000
+_NAME = re.compile(r'[ \t\r\n]*\[[ \t\r\n]*("(?:[^"\\]|\\.){0,1500}")')
+"""A key up to its connector: JSON may escape each of the 249 bytes of a name in six."""
+_LONGEST_NAME = 12_000
+_ENTRY_BYTES, _VALUE_BYTES = 500, 60
+"""The memory of a parsed source offset, and of each value in it, besides its text."""
 
 Partition = Mapping[str, object]
 Offset = Mapping[str, object]
@@ -30,21 +41,52 @@ def canonical(partition: Partition) -> str:
 
 
 def encode_key(connector: ConnectorName, partition: Partition) -> bytes:
-    """Return the key as Kafka Connect writes it."""
-    return json.dumps([connector, partition], ensure_ascii=False, separators=(",", ":")).encode()
+    """Return the key as Kafka Connect writes it. Raises `Invalid` for one that is nested too deeply."""
+    return _encode([connector, partition], "source partition")
 
 
 def encode_value(offset: Offset | None) -> bytes | None:
-    """Return the value as Kafka Connect writes it; None deletes."""
-    return None if offset is None else json.dumps(offset, ensure_ascii=False, separators=(",", ":")).encode()
+    """Return the value as Kafka Connect writes it; None deletes. Raises `Invalid` for one that is nested too deeply."""
+    return None if offset is None else _encode(offset, "source offset")
+
+
+def _encode(value: object, kind: str) -> bytes:
+    try:
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+        if _may_be_deep(text) and is_deep(value):
+            raise RecursionError
+    except RecursionError as error:
+        raise Invalid(f"A {kind} has more than {DEEPEST} levels, so nobody can be sure to read it again") from error
+    return text
+
+
+def _may_be_deep(text: bytes) -> bool:
+    return text.count(b"[") + text.count(b"{") > DEEPEST
+
+
+def connector_of(key: bytes | None) -> ConnectorName | None:
+    """Return the connector of a key without parsing the rest; None for keys that are certainly no source offset's.
+
+    Its work does not depend on how the source partition is nested, and it raises nothing.
+    """
+    if not key:
+        return None
+    try:
+        if key[:2] == b'["' and b"\\" not in (text := key[2 : key.find(b'"', 2)]):
+            return ConnectorName(text.decode())
+        match = _NAME.match(key[:_LONGEST_NAME].decode(json.detect_encoding(key), "ignore"))
+        if match is None:
+            return None
+        name = str(json.loads(match[1]))
+        name.encode()  # no connector's name has half a surrogate pair
+        return ConnectorName(name)
+    except ValueError:
+        return None
 
 
 def decode_key(key: bytes | None) -> tuple[ConnectorName, Partition] | None:
     """Return connector and source partition; None for any other key (sentinels, and records of other software)."""
-    try:
-        parts: object = json.loads(key or b"null")
-    except (ValueError, RecursionError):
-        return None
+    parts = parse_json(key)
     if not isinstance(parts, list) or len(parts) != 2 or not isinstance(parts[0], str):
         return None
     return (ConnectorName(parts[0]), cast(Partition, parts[1])) if isinstance(parts[1], dict) else None
@@ -52,11 +94,25 @@ def decode_key(key: bytes | None) -> tuple[ConnectorName, Partition] | None:
 
 def decode_value(value: bytes | None) -> Offset | None:
     """Return the source offset; None for a tombstone, and for a value that is not a JSON object."""
+    offset = parse_json(value)
+    return cast(Offset, offset) if isinstance(offset, dict) else None
+
+
+def parse_json(text: bytes | None) -> object:
+    """Parse JSON; None for what is not JSON, or nested more deeply than anybody writes it."""
+    if not text:
+        return None
     try:
-        offset: object = json.loads(value or b"null")
+        value: object = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return cast(Offset, offset) if isinstance(offset, dict) else None
+    return None if _may_be_deep(text) and is_deep(value) else value
+
+
+def weight(key: bytes, value: bytes | None) -> int:
+    """Estimate the memory of an entry once it is parsed: `[[],[],...` takes twenty times the bytes of its text."""
+    text = key + (value or b"")
+    return _ENTRY_BYTES + len(text) + _VALUE_BYTES * (text.count(b",") + text.count(b"[") + text.count(b"{"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +142,16 @@ class SourceOffsets:
     """The positions up to which all transactions were decided when they were read."""
     counts: dict[tuple[int, int, int], RecordCounts] = field(default_factory=dict)
     """What each attempt (task, generation, attempt) had committed, as far as the records read say so."""
+    most_bytes: int | None = None
+    """The memory that they may take, about. `put` raises `Invalid` above it; None for no limit."""
     _by_partition: dict[str, SourceOffset] = field(default_factory=dict)
+    _weights: dict[str, int] = field(default_factory=dict)
+    _weight: int = 0
+    _usual: bytes = b""
+    """How Kafka Connect's keys of the connector begin."""
+
+    def __post_init__(self) -> None:
+        self._usual = encode_key(self.connector, {})[: -len(b"{}]")]
 
     def take(self, records: Iterable[LogRecord]) -> None:
         """Apply the records that concern this connector."""
@@ -98,12 +163,27 @@ class SourceOffsets:
 
     def put(self, key: bytes | None, value: bytes | None) -> bool:
         """Apply one record. Returns whether it concerns this connector."""
+        if key is None or not (key.startswith(self._usual) or connector_of(key) == self.connector):
+            return False
         name_and_partition = decode_key(key)
-        if name_and_partition is None or name_and_partition[0] != self.connector or key is None:
+        if name_and_partition is None or name_and_partition[0] != self.connector:
             return False
         partition = name_and_partition[1]
-        self._by_partition[canonical(partition)] = SourceOffset(partition, decode_value(value), key)
+        text = canonical(partition)
+        if self.most_bytes is not None:
+            self._weigh(text, weight(key, value))
+        self._by_partition[text] = SourceOffset(partition, decode_value(value), key)
         return True
+
+    def _weigh(self, text: str, new: int) -> None:
+        assert self.most_bytes is not None
+        self._weight += new - self._weights.get(text, 0)
+        self._weights[text] = new
+        if self._weight > self.most_bytes:
+            raise Invalid(
+                f"The source offsets of connector {self.connector} take more than the {self.most_bytes:,} bytes of "
+                f"memory that a worker has for them ({len(self._weights):,} were read; connector.offsets.max.bytes)"
+            )
 
     def snapshot(self) -> OffsetsSnapshot:
         """Return the snapshot that a later read of the same topic can start from."""
@@ -141,13 +221,13 @@ class SourceOffsets:
 def may_concern(connector: ConnectorName) -> Callable[[bytes | None], bool]:
     """Return a cheap test that every key of this connector passes, and few others do.
 
-    A key may have other spacing than Kafka Connect's, so the test only looks for the name in it. JSON may also contain
-    escapes, or be in UTF-16 or UTF-32, which have zero bytes: such a key always passes.
+    A key may have other spacing than Kafka Connect's, so the test first looks for the name in it. JSON may also contain
+    escapes, or be in UTF-16 or UTF-32, which have zero bytes.
     """
     name = connector.encode()
 
     def test(key: bytes | None) -> bool:
-        return key is not None and (name in key or b"\\" in key or b"\0" in key)
+        return key is not None and (name in key or b"\\" in key or b"\0" in key) and connector_of(key) == connector
 
     return test
 
@@ -162,13 +242,14 @@ def read_offsets(
     snapshots: Sequence[OffsetsSnapshot] = (),
     report: Callable[[str], None] = lambda _text: None,
     patience_s: float = 1.0,
+    most_bytes: int | None = None,
 ) -> SourceOffsets:
     """Read the connector's committed offsets to the current end of the topic (invariant 6).
 
     snapshots: of topics; of this topic only the rest is read. report: called with the progress. patience_s: see
-    `TopicLog`.
+    `TopicLog`. most_bytes: see `SourceOffsets`.
     """
-    offsets = SourceOffsets(connector)
+    offsets = SourceOffsets(connector, most_bytes=most_bytes)
     log = TopicLog(connection, topic, deadline=deadline, patience_s=patience_s)
     try:
         ends = end_offsets(connection, topic, log.partitions, deadline)

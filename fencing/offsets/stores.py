@@ -150,11 +150,12 @@ def read_merged(
     snapshots: Sequence[OffsetsSnapshot] = (),
     report: Callable[[str], None] = lambda _text: None,
     patience_s: float = 0.0,
+    most_bytes: int | None = None,
 ) -> SourceOffsets:
     """Read the connector's committed offsets to the end of its topics: its own first, then the worker's as the
     fallback.
 
-    snapshots, report, patience_s: see `read_offsets`.
+    snapshots, report, patience_s, most_bytes: see `read_offsets`.
     """
 
     def read(topic: OffsetsTopic) -> SourceOffsets:
@@ -167,6 +168,7 @@ def read_merged(
             snapshots=snapshots,
             report=report,
             patience_s=patience_s,
+            most_bytes=most_bytes,
         )
 
     offsets = read(stores.effective)

@@ -30,6 +30,8 @@ _AT_ONCE: Final = 5000
 _LOOK_SECONDS: Final = 10.0
 _AGAIN_SECONDS: Final = 1.0
 _STALL_SECONDS: Final = 30.0
+_KEPT: Final = 0.9
+"""How much of its maximum size is left once it has dropped something: else each record would drop another one."""
 _ASLEEP_SECONDS: Final = 3600.0
 """A process that was stopped for this long may have missed tombstones that compaction has removed."""
 
@@ -38,8 +40,8 @@ class OffsetsView:
     """`run` follows the topic on its own thread; any thread may call the rest."""
 
     def __init__(self, connection: Connection, topic: str, max_bytes: int) -> None:
-        """max_bytes: its approximate maximum size; a topic that needs more is not kept, and each start reads
-        it itself.
+        """max_bytes: its approximate maximum size. Above it the largest connectors are not kept, and their starts read
+        the topic themselves; others notice nothing.
         """
         self._connection = connection
         self._topic = topic
@@ -49,7 +51,7 @@ class OffsetsView:
         self._topic_id = ""
         self._positions: dict[int, int] = {}
         self._ends: Mapping[int, int] = {}
-        self._whole = self._too_large = False
+        self._whole = False
         self._moved_at = time.monotonic()
 
     @property
@@ -60,7 +62,7 @@ class OffsetsView:
     @property
     def waiting(self) -> bool:
         """Whether a start should wait: the view is being read, and makes progress."""
-        return not (self._whole or self._too_large) and time.monotonic() - self._moved_at < _STALL_SECONDS
+        return not self._whole and time.monotonic() - self._moved_at < _STALL_SECONDS
 
     def describe_progress(self) -> str:
         """Return its progress as a message, for people who wait."""
@@ -75,11 +77,11 @@ class OffsetsView:
                 self._condition.wait(0.5)
 
     def snapshot(self, connector: ConnectorName) -> OffsetsSnapshot | None:
-        """Return what is known of a connector; None before the topic is read, or if it is too large."""
+        """Return what is known of a connector; None before the topic is read, or if the connector is too large."""
         with self._condition:
-            if not self._topic_id or self._too_large:
+            entries = self._index.entries(connector) if self._topic_id else None
+            if entries is None:
                 return None
-            entries = self._index.entries(connector)
             return OffsetsSnapshot(connector, self._topic_id, dict(self._positions), entries)
 
     def run(self, stop: threading.Event) -> None:
@@ -93,8 +95,6 @@ class OffsetsView:
             except FencingError:
                 log.exception("Topic %s cannot be followed; tasks read their offsets themselves", self._topic)
                 stop.wait(_LOOK_SECONDS)
-            if self._too_large:
-                stop.wait()
 
     def _read(self, stop: threading.Event) -> None:
         """Read from the beginning, and follow until the topic must be read again."""
@@ -108,7 +108,7 @@ class OffsetsView:
         reader = PartitionReader(self._connection, self._topic, start)
         try:
             look_at, awake_at = began + _LOOK_SECONDS, time.time()
-            while not stop.is_set() and not self._too_large:
+            while not stop.is_set():
                 self._take(reader)
                 if not self._whole and all(reader.positions[p] >= end for p, end in ends.items()):
                     self._finish(time.monotonic() - began)
@@ -133,7 +133,7 @@ class OffsetsView:
                 self._positions = dict(reader.positions)
                 self._moved_at = time.monotonic()
             if self._index.size > self._max_bytes:
-                self._give_up()
+                self._drop_largest()
 
     def _finish(self, seconds: float) -> None:
         with self._condition:
@@ -148,17 +148,18 @@ class OffsetsView:
                 seconds,
             )
 
-    def _give_up(self) -> None:
+    def _drop_largest(self) -> None:
+        dropped: list[str] = []
+        while self._index.size > self._max_bytes * _KEPT:
+            dropped.append(self._index.drop_largest())
         log.warning(
-            "Topic %s holds offsets of %d source partitions: more than offsets.view.max.bytes (%d). They are not kept, "
-            "and each task that starts reads the whole topic: raise the setting, or give large connectors a topic of "
-            "their own (offsets.storage.topic)",
+            "Topic %s holds more source offsets than offsets.view.max.bytes (%d). Those of these connectors are not "
+            "kept, and each of their tasks that starts reads the whole topic: %s. Raise the setting, or give large "
+            "connectors a topic of their own (offsets.storage.topic)",
             self._topic,
-            len(self._index),
             self._max_bytes,
+            ", ".join(dropped),
         )
-        self._index, self._too_large = OffsetIndex(), True
-        self._condition.notify_all()
 
     def _is_outdated(self, topic_id: str, partitions: list[int]) -> bool:
         """Return whether the topic was replaced, truncated, or given more partitions."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Final
 
 from ringfence.fencing.kafka.record_batches import Marker
@@ -41,6 +42,8 @@ def match(
     """segments: of the producer in every partition it may have written to; candidates: of the same producer id."""
     ours = [each for each in candidates if _may_be(each, record)]
     with_span = [each for each in ours if each.span is not None]
+    if record.has_own_epoch:
+        return Match((with_span or ours)[0], exact=True) if ours else None
     if len(segments) == 1:
         # All that this producer sent is here, so what it had sent when this transaction ended is one number.
         for each in with_span:
@@ -75,13 +78,14 @@ def companions(main: OffsetsSegment, candidates: Iterable[OffsetsSegment]) -> li
     time."""
     by_partition: dict[int, list[OffsetsSegment]] = {}
     ours = main.segment
+    late = inf if ours.has_own_epoch else 1
     for each in candidates:
         one = each.segment
         alike = one.epoch == ours.epoch and one.marker is Marker.COMMIT
         if alike and one.partition != ours.partition and each.counts is None:
             by_partition.setdefault(one.partition, []).append(each)
     nearest = (min(ones, key=lambda one: abs(one.segment.marker_ms - ours.marker_ms)) for ones in by_partition.values())
-    return [each for each in nearest if abs(each.segment.marker_ms - ours.marker_ms) <= 1]
+    return [each for each in nearest if abs(each.segment.marker_ms - ours.marker_ms) <= late]
 
 
 def data_of(
@@ -90,6 +94,9 @@ def data_of(
     """Return the records of a transaction with these offsets, and whether the numbers prove that these are all."""
     epoch, marker = offsets.segment.epoch, offsets.segment.marker
     span = offsets.span
+    if offsets.segment.has_own_epoch:
+        own = [(where[0], one) for where, segments in by_place.items() for one in segments if one.epoch == epoch]
+        return own, span is not None and sum(one.count for _, one in own) == span[1] - span[0]
     if span is not None and len(by_place) == 1:
         ((where, segments),) = by_place.items()
         segments_of_data = [

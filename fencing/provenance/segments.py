@@ -15,7 +15,8 @@ class Segment:
 
     sequence: the sequence number of its first record; numbered: how many records the producer had sent to the partition
     when the transaction ended; marker: how it ended, None while it is open; marker_offset, marker_ms: the marker's
-    offset, and the time at which the broker wrote it. A segment may begin before the first batch that was read.
+    offset, and the time at which the broker wrote it; has_own_epoch: whether no other transaction has this epoch, since
+    the marker has the next one (transactions v2, KIP-890). A segment may begin before the first batch that was read.
     """
 
     partition: int
@@ -29,6 +30,7 @@ class Segment:
     marker: Marker | None = None
     marker_offset: int = -1
     marker_ms: int = -1
+    has_own_epoch: bool = False
 
     @property
     def end_sequence(self) -> int:
@@ -65,7 +67,9 @@ class Segments:
         end = number_of(last, last.last) + 1
         if end <= first.sequence:
             end += SEQUENCES  # the sequence numbers have wrapped around
-        ending = (marker.marker, marker.first, marker.timestamp_ms) if marker else (None, -1, -1)
+        ending: tuple[Marker | None, int, int, bool] = (None, -1, -1, False)
+        if marker is not None:
+            ending = marker.marker, marker.first, marker.timestamp_ms, marker.epoch > first.epoch
         ranges = [(each.first, each.last) for each in self._open]
         start = first.sequence
         return Segment(

@@ -17,6 +17,7 @@ from ringfence.connectors.class_names import class_name
 from ringfence.connectors.values.exact import Inexact, Reading, Writing
 from ringfence.connectors.values.texts import text as value_text
 from ringfence.fencing.ids import TaskId
+from ringfence.fencing.transactions.record_columns import Record
 
 PREFIX: Final = "__connect.errors."
 RECORD: Final = PREFIX + "record"
@@ -191,7 +192,7 @@ def parse_replayed_offset(headers: Headers) -> int | None:
     return int(text) if text.isascii() and text.isdigit() else None
 
 
-def mark(topic: str, place: Place, connector: str, details: Mapping[str, str]) -> tuple[object, ...]:
+def mark(topic: str, place: Place, connector: str, details: Mapping[str, str]) -> Record:
     """Return what to produce to record that a dead letter was replayed. details: by whom, and the result.
 
     It has its own key, so that a compacted topic accepts and keeps it.
@@ -199,7 +200,7 @@ def mark(topic: str, place: Place, connector: str, details: Mapping[str, str]) -
     partition, offset = place
     value = json.dumps({"replayed": {"partition": partition, "offset": offset}, **details}, ensure_ascii=False)
     headers = [(REPLAYED, str(offset).encode()), (CONNECTOR, connector.encode())]
-    return (topic, value.encode(), f"replayed-{partition}-{offset}".encode(), partition, None, None, 0, headers)
+    return topic, value.encode(), f"replayed-{partition}-{offset}".encode(), partition, 0, headers
 
 
 def as_bytes(value: object) -> bytes | None:

@@ -28,14 +28,13 @@ from ringfence.fencing.records.error_policy import ErrorPolicy
 from ringfence.fencing.records.failed_record_lookup import attach, settings_of
 from ringfence.fencing.topics.error_traces import NOTE
 from ringfence.fencing.topics.status.failed_record import RecordFailure, shorten
+from ringfence.fencing.transactions.record_columns import Record
 
 log = logging.getLogger(__name__)
 
 _FIRST_DELAY_S = 0.3
 _SKIP: Final = "errors.tolerance=all skips such records, and errors.deadletterqueue.topic.name keeps them"
 
-Call = tuple[object, ...]
-"""Positional arguments of `produce` (`fencing.records.record_path`)."""
 Answer = TypeVar("Answer")
 Argument = TypeVar("Argument")
 
@@ -105,7 +104,7 @@ class RecordErrors:
         """How many records have been skipped so far, with or without a dead letter."""
         return self._measures.records_skipped
 
-    def produce_of(self, record: SourceRecord, check: Callable[[str], None]) -> Call | None:
+    def produce_of(self, record: SourceRecord, check: Callable[[str], None]) -> Record | None:
         """Return what to produce for a record that has just failed: the record itself, a dead letter, or nothing.
 
         check(topic): raises for a topic that no record may go to. Raises the record's error if it is not tolerated.
@@ -135,7 +134,7 @@ class RecordErrors:
         except Exception as error:  # noqa: BLE001 - a plugin's; tolerated only where the user said so
             return self._give_up(record, stage, by, error, alias)
         to = -1 if out.partition is None else out.partition
-        return (topic, value, key, to, None, None, out.timestamp or 0, headers or [])
+        return topic, value, key, to, out.timestamp or 0, headers
 
     def _retry(self, step: Callable[[], Answer]) -> Answer:
         """Repeat a step that raises `RetriableError`, with doubling pauses, for at most `errors.retry.timeout`."""
@@ -152,7 +151,7 @@ class RecordErrors:
                 _not_the_records(self._pause, min(delay, self._policy.delay_max_s, left))
                 delay *= 2
 
-    def _give_up(self, record: SourceRecord, stage: Stage, by: str, error: Exception, alias: str) -> Call | None:
+    def _give_up(self, record: SourceRecord, stage: Stage, by: str, error: Exception, alias: str) -> Record | None:
         framed = _frame(record, stage, by, error, alias)
         if self._policy.log:
             self._say(record, stage, by, framed)
@@ -168,11 +167,11 @@ class RecordErrors:
         self._measures.dead_letters += 1
         return self._dead_letter(self._policy.dead_letters, record, stage, by, framed)
 
-    def skip_unreadable(self, record: UnreadableRecord) -> Call | None:
+    def skip_unreadable(self, record: UnreadableRecord) -> Record | None:
         """Return the dead letter of a row that the task could not read, or None. Raises its error unless tolerated."""
         return self._give_up(record, Stage.TASK_POLL, self._config.get("connector.class", ""), record.error, "")
 
-    def letter_of(self, record: SourceRecord, by: str, error: Exception) -> Call:
+    def letter_of(self, record: SourceRecord, by: str, error: Exception) -> Record:
         """Return the dead letter of a record that its task could not even return. Requires `dead_letters`."""
         assert self.dead_letters is not None
         if self._policy.log:
@@ -205,9 +204,9 @@ class RecordErrors:
         )
         log.warning("%s", self._redact(text))
 
-    def _dead_letter(self, topic: str, record: SourceRecord, stage: Stage, by: str, error: Exception) -> Call:
+    def _dead_letter(self, topic: str, record: SourceRecord, stage: Stage, by: str, error: Exception) -> Record:
         key, value, headers = make_dead_letter(record, self._task, stage, by, error, self._redact)
-        return (topic, value, key, -1, None, None, record.timestamp or 0, headers)
+        return topic, value, key, -1, record.timestamp or 0, headers
 
 
 def _frame(record: SourceRecord, stage: Stage, by: str, error: Exception, alias: str) -> Exception:

@@ -6,7 +6,7 @@ the transaction last.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import repeat
+from itertools import groupby
 from typing import Final
 
 from ringfence.connectors.api import OffsetRecord, RecordBatch, SourceRecord, StructBatch
@@ -20,15 +20,13 @@ from ringfence.connectors.api.records import (
     UnreadableRecord,
 )
 from ringfence.connectors.columns import Column, alike, column_of
-from ringfence.fencing.kafka.producer_interface import Produce
 from ringfence.fencing.offsets.source_offsets import Offset, Partition
 from ringfence.fencing.records.conversion import Convert
 from ringfence.fencing.records.error_handling import RecordErrors
 from ringfence.fencing.records.prepared_batch import AdmittedRecord, GatheredOffsets, PreparedBatch
-from ringfence.fencing.records.produce_calls import make_call, send_calls, send_raw
-from ringfence.fencing.records.send_window import SendWindow
 from ringfence.fencing.records.topic_name_check import TopicCheck
 from ringfence.fencing.records.writable_topics import TopicAccess
+from ringfence.fencing.transactions.record_columns import Record, RecordColumns
 
 _OPEN: Final = TopicAccess()
 _NOT_SERIALIZED: Final = (
@@ -36,6 +34,9 @@ _NOT_SERIALIZED: Final = (
     "not None before you return one"
 )
 
+
+_Details = tuple[list[bytes | None], list[list[tuple[str, bytes | None]] | None]]
+ProduceColumns = Callable[[RecordColumns], None]
 
 _FEW = 4
 """For fewer records, columns are not faster."""
@@ -62,8 +63,10 @@ class RecordPath:
         self._ensure = ensure
         self._check = TopicCheck(offsets_topic, access)
         self.bytes = 0
+        self.keeps_rows = False
+        """Whether prepared batches say where each record stands in its batch."""
 
-    def dead_letter(self, record: SourceRecord, by: str, error: Exception) -> tuple[object, ...]:
+    def dead_letter(self, record: SourceRecord, by: str, error: Exception) -> Record:
         """Return the dead letter of a record that is given up untried. Raises `error` if there is no dead
         letter topic.
         """
@@ -94,7 +97,7 @@ class RecordPath:
                 "The task returned a RecordBatch although a converter or a transform changes the bytes: "
                 "look at context.raw_batches before you return one"
             )
-        ready = PreparedBatch(batch)
+        ready = PreparedBatch(batch, keeps_rows=self.keeps_rows)
         if isinstance(batch, MixedBatch):
             return self._prepare_mixed(batch, ready)
         self.prepare_topic(batch.topic)
@@ -102,6 +105,8 @@ class RecordPath:
             ready.offsets.append((batch.source_partition, batch.source_offset))
             ready.size = sum(map(len, filter(None, batch.values)))
             ready.topics.add(batch.topic)
+            partition = -1 if batch.partition is None else batch.partition
+            ready.add_columns(batch.topic, batch.values, batch.keys, partition, batch.timestamps, batch.headers)
         return ready
 
     def _prepare_mixed(self, batch: MixedBatch, ready: PreparedBatch) -> PreparedBatch:
@@ -112,13 +117,15 @@ class RecordPath:
         ready.offsets += batch.offsets
         if isinstance(batch, EncodedBatches):
             ready.size = sum(each.size for each in batch.batches)
+            ready.count = len(batch)
         else:
             ready.size = sum(map(len, filter(None, batch.values)))
+            _add_mixed(batch, ready)
         ready.skipped, ready.dead_letters = batch.skipped - batch.letters, batch.letters
         return ready
 
     def _prepare_records(self, batch: Sequence[SourceRecord]) -> PreparedBatch:
-        ready = PreparedBatch(batch)
+        ready = PreparedBatch(batch, keeps_rows=self.keeps_rows)
         to_values = self._convert.column
         if to_values is None:
             self._one_by_one(batch, ready)
@@ -140,15 +147,10 @@ class RecordPath:
         topic = run[0].topic
         self.prepare_topic(topic)
         ready.topics.add(topic)
-        same, no, any_partition, now = repeat(topic), repeat(None), repeat(-1), repeat(0)
         for each in run:
             assert isinstance(each, SerializedRecords)
-            if each.headers:
-                headers = repeat(each.headers)
-                calls = zip(same, each.values, each.keys, any_partition, no, no, now, headers, strict=False)
-                ready.calls.extend(calls)
-            else:
-                ready.calls.extend(zip(same, each.values, each.keys, strict=False))
+            headers = [each.headers] * len(each.values) if each.headers else None
+            ready.add_columns(topic, each.values, each.keys, headers=headers)
             ready.size += sum(map(len, filter(None, each.values)))
         self._add_offsets(run, ready)
 
@@ -166,12 +168,12 @@ class RecordPath:
             values = to_values(column)
             if values is None:
                 return False
-            calls = self._calls(run, column.topic, values)
+            details = self._details(run, column.topic)
         except Exception:  # noqa: BLE001 - one by one it is raised again, by the record that is to blame
             return False
         self.prepare_topic(column.topic)
         ready.topics.add(column.topic)
-        ready.calls += calls
+        self._add_column(run, column.topic, values, details, ready)
         ready.size += sum(map(len, filter(None, values)))
         if isinstance(run, StructBatch):
             ready.offsets.append((run.source_partition, run.source_offset))
@@ -186,30 +188,42 @@ class RecordPath:
         else:
             ready.offsets += [(record.source_partition, record.source_offset) for record in run]
 
-    def _calls(self, run: Sequence[SourceRecord], topic: str, values: list[bytes | None]) -> list[tuple[object, ...]]:
+    def _details(self, run: Sequence[SourceRecord], topic: str) -> _Details | None:
+        """Return the keys and the headers of the records; None if none has any."""
         if isinstance(run, StructBatch):
-            return list(zip(repeat(topic), values, strict=False))
-        for record in run:
-            if record.key is not None or record.key_schema is not None:
-                break
-            if record.partition is not None or record.headers:
-                break
-        else:
-            times, same = [record.timestamp or 0 for record in run], repeat(topic)
-            if not any(times):
-                return list(zip(same, values, strict=False))
-            no = repeat(None)
-            return list(zip(same, values, no, repeat(-1), no, no, times, strict=False))
-        to_key, to_headers, calls = self._convert.key, self._convert.headers, []
-        for record, value in zip(run, values, strict=True):
-            no_key = record.key is None and record.key_schema is None
-            key = None if no_key else to_key(topic, record.key, record.key_schema)
-            headers = to_headers(topic, record.headers) if record.headers else None
-            calls.append(make_call(topic, value, key, record.partition, record.timestamp, headers))
-        return calls
+            return None
+        if not any(record.key is not None or record.key_schema is not None or record.headers for record in run):
+            return None
+        to_key, to_headers = self._convert.key, self._convert.headers
+        keys = [
+            None if record.key is None and record.key_schema is None else to_key(topic, record.key, record.key_schema)
+            for record in run
+        ]
+        return keys, [to_headers(topic, record.headers) if record.headers else None for record in run]
+
+    @staticmethod
+    def _add_column(
+        run: Sequence[SourceRecord],
+        topic: str,
+        values: list[bytes | None],
+        details: _Details | None,
+        ready: PreparedBatch,
+    ) -> None:
+        if isinstance(run, StructBatch):
+            ready.add_columns(topic, values)
+            return
+        times = [record.timestamp or 0 for record in run]
+        keys, headers = details or (None, None)
+        if all(record.partition is None for record in run):
+            has_headers = headers is not None and any(headers)
+            ready.add_columns(topic, values, keys, -1, times if any(times) else None, headers if has_headers else None)
+            return
+        for number, (record, value) in enumerate(zip(run, values, strict=True)):
+            key, pairs = (None, None) if details is None else (details[0][number], details[1][number])
+            ready.add(topic, value, key, -1 if record.partition is None else record.partition, times[number], pairs)
 
     def _one_by_one(self, batch: Sequence[SourceRecord], ready: PreparedBatch) -> None:  # noqa: C901 - the loop over records, without calls that could be spared
-        convert, add, offsets = self._convert, ready.calls.append, ready.offsets
+        convert, add, offsets = self._convert, ready.add, ready.offsets
         to_value, to_key = convert.value, convert.key
         transform = convert.record if convert.transforms else None
         size = 0
@@ -249,7 +263,8 @@ class RecordPath:
                 continue
             if value is not None:
                 size += len(value)
-            add(make_call(topic, value, key, out.partition, out.timestamp, headers))
+            to = -1 if out.partition is None else out.partition
+            add(topic, value, key, to, out.timestamp or 0, headers)
         if partition is not None:
             offsets.append((partition, offset))
         ready.size += size
@@ -259,11 +274,9 @@ class RecordPath:
         if not isinstance(record, AdmittedRecord):
             raise ConnectorError(_NOT_SERIALIZED)
         own = record.ready
-        if record.most and ready.together + record.bytes > record.most:
-            ready.pauses.append(len(ready.calls))
-            ready.together = 0
-        ready.together += record.bytes
-        ready.calls += own.calls
+        for columns in own.columns:
+            for each in columns.records():
+                ready.add(*each)
         ready.topics |= own.topics
         ready.size += own.size
         ready.skipped += own.skipped
@@ -274,65 +287,63 @@ class RecordPath:
         assert isinstance(record, UnreadableRecord)
         if self._errors is None:
             raise record.error
-        call = self._errors.skip_unreadable(record)
-        if call is None:
-            ready.skipped += 1
-            return
-        self._add_call(call, ready, is_letter=True)
+        letter = self._errors.skip_unreadable(record)
+        self._add_tried(letter, ready, bad=True)
 
     def _try_again(self, record: SourceRecord, ready: PreparedBatch) -> None:
         """Prepare a failed record step by step. Raises an error that is not tolerated."""
         assert self._errors is not None
         before = self._errors.given_up
-        call = self._errors.produce_of(record, self.prepare_topic)
-        bad = self._errors.given_up > before
-        if call is None:
+        tried = self._errors.produce_of(record, self.prepare_topic)
+        self._add_tried(tried, ready, bad=self._errors.given_up > before)
+
+    def _add_tried(self, record: Record | None, ready: PreparedBatch, *, bad: bool) -> None:
+        """Add a record that was tried again. bad: it was given up, and this is its dead letter, None without one."""
+        if record is None:
             ready.skipped += bad
             return
-        self._add_call(call, ready, is_letter=bad)
-
-    def _add_call(self, call: tuple[object, ...], ready: PreparedBatch, *, is_letter: bool) -> None:
-        ready.calls.append(call)
-        if is_letter:
+        topic, value, *_ = record
+        ready.add(*record)
+        if bad:
             ready.dead_letters += 1
-            self._check.check(str(call[0]))
+            self._check.check(topic)
         else:
-            ready.topics.add(str(call[0]))
-        if isinstance(call[1], bytes):
-            ready.size += len(call[1])
+            ready.topics.add(topic)
+        ready.size += len(value or b"")
 
-    def send(
-        self,
-        ready: PreparedBatch,
-        produce: Produce,
-        full: Callable[[], None],
-        offsets: GatheredOffsets,
-        window: SendWindow | None = None,
-    ) -> int:
-        """Produce the batch. Returns the number of records produced (transforms dropped the rest).
-
-        `full()` is called when the producer's queue is full. It makes room, or raises. window: waits for deliveries.
-        """
-        if isinstance(ready.batch, RecordBatch):
-            count = send_raw(ready.batch, produce, full, window, ready.size)
-        else:
-            count = self._send_calls(ready, produce, full, window)
+    def send(self, ready: PreparedBatch, produce: ProduceColumns, offsets: GatheredOffsets) -> int:
+        """Produce the batch, and collect its offsets. Returns the number of records (transforms dropped the rest)."""
+        for each in ready.columns:
+            produce(each)
         self.note_sent(ready, offsets)
-        return count
-
-    @staticmethod
-    def _send_calls(ready: PreparedBatch, produce: Produce, full: Callable[[], None], window: SendWindow | None) -> int:
-        if not ready.pauses or window is None:
-            return send_calls(ready.calls, produce, full, window, ready.size)
-        count = start = 0
-        for end in (*ready.pauses, len(ready.calls)):
-            window.empty()
-            count += send_calls(ready.calls[start:end], produce, full)
-            start = end
-        return count
+        return ready.count
 
     def note_sent(self, ready: PreparedBatch, offsets: GatheredOffsets) -> None:
         """Collect the offsets of a batch whose records are sent, and count its bytes."""
         for partition, offset in ready.offsets:
             offsets.put(partition, offset)
         self.bytes += ready.size
+
+
+def _add_mixed(batch: MixedBatch, ready: PreparedBatch) -> None:
+    """Add the records, in runs for the same topic and partition."""
+    count = len(batch.values)
+    if not count:
+        return
+    if batch.partitions is None and (isinstance(batch.topics, str) or len(set(batch.topics)) == 1):
+        ready.add_columns(batch.topic, batch.values, batch.keys, -1, batch.timestamps, batch.headers)
+        return
+    topics = [batch.topics] * count if isinstance(batch.topics, str) else batch.topics
+    partitions = [-1] * count if batch.partitions is None else batch.partitions
+    start = 0
+    for (topic, partition), run in groupby(zip(topics, partitions, strict=True)):
+        end = start + len(list(run))
+        rows = slice(start, end)
+        parts = (
+            batch.values[rows],
+            batch.keys and batch.keys[rows],
+            batch.timestamps and batch.timestamps[rows],
+            batch.headers and batch.headers[rows],
+        )
+        start = end
+        ready.add_run(RecordColumns(topic, partition, parts[0], parts[1], parts[2], parts[3]))

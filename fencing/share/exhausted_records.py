@@ -4,12 +4,13 @@ import logging
 from collections.abc import Callable, Iterable
 
 from ringfence.connectors import api
-from ringfence.fencing.kafka.producer_interface import Produce
 from ringfence.fencing.share.input_record import ShareRecord
+from ringfence.fencing.transactions.client import Produce
+from ringfence.fencing.transactions.record_columns import Record
 
 log = logging.getLogger(__name__)
 
-MakeDeadLetter = Callable[[api.SourceRecord, str, Exception], tuple[object, ...]]
+MakeDeadLetter = Callable[[api.SourceRecord, str, Exception], Record]
 
 
 class ExhaustedRecords:
@@ -47,5 +48,5 @@ class ExhaustedRecords:
         produce(*self.make_dead_letter(source_record, "ShareSource", error))
 
 
-def _refuse(record: api.SourceRecord, by: str, error: Exception) -> tuple[object, ...]:
+def _refuse(record: api.SourceRecord, by: str, error: Exception) -> Record:
     raise error

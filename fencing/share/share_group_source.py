@@ -19,8 +19,6 @@ from ringfence.fencing.clock import Clock, Deadline
 from ringfence.fencing.errors import Abortable, Fatal
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.delivery_report import Delivery
-from ringfence.fencing.kafka.producer_interface import Produce
 from ringfence.fencing.kafka.share_member import Answer, Message, ShareMember, alter_share_group
 from ringfence.fencing.offsets.ledger_keys import LEDGER_PARTITION, InputPartition
 from ringfence.fencing.offsets.source_offsets import Offset, Partition
@@ -37,6 +35,7 @@ from ringfence.fencing.share.processed_offsets import ProcessedOffsets
 from ringfence.fencing.share.settings import ShareSettings
 from ringfence.fencing.share.sweep import Sweep
 from ringfence.fencing.topics.sweep_requests import SweepRequestRecord
+from ringfence.fencing.transactions.client import Produce
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +91,7 @@ class ShareSource:
         self._batch: list[ShareRecord] = []
         self._suspects = Suspects(self._offsets, settings.delivery_limit, settings.exhaustion)
         self.exhausted_records = ExhaustedRecords(settings.delivery_limit)
-        self._claim = Delivery("writing a claim")
+        self._claim_at: int | None = None
         self._refreshed_at = 0.0
         alter_share_group(input_connection, group, settings.of_group, Deadline.after(_SECONDS, clock))
         try:
@@ -220,9 +219,13 @@ class ShareSource:
         for tp, offsets in by_partition.items():
             self._offsets.claim(tp, offsets)
         claim = self._offsets.take_claim()
-        self._claim = Delivery("writing a claim")
-        produce(topic, encode_claim(claim), claim_key(self._connector, self._slot), LEDGER_PARTITION, self._claim)
+        self._claim_at = None
+        key = claim_key(self._connector, self._slot)
+        produce(topic, encode_claim(claim), key, LEDGER_PARTITION, on_written=self._note_claim)
         return self.exhausted_records.produce(produce)
+
+    def _note_claim(self, _partition: int, offset: int, _time_ms: int) -> None:
+        self._claim_at = offset
 
     def states(self) -> list[tuple[Partition, Offset | None]]:
         """Return this slot's source offsets, to be produced last."""
@@ -231,12 +234,12 @@ class ShareSource:
 
     def check(self, flush: Callable[[float], int], deadline: Deadline) -> None:
         """Check, on the committing thread, that the transaction may commit; else raise `Abortable`."""
-        while (at := self._claim.offset) is None:
+        while (at := self._claim_at) is None:
             flush(min(1.0, max(0.05, deadline.remaining)))
-            if self._claim.error is not None:
-                raise self._claim.error
-            if deadline.expired:
+            if self._claim_at is None and deadline.expired:
                 raise Abortable("The claim on these records could not be written in time")
+        if at < 0:
+            raise Abortable("Where the claim on these records was written is not known")
         self._check.run(self._offsets.claims, at, deadline, self._stopping)
 
     def settle(self) -> None:

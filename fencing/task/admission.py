@@ -11,12 +11,11 @@ from typing import Final
 from ringfence.connectors.api import ConnectorError, RecordRefused, RetriableError, SourceRecord
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, FencingError
-from ringfence.fencing.kafka.client_settings import batch_bytes
 from ringfence.fencing.kafka.producer_settings import QUEUE_BYTES
 from ringfence.fencing.kafka.topic_admin import find_topic, topic_identity, topic_settings
 from ringfence.fencing.records.prepared_batch import AdmittedRecord, PreparedBatch
 from ringfence.fencing.records.record_path import RecordPath
-from ringfence.fencing.records.topic_limits import BATCH_OVERHEAD, TopicLimits, check_record, record_bytes
+from ringfence.fencing.records.topic_limits import TopicLimits, check_record, record_bytes
 from ringfence.fencing.records.topic_name_check import check_name
 from ringfence.fencing.task.clients import admin_connection
 from ringfence.fencing.task.runtime import Superseded, TaskRuntime
@@ -41,7 +40,6 @@ class Admission:
         """Whether a record can choose its topic."""
         queue_kb = int(producer_settings.get("queue.buffering.max.kbytes", QUEUE_BYTES // 1024))
         self._most = min(int(producer_settings.get("message.max.bytes", _LARGEST_RECORD)), queue_kb * 1024)
-        self._batch_bytes = batch_bytes(producer_settings)
         self._limits: dict[str, tuple[float, TopicLimits]] = {}
         """By topic, with the time until which they hold."""
 
@@ -59,20 +57,19 @@ class Admission:
 
     def _admit(self, record: SourceRecord) -> AdmittedRecord:
         ready = self._prepare(record)
-        if not ready.calls:
+        if not ready.columns:
             return AdmittedRecord(record, ready)
-        (call,) = ready.calls
-        topic = str(call[0])
+        ((produced,),) = (each.records() for each in ready.columns)
+        topic = produced[0]
         if self._transforms:
-            self._require_topic(topic, call)
+            self._require_topic(topic, produced[3])
         limits = self._limits_of(topic)
         try:
-            size = record_bytes(call)
+            size = record_bytes(produced)
         except UnicodeEncodeError as error:
             raise RecordRefused("A header's name is not valid text") from error
-        check_record(call, size, limits, self._most, round(self._clock.wall() * 1000))
-        largest = limits.largest - BATCH_OVERHEAD
-        return AdmittedRecord(record, ready, size, largest if 0 < largest < self._batch_bytes else 0)
+        check_record(produced, size, limits, self._most, round(self._clock.wall() * 1000))
+        return AdmittedRecord(record, ready)
 
     def _prepare(self, record: SourceRecord) -> PreparedBatch:
         try:
@@ -93,7 +90,7 @@ class Admission:
         notes = " ".join(getattr(error, "__notes__", ()))
         return self._redact(f"{type(error).__name__}: {error} {notes}".strip())
 
-    def _require_topic(self, topic: str, call: Sequence[object]) -> None:
+    def _require_topic(self, topic: str, partition: int) -> None:
         """Raise `RecordRefused` unless the topic and the partition that a transform has chosen are there."""
         try:
             check_name(topic)
@@ -101,7 +98,6 @@ class Admission:
             raise RecordRefused(self._explain(error)) from error
         if topic not in self._limits and not find_topic(admin_connection(self._spec), topic, self._deadline()):
             raise RecordRefused(f"The topic {topic} does not exist: create it, or have topic.creation.*", again=True)
-        partition = call[3] if len(call) > 3 else -1
         if partition == -1:
             return
         _, partitions = topic_identity(admin_connection(self._spec), topic, self._deadline())

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from ringfence.connectors.api import Endpoint
 from ringfence.fencing.clock import Clock
 from ringfence.fencing.kafka.hanging_transactions import Hanging
-from ringfence.fencing.kafka.producer_interface import TransactionalClient
 from ringfence.fencing.metrics import StateTimes
 from ringfence.fencing.share.locked_ranges import LockedRanges
 from ringfence.fencing.task.counters import Counters
@@ -17,6 +16,7 @@ from ringfence.fencing.topics.error_traces import error_of
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import FAILED, SUPERSEDED, PollRetry, State, TaskStatus
 from ringfence.fencing.topics.status.failed_record import RecordFailure, shorten
+from ringfence.fencing.transactions.client import TransactionalClient
 
 log = logging.getLogger(__name__)
 

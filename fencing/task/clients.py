@@ -13,7 +13,6 @@ from ringfence.fencing.kafka.client_settings import (
 )
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.idempotent_producer import IdempotentProducer
-from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.task.group_source import GroupSource
 from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.transactions.producer import Producer
@@ -21,13 +20,10 @@ from ringfence.fencing.transactions.producer import Producer
 _NO_LIMIT_MS = 2**31 - 1
 
 
-def transactional_producer(spec: TaskSpec, timeout_ms: int) -> TransactionalProducer:
+def transactional_producer(spec: TaskSpec, timeout_ms: int) -> Producer:
     """Create the task's producer, not initialised yet. Raises `Invalid` for settings that cannot be used."""
     where = spec.connection, spec.worker_settings, spec.connector_config
-    connection, overrides = _producer_settings(*where, timeout_ms)
-    return TransactionalProducer(
-        connection, spec.transactional_id, transaction_timeout_ms=timeout_ms, overrides=overrides
-    )
+    return connector_producer(*where, spec.transactional_id, timeout_ms)
 
 
 def connector_producer(
@@ -37,8 +33,9 @@ def connector_producer(
     transactional_id: str,
     timeout_ms: int,
 ) -> Producer:
-    """Create a producer for what is written outside of tasks, with a connector's settings, not initialised yet. Raises
-    `Invalid`. On another cluster than the worker's, each broker's address has to be allowed, not only those configured.
+    """Create a producer with a connector's settings, not initialised yet. Raises `Invalid`.
+
+    On another cluster than the worker's, each broker's address has to be allowed, not only those configured.
     """
     connection, overrides = _producer_settings(base, worker_settings, connector_config, timeout_ms)
     foreign = is_other_cluster(base.bootstrap, worker_settings, connector_config)

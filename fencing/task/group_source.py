@@ -18,8 +18,8 @@ from ringfence.connectors.api import ConnectorError, InputRecord
 from ringfence.fencing.errors import Abortable
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.input_group_member import InputGroupMember
-from ringfence.fencing.kafka.producer_interface import Position
 from ringfence.fencing.offsets.source_offsets import Offset, Partition
+from ringfence.fencing.transactions.client import Position
 
 log = logging.getLogger(__name__)
 

@@ -12,10 +12,10 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from ringfence.fencing.clock import Clock, Deadline
 from ringfence.fencing.errors import Retriable
 from ringfence.fencing.kafka.hanging_transactions import Hanging
-from ringfence.fencing.kafka.producer_interface import TransactionalClient
 from ringfence.fencing.leader.fence_targets import list_admin_access
 from ringfence.fencing.leader.older_epochs import end_leftovers
 from ringfence.fencing.task.task_spec import TaskSpec
+from ringfence.fencing.transactions.client import TransactionalClient
 
 _NOBODYS = -1
 _SECONDS = 60.0

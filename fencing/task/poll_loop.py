@@ -26,7 +26,7 @@ class PollLoop:
     """Runs one instance of a plugin, from its first `poll` until the desired state ends it or an error is raised.
 
     requests: the plugin's, if it defines transactions itself, or a snapshot's. renew(transactions, why): gives the
-    transactions a new producer after an abort, and after a commit that may have been sent twice (invariant 11).
+    transactions a new producer in place of one that is spent (invariant 11).
     """
 
     def __init__(
@@ -87,14 +87,17 @@ class PollLoop:
         transactions = self._transactions
         ready = self._prepare(part.batch) if part.batch else None
         self._settle(transactions.settle())
-        if transactions.spent:
-            self._renew(transactions, "a commit may have been sent twice; a new producer fences its late copy")
+        self._renew_spent("the last transaction is not confirmed; a new producer ends it")
         if ready is not None:
             transactions.send(ready)
         if part.ending is not None or self._due():
             self._end(part.ending)
             if not self._overlap:
                 self._settle(transactions.settle())
+
+    def _renew_spent(self, why: str) -> None:
+        if self._transactions.spent:
+            self._renew(self._transactions, why)
 
     def _due(self) -> bool:
         if self._requests is not None and self._requests.holds():
@@ -104,7 +107,7 @@ class PollLoop:
     def _end(self, ending: Ending | None) -> None:
         transactions = self._transactions
         if ending is Ending.ABORT and transactions.abort():
-            self._renew(transactions, "the connector aborted a transaction")
+            self._renew_spent("the connector aborted a transaction")
         if transactions.has_work:
             transactions.start_commit()
 

@@ -5,13 +5,11 @@ from typing import Final
 from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.errors import Fatal, FencingError
 from ringfence.fencing.task.transaction_timeouts import TRANSACTION_TIMED_OUT
+from ringfence.fencing.transactions.error_codes import ErrorCode
 
 _MOST_HOPELESS: Final = 5
 _BACKOFF: Final = Backoff(0.05, 10)
-_NEVER_BETTER: Final = {
-    "MSG_SIZE_TOO_LARGE", "INVALID_RECORD", "INVALID_MSG", "UNKNOWN_TOPIC_OR_PART", "TOPIC_EXCEPTION", "_FATAL",
-    TRANSACTION_TIMED_OUT,
-}  # fmt: skip
+_NEVER_BETTER: Final = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name, TRANSACTION_TIMED_OUT}
 
 
 class StartRetries:

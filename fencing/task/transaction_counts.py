@@ -16,15 +16,18 @@ class TransactionCounts:
         self._open = RecordCounts()
         self._pending = RecordCounts()
         self._total = self._sent_before = 0
+        self._identity: object = None
 
     def add(self, counts: RecordCounts) -> None:
         """Add to the open transaction."""
         self._open = self._open.plus(counts)
         self._total += counts.records + counts.dead_letters
 
-    def begin_life(self) -> None:
-        """Start counting for the next producer, whose sequence numbers start again."""
-        self._total = self._sent_before = 0
+    def begin_transaction(self, identity: object) -> None:
+        """identity: of the producer, its id and epoch. Another one begins with the sequence numbers at 0."""
+        if identity != self._identity:
+            self._identity = identity
+            self._total = self._sent_before = 0
 
     def headers(self) -> list[tuple[str, bytes]]:
         """Return the headers of the transaction's last source offset: what the attempt will have committed with it."""

@@ -5,9 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from ringfence.connectors.api import SourceTask
 from ringfence.connectors.kafka_settings.java_names import Role
 from ringfence.fencing.errors import Abortable
-from ringfence.fencing.kafka.client_settings import batch_bytes, encoded_batch_bytes, resolve_settings, timeout_in
+from ringfence.fencing.kafka.client_settings import resolve_settings, timeout_in
 from ringfence.fencing.kafka.hanging_transactions import GROUP_OFFSETS
-from ringfence.fencing.kafka.producer_interface import TaskClient
 from ringfence.fencing.offsets.source_offsets import SourceOffsets
 from ringfence.fencing.records.record_path import RecordPath
 from ringfence.fencing.share.share_group_source import ShareSource
@@ -30,9 +29,11 @@ from ringfence.fencing.task.transaction_context import RequestedEndings
 from ringfence.fencing.task.transaction_timeouts import timeouts_explained
 from ringfence.fencing.task.transactions import Transactions
 from ringfence.fencing.topics.status import State
+from ringfence.fencing.transactions.client import TransactionalClient
+from ringfence.fencing.transactions.settings import encoded_batch_bytes
 
 First = Mapping[tuple[str, int], int] | None
-NewProducer = Callable[[TaskSpec, int], TaskClient]
+NewProducer = Callable[[TaskSpec, int], TransactionalClient]
 
 
 class TransactionalRun:
@@ -44,7 +45,6 @@ class TransactionalRun:
         self._runtime = runtime
         self._new_producer = new_producer
         producer_settings = resolve_settings(Role.PRODUCER, worker, spec.connector_config).settings
-        self._batch_bytes = batch_bytes(producer_settings)
         self._producer_settings = producer_settings
         self._encoded_batch_bytes = encoded_batch_bytes(producer_settings)
         self._boundaries = spec.boundaries
@@ -121,6 +121,7 @@ class TransactionalRun:
             report.stage("starting the plugin")
             plugin.start(runtime.plugin.config)  # 7
             transactions.positions = Positions() if plugin.wants_positions else None
+            path.keeps_rows = plugin.wants_positions
             report.stage("looking for hanging transactions")
             self.leftovers.clear({task_offsets.topic} | ({GROUP_OFFSETS} if transactions.group is not None else set()))
             report.producer(producer)
@@ -140,7 +141,7 @@ class TransactionalRun:
             if plugin is not None:
                 plugin.stop()
 
-    def _take_id(self) -> TaskClient:
+    def _take_id(self) -> TransactionalClient:
         producer = self._new_producer(self._runtime.spec, self._timeout_ms)
         try:
             producer.init(self._runtime.deadline())  # 3
@@ -175,7 +176,7 @@ class TransactionalRun:
 
     def _transactions(
         self,
-        producer: TaskClient,
+        producer: TransactionalClient,
         task_offsets: TaskOffsets,
         offsets: SourceOffsets,
         plugin: SourceTask,
@@ -190,7 +191,6 @@ class TransactionalRun:
             path,
             commit_timeout_s=self._timeout_ms / 1000,
             keep_records=overrides(plugin, "commit_record"),
-            batch_bytes=self._batch_bytes,
             copy=task_offsets.copy(offsets, lambda text: report.stage("copying offsets", text)),
             clear=self.leftovers.clear,
         )

@@ -9,11 +9,9 @@ from collections.abc import Callable, Sequence, Set
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from ringfence.connectors.api import RecordBatch, SourceRecord
+from ringfence.connectors.api.records import EncodedBatches
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, UnknownOutcome
-from ringfence.fencing.kafka.produce_errors import produce_errors
-from ringfence.fencing.kafka.producer_interface import TaskClient
-from ringfence.fencing.kafka.producer_settings import BATCH_BYTES
 from ringfence.fencing.offsets.ledger_keys import log_partition_of
 from ringfence.fencing.offsets.record_counts import RecordCounts
 from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOffsets, canonical, encode_value
@@ -21,12 +19,13 @@ from ringfence.fencing.offsets.worker_copy import OffsetsCopy
 from ringfence.fencing.records.prepared_batch import CommittedTransaction, GatheredOffsets, PreparedBatch
 from ringfence.fencing.records.record_path import RecordPath
 from ringfence.fencing.share.share_group_source import ShareSource
-from ringfence.fencing.task.batch_deliveries import BatchDeliveries
 from ringfence.fencing.task.group_source import GroupOffsets, GroupSource
 from ringfence.fencing.task.offsets_check import require_newest
 from ringfence.fencing.task.record_positions import Positions
 from ringfence.fencing.task.runtime import TaskRuntime
 from ringfence.fencing.task.transaction_counts import TransactionCounts
+from ringfence.fencing.transactions.client import TransactionalClient
+from ringfence.fencing.transactions.record_columns import RecordColumns
 
 log = logging.getLogger(__name__)
 
@@ -39,24 +38,25 @@ class Transactions:
     def __init__(
         self,
         runtime: TaskRuntime,
-        producer: TaskClient,
+        producer: TransactionalClient,
         offsets_topic: str,
         offsets: SourceOffsets,
         path: RecordPath,
         *,
         commit_timeout_s: float,
         keep_records: bool,
-        batch_bytes: int = BATCH_BYTES,
         copy: OffsetsCopy | None = None,
         clear: Callable[[Set[str]], None] = lambda _: None,
     ) -> None:
-        """keep_records: the plugin overrides `commit_record`. batch_bytes: the producer's `batch.size`.
+        """keep_records: the plugin overrides `commit_record`.
 
         offsets_topic: the effective one; copy: to the worker's topic if that is another. It is closed at the end.
         clear: called before a producer first writes to topics; returns once no transaction of its older epochs hangs
         there, which a commit's marker would make visible (invariant 13).
         """
         self._producer = producer
+        self._stopping = runtime.require_current
+        producer.waiting = self._stopping
         self._offsets_topic = offsets_topic
         self._offsets = offsets
         self._path = path
@@ -66,7 +66,6 @@ class Transactions:
         self._keep = keep_records
         self._copy = copy
         self._clear = clear
-        self._deliveries = BatchDeliveries(producer, batch_bytes, runtime, self._key_of_offset)
         self._counts = TransactionCounts(counters, runtime.attempt)
         self._counts.read_again(offsets)
         self._headers: list[tuple[str, bytes]] = []
@@ -107,9 +106,15 @@ class Transactions:
         assert self._pending is None, "settle the last commit before the next batch"
         self._begin(ready.topics)
         self._topics |= ready.topics
-        self._deliveries.topics = self._topics
         before = self._path.bytes
-        count = self._deliveries.send(ready, self._path, self._gathered_offsets, self.positions)
+        if isinstance(ready.batch, EncodedBatches):
+            self._producer.send_batches(ready.batch.batches)
+            self._path.note_sent(ready, self._gathered_offsets)
+            count = ready.count
+        else:
+            if self.positions is not None:
+                self.positions.begin_batch(ready.count)
+            count = self._path.send(ready, self._produce, self._gathered_offsets)
         self._counts.add(ready.counts(count))
         self._counters.records += count
         self._counters.open_records += count
@@ -119,13 +124,21 @@ class Transactions:
         if self._keep and not isinstance(ready.batch, RecordBatch):
             self._records.extend(ready.batch)
 
+    def _produce(self, columns: RecordColumns) -> None:
+        self._producer.produce_columns(
+            columns.topic,
+            columns.values,
+            columns.keys,
+            columns.partition,
+            columns.timestamps,
+            columns.headers,
+            None if self.positions is None else self.positions.noting(columns),
+        )
+
     def count_partitions(self, topic: str) -> int:
         """Return how many partitions a topic has that records are going to; it is created first if it may be."""
         self._path.prepare_topic(topic)
-        return self._deliveries.count_partitions(topic)
-
-    def _key_of_offset(self, partition: Partition) -> tuple[str, bytes]:
-        return self._offsets_topic, self._offsets.key_of(partition)
+        return self._producer.count_partitions(topic)
 
     def _begin(self, topics: Set[str] = frozenset()) -> None:
         if not topics <= self._cleared_topics or self._offsets_topic not in self._cleared_topics:
@@ -134,12 +147,11 @@ class Transactions:
             self._cleared_topics |= new_topics
         if not self._open:
             self._producer.begin()
+            self._counts.begin_transaction((self._producer.producer_id, self._producer.epoch))
             self._open = True
-            self._deliveries.window.reset()
             self._counters.open_since = self._clock.wall()
             if self.share is not None:
-                with produce_errors(self._producer, "writing a claim"):
-                    letters = self.share.begin(self._producer.produce, self._offsets_topic)
+                letters = self.share.begin(self._producer.produce, self._offsets_topic)
                 self._counts.add(RecordCounts(dead_letters=letters))
 
     def start_commit(self) -> None:
@@ -155,17 +167,12 @@ class Transactions:
         if self._copy is not None:
             self._copy.before(offsets)
         self._headers = self._counts.headers()
-        self._deliveries.await_adding()
-        with produce_errors(self._producer, "producing source offsets"):
-            for number, (partition, offset) in enumerate(offsets, 1):
-                key, value = self._offsets.key_of(partition), encode_value(offset)
-                more = (None, None, 0, self._headers) if number == len(offsets) else ()
-                while True:
-                    try:
-                        self._producer.produce(self._offsets_topic, value, key, log_partition_of(key), *more)
-                        break
-                    except BufferError:
-                        self._deliveries.make_room()
+        for number, (partition, offset) in enumerate(offsets, 1):
+            key = self._offsets.key_of(partition)
+            headers = self._headers if number == len(offsets) else None
+            self._producer.produce(
+                self._offsets_topic, encode_value(offset), key, log_partition_of(key), headers=headers
+            )
         self._submit(offsets, ())
 
     def _start_commit_of_group(self, group: GroupSource) -> None:
@@ -230,8 +237,7 @@ class Transactions:
     def abort(self) -> bool:
         """Abort at the connector's request; False if nothing is open. Settle the last commit first.
 
-        The collected offsets are kept: the next commit, with the next producer, covers the source offsets of the
-        aborted records. Until then `spent` is true.
+        The collected offsets are kept: the next commit covers the source offsets of the aborted records.
         """
         assert self._pending is None, "settle the last commit before an abort"
         if not self._open:
@@ -252,12 +258,12 @@ class Transactions:
         """Close the producer; `take_over` sets the next one."""
         self._producer.close()
 
-    def take_over(self, producer: TaskClient) -> None:
+    def take_over(self, producer: TransactionalClient) -> None:
         """Continue with a new producer. Its `init` has ended whatever the last one left open."""
-        self._producer = self._deliveries.producer = producer
+        self._producer = producer
+        producer.waiting = self._stopping
         self._open = self._in_doubt = False
         self._cleared_topics.clear()
-        self._counts.begin_life()
 
     def check(self, now: SourceOffsets) -> None:
         """Raise `Abortable` unless the offsets that this run relies on are still the newest: those that it committed,

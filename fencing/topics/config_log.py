@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Iterable, Sequence
 
+from ringfence.fencing import stages
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import CannotDecrypt, Retriable, Unreadable
 from ringfence.fencing.kafka.connection import Connection
@@ -76,14 +77,18 @@ class ConfigLog:
         deadline: Deadline | None = None,
         on_records: Callable[[Sequence[LogRecord]], None] = lambda _: None,
         vault: Vault = NO_KEYS,
+        *,
+        keep_reader: bool = False,
     ) -> None:
-        """on_records: called with all records in order, each once. vault: decrypts configurations."""
+        """on_records: called with all records in order, each once. vault: decrypts configurations. keep_reader: see
+        `TopicLog`, for a log that is refreshed again and again.
+        """
         self._on_records = on_records
         self._vault = vault
         self.topic = topic
         self.state = ClusterState()
         self._stable = ClusterState()  # without what the log holds ahead, so that it can be applied again
-        self._log = TopicLog(connection, topic, deadline=deadline, patience_s=PATIENCE_SECONDS)
+        self._log = TopicLog(connection, topic, deadline=deadline, patience_s=PATIENCE_SECONDS, keep_reader=keep_reader)
         if len(self._log.partitions) != 1:
             raise Unreadable(
                 f"Topic {topic} has {len(self._log.partitions)} partitions and needs exactly one: name another topic "
@@ -99,7 +104,8 @@ class ConfigLog:
         """Return the state at the current end of the topic (invariant 6). own: the producer id of the
         caller's commits.
         """
-        self._take(self._log.catch_up(deadline, own=own))
+        with stages.stage("config-read"):
+            self._take(self._log.catch_up(deadline, own=own))
         return self.state
 
     def poll(self, timeout: float) -> bool:

@@ -28,9 +28,15 @@ class OpenTail:
         self._partitions = partitions
 
     def read(
-        self, starts: Positions, ends: Positions, deadline: Deadline, own: int, key_filter: KeyFilter
+        self,
+        starts: Positions,
+        ends: Positions,
+        deadline: Deadline,
+        own: int,
+        key_filter: KeyFilter,
+        most_bytes: int | None = None,
     ) -> list[LogRecord]:
-        """Return the committed records between these offsets."""
+        """Return the committed records between these offsets; of more than `most_bytes` the first ones only."""
         with RawFetcher(self._connection, self._topic) as fetcher:
             while True:
                 decisions = {p: Decisions() for p in starts}
@@ -50,7 +56,7 @@ class OpenTail:
                 # The markers of an acknowledged commit may still be written, after the end that was read.
                 time.sleep(deadline.slice(MARKER_SECONDS))
                 ends = end_offsets(self._connection, self._topic, self._partitions, deadline)
-        return self._contents(starts, until, decisions, deadline, key_filter)
+        return self._contents(starts, until, decisions, deadline, key_filter, most_bytes)
 
     def _contents(
         self,
@@ -59,11 +65,13 @@ class OpenTail:
         decisions: Mapping[int, Decisions],
         deadline: Deadline,
         key_filter: KeyFilter,
+        most_bytes: int | None,
     ) -> list[LogRecord]:
         """Read the contents of the batches with the client, which knows every compression."""
         hidden_offsets = {p: each.find_hidden() for p, each in decisions.items()}
         lasts = {p: each.last_visible for p, each in decisions.items() if each.last_visible is not None}
         records: list[LogRecord] = []
+        size = 0
         if not lasts:
             return records
         reader = PartitionReader(
@@ -75,6 +83,8 @@ class OpenTail:
         )
         try:
             while any(reader.positions[p] <= last for p, last in lasts.items()):
+                if most_bytes is not None and size > most_bytes:
+                    break
                 if deadline.expired:
                     raise late(self._topic, reader.positions, {p: ends[p] for p in lasts})
                 for message in reader.messages(deadline.slice(0.1), 1000):
@@ -84,6 +94,7 @@ class OpenTail:
                     )
                     if visible and key_filter(record.key):
                         records.append(record)
+                        size += len(record.key or b"") + len(record.value or b"")
         finally:
             reader.close()
         return records

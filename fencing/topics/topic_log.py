@@ -28,7 +28,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.errors import Fatal, TopicLost
+from ringfence.fencing.errors import Fatal, Retriable, TopicLost
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer import Isolation, LogRecord, PartitionReader, record_of
 from ringfence.fencing.kafka.topic_admin import topic_identity
@@ -45,6 +45,8 @@ PATIENCE_SECONDS = 0.05
 _STALL_SECONDS = 2.0
 _HELD_SECONDS = 1.0
 _AHEAD_SECONDS = 10.0
+_SHOWN_SECONDS, _AGAIN_SECONDS = 3.0, 30.0
+"""How long to look for what is only shown, and how long to leave it where that was not enough."""
 
 
 def _every(_key: bytes | None) -> bool:
@@ -67,11 +69,13 @@ class TopicLog:
         deadline: Deadline | None = None,
         isolation: Isolation = Isolation.COMMITTED,
         patience_s: float = 0.0,
+        keep_reader: bool = False,
     ) -> None:
         """start: first offset per partition, 0 for a partition without one. Waits for the topic until `deadline`.
 
         isolation: UNCOMMITTED for topics without transactions. patience_s: how long a read waits for the LSO before it
-        reads raw. The markers of a commit are usually written within 25 ms.
+        reads raw. The markers of a commit are usually written within 25 ms. keep_reader: whether `catch_up` keeps its
+        client, for logs that are caught up with again and again: connecting takes longer than reading.
         """
         self._connection = connection
         self.topic = topic
@@ -80,9 +84,12 @@ class TopicLog:
         self._patience_s = patience_s
         self._positions = {p: (start or {}).get(p, 0) for p in self.partitions}
         self._reader: PartitionReader | None = None  # created by the first `poll`: many logs are read only once
+        self._keep_reader = keep_reader
+        self._kept_reader: PartitionReader | None = None
         self._closed = False
         self._still: dict[int, tuple[int, float]] = {}
         self._last_ends: dict[int, int] = {}
+        self._not_before = 0.0
         self.ahead: list[LogRecord] = []
         """The committed records after `positions` that the last `catch_up` found, in order within each partition."""
 
@@ -111,21 +118,30 @@ class TopicLog:
             self._reader = PartitionReader(self._connection, self.topic, self._positions, isolation=self._isolation)
         return self._reader.poll(timeout, limit)
 
-    def follow(self, timeout: float, limit: int = 500) -> list[LogRecord]:
+    def follow(self, timeout: float, limit: int = 500, *, shown_bytes: int | None = None) -> list[LogRecord]:
         """`poll`, and set `ahead` if an open transaction blocks it: to the records committed behind that transaction.
 
         The caller takes the returned records first, then those in `ahead`. Raises `Retriable` if a broker does not
         answer; then `ahead` is unchanged.
+
+        shown_bytes: given by a caller that needs `ahead` for display only. It gets so many bytes of it, and none if
+        three seconds are not enough to read them.
         """
         records = self.poll(timeout, limit)
         if not self._is_held():
             return records
         self._still.clear()  # the next check, or the next attempt, is a second later
-        ends, deadline = self._still_ends(), Deadline.after(_AHEAD_SECONDS)
+        seconds = _AHEAD_SECONDS if shown_bytes is None else _SHOWN_SECONDS
+        ends, deadline = self._still_ends(), Deadline.after(seconds)
         stable = self._stable(ends, deadline)
         if not _has_passed(self.positions, stable):
             return records  # nothing blocks it: there is much to read, and the partitions take turns
-        records += self.catch_up(deadline, limit=limit)
+        try:
+            records += self.catch_up(deadline, limit=limit, most_bytes=shown_bytes)
+        except Retriable:
+            if shown_bytes is None or not deadline.expired:
+                raise
+            self._not_before = time.monotonic() + _AGAIN_SECONDS
         self._last_ends = ends
         return records
 
@@ -137,7 +153,7 @@ class TopicLog:
 
     def _is_held(self) -> bool:
         """Return whether a partition has not moved for a while, before an end that has not been checked yet."""
-        if self._isolation is Isolation.UNCOMMITTED:
+        if self._isolation is Isolation.UNCOMMITTED or time.monotonic() < self._not_before:
             return False
         now, positions, behind = time.monotonic(), self.positions, self._still_ends()
         self._still = {
@@ -171,6 +187,7 @@ class TopicLog:
         key_filter: KeyFilter = _every,
         ends: Positions | None = None,
         report: OnProgress = _untold,
+        most_bytes: int | None = None,
     ) -> Iterator[LogRecord]:
         """Yield every committed record up to the LSO or the current end, then set `ahead` to those up to the end.
 
@@ -180,6 +197,7 @@ class TopicLog:
         give_up: called between reads; returns True to stop early, with an empty `ahead`. own: a producer id, for whose
         markers the read waits. key_filter: takes a key; records for which it returns False are left out. ends: the
         current ends, if the caller has just requested them. report: called with positions and ends between reads.
+        most_bytes: of `ahead`; None for no limit.
         """
         if ends is None:
             ends = end_offsets(self._connection, self.topic, self.partitions, deadline)
@@ -191,7 +209,7 @@ class TopicLog:
             self.ahead = []
             return
         self.ahead = OpenTail(self._connection, self.topic, self.partitions).read(
-            behind, ends, deadline, own, key_filter
+            behind, ends, deadline, own, key_filter, most_bytes
         )
         report(ends, ends)
 
@@ -236,9 +254,20 @@ class TopicLog:
         finally:
             if fast_reader is not None:
                 self._move(fast_reader.positions)
-                fast_reader.close()
+                self._close_fast_reader(fast_reader)
+
+    def _close_fast_reader(self, reader: PartitionReader) -> None:
+        if self._keep_reader and not self._closed:
+            reader.park()
+            self._kept_reader = reader
+        else:
+            reader.close()
 
     def _open_fast_reader(self, positions: Positions) -> PartitionReader:
+        reader, self._kept_reader = self._kept_reader, None
+        if reader is not None:
+            reader.move(positions)
+            return reader
         return PartitionReader(
             self._connection,
             self.topic,
@@ -270,8 +299,9 @@ class TopicLog:
     def close(self) -> None:
         """Close the client."""
         self._closed = True
-        if self._reader is not None:
-            self._reader.close()
+        for reader in (self._reader, self._kept_reader):
+            if reader is not None:
+                reader.close()
 
 
 def _has_passed(positions: Positions, ends: Positions) -> bool:

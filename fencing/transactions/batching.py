@@ -3,50 +3,41 @@
 import random
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import accumulate, repeat
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from math import inf
 from typing import Final
 
-from ringfence.connectors.api.records import RawHeaders
+from ringfence.connectors.api.records import EncodedBatch, RawHeaders
 from ringfence.fencing.kafka.partitioner import partition_of
 from ringfence.fencing.transactions.messages import Place
 from ringfence.fencing.transactions.record_batches import HEAD_BYTES, RECORD_OVERHEAD, RecordBatch, encode
+from ringfence.fencing.transactions.record_columns import GrowingColumns, OnWritten
 
 _MOST_KEYS: Final = 1000
+_LOOKS_AT_CLOCK: Final = 64
+"""After so many records of a batch."""
 OnBatch = Callable[[Place, RecordBatch], None]
 
 
-class _Columns:
-    """The records of one partition that are in no batch yet."""
+class _Waiting(GrowingColumns):
+    """The records of one partition that are in no batch yet. bytes: no less than what their batch takes; since: the
+    first one, by a monotonic clock.
+    """
 
-    __slots__ = ("bytes", "headers", "keys", "place", "times", "values")
+    __slots__ = ("bytes", "on_written", "since")
 
     def __init__(self, place: Place) -> None:
-        self.place = place
-        self.clear()
-
-    def clear(self) -> None:
-        self.values: list[bytes | None] = []
-        self.keys: list[bytes | None] | None = None
-        self.times: list[int] | None = None
-        self.headers: list[RawHeaders | None] | None = None
+        super().__init__(*place)
         self.bytes = HEAD_BYTES
+        self.on_written: list[OnWritten | None] | None = None
+        self.since = time.monotonic()
 
-    def add(self, value: bytes | None, key: bytes | None, timestamp: int, headers: RawHeaders | None) -> None:
-        earlier = len(self.values)
-        self.values.append(value)
-        if self.keys is not None:
-            self.keys.append(key)
-        elif key is not None:
-            self.keys = [*[None] * earlier, key]
-        if self.times is not None:
-            self.times.append(timestamp)
-        elif timestamp > 0:
-            self.times = [*[0] * earlier, timestamp]
-        if self.headers is not None:
-            self.headers.append(headers)
-        elif headers:
-            self.headers = [*[None] * earlier, headers]
+    def note(self, on_written: Sequence[OnWritten | None]) -> None:
+        """Report the records that were added last."""
+        if self.on_written is None:
+            self.on_written = [None] * (len(self.values) - len(on_written))
+        self.on_written += on_written
 
 
 def _sizes_of(
@@ -70,16 +61,6 @@ def _size_of_headers(headers: RawHeaders | None) -> int:
     return sum(len(name.encode()) + len(content or b"") + RECORD_OVERHEAD for name, content in headers or ())
 
 
-def _cut(sizes: Sequence[int], most: int) -> Iterator[int]:
-    """Yield where each batch ends. A batch has at least one record."""
-    sums = list(accumulate(sizes))
-    end = before = 0
-    while end < len(sums):
-        end = max(end + 1, bisect_right(sums, before + most))
-        before = sums[end - 1]
-        yield end
-
-
 class Batching:
     """on_batch: called with each batch that is complete."""
 
@@ -90,18 +71,26 @@ class Batching:
         batch_bytes: int,
         compression: str = "none",
         level: int | None = None,
+        linger_s: float = inf,
+        *,
+        holds: Callable[[Place], bool] = lambda _: False,
     ) -> None:
         """leaders_of: returns the leader of each of a topic's partitions, -1 for none. batch_bytes: Java's
-        `batch.size`, of records that are not compressed yet.
+        `batch.size`, of records that are not compressed yet. linger_s: how long a batch that is not full waits for more
+        records; nothing happens to it without a call. holds: returns whether columns that do not fill a batch wait at
+        all, because the partition's last batch is still on its way.
         """
         self._on_batch = on_batch
         self._leaders_of = leaders_of
         self._batch_bytes = batch_bytes
         self._compression = compression
         self._level = level
-        self._columns: dict[Place, _Columns] = {}
+        self._linger_s = linger_s
+        self._holds = holds
+        self._waiting: dict[Place, _Waiting] = {}
         self._sticky: dict[str, int] = {}
-        self._partitions: dict[tuple[str, bytes], tuple[int, int]] = {}
+        self._partitions: dict[str, tuple[int, dict[bytes, int]]] = {}
+        """For each topic, its number of partitions and those of its keys."""
         self.bytes = 0
         """Of the records that are in no batch yet."""
 
@@ -113,24 +102,36 @@ class Batching:
         partition: int,
         timestamp: int,
         headers: RawHeaders | None,
+        on_written: OnWritten | None = None,
     ) -> None:
         """Add a record. partition: -1 for the partitioner's choice; timestamp: 0 for now."""
         if partition < 0:
             partition = self.choose(topic, key)
-        place = topic, partition
-        columns = self._columns.get(place)
-        if columns is None:
-            columns = self._columns[place] = _Columns(place)
+        waiting = self._waiting_at((topic, partition))
         size = RECORD_OVERHEAD + len(value or b"") + len(key or b"")
         if headers:
             size += _size_of_headers(headers)
-        if columns.values and columns.bytes + size > self._batch_bytes:
-            self._complete(columns)
-        columns.add(value, key, timestamp, headers)
-        columns.bytes += size
+        if waiting.values and waiting.bytes + size > self._batch_bytes:
+            self._complete(waiting)
+            waiting = self._waiting_at((topic, partition))
+        waiting.add(value, key, timestamp, headers)
+        if on_written is not None or waiting.on_written is not None:
+            waiting.note((on_written,))
+        self._grow(waiting, size)
+        if waiting.bytes >= self._batch_bytes:
+            self._complete(waiting)
+        elif not len(waiting.values) % _LOOKS_AT_CLOCK:
+            self.complete_due()
+
+    def _waiting_at(self, place: Place) -> _Waiting:
+        waiting = self._waiting.get(place)
+        if waiting is None:
+            waiting = self._waiting[place] = _Waiting(place)
+        return waiting
+
+    def _grow(self, waiting: _Waiting, size: int) -> None:
+        waiting.bytes += size
         self.bytes += size
-        if columns.bytes >= self._batch_bytes:
-            self._complete(columns)
 
     def add_columns(
         self,
@@ -140,59 +141,120 @@ class Batching:
         partition: int = -1,
         timestamps: Sequence[int] | None = None,
         headers: Sequence[RawHeaders | None] | None = None,
+        on_written: Sequence[OnWritten | None] | None = None,
     ) -> None:
-        """Add many records at once, in whole batches. keys, timestamps, headers: None, or one for each value."""
-        if partition < 0 and keys is not None:
-            no: Iterable[None] = repeat(None)
-            rows = zip(values, keys, repeat(-1), timestamps or repeat(0), headers or no, strict=False)
-            for row in rows:
-                self.add(topic, *row)
+        """Add many records at once. keys, timestamps, headers, on_written: None, or one for each value."""
+        if partition >= 0 or keys is None:
+            self._add_rows(topic, values, keys, partition, timestamps, headers, on_written)
             return
-        start = 0
-        for end in _cut(_sizes_of(values, keys, headers), self._batch_bytes - HEAD_BYTES):
+        rows: dict[int, list[int]] = {}
+        for row, own_partition in enumerate(self._choose_all(topic, keys)):
+            rows.setdefault(own_partition, []).append(row)
+        if len(rows) == 1:
+            self._add_rows(topic, values, keys, next(iter(rows)), timestamps, headers, on_written)
+            return
+        for own_partition, numbers in rows.items():
+            self._add_rows(
+                topic,
+                [values[number] for number in numbers],
+                [keys[number] for number in numbers],
+                own_partition,
+                None if timestamps is None else [timestamps[number] for number in numbers],
+                None if headers is None else [headers[number] for number in numbers],
+                None if on_written is None else [on_written[number] for number in numbers],
+            )
+
+    def add_encoded(self, batch: EncodedBatch) -> None:
+        """Add records that are encoded, but not compressed yet."""
+        place = batch.topic, batch.partition if batch.partition >= 0 else self.choose(batch.topic, None)
+        waiting = self._waiting.get(place)
+        if waiting is not None and waiting.values:
+            self._complete(waiting)
+        self._sticky.pop(batch.topic, None)
+        self._on_batch(place, RecordBatch.of(batch, self._compression, self._level))
+
+    def _add_rows(
+        self,
+        topic: str,
+        values: Sequence[bytes | None],
+        keys: Sequence[bytes | None] | None,
+        partition: int,
+        timestamps: Sequence[int] | None,
+        headers: Sequence[RawHeaders | None] | None,
+        on_written: Sequence[OnWritten | None] | None,
+    ) -> None:
+        """Add records of one partition. -1: of any, another one for each batch."""
+        sums = list(accumulate(_sizes_of(values, keys, headers), initial=0))
+        start, count = 0, len(values)
+        while start < count:
             place = topic, partition if partition >= 0 else self.choose(topic, None)
-            waiting = self._columns.get(place)
-            if waiting is not None and waiting.values:
-                self._complete(waiting)
+            waiting = self._waiting.get(place)
+            filled_bytes = HEAD_BYTES if waiting is None else waiting.bytes
+            end = bisect_right(sums, sums[start] + self._batch_bytes - filled_bytes) - 1
+            if end <= start:  # the next record does not fit
+                if waiting is not None and waiting.values:
+                    self._complete(waiting)
+                    continue
+                end = start + 1
             part = slice(start, end)
-            batch = encode(
+            parts = (
                 values[part],
-                int(time.time() * 1000),
                 None if keys is None else keys[part],
                 None if timestamps is None else timestamps[part],
                 None if headers is None else headers[part],
-                self._compression,
-                self._level,
             )
-            self._sticky.pop(topic, None)
-            self._on_batch(place, batch)
+            reports = None if on_written is None else on_written[part]
+            full = end < count or sums[end] - sums[start] + filled_bytes >= self._batch_bytes
+            if filled_bytes > HEAD_BYTES or (not full and self._holds(place)):
+                waiting = self._waiting_at(place)
+                waiting.extend(*parts)
+                if reports is not None or waiting.on_written is not None:
+                    waiting.note(reports or [None] * (end - start))
+                self._grow(waiting, sums[end] - sums[start])
+                if full or not self._holds(place):
+                    self._complete(waiting)
+            else:
+                self._emit(place, *parts, reports)
             start = end
+
+    def complete_due(self) -> None:
+        """Complete the batches that have waited long enough."""
+        if self._waiting:
+            due = time.monotonic() - self._linger_s
+            for waiting in list(self._waiting.values()):
+                if waiting.values and waiting.since <= due:
+                    self._complete(waiting)
 
     def flush(self) -> None:
         """Complete all batches."""
-        for columns in self._columns.values():
-            if columns.values:
-                self._complete(columns)
+        for waiting in list(self._waiting.values()):
+            if waiting.values:
+                self._complete(waiting)
 
     def clear(self) -> None:
         """Forget all records that are in no batch yet."""
-        self._columns.clear()
+        self._waiting.clear()
         self.bytes = 0
 
-    def _complete(self, columns: _Columns) -> None:
-        batch = encode(
-            columns.values,
-            int(time.time() * 1000),
-            columns.keys,
-            columns.times,
-            columns.headers,
-            self._compression,
-            self._level,
-        )
-        self.bytes -= columns.bytes - HEAD_BYTES
-        columns.clear()
-        self._sticky.pop(columns.place[0], None)  # the next batch without keys goes to another partition
-        self._on_batch(columns.place, batch)
+    def _complete(self, waiting: _Waiting) -> None:
+        place = waiting.topic, waiting.partition
+        del self._waiting[place]
+        self.bytes -= waiting.bytes - HEAD_BYTES
+        self._emit(place, waiting.values, waiting.keys, waiting.timestamps, waiting.headers, waiting.on_written)
+
+    def _emit(
+        self,
+        place: Place,
+        values: Sequence[bytes | None],
+        keys: Sequence[bytes | None] | None,
+        timestamps: Sequence[int] | None,
+        headers: Sequence[RawHeaders | None] | None,
+        on_written: Sequence[OnWritten | None] | None,
+    ) -> None:
+        now_ms = int(time.time() * 1000)
+        batch = encode(values, now_ms, keys, timestamps, headers, self._compression, self._level, on_written)
+        self._sticky.pop(place[0], None)  # the next batch without keys goes to another partition
+        self._on_batch(place, batch)
 
     def choose(self, topic: str, key: bytes | None) -> int:
         """Return the partition of a record: by its key, as Java's partitioner, or the same for a whole batch."""
@@ -203,12 +265,21 @@ class Batching:
                 reachable = [number for number, leader in enumerate(leaders) if leader >= 0]
                 partition = self._sticky[topic] = random.choice(reachable or range(len(leaders)))  # noqa: S311
             return partition
+        return self._choose_all(topic, [key])[0]
+
+    def _choose_all(self, topic: str, keys: Sequence[bytes | None]) -> list[int]:
         count = len(self._leaders_of(topic))
-        entry = self._partitions.get((topic, key))
-        if entry is not None and entry[0] == count:
-            return entry[1]
-        partition = partition_of(key, count)
-        if len(self._partitions) >= _MOST_KEYS:
-            self._partitions.clear()
-        self._partitions[topic, key] = count, partition
-        return partition
+        last_count, by_key = self._partitions.get(topic, (0, {}))
+        if last_count != count or len(by_key) > _MOST_KEYS:
+            by_key = {}
+            self._partitions[topic] = count, by_key
+        partitions = []
+        for key in keys:
+            if key is None:
+                partitions.append(self.choose(topic, None))
+                continue
+            partition = by_key.get(key)
+            if partition is None:
+                partition = by_key[key] = partition_of(key, count)
+            partitions.append(partition)
+        return partitions

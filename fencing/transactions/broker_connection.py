@@ -20,6 +20,7 @@ from ringfence.fencing.transactions.messages import (
     Response,
     SaslAuthenticate,
     SaslHandshake,
+    kind_of,
     usable_versions,
 )
 from ringfence.fencing.transactions.wire import NO_TAGS, MalformedResponse, Reader, classic_string
@@ -30,10 +31,13 @@ LookUp = Callable[[str, int], Sequence[str]]
 """Returns the addresses of a host's port to which a connection may go. Raises OSError if there is none."""
 
 _HEAD: Final = struct.Struct(">ihhi")
+_ANSWER: Final = struct.Struct(">ii")
 _MOST_BYTES: Final = 64 * 1024 * 1024
 _RECEIVE_BYTES: Final = 256 * 1024
 _SEND_BUFFER_BYTES: Final = 4 * 1024 * 1024
 """Room for some batches, which are on their way while the next ones are made."""
+_SMALL_BYTES: Final = 32_768
+"""Up to this size, parts are joined."""
 _PLAIN_HEADS: Final = frozenset({ApiVersions.api, SaslHandshake.api})
 """Requests whose answers have a head without tags."""
 _RENEW_AT: Final = 0.8
@@ -42,7 +46,10 @@ _RENEW_AT: Final = 0.8
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How to reach brokers. seconds: for a connection and its login; mechanism: "" for no login."""
+    """How to reach brokers. mechanism: "" for no login; seconds: for a connection and its login; idle_s: after which a
+    connection without requests is not used any more, 0 for never; send_buffer, receive_buffer: the sockets', in bytes,
+    0 for what is best here.
+    """
 
     client_id: str
     software: str
@@ -52,6 +59,9 @@ class Access:
     user: str = field(default="", repr=False)
     password: str = field(default="", repr=False)
     seconds: float = 5.0
+    idle_s: float = 0.0
+    send_buffer: int = 0
+    receive_buffer: int = 0
 
 
 @dataclass(slots=True)
@@ -80,10 +90,14 @@ class BrokerConnection:
         self._correlation = 0
         self._out: deque[memoryview] = deque()
         self._stream_end = self._sent_bytes = 0
-        self._in = bytearray()
+        self._in = b""
         self._ended = False
+        self.events = 0
+        """What the driver waits for."""
+        self._versions: dict[tuple[type, bool, bool], int] = {}
         self.in_flight: deque[PendingRequest] = deque()
         self._renew_at = float("inf")
+        self._used_at = time.monotonic()
         try:
             self._socket = self._connect()
         except (OSError, ValueError) as error:  # a name that is too long for DNS is a ValueError
@@ -109,8 +123,11 @@ class BrokerConnection:
             try:
                 plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-                plain.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
-                tls = self._access.tls
+                access = self._access
+                plain.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, access.send_buffer or _SEND_BUFFER_BYTES)
+                if access.receive_buffer:
+                    plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, access.receive_buffer)
+                tls = access.tls
                 return plain if tls is None else tls.wrap_socket(plain, server_hostname=host)
             except BaseException:
                 plain.close()
@@ -192,22 +209,46 @@ class BrokerConnection:
     def wants_to_write(self) -> bool:
         return bool(self._out)
 
-    def is_due_for_login(self, now: float) -> bool:
-        """Return whether the login is nearly over: further requests need another connection."""
-        return now >= self._renew_at
+    def is_worn_out(self, now: float) -> bool:
+        """Return whether further requests need another connection: its login is nearly over, or it was idle."""
+        idle_s = self._access.idle_s
+        return now >= self._renew_at or (idle_s > 0 and not self.in_flight and now >= self._used_at + idle_s)
 
-    def send(self, number: int, request: Request, now: float) -> None:
-        """Send a request, as far as the network takes it at once. Raises `ConnectionBroken`."""
-        version = self.check_version(request)
+    def send(self, number: int, request: Request, now: float, version: int) -> None:
+        """Send a request, as far as the network takes it at once. version: `check_version`'s. Raises
+        `ConnectionBroken`.
+        """
+        self._used_at = now
         parts = self._frame(request, version)
         self.in_flight.append(PendingRequest(number, request, version, self._correlation, self._stream_end, now))
-        self._stream_end += sum(map(len, parts))
-        small = b"".join(parts) if len(parts) < 100 and sum(map(len, parts)) < 32_768 else None
-        self._out.extend(map(memoryview, [small] if small is not None else filter(None, parts)))
+        size = sum(map(len, parts))
+        self._stream_end += size
+        if size < _SMALL_BYTES:
+            whole = b"".join(parts)
+            progress = 0 if self._out else self._try(whole)
+            if progress == size:
+                return
+            parts = [whole[progress:]]
+        self._out.extend(map(memoryview, filter(None, parts)))
         self.write()
+
+    def _try(self, data: bytes) -> int:
+        """Send what the network takes at once; return how much that is."""
+        try:
+            progress = self._socket.send(data)
+        except (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
+            return 0
+        except OSError as error:
+            raise ConnectionBroken(f"{self.address[0]}:{self.address[1]}: {error}") from error
+        self._sent_bytes += progress
+        return progress
 
     def check_version(self, request: Request) -> int:
         """Return the version that the request goes in. Raises `Fatal` if the broker does not know it."""
+        kind = kind_of(request)
+        version = self._versions.get(kind, -1)
+        if version >= 0:
+            return version
         first, last = usable_versions(request)
         low, high = self.broker.ranges.get(request.api, (0, -1))
         version = min(last, high)
@@ -216,6 +257,7 @@ class BrokerConnection:
                 f"The broker {self.address[0]}:{self.address[1]} has {type(request).__name__} in versions {low} to "
                 f"{high}, and {first} to {last} would be needed"
             )
+        self._versions[kind] = version
         return version
 
     def write(self) -> None:
@@ -267,29 +309,33 @@ class BrokerConnection:
 
     def _answers(self) -> list[tuple[int, Response]]:
         answers = []
-        while len(self._in) >= 4:
-            (size,) = struct.unpack_from(">i", self._in)
-            if not 0 < size <= _MOST_BYTES:
-                raise MalformedResponse(f"{size} bytes")
-            if len(self._in) < 4 + size:
-                break
-            content = bytes(self._in[4 : 4 + size])
-            del self._in[: 4 + size]
-            if not self.in_flight:
-                raise MalformedResponse("there was no request")
-            pending = self.in_flight.popleft()
-            reader = Reader(content)
-            if reader.i32() != pending.correlation:
-                self.in_flight.appendleft(pending)
-                raise MalformedResponse("it belongs to another request")
-            if pending.request.api not in _PLAIN_HEADS:
-                reader.tags()
-            try:
-                answers.append((pending.number, pending.request.decode(pending.version, reader)))
-            except BaseException:
-                self.in_flight.appendleft(pending)
-                raise
+        content, at = self._in, 0
+        try:
+            while len(content) - at >= _ANSWER.size:
+                size, correlation = _ANSWER.unpack_from(content, at)
+                end = at + 4 + size
+                if not 4 <= size <= _MOST_BYTES:
+                    raise MalformedResponse(f"{size} bytes")
+                if len(content) < end:
+                    break
+                answers.append(self._decode(correlation, Reader(content[at + _ANSWER.size : end])))
+                at = end
+        finally:
+            self._in = content[at:]
         return answers
+
+    def _decode(self, correlation: int, reader: Reader) -> tuple[int, Response]:
+        """Decode the answer to the oldest request, which stays in flight if that cannot be done."""
+        if not self.in_flight:
+            raise MalformedResponse("there was no request")
+        pending = self.in_flight[0]
+        if correlation != pending.correlation:
+            raise MalformedResponse("it belongs to another request")
+        if pending.request.api not in _PLAIN_HEADS:
+            reader.tags()
+        answer = pending.request.decode(pending.version, reader)
+        self.in_flight.popleft()
+        return pending.number, answer
 
     def has_left(self, pending: PendingRequest) -> bool:
         """Return whether any byte of the request has left this process."""

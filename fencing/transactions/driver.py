@@ -3,7 +3,7 @@
 What is on its way goes on by itself: the kernel sends, brokers write. Answers are read when the owner calls again.
 """
 
-import selectors
+import select
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -18,25 +18,41 @@ from ringfence.fencing.transactions.state_machine import StateMachine
 from ringfence.fencing.transactions.steps import Outgoing
 
 _LONGEST_WAIT_S: Final = 1.0
+_FRESH_S: Final = 0.05
+"""For so long after a look at the network, an open connection counts as open."""
 
 
 class Driver:
     """Not shared between threads, except for `wake`."""
 
-    def __init__(self, machine: StateMachine, bootstrap: Sequence[Address], access: Access, request_s: float) -> None:
-        """request_s: after which a request without an answer is given up, with its connection."""
+    def __init__(
+        self,
+        machine: StateMachine,
+        bootstrap: Sequence[Address],
+        access: Access,
+        request_s: float,
+        *,
+        allows_v2: bool = True,
+    ) -> None:
+        """request_s: after which a request without an answer is given up, with its connection. allows_v2: whether to
+        use transactions v2 where the brokers have them.
+        """
         self.machine = machine
         self.last_trouble = ""
         """Why the last connection could not be made, or broke."""
         self._bootstrap = list(bootstrap)
         self._access = access
         self._request_s = request_s
-        self._selector = selectors.DefaultSelector()
+        self._allows_v2 = allows_v2
+        self._poller = select.epoll()
+        self._by_file: dict[int, BrokerConnection] = {}
+        self._looked_at = self._give_up_at = 0.0
         self._connections: dict[Address, BrokerConnection] = {}
         self._retiring: set[BrokerConnection] = set()
         self._waker, self._woken = socket.socketpair()
         self._woken.setblocking(False)
-        self._selector.register(self._woken, selectors.EVENT_READ)
+        self._woken_file = self._woken.fileno()
+        self._poller.register(self._woken_file, select.EPOLLIN)
         self._turn = 0
 
     def run(self, done: Callable[[], bool], deadline: Deadline) -> bool:
@@ -58,6 +74,11 @@ class Driver:
         for each in self.machine.poll(now):
             self._dispatch(each, now)
 
+    def note_ends(self) -> None:
+        """Notice the connections that have ended, before they are relied on, unless that was done a moment ago."""
+        if time.monotonic() > self._looked_at + _FRESH_S:
+            self.pump()
+
     def wake(self) -> None:
         """Let `run` ask at once whether it is done. For other threads."""
         try:
@@ -66,46 +87,53 @@ class Driver:
             return  # it is full, or closed
 
     def close(self) -> None:
-        """End all connections. What is on its way may still arrive."""
+        """End all connections. What is on its way may still arrive. Later calls do nothing."""
+        if self._poller.closed:
+            return
         for each in self._all():
             each.close()
         self._connections.clear()
         self._retiring.clear()
-        self._selector.close()
+        self._by_file.clear()
+        self._poller.close()
         self._waker.close()
         self._woken.close()
 
     def _pause(self, polled_at: float) -> float:
         """Return how long to wait for the network. polled_at: what was due then is done; what is due since is not."""
-        times = [each.in_flight[0].at + self._request_s for each in self._all() if each.in_flight]
+        ends = [each.in_flight[0].at + self._request_s for each in self._all() if each.in_flight]
+        self._give_up_at = min(ends, default=inf)
         at = self.machine.next_time(polled_at)
-        if at is not None:
-            times.append(at)
-        return max(0.0, min(_LONGEST_WAIT_S, min(times, default=inf) - time.monotonic()))
+        until = self._give_up_at if at is None else min(at, self._give_up_at)
+        return max(0.0, min(_LONGEST_WAIT_S, until - time.monotonic()))
 
     def _all(self) -> Iterator[BrokerConnection]:
         return chain(list(self._connections.values()), list(self._retiring))
 
     def _wait(self, seconds: float) -> None:
-        for key, events in self._selector.select(seconds):
-            if key.fileobj is self._woken:
+        events = self._poller.poll(seconds)
+        now = self._looked_at = time.monotonic()
+        for file, event in events:
+            connection = self._by_file.get(file)
+            if connection is not None:
+                self._serve(connection, event, now)
+            elif file == self._woken_file:
                 self._woken.recv(4096)
-                continue
-            connection = key.data
-            try:
-                if events & selectors.EVENT_WRITE:
-                    connection.write()
-                if events & selectors.EVENT_READ:
-                    now = time.monotonic()
-                    for number, answer in connection.read():
-                        self.machine.take_answer(number, answer, now)
-                self._watch(connection)
-            except ConnectionBroken as broken:
-                self._lose(connection, str(broken))
-        self._give_up_slow_requests()
+        if now >= self._give_up_at:
+            self._give_up_slow_requests(now)
 
-    def _give_up_slow_requests(self) -> None:
-        now = time.monotonic()
+    def _serve(self, connection: BrokerConnection, event: int, now: float) -> None:
+        try:
+            if event & select.EPOLLOUT:
+                connection.write()
+            if event & ~select.EPOLLOUT:  # also errors, and the end
+                for number, answer in connection.read():
+                    self.machine.take_answer(number, answer, now)
+            self._watch(connection)
+        except ConnectionBroken as broken:
+            self._lose(connection, str(broken))
+
+    def _give_up_slow_requests(self, now: float) -> None:
         for each in self._all():
             if each.in_flight and now >= each.in_flight[0].at + self._request_s:
                 self._lose(each, f"{each.address[0]}:{each.address[1]} has not answered for {self._request_s:g} s")
@@ -113,7 +141,7 @@ class Driver:
     def _dispatch(self, outgoing: Outgoing, now: float) -> None:
         try:
             connection = self._connection_for(outgoing.node, now)
-            connection.check_version(outgoing.request)
+            version = connection.check_version(outgoing.request)
         except (ConnectionBroken, KeyError) as error:
             self.last_trouble = str(error)
             self.machine.note_unsent(outgoing.number, now)
@@ -122,7 +150,7 @@ class Driver:
             self.machine.note_unsent(outgoing.number, now)
             raise
         try:
-            connection.send(outgoing.number, outgoing.request, now)
+            connection.send(outgoing.number, outgoing.request, now, version)
             self._watch(connection)
         except ConnectionBroken as broken:
             self._lose(connection, str(broken))
@@ -131,7 +159,7 @@ class Driver:
         if node is not None:
             return self._connect(self.machine.addresses[node], now)
         for address, connection in self._connections.items():
-            if not connection.is_due_for_login(now):
+            if not connection.is_worn_out(now):
                 return self._connections[address]
         places = list(dict.fromkeys((*self._bootstrap, *self.machine.addresses.values())))
         self._turn += 1
@@ -139,16 +167,19 @@ class Driver:
 
     def _connect(self, address: Address, now: float) -> BrokerConnection:
         connection = self._connections.get(address)
-        if connection is not None and connection.is_due_for_login(now):
+        if connection is not None and connection.is_worn_out(now):
             del self._connections[address]
             self._retire(connection)
             connection = None
         if connection is None:
             connection = self._connections[address] = BrokerConnection(address, self._access)
-            self._selector.register(connection, selectors.EVENT_READ, connection)
+            self._by_file[connection.fileno()] = connection
+            self._poller.register(connection.fileno(), select.EPOLLIN)
+            connection.events = select.EPOLLIN
             ranges = connection.broker.ranges
             has_versions = ranges.get(0, (0, 0))[1] >= 12 and ranges.get(26, (0, 0))[1] >= 5
-            self.machine.use_version(has_versions and connection.broker.transaction_version >= 2)
+            has_v2 = has_versions and connection.broker.transaction_version >= 2
+            self.machine.use_version(has_v2 and self._allows_v2)
         return connection
 
     def _retire(self, connection: BrokerConnection) -> None:
@@ -156,26 +187,29 @@ class Driver:
         if connection.in_flight:
             self._retiring.add(connection)
         else:
-            self._selector.unregister(connection)
-            connection.close()
+            self._drop(connection)
 
     def _watch(self, connection: BrokerConnection) -> None:
-        if connection in self._retiring and not connection.in_flight:
+        if self._retiring and connection in self._retiring and not connection.in_flight:
             self._retiring.discard(connection)
-            self._selector.unregister(connection)
-            connection.close()
+            self._drop(connection)
             return
-        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if connection.wants_to_write else 0)
-        if self._selector.get_key(connection).events != events:
-            self._selector.modify(connection, events, connection)
+        events = select.EPOLLIN | select.EPOLLOUT if connection.wants_to_write else select.EPOLLIN
+        if connection.events != events:
+            self._poller.modify(connection.fileno(), events)
+            connection.events = events
+
+    def _drop(self, connection: BrokerConnection) -> None:
+        del self._by_file[connection.fileno()]
+        self._poller.unregister(connection.fileno())
+        connection.close()
 
     def _lose(self, connection: BrokerConnection, why: str) -> None:
         self.last_trouble = why
         if self._connections.get(connection.address) is connection:
             del self._connections[connection.address]
         self._retiring.discard(connection)
-        self._selector.unregister(connection)
-        connection.close()
+        self._drop(connection)
         now = time.monotonic()
         for pending in connection.in_flight:
             if connection.has_left(pending):

@@ -182,6 +182,21 @@ OF_METADATA: Final = {
 }
 
 
+_TOO_LONG: Final = (
+    "The broker's transaction.max.timeout.ms is less. Shorten transaction.boundary.interval.ms (a transaction may last "
+    "three intervals), lower producer.override.transaction.timeout.ms, or raise the broker's limit, then restart"
+)
+
+
+LOWERED: Final = (
+    "If transaction.version was lowered to 0, brokers cannot write what they know of an id that had a transaction of "
+    "version 2: set transaction.version to 1 or more, and restart the brokers"
+)
+"""A bug of Kafka 4 (seen in 4.3). The coordinator refuses the first InitProducerId as UNSUPPORTED_VERSION and, since it
+keeps the change as one that is under way, all others as CONCURRENT_TRANSACTIONS, until it loads its log again.
+"""
+
+
 def meaning_of(code: int, table: dict[ErrorCode, Meaning]) -> Meaning:
     """Return what a code means in this table. What is not in it is fatal."""
     return table.get(code, Meaning.FATAL)  # type: ignore[call-overload, no-any-return]  # an IntEnum is an int
@@ -198,4 +213,4 @@ def error_of(code: int, meaning: Meaning, doing: str) -> FencingError:
             return Fatal(f"{text}. Grant the missing permission, then restart", name)
         case Meaning.ABORT:
             return Abortable(text, name)
-    return Fatal(text, name)
+    return Fatal(f"{text}. {_TOO_LONG}" if code == _E.INVALID_TRANSACTION_TIMEOUT else text, name)

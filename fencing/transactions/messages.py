@@ -4,6 +4,7 @@ Each request has its key in Kafka's protocol and the range of versions that are 
 in parts, so that record batches are not copied, and `decode` reads the response's body.
 """
 
+import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, Protocol, TypeVar
@@ -29,6 +30,8 @@ Place = tuple[str, int]
 NO_TOPIC_ID: Final = bytes(16)
 TRANSACTION_KEY: Final = b"\1"
 GROUP_KEY: Final = b"\0"
+_IDENTITY: Final = struct.Struct(">ihqh")
+"""Throttle time, error, producer id, epoch."""
 _T = TypeVar("_T")
 
 
@@ -287,7 +290,7 @@ class InitProducerId:
         return [name, timeout, i64(self.producer_id), i16(self.epoch), NO_TAGS]
 
     def decode(self, version: int, reader: Reader) -> IdentityResponse:
-        return IdentityResponse(reader.i32(), reader.i16(), reader.i64(), reader.i16())
+        return IdentityResponse(*reader.fields(_IDENTITY))
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,19 +389,21 @@ class EndTransaction:
         return [who, boolean(self.committed), NO_TAGS]
 
     def decode(self, version: int, reader: Reader) -> IdentityResponse:
-        throttle, error = reader.i32(), reader.i16()
         if version < 5:
-            return IdentityResponse(throttle, error, -1, -1)
-        return IdentityResponse(throttle, error, reader.i64(), reader.i16())
+            return IdentityResponse(reader.i32(), reader.i16(), -1, -1)
+        return IdentityResponse(*reader.fields(_IDENTITY))
 
 
 @dataclass(frozen=True, slots=True)
 class BatchResponse:
-    """A partition leader's answer. offset: of the batch's first record; -1 if it is not known."""
+    """A partition leader's answer. offset: of the batch's first record; -1 if it is not known. append_ms: the records'
+    time, if the topic has the leader's, else -1.
+    """
 
     error: int
     offset: int = -1
     message: str = ""
+    append_ms: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -439,12 +444,12 @@ class Produce:
 
             def read_partition() -> None:
                 partition, error, offset = reader.i32(), reader.i16(), reader.i64()
-                reader.i64()
+                append_ms = reader.i64()
                 reader.i64()
                 reasons = reader.array(lambda: (reader.i32(), reader.string(), reader.tags())[1])
                 message = reader.string() or next(filter(None, reasons), "") or ""
                 reader.tags()
-                by_place[topic, partition] = BatchResponse(error, offset, message)
+                by_place[topic, partition] = BatchResponse(error, offset, message, append_ms)
 
             reader.array(read_partition)
             reader.tags()
@@ -501,6 +506,12 @@ class SaslAuthenticate:
 _IMPLICIT_FROM: Final = {Produce.api: 12, CommitOffsets.api: 5, EndTransaction.api: 5}
 """The versions of transactions v2: brokers take the others for requests of a producer without them."""
 _TOPIC_IDS_FROM: Final = 13
+
+
+def kind_of(request: Request) -> tuple[type, bool, bool]:
+    """Return what the versions that a request may have depend on."""
+    nameless = isinstance(request, Produce) and NO_TOPIC_ID in request.topic_ids.values()
+    return type(request), getattr(request, "implicit", False), nameless
 
 
 def usable_versions(request: Request) -> tuple[int, int]:

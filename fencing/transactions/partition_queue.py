@@ -27,7 +27,7 @@ class QueuedBatch:
     """number: its place in the queue's order; sequence: -1 until it is sent; deadline: when it has to be written.
 
     doubtful: whether a request that carried it had no answer. leads: whether all earlier ones were written when it was
-    sent. span: numbers from this on are for parts of it.
+    sent. refusals: those that count as `retries`. span: numbers from this on are for parts of it.
     """
 
     batch: RecordBatch
@@ -36,6 +36,7 @@ class QueuedBatch:
     sequence: int = -1
     head: bytes = b""
     failures: int = 0
+    refusals: int = 0
     doubtful: bool = False
     leads: bool = False
     span: int = _SPAN

@@ -4,68 +4,31 @@ import logging
 import struct
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from ringfence.connectors import egress
 from ringfence.connectors.api.records import EncodedBatch, RawHeaders
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Abortable, Fatal, FencingError, Retriable, UnknownOutcome
-from ringfence.fencing.kafka.connection import Connection, tls_context
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.open_transaction import OpenTransaction
 from ringfence.fencing.transactions.batching import Batching
-from ringfence.fencing.transactions.broker_connection import Access, LookUp
+from ringfence.fencing.transactions.broker_connection import LookUp
 from ringfence.fencing.transactions.driver import Driver
-from ringfence.fencing.transactions.error_codes import name_of
+from ringfence.fencing.transactions.error_codes import LOWERED, ErrorCode, name_of
 from ringfence.fencing.transactions.messages import GroupMember, InitProducerId, Place, TopicMetadata
 from ringfence.fencing.transactions.record_batches import RecordBatch
-from ringfence.fencing.transactions.state_machine import StateMachine
-from ringfence.fencing.transactions.steps import Limits, Phase
+from ringfence.fencing.transactions.record_columns import OnWritten
+from ringfence.fencing.transactions.settings import ProducerSettings, access_of, addresses_of
+from ringfence.fencing.transactions.state_machine import TOO_LARGE, StateMachine
+from ringfence.fencing.transactions.steps import Phase
 
 log = logging.getLogger(__name__)
 
-_BATCH_BYTES: Final = 512 * 1024
-_REQUEST_BYTES: Final = 1_000_000
-_BUFFER_BYTES: Final = 32 * 1024 * 1024
-_REQUEST_MS: Final = 30_000
-_SETUP_SECONDS: Final = 5.0
 _LAST_SECONDS: Final = 0.2
-_BLOCK_SECONDS: Final = 60.0
-_SOFTWARE: Final = "1"
+_WAIT_SECONDS: Final = 0.1
 _METADATA_MAGIC: Final = b"CGMDv2:"
-
-
-@dataclass(frozen=True, slots=True)
-class ProducerSettings:
-    """Under the names that the translation of Java's settings gives (`connectors.kafka_settings.java_names`)."""
-
-    batch_bytes: int = _BATCH_BYTES
-    request_bytes: int = _REQUEST_BYTES
-    buffer_bytes: int = _BUFFER_BYTES
-    delivery_s: float = 60.0
-    request_s: float = _REQUEST_MS / 1000
-    in_flight: int = 5
-    compression: str = "none"
-    level: int | None = None
-
-    @classmethod
-    def of(cls, settings: Mapping[str, object], timeout_ms: int) -> "ProducerSettings":
-        """timeout_ms: of transactions; nothing in one may take longer. Raises ValueError for what is no number."""
-
-        def number(name: str, default: int) -> int:
-            return int(str(settings.get(name, default)))
-
-        level = number("compression.level", -1)
-        return cls(
-            batch_bytes=number("batch.size", _BATCH_BYTES),
-            request_bytes=number("message.max.bytes", _REQUEST_BYTES),
-            buffer_bytes=number("queue.buffering.max.kbytes", _BUFFER_BYTES // 1024) * 1024,
-            delivery_s=min(number("message.timeout.ms", timeout_ms), timeout_ms) / 1000,
-            request_s=min(number("socket.timeout.ms", _REQUEST_MS), timeout_ms) / 1000,
-            in_flight=number("max.in.flight.requests.per.connection", 5),
-            compression=str(settings.get("compression.type", "none")),
-            level=None if level < 0 else level,
-        )
 
 
 class Producer:
@@ -79,27 +42,41 @@ class Producer:
         transaction_timeout_ms: int = 60_000,
         overrides: Mapping[str, object] | None = None,
         look_up: LookUp = egress.look_up,
+        handed_over: bool = False,
     ) -> None:
-        """overrides: librdkafka's names. look_up: returns the addresses to which connections may go."""
+        """overrides: librdkafka's names. look_up: returns the addresses to which connections may go. handed_over:
+        another client ends the transactions (`hand_over`).
+        """
         self.transactional_id = transactional_id
         self._timeout_ms = transaction_timeout_ms
         self._where = connection.bootstrap
         try:
-            settings = ProducerSettings.of({**connection.settings, **(overrides or {})}, transaction_timeout_ms)
-            access = access_of(connection, look_up)
+            all_settings = {**connection.settings, **(overrides or {})}
+            settings = ProducerSettings.of(all_settings, transaction_timeout_ms)
+            access = access_of(connection.client_id, all_settings, look_up)
         except (OSError, ValueError) as error:  # for example, a certificate that is not there
             raise Fatal(f"The settings for {connection.bootstrap} cannot be used: {error}") from error
         self._settings = settings
-        limits = Limits(settings.delivery_s, int(settings.request_s * 1000), settings.request_bytes, settings.in_flight)
-        self.machine = StateMachine(transactional_id, transaction_timeout_ms, limits)
-        self._driver = Driver(self.machine, _addresses(connection.bootstrap), access, settings.request_s)
+        self.machine = StateMachine(transactional_id, transaction_timeout_ms, settings.limits)
+        self._driver = Driver(
+            self.machine, addresses_of(connection.bootstrap), access, settings.request_s, allows_v2=not handed_over
+        )
         self._batching = Batching(
-            self._add, self._leaders_of, settings.batch_bytes, settings.compression, settings.level
+            self._add,
+            self._leaders_of,
+            settings.batch_bytes,
+            settings.compression,
+            settings.level,
+            settings.linger_s,
+            holds=lambda place: place in self.machine.queues.busy,
         )
         self._lock = threading.Lock()
         self._closing = False
-        self._gave_up = False
+        self._gave_up = self._is_handed_over = False
+        self._gathers = False
         self._queued_bytes = 0
+        self.waiting: Callable[[], None] = lambda: None
+        """Called again and again while records wait for room; may raise."""
 
     # The transaction.
 
@@ -127,6 +104,8 @@ class Producer:
             if self.machine.phase is not Phase.READY:
                 code = self.machine.steps[InitProducerId].code
                 trouble = name_of(code) if code else self._driver.last_trouble or "no answer"
+                if code == ErrorCode.CONCURRENT_TRANSACTIONS and not self.machine.implicit:
+                    trouble = f"{trouble}. {LOWERED}"
                 raise Retriable(
                     f"initialising the producer {self.transactional_id}: not in time, {self._where}: {trouble}",
                     name_of(code) if code else None,
@@ -138,8 +117,11 @@ class Producer:
             self._raise_error()
             raise Fatal(f"The producer {self.transactional_id} is spent: a new one is needed")
         with self._lock:
-            self._driver.pump()
+            self._driver.note_ends()
             self.machine.begin(time.monotonic())
+            if self.machine.takes_epoch:
+                self._run(lambda: not self.machine.takes_epoch or self._is_over, Deadline.after(self._settings.block_s))
+                self._raise_error()
 
     def produce(
         self,
@@ -147,26 +129,22 @@ class Producer:
         value: bytes | str | None = None,
         key: bytes | str | None = None,
         partition: int = -1,
-        callback: object = None,
-        on_delivery: object = None,
         timestamp: int = 0,
         headers: RawHeaders | None = None,
+        on_written: OnWritten | None = None,
     ) -> None:
-        """Write a record in the open transaction, as confluent-kafka's `produce`. Raises BufferError if much is queued,
-        and `FencingError` if the transaction has failed.
+        """Write a record in the open transaction. Waits while much is queued. Raises the transaction's error.
+
+        partition: -1 for the partitioner's choice; timestamp: in ms, 0 for now; on_written: called, on the thread that
+        uses the producer, once the leader has the record.
         """
-        if callback is not None or on_delivery is not None:
-            raise TypeError("single records have no delivery reports here: a commit delivers them all")
         if isinstance(value, str):
             value = value.encode()
         if isinstance(key, str):
             key = key.encode()
-        if self._queued_bytes + self._batching.bytes > self._settings.buffer_bytes:
-            self._queued_bytes = self.machine.queues.bytes
-            if self._queued_bytes + self._batching.bytes > self._settings.buffer_bytes:
-                raise BufferError("the producer's queue is full")
         with self._lock:
-            self._batching.add(topic, value, key, partition, timestamp, headers)
+            self._make_room()
+            self._batching.add(topic, value, key, partition, timestamp, headers, on_written)
 
     def produce_columns(
         self,
@@ -176,38 +154,62 @@ class Producer:
         partition: int = -1,
         timestamps: Sequence[int] | None = None,
         headers: Sequence[RawHeaders | None] | None = None,
+        on_written: Sequence[OnWritten | None] | None = None,
     ) -> None:
-        """Write many records: no object and no call for each. keys, timestamps, headers: None, or one for each value.
+        """Write many records: no object and no call for each. keys, timestamps, headers, on_written: None, or one for
+        each value.
 
         Waits while much is queued. Raises the transaction's error.
         """
         with self._lock:
             self._make_room()
-            self._batching.add_columns(topic, values, keys, partition, timestamps, headers)
+            self._batching.add_columns(topic, values, keys, partition, timestamps, headers, on_written)
 
     def _make_room(self) -> None:
         most = self._settings.buffer_bytes // 2
-        if self._queued_bytes > most:
-            queues = self.machine.queues
-            self._run(lambda: self._is_over or queues.bytes <= most, Deadline.after(self._settings.delivery_s))
+        if self._queued_bytes + self._batching.bytes <= most:
+            return
+        self._batching.flush()
+        queues = self.machine.queues
+        deadline = Deadline.after(self._settings.block_s)
+        while queues.bytes > most:
+            if deadline.expired:
+                text = f"A transaction of {self.transactional_id}: there is no room for more records"
+                raise Abortable(f"{text} after {self._settings.block_s:g} s (max.block.ms)", "_QUEUE_FULL")
+            self._run(
+                lambda: self._is_over or queues.bytes <= most, Deadline.after(min(_WAIT_SECONDS, deadline.remaining))
+            )
             self._raise_error()
-            self._queued_bytes = queues.bytes
+            self.waiting()
+        self._queued_bytes = queues.bytes
 
     def send_batches(self, batches: Sequence[EncodedBatch]) -> None:
         """Write batches that are encoded already, in this order."""
         with self._lock:
-            self._make_room()
             for each in batches:
-                partition = each.partition
-                if partition < 0:
-                    partition = self._batching.choose(each.topic, None)
-                data = bytes(each.data)
-                self._add((each.topic, partition), RecordBatch(each.records, each.first_ms, each.newest_ms, 0, data))
+                self._make_room()
+                self._batching.add_encoded(each)
 
     def _add(self, place: Place, batch: RecordBatch) -> None:
+        most = self._settings.request_bytes
+        if batch.size > most and batch.count == 1:
+            text = (
+                f"A record for topic {place[0]} takes {batch.size:,} bytes in its batch, and the producer sends at most"
+            )
+            how = "raise producer.override.max.request.size and the topic's max.message.bytes"
+            raise Fatal(f"{text} {most:,} ({TOO_LARGE}): {how}, or leave the record out", TOO_LARGE)
         self.machine.add(place, batch, time.monotonic())
         self._queued_bytes += batch.size
-        self._driver.pump()
+        if not self._gathers:
+            self._driver.pump()
+
+    def _complete_batches(self) -> None:
+        """Complete all batches, which then go together, with what waits next for the network."""
+        self._gathers = True
+        try:
+            self._batching.flush()
+        finally:
+            self._gathers = False
 
     def send_offsets(self, offsets: Sequence[tuple[str, int, int]], group_metadata: bytes, deadline: Deadline) -> None:
         """Commit consumer offsets, (topic, partition, next offset) each, with this transaction (KIP-447)."""
@@ -227,11 +229,30 @@ class Producer:
         """Wait at most `seconds` until everything is written; return the number of records that are not."""
         with self._lock:
             if complete:
-                self._batching.flush()
+                self._complete_batches()
+            else:
+                self._batching.complete_due()
             enough = 1 if complete else max(1, self.machine.queues.records)
             self._run(lambda: self._is_over or self.machine.queues.records < enough, Deadline.after(seconds))
             self._raise_error()
             return self.machine.queues.records
+
+    @property
+    def open_transaction(self) -> OpenTransaction:
+        """What identifies the transaction to its coordinator. Valid after `init`."""
+        return OpenTransaction(self.transactional_id, self.producer_id, self.epoch)
+
+    def hand_over(self, deadline: Deadline) -> OpenTransaction:
+        """Write everything, and leave the open transaction to another client, which ends it. This producer is spent.
+
+        Raises `Retriable` if the brokers do not acknowledge all records in time, or the transaction's error.
+        """
+        self._gave_up = True
+        left = self.flush(deadline.remaining)
+        if left:
+            raise Retriable(f"{left} records of {self.transactional_id} are not delivered")
+        self._is_handed_over = True
+        return self.open_transaction
 
     def commit(self, deadline: Deadline) -> None:
         """Commit the open transaction. Check `spent` afterwards.
@@ -239,7 +260,7 @@ class Producer:
         Raises `Abortable` (abort the transaction), `UnknownOutcome` (it may be committed), `Fenced` or `Fatal`.
         """
         with self._lock:
-            self._batching.flush()
+            self._complete_batches()
             self.machine.commit()
             self._run(lambda: self.machine.phase is Phase.READY or self._is_over, deadline)
             self._raise_error()
@@ -275,7 +296,7 @@ class Producer:
         self._closing = True
         self._driver.wake()
         with self._lock:
-            if self.machine.phase is Phase.OPEN:
+            if self.machine.phase is Phase.OPEN and not self._is_handed_over:
                 self._closing = False
                 self._abort(Deadline.after(_LAST_SECONDS))
                 self._closing = True
@@ -283,10 +304,12 @@ class Producer:
 
     # Topics.
 
-    def count_partitions(self, topics: Set[str]) -> int:
-        """Return how many partitions these topics have together."""
+    def count_partitions(self, topic: str) -> int:
+        """Return how many partitions the topic has, which the brokers may create. Raises `Abortable` without an
+        answer.
+        """
         with self._lock:
-            return max(1, sum(len(self._leaders_of(each)) for each in topics))
+            return len(self._leaders_of(topic))
 
     def _leaders_of(self, topic: str) -> list[int]:
         metadata = self.machine.view.topics.get(topic)
@@ -296,11 +319,14 @@ class Producer:
 
     def _look_up(self, topic: str) -> TopicMetadata:
         self.machine.view.want(topic)
-        self._run(lambda: topic in self.machine.view.topics or self._is_over, Deadline.after(_BLOCK_SECONDS))
+        self._run(lambda: topic in self.machine.view.topics or self._is_over, Deadline.after(self._settings.block_s))
         self._raise_error()
         metadata = self.machine.view.topics.get(topic)
         if metadata is None:
-            raise Abortable(f"Topic {topic} was not found within {_BLOCK_SECONDS:g} s: create it", "UNKNOWN_TOPIC")
+            raise Abortable(
+                f"Topic {topic} was not found within {self._settings.block_s:g} s: create it",
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name,
+            )
         return metadata
 
     # The loop.
@@ -325,35 +351,6 @@ class Producer:
     def _raise_error(self) -> None:
         if self.machine.error is not None:
             raise self.machine.error
-
-
-def access_of(connection: Connection, look_up: LookUp) -> Access:
-    """Return how brokers are reached with these settings. Raises OSError or ValueError for unusable ones."""
-    settings = connection.settings
-    protocol = str(settings.get("security.protocol", "PLAINTEXT")).upper()
-    mechanism = str(settings.get("sasl.mechanism") or settings.get("sasl.mechanisms") or "PLAIN").upper()
-    has_login = protocol.startswith("SASL")
-    return Access(
-        connection.client_id,
-        _SOFTWARE,
-        look_up,
-        tls_context(settings) if protocol.endswith("SSL") else None,
-        mechanism if has_login else "",
-        str(settings.get("sasl.username", "")) if has_login else "",
-        str(settings.get("sasl.password", "")) if has_login else "",
-        min(_SETUP_SECONDS, int(settings.get("socket.connection.setup.timeout.ms", "30000")) / 1000),
-    )
-
-
-def _addresses(bootstrap: str) -> list[tuple[str, int]]:
-    addresses = []
-    for each in bootstrap.split(","):
-        host, _, port = each.strip().rpartition(":")
-        host = host.rpartition("://")[2].strip("[]")
-        if not host or not port.isdecimal():
-            raise Fatal(f"{each.strip()!r} is no host:port, in bootstrap.servers")
-        addresses.append((host, int(port)))
-    return addresses
 
 
 def parse_member(metadata: bytes) -> GroupMember:

@@ -7,16 +7,18 @@ them. The head is added when a batch is sent, since only then its sequence numbe
 
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise, repeat
 from operator import add
 from typing import Final
 
 import google_crc32c
 
-from ringfence.connectors.api.records import RawHeaders
+from ringfence.connectors.api.records import EncodedBatch, RawHeaders
 from ringfence.fencing.kafka.record_batches import read_varint
+from ringfence.fencing.transactions.checksums import combine
 from ringfence.fencing.transactions.compression import BY_NUMBER, CODECS
+from ringfence.fencing.transactions.record_columns import OnWritten
 
 _TRANSACTIONAL: Final = 0x10
 _CODEC: Final = 0x07
@@ -41,7 +43,8 @@ RECORD_OVERHEAD: Final = 16
 @dataclass(frozen=True, slots=True)
 class RecordBatch:
     """A batch without its head. count: of the records; first_ms, newest_ms: timestamps of the first and the newest;
-    attributes: the codec; data: the records, compressed if the codec says so.
+    attributes: the codec; data: the records, compressed if the codec says so; reports: empty, or for each record what
+    is called when it is written, with the record's time; crc: the CRC-32C of `data`, if it is known.
     """
 
     count: int
@@ -49,11 +52,30 @@ class RecordBatch:
     newest_ms: int
     attributes: int
     data: bytes
+    reports: Sequence[tuple[OnWritten | None, int]] = ()
+    crc: int | None = None
+
+    @classmethod
+    def of(cls, batch: EncodedBatch, compression: str = "none", level: int | None = None) -> "RecordBatch":
+        """Return records that another process has encoded, but not compressed."""
+        if compression == "none":
+            return cls(batch.records, batch.first_ms, batch.newest_ms, 0, bytes(batch.data), crc=batch.crc)
+        codec = CODECS[compression]
+        data = codec.compress(bytes(batch.data), level)
+        return cls(batch.records, batch.first_ms, batch.newest_ms, codec.number, data)
 
     @property
     def size(self) -> int:
         """The bytes of the whole batch."""
         return HEAD_BYTES + len(self.data)
+
+    def report(self, partition: int, offset: int, append_ms: int) -> None:
+        """Report that the batch is written. offset: of its first record, -1 if it is not known; append_ms: when the
+        leader wrote it, if the topic keeps that as the records' time, else -1.
+        """
+        for number, (on_written, time_ms) in enumerate(self.reports):
+            if on_written is not None:
+                on_written(partition, -1 if offset < 0 else offset + number, time_ms if append_ms < 0 else append_ms)
 
     def head(self, producer_id: int, epoch: int, sequence: int) -> bytes:
         """Return what stands before `data` in a transaction. sequence: of the first record, in its partition."""
@@ -67,7 +89,8 @@ class RecordBatch:
             sequence,
             self.count,
         )
-        crc = google_crc32c.extend(google_crc32c.value(covered), self.data)
+        crc = google_crc32c.value(covered)
+        crc = google_crc32c.extend(crc, self.data) if self.crc is None else combine(crc, self.crc, len(self.data))
         return _BEFORE.pack(0, _AFTER_LENGTH + len(covered) + len(self.data), _NO_LEADER_EPOCH, _MAGIC, crc) + covered
 
 
@@ -130,8 +153,9 @@ def encode(
     headers: Sequence[RawHeaders | None] | None = None,
     compression: str = "none",
     level: int | None = None,
+    on_written: Sequence[OnWritten | None] | None = None,
 ) -> RecordBatch:
-    """Encode records, at least one. keys, timestamps, headers: None, or one for each value.
+    """Encode records, at least one. keys, timestamps, headers, on_written: None, or one for each value.
 
     now_ms: the time of records without their own (0 or less). level: of the codec, None for its default.
     """
@@ -149,13 +173,16 @@ def encode(
         data = b"".join(
             _encode_record(*parts) for parts in zip(range(count), times, all_keys, values, all_headers, strict=False)
         )
+    reports = () if on_written is None else list(zip(on_written, timestamps or [now_ms] * count, strict=True))
     if compression == "none":
-        return RecordBatch(count, first_ms, newest_ms, 0, data)
+        return RecordBatch(count, first_ms, newest_ms, 0, data, reports)
     codec = CODECS[compression]
-    return RecordBatch(count, first_ms, newest_ms, codec.number, codec.compress(data, level))
+    return RecordBatch(count, first_ms, newest_ms, codec.number, codec.compress(data, level), reports)
 
 
 def _encode_columns(values: Sequence[bytes | None], keys: Sequence[bytes | None] | None) -> bytes:
+    if len(values) == 1:
+        return _encode_record(0, 0, keys[0] if keys else None, values[0], None)
     lengths, values = _lengths_of(values)
     if keys is None and len(values) > 1 and len(set(lengths)) == 1:
         return _encode_equal_lengths(lengths[0], values)
@@ -243,7 +270,10 @@ def split(batch: RecordBatch) -> tuple[RecordBatch, RecordBatch] | None:
     codec = BY_NUMBER.get(batch.attributes & _CODEC)
     records = list(_read(codec.decompress(batch.data) if codec else batch.data))
     middle = len(records) // 2
-    return _join(batch, records[:middle]), _join(batch, records[middle:])
+    first, second = _join(batch, records[:middle]), _join(batch, records[middle:])
+    if batch.reports:
+        first, second = replace(first, reports=batch.reports[:middle]), replace(second, reports=batch.reports[middle:])
+    return first, second
 
 
 def _read(data: bytes) -> Iterator[tuple[int, bytes]]:

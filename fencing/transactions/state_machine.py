@@ -17,8 +17,10 @@ from itertools import count
 from math import inf
 from typing import Final
 
+from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.errors import Abortable, Fatal, Fenced, FencingError, UnknownOutcome
 from ringfence.fencing.transactions.error_codes import (
+    LOWERED,
     OF_COORDINATOR,
     OF_LEADER,
     OF_METADATA,
@@ -55,10 +57,12 @@ from ringfence.fencing.transactions.messages import (
 )
 from ringfence.fencing.transactions.partition_queue import PartitionQueue, PartitionQueues, QueuedBatch
 from ringfence.fencing.transactions.record_batches import RecordBatch, split
-from ringfence.fencing.transactions.steps import PASSING, UNREACHED, Limits, Outgoing, Phase, Step
+from ringfence.fencing.transactions.steps import PASSING, Limits, Outgoing, Phase, Step
 from ringfence.fencing.transactions.topic_view import NoSuchPartition, TopicView
 
 _TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
+TOO_LARGE: Final = ErrorCode.MESSAGE_TOO_LARGE.name
+"""The code of errors about records that are larger than the producer or their topic accepts."""
 _MARKERS_SECONDS: Final = 0.02
 """So long after a transaction's end, its markers may still be missing. A partition leader that is to begin the next one
 then waits by itself, for 20 ms (`add.partitions.to.txn.retry.backoff.ms`). The coordinator refuses at once, so it is
@@ -80,11 +84,11 @@ class StateMachine:
         self.adds_first = False
         """With transactions v2, begin by a request that adds partitions all the same: see `_MARKERS_SECONDS`."""
         self.addresses: dict[int, tuple[str, int]] = {}
-        self.view = TopicView()
         self.refusals = 0
         """How often a transaction's start was refused, because the last one's markers were not written."""
         self._timeout_ms = timeout_ms
         self._limits = limits or Limits()
+        self.view = TopicView(self._limits.metadata_s)
         self._wants_implicit: bool | None = None
         self._numbers = count()
         self._pending: dict[int, Outgoing] = {}
@@ -93,7 +97,7 @@ class StateMachine:
         self._muted_until: dict[int, float] = {}
         self.queues = PartitionQueues(self._limits.delivery_s)
         self._added: set[Place] = set()
-        self._used_places: set[Place] = set()  # in this transaction
+        self._used_places: dict[Place, int] = {}  # in this transaction, with the offset of the first batch
         self._init_due = self._continues = False
         self._maybe_open = False  # whether the coordinator may know of the transaction
         self._doubtful = False  # whether a request of this epoch had no answer
@@ -111,6 +115,11 @@ class StateMachine:
         self._wants_implicit = implicit
         if self.phase is Phase.NEW:
             self.implicit = implicit
+
+    @property
+    def takes_epoch(self) -> bool:
+        """Whether a new epoch is being taken, before anything is written."""
+        return self._init_due
 
     def initialise(self) -> None:
         """Take the transactional id, and end its open transaction. The phase READY follows."""
@@ -367,16 +376,16 @@ class StateMachine:
                 for place, batch in self._carried.pop(number, {}).items():
                     self.view.refresh(place[0])
                     if batch in (queue := self.queues[place]).in_flight:
-                        queue.put_back(batch, now + UNREACHED.pause(batch.failures + 1))
+                        queue.put_back(batch, now + self._limits.unreached.pause(batch.failures + 1))
             case FindCoordinator() as request:
-                self.steps[request.kind].again(now, UNREACHED)
+                self.steps[request.kind].again(now, self._limits.unreached)
             case CommitOffsets() as request:
                 self.group.coordinator = None
-                self.steps[type(request)].again(now, UNREACHED)
+                self.steps[type(request)].again(now, self._limits.unreached)
             case request:
                 if not isinstance(request, Metadata):
                     self._coordinator = None
-                self.steps[type(request)].again(now, UNREACHED)
+                self.steps[type(request)].again(now, self._limits.unreached)
 
     def _note_doubt(self, outgoing: Outgoing) -> None:
         self._doubtful = True
@@ -409,10 +418,14 @@ class StateMachine:
                     self._fail(self._error(topic.error, meaning, f"topic {name}"))
         if waits:
             step.failures = failures
-            step.again(now)
+            step.again(now, self._limits.passing)
 
     def _note_other_topic(self, name: str) -> None:
-        used = any(place[0] == name for place in (*self.queues.busy, *self._added, *self._used_places))
+        """What is not written yet goes to the new topic."""
+        used = any(place[0] == name for place in self._used_places) or any(
+            place[0] == name and any(each.doubtful for each in (*queue.in_flight, *queue.waiting))
+            for place, queue in self.queues.busy.items()
+        )
         if used and self.phase in (Phase.OPEN, Phase.COMMITTING):
             text = f"{self._doing}: topic {name} was deleted and created again, and its records with it"
             self._fail(Abortable(text, ErrorCode.UNKNOWN_TOPIC_ID.name))
@@ -428,7 +441,7 @@ class StateMachine:
                 self.group.coordinator = response.node
             return
         meaning = meaning_of(response.error, OF_COORDINATOR)
-        step.again(now)
+        step.again(now, self._limits.passing)
         if meaning not in (Meaning.RETRY, Meaning.REFRESH):
             self._fail(self._error(response.error, meaning, "looking up the coordinator"))
 
@@ -437,10 +450,16 @@ class StateMachine:
         if meaning is Meaning.REFRESH:
             self._coordinator = None
         if meaning in (Meaning.RETRY, Meaning.REFRESH):
-            self.steps[kind].again(now, code=code)
+            self.steps[kind].again(now, self._pauses_after(code), code)
             return True
         self.steps[kind].reset()
         return False
+
+    def _pauses_after(self, code: int) -> Backoff:
+        """The markers of the last transaction are there in a moment, whatever is to be waited for after other
+        refusals.
+        """
+        return PASSING if code == ErrorCode.CONCURRENT_TRANSACTIONS else self._limits.passing
 
     def _take_identity(self, init: InitProducerId, response: IdentityResponse, now: float) -> None:
         if response.error == ErrorCode.NONE:
@@ -453,7 +472,10 @@ class StateMachine:
         meaning = meaning_of(response.error, OF_COORDINATOR)
         if not self._again(InitProducerId, response.error, meaning, now):
             what = "continuing" if init.epoch >= 0 else f"initialising, transaction timeout {self._timeout_ms} ms,"
-            self._finish(self._error(response.error, meaning, what))
+            error = self._error(response.error, meaning, what)
+            if response.error == ErrorCode.UNSUPPORTED_VERSION:
+                error = Fatal(f"{error}. {LOWERED}", error.code)
+            self._finish(error)
 
     def _take_epoch(self, producer_id: int, epoch: int) -> None:
         self.producer_id, self.epoch = producer_id, epoch
@@ -494,7 +516,7 @@ class StateMachine:
         if self.group.done:
             step.reset()
         elif meaning in (Meaning.RETRY, Meaning.REFRESH):
-            step.again(now)
+            step.again(now, self._limits.passing)
         else:
             step.reset()
             self._fail(self._error(code, meaning, "committing a group's offsets"))
@@ -539,6 +561,8 @@ class StateMachine:
 
     def _take_written(self, outgoing: Outgoing, response: ProduceResponse, now: float) -> None:
         self._release(outgoing)
+        assert isinstance(outgoing.request, Produce)
+        topic_ids = outgoing.request.topic_ids
         for place, batch in self._carried.pop(outgoing.number, {}).items():
             queue = self.queues[place]
             if batch not in queue.in_flight:
@@ -546,7 +570,13 @@ class StateMachine:
             answer = response.by_place.get(place, BatchResponse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
             if answer.error in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
                 self.queues.note_written(place, batch)
-                self._used_places.add(place)
+                # Without topic ids, only its offsets tell that a topic was created again.
+                starts_again = 0 <= answer.offset <= self._used_places.get(place, -1)
+                self._used_places.setdefault(place, answer.offset)
+                if starts_again or topic_ids[place[0]] != self.view.topics[place[0]].id:
+                    self._note_other_topic(place[0])
+                if batch.batch.reports:
+                    batch.batch.report(place[1], answer.offset, answer.append_ms)
             else:
                 self._take_refusal(queue, batch, answer, now)
 
@@ -559,15 +589,42 @@ class StateMachine:
         if code == ErrorCode.UNSUPPORTED_VERSION:
             text = f"{self._doing}: the brokers' transaction.version has changed: another producer goes on with it"
             self._finish(Abortable(text, name_of(code)))
-        elif code in _TOO_LARGE and (halves := split(batch.batch)) is not None:
-            queue.replace(batch, halves, self.producer_id, self.epoch)
+        elif code in _TOO_LARGE:
+            self._take_too_large(queue, batch)
         elif meaning in (Meaning.RETRY, Meaning.REFRESH):
-            queue.put_back(batch, now + PASSING.pause(batch.failures + 1))
+            if not self._may_send_again(queue, batch, code):
+                return
+            queue.put_back(batch, now + self._pauses_after(code).pause(batch.failures + 1))
             if meaning is Meaning.REFRESH:
                 self.view.refresh(queue.place[0])
         else:
             reason = f" ({answer.message})" if answer.message else ""
             self._fail(self._error(code, meaning, f"writing to {queue.place[0]}-{queue.place[1]}{reason}"))
+
+    def _take_too_large(self, queue: PartitionQueue, batch: QueuedBatch) -> None:
+        halves = split(batch.batch)
+        if halves is not None:
+            queue.replace(batch, halves, self.producer_id, self.epoch)
+            return
+        topic, partition = queue.place
+        text = (
+            f"{self._doing}: a record for {topic}-{partition} takes {batch.batch.size:,} bytes in its batch, and the "
+            "topic accepts fewer (MESSAGE_TOO_LARGE): raise the topic's max.message.bytes, or leave the record out"
+        )
+        self._fail(Fatal(text, TOO_LARGE))
+
+    def _may_send_again(self, queue: PartitionQueue, batch: QueuedBatch, code: int) -> bool:
+        """Fail if `retries` are used up. Missing markers and broken connections do not count."""
+        most = self._limits.retries
+        if most is None or code == ErrorCode.CONCURRENT_TRANSACTIONS:
+            return True
+        batch.refusals += 1
+        if batch.refusals <= most:
+            return True
+        where = f"{queue.place[0]}-{queue.place[1]}"
+        text = f"{self._doing}: records for {where} were refused {batch.refusals} times: {name_of(code)}"
+        self._fail(Abortable(text, name_of(code)))
+        return False
 
     # Ends.
 

@@ -40,13 +40,19 @@ class Outgoing:
 @dataclass(frozen=True, slots=True)
 class Limits:
     """delivery_s: how long a batch may take; request_ms: what brokers may take for one Produce request; request_bytes:
-    of batches in one request, which always has one; in_flight: Produce requests on one connection.
+    of batches in one request, which always has one; in_flight: Produce requests on one connection; retries: of one
+    batch, None for any number; metadata_s: after which topics are looked up again; passing, unreached: pauses before a
+    request that was refused, or had no answer, is sent again.
     """
 
     delivery_s: float = 120.0
     request_ms: int = 30_000
     request_bytes: int = 1024 * 1024
     in_flight: int = MOST_IN_FLIGHT
+    retries: int | None = None
+    metadata_s: float = 300.0
+    passing: Backoff = PASSING
+    unreached: Backoff = UNREACHED
 
 
 class Step:

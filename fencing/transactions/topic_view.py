@@ -6,8 +6,6 @@ from typing import Final
 from ringfence.fencing.transactions.error_codes import ErrorCode
 from ringfence.fencing.transactions.messages import NO_TOPIC_ID, Place, TopicMetadata
 
-_LOOK_AGAIN_SECONDS: Final = 300.0
-"""Topics may get more partitions."""
 _FRESH_SECONDS: Final = 1.0
 
 
@@ -22,7 +20,9 @@ class NoSuchPartition(Exception):
 class TopicView:
     """Times are those of a monotonic clock."""
 
-    def __init__(self) -> None:
+    def __init__(self, look_again_s: float) -> None:
+        """look_again_s: after which all topics are looked up again, since they may get more partitions."""
+        self._look_again_s = look_again_s
         self.topics: dict[str, TopicMetadata] = {}
         self._due: set[str] = set()
         self._looked_up_at: dict[str, float] = {}
@@ -45,7 +45,7 @@ class TopicView:
         """Return the topics to look up now."""
         if now >= self._look_at:
             self._due.update(self._looked_up_at)
-            self._look_at = now + _LOOK_AGAIN_SECONDS
+            self._look_at = now + self._look_again_s
         return sorted(self._due) if self._due else []
 
     def leader_of(self, place: Place, now: float) -> int:
@@ -69,6 +69,6 @@ class TopicView:
         before = self.topics.get(name)
         self.topics[name] = topic
         self._looked_up_at[name] = now
-        self._look_at = min(self._look_at, now + _LOOK_AGAIN_SECONDS)
+        self._look_at = min(self._look_at, now + self._look_again_s)
         self._due.discard(name)
         return before is not None and NO_TOPIC_ID != before.id != topic.id

@@ -2,7 +2,7 @@
 
 import struct
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 _T = TypeVar("_T")
 
@@ -90,6 +90,15 @@ class Reader:
         self._at += form.size
         return value
 
+    def fields(self, form: struct.Struct) -> tuple[Any, ...]:
+        """Return several numbers at once."""
+        try:
+            values = form.unpack_from(self._data, self._at)
+        except struct.error as error:
+            raise MalformedResponse("it ends too early") from error
+        self._at += form.size
+        return values
+
     def i16(self) -> int:
         return self._unpack(_I16)
 
@@ -113,6 +122,10 @@ class Reader:
         return self.raw(_UUID_BYTES)
 
     def uvarint(self) -> int:
+        at = self._at
+        if at < len(self._data) and (first := self._data[at]) < 0x80:  # nearly all are of one byte
+            self._at = at + 1
+            return first
         value = shift = 0
         while shift < 35:
             (byte,) = self.raw(1)
@@ -146,7 +159,11 @@ class Reader:
 
     def tags(self) -> dict[int, bytes]:
         """Return the tagged fields."""
-        fields = {}
+        at = self._at
+        if self._data[at : at + 1] == NO_TAGS:  # as nearly always
+            self._at = at + 1
+            return {}
+        fields: dict[int, bytes] = {}
         for _ in range(self.uvarint()):
             number = self.uvarint()
             fields[number] = self.raw(self.uvarint())

@@ -5,6 +5,7 @@ import os
 from celery import Celery
 
 from ringfence import messages
+from ringfence.redis_results import BACKEND
 
 REDIS_URL = os.environ.get("RINGFENCE_REDIS_URL", "redis://127.0.0.1:6379/0")
 
@@ -18,7 +19,7 @@ def application(*, current: bool = False) -> Celery:
     app = Celery(
         "ringfence",
         broker=REDIS_URL,
-        backend=REDIS_URL,
+        backend=f"{BACKEND}{REDIS_URL}",
         task_cls=messages.BoundTask,
         set_as_current=current,
     )

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, cast
 
 from ringfence import transport
+from ringfence.fencing import stages
 from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.clock import Deadline
 from ringfence.heartbeats.cluster_view import look
@@ -55,11 +56,14 @@ def command(request: Command[Answer], *, timeout: float = COMMAND_TIMEOUT, user:
         arguments = {"command": {**message, "request_id": uuid.uuid4().hex}}
         queue = "health" if request.health else "leader"
         awaited = f"the leader's answer to {request.name!r}"
-        return transport.ask("ringfence.leader.command", queue, arguments, deadline, awaited)
+        with _measure("leader") as answers:
+            answers.append(transport.ask("ringfence.leader.command", queue, arguments, deadline, awaited))
+        return answers[0]
 
     with nullcontext() if request.health else _turn(COMMANDS):
         answer = _repeat(ask_leader, deadline)
-        wait_for_rows(answer, deadline)
+        with stages.stage("rows"):
+            wait_for_rows(answer, deadline)
     offset = answer.get("offset")
     return CommandResult(offset if isinstance(offset, int) else None, cast(Answer, answer.get("value")))
 
@@ -72,11 +76,24 @@ def ask(question: Question[Answer], timeout: float | None = None) -> Answer:
 
     def ask_worker() -> dict[str, Any]:
         arguments = {ACCOUNT: asking.get(), **question.to_wire()}
-        return transport.ask(question.task, "plugins", arguments, deadline, awaited, question.early)
+        with _measure(question.name) as answers:
+            answers.append(transport.ask(question.task, "plugins", arguments, deadline, awaited, question.early))
+        return answers[0]
 
     with _turn(QUESTIONS):
         answer = _repeat(ask_worker, deadline) if question.again else ask_worker()
     return cast(Answer, answer.get("value"))
+
+
+@contextmanager
+def _measure(name: str) -> Iterator[list[dict[str, Any]]]:
+    """Measure a request to a worker: the stages in it, and the rest, which is the way there and back."""
+    answers: list[dict[str, Any]] = []
+    with stages.collect() as way, stages.stage("way"):
+        yield answers
+    there = stages.parse(answers[0].pop(stages.FIELD, None)) if answers else {}
+    way["way"] -= sum(there.values())
+    stages.add({f"{name}.{part}": ms for part, ms in {**there, **way}.items()})
 
 
 def _refuse_in_vain(*, leader: bool) -> None:

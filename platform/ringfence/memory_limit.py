@@ -18,7 +18,9 @@ log = logging.getLogger(__name__)
 
 MEMORY_LIMIT: Final = "task.memory.limit"
 CALL_MEMORY_LIMIT: Final = "call.memory.limit"
-DEFAULTS: Final = {MEMORY_LIMIT: "2g", CALL_MEMORY_LIMIT: "512m"}
+INSTANCES_MEMORY_LIMIT: Final = "connectors.memory.limit"
+"""Of the process in which the connector instances of a worker run, all of them together."""
+DEFAULTS: Final = {MEMORY_LIMIT: "2g", CALL_MEMORY_LIMIT: "512m", INSTANCES_MEMORY_LIMIT: "1g"}
 NONE: Final = "none"
 """The value of a setting for no limit."""
 
@@ -48,11 +50,20 @@ def keep_memory_limit(size: int) -> None:
     """Let this process use `size` bytes more than now, from now on. Beyond that, Python raises MemoryError."""
     before = _data()
     if before is None:
-        log.warning("%s has no effect here: it requires Linux", CALL_MEMORY_LIMIT)
+        log.warning("A memory limit of %d bytes has no effect here: it requires Linux", size)
         return
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     limit = before + size
     resource.setrlimit(resource.RLIMIT_DATA, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
+
+
+def change_memory_limit(size: int) -> None:
+    """Add `size` bytes to the limit that `keep_memory_limit` has set; remove them if it is negative."""
+    limit, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    if limit != resource.RLIM_INFINITY:
+        changed = limit + size
+        changed = changed if hard == resource.RLIM_INFINITY else min(changed, hard)
+        resource.setrlimit(resource.RLIMIT_DATA, (changed, hard))
 
 
 @contextlib.contextmanager

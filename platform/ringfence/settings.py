@@ -88,6 +88,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "ringfence.web.middleware.ServerTimingMiddleware",
     "ringfence.api.v1.problems.ProblemMiddleware",
     "ringfence.api.middleware.PathMiddleware",
     "ringfence.web.middleware.SecurityHeadersMiddleware",

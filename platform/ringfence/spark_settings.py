@@ -13,6 +13,11 @@ DRIVER_MEMORY: Final = "spark.driver.memory"
 DRIVER_OPTIONS: Final = "spark.driver.extraJavaOptions"
 SECRET: Final = "spark.authenticate.secret"  # noqa: S105 - a name
 _PREFIX: Final = "spark."
+_DRIVER_MIB: Final = 512
+"""The driver's heap: enough for a hundred tasks (docs/benchmarks-many.md)."""
+_FEW_SLOTS: Final = 128
+_JOB_MIB: Final = 2
+"""More heap for each slot above."""
 
 _DEFAULTS: Final = {
     "spark.app.name": "ringfence",
@@ -22,7 +27,6 @@ _DEFAULTS: Final = {
     # can.
     AUTHENTICATE: "true",
     "spark.network.crypto.enabled": "true",
-    DRIVER_MEMORY: "512m",
     "spark.log.level": "ERROR",
     DRIVER_OPTIONS: "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss512k",
     # A task has a dozen threads, mostly librdkafka's; an arena for each would waste memory.
@@ -71,6 +75,7 @@ def spark_settings(worker: Mapping[str, str], slots: int) -> dict[str, str]:
             raise ValueError(f"{name}={own[name]} cannot be used: it is {value}, since every attempt runs once only")
     # Old attempts may still occupy a core each while new ones start, so there are twice as many.
     cores = slots * 2 + 2
+    own.setdefault(DRIVER_MEMORY, f"{max(_DRIVER_MIB, _DRIVER_MIB + _JOB_MIB * (slots - _FEW_SLOTS))}m")
     master = own.get(MASTER) or f"local[{cores}]"
     if master.startswith("local"):
         return {**_DEFAULTS, **_ON_THIS_MACHINE, **own, **FIXED, MASTER: master}

@@ -5,7 +5,7 @@ A deadline is transmitted as a time on Redis' clock. An answer is read from the 
 
 import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import redis
@@ -30,6 +30,7 @@ _RESULT_LOST = (
 )
 _RESULT_KEY = "celery-task-meta-"
 _AWAY_SECONDS = 5.0
+_LOOK_SECONDS = 0.1
 _MOST_BYTES = 256 << 20
 """More than any answer has. A larger value comes from somebody else, and would only fill this process's memory."""
 _ONCE_MORE = {"max_retries": 1, "interval_start": 0, "interval_step": 0}
@@ -93,8 +94,36 @@ def ask(
 
 
 def _result(task_id: str, deadline: Deadline, awaited: str) -> dict[str, Any]:
-    """Return the task's stored result, polled with short, growing pauses. Redis may be away for a moment."""
-    key, pause, answered_s = _RESULT_KEY + task_id, 0.002, time.monotonic()
+    """Return the task's stored result. Redis may be away for a moment."""
+    with _notices(_RESULT_KEY + task_id) as wait:
+        return _await(task_id, deadline, awaited, wait)
+
+
+@contextlib.contextmanager
+def _notices(key: str) -> Iterator[Callable[[float], None]]:
+    """Yield a function that waits for the notice that a worker publishes when it has stored the result under this key.
+
+    It waits at most so many seconds, and at most `_LOOK_SECONDS`: the key counts, since a notice may be lost, or false.
+    """
+    notices = results.pubsub(ignore_subscribe_messages=True)  # type: ignore[no-untyped-call]
+
+    def wait(seconds: float) -> None:
+        began = time.monotonic()
+        try:
+            if not notices.subscribed:
+                notices.subscribe(key)
+            notices.get_message(timeout=min(seconds, _LOOK_SECONDS))
+        except redis.RedisError:
+            time.sleep(max(0.0, min(seconds, _LOOK_SECONDS) - (time.monotonic() - began)))
+
+    try:
+        yield wait
+    finally:
+        notices.close()
+
+
+def _await(task_id: str, deadline: Deadline, awaited: str, wait: Callable[[float], None]) -> dict[str, Any]:
+    key, answered_s = _RESULT_KEY + task_id, time.monotonic()
     while not deadline.expired:
         try:
             raw = results.getrange(key, 0, _MOST_BYTES)  # empty if there is none; never more than the limit and one
@@ -105,8 +134,7 @@ def _result(task_id: str, deadline: Deadline, awaited: str) -> dict[str, Any]:
             raw = None
         if isinstance(raw, bytes) and raw:
             return _read(key, task_id, raw)
-        time.sleep(deadline.slice(pause))
-        pause = min(pause * 1.3, 0.05)
+        wait(deadline.remaining)
     raise Refusal(500, timeout_message(awaited))
 
 

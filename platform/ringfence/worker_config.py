@@ -52,6 +52,7 @@ _DEFAULTS = {
     "offset.flush.interval.ms": "60000",
     "offset.flush.timeout.ms": "5000",
     "offsets.view.max.bytes": "536870912",
+    "connector.offsets.max.bytes": "268435456",
     "task.shutdown.graceful.timeout.ms": "5000",
     "session.timeout.ms": "10000",
     "max.poll.interval.ms": "30000",

@@ -17,6 +17,7 @@ from ringfence.dispatch import CommandResult, Refusal
 from ringfence.local.ports import free_port
 from ringfence.local.valkey import EmbeddedValkey
 from ringfence.projection import cluster_topics, positions
+from ringfence.redis_results import BACKEND
 from ringfence.requests import commands, questions
 from ringfence.requests.questions import ListPlugins
 from tests.support.commands import command_named
@@ -32,7 +33,7 @@ def send(kind: str, connector: str, body: dict[str, Any], **more: Any) -> Comman
 
 @pytest.fixture(scope="module")
 def worker(valkey: EmbeddedValkey) -> Iterator[Celery]:
-    app = Celery("stub", broker=valkey.url, backend=valkey.url, task_cls=messages.BoundTask)
+    app = Celery("stub", broker=valkey.url, backend=f"{BACKEND}{valkey.url}", task_cls=messages.BoundTask)
     messages.use(app)
 
     @app.task(name="ringfence.leader.command", shared=False)  # type: ignore[untyped-decorator]
@@ -86,6 +87,21 @@ def test_a_command_comes_back_with_its_value(worker: Celery) -> None:
     assert result.value["body"] == {"config": {"a": "1"}}
     assert (result.value["connector"], result.value["user"]) == ("c", "ann")
     assert result.offset is None
+
+
+def test_an_answer_is_not_waited_for_longer_than_it_takes(worker: Celery, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker's notice ends the wait: nothing looks for the answer in between. The notice does not repeat it."""
+    monkeypatch.setattr(transport, "_LOOK_SECONDS", 60.0)
+    notices = transport.results.pubsub(ignore_subscribe_messages=True)  # type: ignore[no-untyped-call]
+    notices.psubscribe("celery-task-meta-*")
+    notices.get_message(timeout=5)
+    began = time.monotonic()
+    assert send("sleep", "c", {"seconds": 0.5}).value["connector"] == "c"
+    assert time.monotonic() - began < 30
+    told = notices.get_message(timeout=5)
+    notices.close()
+    assert told is not None
+    assert told["data"] == b""
 
 
 def test_plugins_are_asked_on_their_own_queue(worker: Celery) -> None:

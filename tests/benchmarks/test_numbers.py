@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import lines
+from benchmarks import answers, lines
 from benchmarks.cases import BATCHES, CONNECT, SINGLE, Case
 from benchmarks.numbers import Numbers, medians, numbers
 from benchmarks.report import table, targets
@@ -76,3 +76,9 @@ def test_lines_are_all_of_one_length_and_all_different(tmp_path: Path) -> None:
     found = path.read_text().splitlines()
     assert len(set(found)) == 20_001
     assert {len(line) for line in found} == {lines.LINE_BYTES}
+
+
+def test_the_stages_of_an_answer_are_read_from_its_header() -> None:
+    header = "total;dur=12.5, leader.transaction;dur=8, odd, rows;dur=0.1"
+    assert answers.parse_stages(header) == {"total": 12.5, "leader.transaction": 8.0, "rows": 0.1}
+    assert answers.parse_stages("") == {}

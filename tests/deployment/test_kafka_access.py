@@ -24,7 +24,7 @@ from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.hanging_transactions import HangingProber
 from ringfence.fencing.kafka.permission_probes import Prober
 from ringfence.fencing.kafka.permissions import Permission
-from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
+from ringfence.fencing.transactions.producer import Producer
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.local.ports import free_port
 from ringfence.recovery.backup import from_kafka
@@ -217,7 +217,7 @@ def test_nobody_gets_in_by_another_way(guarded: Guarded) -> None:
 def test_the_worker_ends_a_hanging_transaction_and_cannot_change_permissions(guarded: Guarded, tmp_path: Path) -> None:
     config = guarded.worker(tmp_path)
     there = connection_of(Role.PRODUCER, config.connection(), config.settings, {})
-    producer = TransactionalProducer(there, "ringfence-open-0")
+    producer = Producer(there, "ringfence-open-0")
     producer.init(Deadline.after(30))
     producer.begin()
     producer.produce("open", b"1")

@@ -8,9 +8,9 @@ from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.transaction_descriptions import TransactionProber
-from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.leader.fence_targets import AdminAccess
 from ringfence.fencing.topics.status import FAILED, State, TaskStatus
+from ringfence.fencing.transactions.producer import Producer
 from tests.support.broker import Broker
 from tests.support.waiting import eventually
 
@@ -23,7 +23,7 @@ def finished(runner: AbandonedTransactions) -> AbandonedAttempts:
 def test_an_id_is_fenced_once_and_its_transaction_is_ended(broker: Broker, unique: Callable[[str], str]) -> None:
     where, topic, group, name = Connection(broker.bootstrap), unique("t"), unique("g"), ConnectorName(unique("c"))
     create_topics(where, [TopicSpec(topic)], Deadline.after(30))
-    held = TransactionalProducer(where, f"{group}-{name}-0", transaction_timeout_ms=600_000)
+    held = Producer(where, f"{group}-{name}-0", transaction_timeout_ms=600_000)
     held.init(Deadline.after(30))
     held.begin()
     held.produce(topic, b"open")

@@ -15,6 +15,7 @@ from ringfence.connectors.builtin.verifiable.task import VerifiableSourceTask
 from ringfence.engine.spark.task_process import Conversion
 from ringfence.fencing.records.prepared_batch import GatheredOffsets
 from ringfence.fencing.records.record_path import RecordPath
+from ringfence.fencing.transactions.record_columns import RecordColumns
 from tests.connectors.fakes import FakeContext
 from tests.support.record_paths import Given
 
@@ -26,10 +27,10 @@ STRING = f"{JAVA}storage.StringConverter"
 def produced(batch: RecordBatch | list[SourceRecord], converter: str = BYTES) -> tuple[list[Any], list[Any]]:
     """Topic, value, key, partition, timestamp and headers of each record; the offsets behind them."""
     config = {"key.converter": converter, "value.converter": converter, "header.converter": BYTES}
-    path, offsets, calls = RecordPath(Conversion(Given(config, {}))), GatheredOffsets(), []
-    path.send(path.prepare(batch), lambda *call: calls.append(call), lambda: None, offsets)
-    whole = [(call + (None, -1, None, None, 0, None)[len(call) - 2 :])[:8] for call in calls]
-    return [(*call[:4], call[6], call[7] or None) for call in whole], offsets.take()
+    path, offsets = RecordPath(Conversion(Given(config, {}))), GatheredOffsets()
+    columns: list[RecordColumns] = []
+    path.send(path.prepare(batch), columns.append, offsets)
+    return [(*each[:5], each[5] or None) for part in columns for each in part.records()], offsets.take()
 
 
 columns = st.integers(1, 8).flatmap(

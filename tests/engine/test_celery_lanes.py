@@ -40,3 +40,66 @@ def test_each_lane_has_all_tasks_and_no_duplicates() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "ringfence.leader.command" in done.stdout.split()
+
+
+_COMMANDS = """
+import threading
+import time
+import types
+
+import django
+
+django.setup()
+from ringfence.engine import celery_tasks
+from ringfence.engine.celery_host import COMMAND_THREADS
+from ringfence.fencing.clock import Deadline
+
+go, running = threading.Event(), threading.Semaphore(0)
+
+def execute(command, limit):
+    if command["user"] == "slow":
+        running.release()
+        go.wait(60)
+    return {"ok": True}
+
+celery_tasks.provide(types.SimpleNamespace(commands=types.SimpleNamespace(execute=execute)))
+celery_tasks._limit = Deadline.after
+answers = []
+
+def send(user):
+    answers.append(celery_tasks.command({"user": user}, 60.0))
+
+threads = [threading.Thread(target=send, args=("slow",)) for _ in range(COMMAND_THREADS)]
+for thread in threads:
+    thread.start()
+for _ in range(COMMAND_THREADS // 2):
+    assert running.acquire(timeout=30)
+while len(answers) < COMMAND_THREADS // 2:
+    time.sleep(0.01)
+assert not running.acquire(timeout=0.2), "no more than half"
+refused = list(answers)
+assert all(not each["ok"] for each in refused), refused
+for user in ("other", ""):
+    send(user)
+    assert answers[-1] == {"ok": True}, answers[-1]
+go.set()
+for thread in threads:
+    thread.join()
+send("slow")
+assert answers[-1] == {"ok": True}, "their places are free again"
+print(refused[0])
+"""
+
+
+def test_one_accounts_commands_leave_half_of_the_threads_to_others() -> None:
+    """The leader's, whatever its commands wait for. The web process sends the refused ones again."""
+    done = subprocess.run(
+        [sys.executable, "-c", _COMMANDS],
+        env=environment({"DJANGO_SETTINGS_MODULE": "ringfence.settings"}),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "already carries out 8 commands of your account" in done.stdout

@@ -97,5 +97,5 @@ def test_the_quick_way_is_really_taken(names: list[str], taken: bool) -> None:
     convert.value = one_by_one
     records = [SourceRecord({}, {"at": n}, "t1", f"{n}", value_schema=STRING) for n in range(9)]
     prepared = RecordPath(convert).prepare(records)
-    assert len(prepared.calls) == 9
+    assert prepared.count == 9
     assert not asked

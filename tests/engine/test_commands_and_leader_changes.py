@@ -9,14 +9,14 @@ import pytest
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Retriable
 from ringfence.fencing.kafka.membership import GroupMembership
-from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.leader.term import Term, TopicRecord
 from ringfence.fencing.topics.config_records import ConfigRecord, ConnectorRecord
+from ringfence.fencing.transactions.producer import Producer
 from tests.support.broker import Broker
 from tests.support.engine_cluster import C, Cluster
 from tests.support.waiting import eventually
 
-Commit = Callable[[TransactionalProducer, Deadline], None]
+Commit = Callable[[Producer, Deadline], None]
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def cluster(
 
 def lose_the_term(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, *, written: bool) -> None:
     """The write of a connector's record loses its term: after its offsets are sent, or right after its commit."""
-    real_commit, real_send = TransactionalProducer.commit, TransactionalProducer.send_offsets
+    real_commit, real_send = Producer.commit, Producer.send_offsets
     real_transaction = Term._transaction
     meant: list[bool] = []
 
@@ -41,29 +41,29 @@ def lose_the_term(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, *, written:
         meant[:] = [any(isinstance(record, ConnectorRecord) for record in records)]
         real_transaction(self, records, deadline)
 
-    def lose(producer: TransactionalProducer) -> None:
+    def lose(producer: Producer) -> None:
         if meant != [True]:
             return  # the leader has things of its own to write
         term = cluster.leader._term
         assert term is not None
         term._over = "another worker leads"
-        producer.spent = True
+        producer._gave_up = True
         monkeypatch.undo()
         raise Retriable("the connection broke", "_TRANSPORT")
 
-    def commit(self: TransactionalProducer, deadline: Deadline) -> None:
+    def commit(self: Producer, deadline: Deadline) -> None:
         real_commit(self, deadline)
         lose(self)
 
-    def send(self: TransactionalProducer, *arguments: object) -> None:
+    def send(self: Producer, *arguments: object) -> None:
         real_send(self, *arguments)  # type: ignore[arg-type]
         lose(self)
 
     monkeypatch.setattr(Term, "_transaction", transaction)
     if written:
-        monkeypatch.setattr(TransactionalProducer, "commit", commit)
+        monkeypatch.setattr(Producer, "commit", commit)
     else:
-        monkeypatch.setattr(TransactionalProducer, "send_offsets", send)
+        monkeypatch.setattr(Producer, "send_offsets", send)
 
 
 @pytest.mark.parametrize("written", [False, True])

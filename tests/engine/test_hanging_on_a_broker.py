@@ -19,12 +19,12 @@ from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.fencer import Fencer
 from ringfence.fencing.kafka.hanging_transactions import Hanging, HangingProber
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
-from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.leader.fence_targets import AdminAccess
 from ringfence.fencing.leader.fencing_round import Round
 from ringfence.fencing.leader.older_epochs import end_leftovers
 from ringfence.fencing.topics.cluster_state import ClusterState, apply
 from ringfence.fencing.topics.config_records import ConnectorRecord
+from ringfence.fencing.transactions.producer import Producer
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.requests.commands import EndHanging
 from ringfence.requests.refusal import Refusal
@@ -63,7 +63,7 @@ def test_what_no_coordinator_knows_is_found_and_ended_and_what_one_knows_is_left
     where, worker, topic, name = stage
     config = {"connector.class": "VerifiableSource", "topic": topic}
     state = apply(ClusterState(), 0, ConnectorRecord(name, config))
-    live = TransactionalProducer(where, f"{worker.group_id}-{name}-1")
+    live = Producer(where, f"{worker.group_id}-{name}-1")
     live.init(Deadline.after(30))
     live.begin()
     live.produce(topic, b"open")

@@ -12,9 +12,9 @@ from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.fencer import Fencer
 from ringfence.fencing.kafka.hanging_transactions import GROUP_OFFSETS, Hanging, HangingProber
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
-from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.topics.cluster_state import ClusterState, apply
 from ringfence.fencing.topics.config_records import ConnectorRecord
+from ringfence.fencing.transactions.producer import Producer
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.worker_config import WorkerConfig
 from tests.support.hanging import append, group_offset_key
@@ -35,7 +35,7 @@ def test_it_ends_its_own_and_old_ones_and_names_the_rest(trusting: EmbeddedKafka
     }
     worker = WorkerConfig.from_environment(given)
     state = apply(ClusterState(), 0, ConnectorRecord(name, {"connector.class": "VerifiableSource", "topic": topic}))
-    live = TransactionalProducer(where, unique("somebodys"))
+    live = Producer(where, unique("somebodys"))
     live.init(Deadline.after(30))
     live.begin()
     live.produce(topic, b"open", timestamp=YEARS_AGO_MS)

@@ -12,10 +12,10 @@ from ringfence.fencing.errors import Fatal, Fenced
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.plain_producer import PlainProducer
 from ringfence.fencing.kafka.topic_admin import topic_exists, topic_setting
-from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.offsets.source_offsets import encode_key, encode_value, read_offsets
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.topic_log import TopicLog
+from ringfence.fencing.transactions.producer import Producer
 from ringfence.local.kafka import EmbeddedKafka
 from tests.support.engine_cluster import PARTITION, C, Cluster, at, kept, move
 from tests.support.waiting import eventually
@@ -68,7 +68,7 @@ def test_offsets_of_another_cluster_are_moved_there_and_carried_home(
     assert cluster.command("reset_offsets")["ok"] is True
     assert read_offsets(there, workers, C, Deadline.after(60)).present() == kept(cluster, workers).present() == []
     move(cluster, 41)
-    pen = TransactionalProducer(there, "a-task-of-long-ago")
+    pen = Producer(there, "a-task-of-long-ago")
     pen.init(Deadline.after(30))
     pen.begin()
     pen.produce(workers, encode_value({"seqno": 99}), encode_key(C, PARTITION))  # not copied home
@@ -118,7 +118,7 @@ def test_offsets_follow_their_topic_and_are_moved_by_hand_where_they_are(
 
     configure(cluster, {**config, "offsets.storage.topic": second})
     assert at(cluster, second) == 7000, "carried inside the round"
-    frozen = TransactionalProducer(cluster.connection, cluster.leader.offsets.transactional_id(C))
+    frozen = Producer(cluster.connection, cluster.leader.offsets.transactional_id(C))
     frozen.init(Deadline.after(30))
     frozen.begin()
     assert cluster.command("resume")["ok"] is True

@@ -10,9 +10,9 @@ from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.plain_producer import PlainProducer
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, delete_topics
-from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.offsets.source_offsets import SourceOffsets, encode_key, encode_value, read_offsets
 from ringfence.fencing.offsets.view import OffsetsView
+from ringfence.fencing.transactions.producer import Producer
 from tests.support.broker import Broker
 from tests.support.waiting import eventually
 
@@ -107,12 +107,12 @@ def test_what_is_open_when_the_view_is_asked_is_read_by_the_start(
     topic = unique("offsets")
     create_topics(connection, [TopicSpec(topic)], Deadline.after(30))
     write(connection, topic, [(encode_key(C, PARTITION), encode_value({"n": 1}))])
-    foreign = TransactionalProducer(connection, f"{topic}-foreign")
+    foreign = Producer(connection, f"{topic}-foreign")
     foreign.init(Deadline.after(20))
     foreign.begin()
     foreign.produce(topic, b"{}", encode_key(ConnectorName("other"), PARTITION), 0)
     assert foreign.flush(20) == 0
-    mine = TransactionalProducer(connection, f"{topic}-mine")
+    mine = Producer(connection, f"{topic}-mine")
     mine.init(Deadline.after(20))
     mine.begin()
     mine.produce(topic, encode_value({"n": 2}), encode_key(C, PARTITION), 0)
@@ -120,7 +120,7 @@ def test_what_is_open_when_the_view_is_asked_is_read_by_the_start(
     mine.close()
     view = view_of(topic)
     view.wait()
-    after = TransactionalProducer(connection, f"{topic}-mine")
+    after = Producer(connection, f"{topic}-mine")
     after.init(Deadline.after(20))
     known = view.snapshot(C)
     assert known is not None
@@ -155,9 +155,13 @@ def test_a_topic_that_was_made_anew_has_nothing_to_do_with_the_old_one(
     eventually(lambda: len((view.snapshot(C) or old).entries) == 7, 60, "the view reads the new topic")
 
 
-def test_a_topic_too_large_for_its_bound_is_not_kept(connection: Connection, long_topic: str, view_of: Open) -> None:
+def test_a_connector_too_large_for_the_bound_takes_nothing_from_others(
+    connection: Connection, long_topic: str, view_of: Open
+) -> None:
     view = view_of(long_topic, max_bytes=100_000)
     view.wait()
-    assert not view.whole
-    assert not view.waiting
-    assert view.snapshot(C) is None
+    assert view.whole
+    assert view.snapshot(ConnectorName("foreign-0")) is None
+    snapshot = view.snapshot(C)
+    assert snapshot is not None
+    assert len(snapshot.entries) == 1

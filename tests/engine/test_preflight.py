@@ -1,7 +1,9 @@
 """Preflight against a real broker with Kafka's own authorizer: what is denied is found, and nobody is disturbed."""
 
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
@@ -14,8 +16,10 @@ from ringfence.connectors.kafka_settings.java_names import Role
 from ringfence.engine.platform_topics import topics_of
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.errors import UnknownPlugin
+from ringfence.engine.preflight import cluster_checks
 from ringfence.engine.preflight.check import Check, Result
 from ringfence.engine.preflight.report import PreflightInput, checks, examine
+from ringfence.engine.preflight.subject import Subject
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, FencingError
 from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
@@ -23,11 +27,11 @@ from ringfence.fencing.kafka.client_settings import connection_of
 from ringfence.fencing.kafka.fencer import Fencer
 from ringfence.fencing.kafka.permission_probes import Prober
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
-from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.offsets.source_offsets import read_offsets
 from ringfence.fencing.task.clients import reading_connection, transactional_producer
 from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.connector_state import Placement
+from ringfence.fencing.transactions.producer import Producer
 from ringfence.worker_config import WorkerConfig
 from tests.support.guarded_broker import (
     ALLOW,
@@ -128,6 +132,40 @@ def test_a_user_without_any_right_learns_all_of_it(worker: WorkerConfig, users: 
     rows = {name for name in ALL if "fresh" not in name}
     assert failed | {"producer Write Topic offsets", "producer Write Topic data"} >= rows
     assert {check.result for check in found.values()} == {Result.OK, Result.FAILED, Result.UNKNOWN}
+
+
+@pytest.mark.parametrize("support", ["requested", "required"])
+def test_a_validation_asks_for_less_and_refuses_the_same(
+    worker: WorkerConfig, users: Iterator[str], monkeypatch: pytest.MonkeyPatch, support: str
+) -> None:
+    """It leaves out the checks that only warn, and asks no broker the same twice."""
+    asked: list[str] = []
+    run = Prober._run
+
+    def count(self: Prober, work: Awaitable[Any]) -> Any:
+        asked.append(sys._getframe(1).f_code.co_name)
+        return run(self, work)
+
+    monkeypatch.setattr(Prober, "_run", count)
+    settings = {"name": "c", "topic": DATA, "exactly.once.support": support, "offsets.storage.topic": "not-compacted"}
+    refused: dict[str, set[tuple[str, str]]] = {}
+    for user in ("", next(users)):
+        overrides = {f"{role}.override.sasl.jaas.config": login(user) for role in Role} if user else {}
+        subject = Subject(settings | overrides, worker, lambda: 1)
+        asked.clear()
+        every = {(check.name, check.message) for check in cluster_checks.checks(subject) if check.refuses}
+        before = len(asked)
+        few = list(cluster_checks.checks(subject, only_refusing=True))
+        refused[user] = every
+        assert {(check.name, check.message) for check in few if check.refuses} == every
+        assert before > len(asked) - before, "less is asked"
+    assert {name for name, _ in refused[""]} == {"offsets topic compaction"}
+    assert "producer Write TransactionalId" in {name for name, _ in refused[user]}
+    asked.clear()
+    plain = Subject({"name": "c", "topic": DATA, "exactly.once.support": support}, worker, lambda: 1)
+    list(cluster_checks.checks(plain, only_refusing=True))
+    assert asked.count("topic") <= 3, "the offsets topic, the connector's and the config topic, each once"
+    assert asked.count("write_ids") == asked.count("write_topics") == 1
 
 
 def test_who_may_end_hanging_transactions_is_found_out(worker: WorkerConfig, users: Iterator[str]) -> None:
@@ -231,7 +269,7 @@ def test_a_running_producer_is_not_disturbed(
     worker: WorkerConfig, unique: Callable[[str], str], *, begin: bool
 ) -> None:
     name = unique("c")
-    producer = TransactionalProducer(worker.connection(), f"{GROUP}-{name}-0")
+    producer = Producer(worker.connection(), f"{GROUP}-{name}-0")
     producer.init(Deadline.after(30))
     before = producer.epoch
     if begin:
@@ -253,8 +291,8 @@ def test_a_running_producer_is_not_disturbed(
     assert holders[f"{GROUP}-{name}-0"].state in ("PrepareCommit", "CompleteCommit")  # markers follow the answer
     assert (holders[f"{GROUP}-{name}-0"].producer_id, holders[f"{GROUP}-{name}-0"].epoch) == (
         producer.producer_id,
-        before,
-    )
+        before + 2,
+    ), "each of the two transactions has taken an epoch (KIP-890), and nobody else has"
     producer.close()
 
 

@@ -12,12 +12,12 @@ from ringfence.fencing.errors import Fenced, FencingError
 from ringfence.fencing.ids import TaskId, task_transactional_id
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
-from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.leader.fence_generation import fence
 from ringfence.fencing.leader.fence_targets import AdminAccess, list_admin_access
 from ringfence.fencing.offsets.source_offsets import read_offsets
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.topic_log import TopicLog
+from ringfence.fencing.transactions.producer import Producer
 from tests.support.engine_cluster import C, Cluster
 from tests.support.guarded_broker import ALLOW, IDS, WRITE, grant, login
 from tests.support.waiting import eventually
@@ -40,9 +40,9 @@ def away(worker: object) -> Connection:
 
 
 @pytest.fixture
-def holder(away: Connection, unique: Callable[[str], str]) -> Iterator[TransactionalProducer]:
+def holder(away: Connection, unique: Callable[[str], str]) -> Iterator[Producer]:
     """An old task that has a transaction open."""
-    held = TransactionalProducer(away, unique("g-c") + "-0")
+    held = Producer(away, unique("g-c") + "-0")
     held.init(Deadline.after(30))
     held.begin()
     held.produce("data", b"too late")
@@ -61,7 +61,7 @@ def test_a_round_fences_on_the_old_generations_cluster_though_the_newest_configu
     created = cluster.command("create", {"config": {**plain, **overrides(away.bootstrap, "root")}})
     assert created["ok"] is True
     eventually(lambda: cluster.leader.state().connector(C).runnable, 30, "the first round is over")
-    held = TransactionalProducer(away, task_transactional_id(cluster.config.group_id, TaskId(C, 0)))
+    held = Producer(away, task_transactional_id(cluster.config.group_id, TaskId(C, 0)))
     held.init(Deadline.after(30))
     held.begin()
     cluster.command("configure", {"config": plain})
@@ -74,7 +74,7 @@ def test_a_round_fences_on_the_old_generations_cluster_though_the_newest_configu
 
 @pytest.mark.slow
 def test_the_first_credentials_that_work_fence_and_it_is_said_whose_they_were(
-    away: Connection, holder: TransactionalProducer
+    away: Connection, holder: Producer
 ) -> None:
     old, new = overrides(away.bootstrap, "root", "no-more"), overrides(away.bootstrap, "root")
     home = Connection("127.0.0.1:1")
@@ -89,7 +89,7 @@ def test_the_first_credentials_that_work_fence_and_it_is_said_whose_they_were(
 def test_a_principal_that_may_not_fence_is_named_with_the_remedy_until_it_is_granted(
     worker: object,
     away: Connection,
-    holder: TransactionalProducer,
+    holder: Producer,
 ) -> None:
     found: Mapping[str, str] = overrides(away.bootstrap, "u11")
     tries: list[AdminAccess] = list_admin_access(found, None, Connection("127.0.0.1:1"), {})

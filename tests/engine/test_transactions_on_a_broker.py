@@ -10,9 +10,9 @@ from ringfence.fencing.errors import Fenced
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
-from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.topics.cluster_state import ClusterState, apply
 from ringfence.fencing.topics.config_records import ConnectorRecord
+from ringfence.fencing.transactions.producer import Producer
 from ringfence.requests.refusal import Refusal
 from ringfence.worker_config import WorkerConfig
 from tests.support.broker import Broker
@@ -24,7 +24,7 @@ def test_an_open_transaction_is_told_with_its_age_and_partitions_and_fencing_its
     topic, group, name = unique("numbers"), unique("g"), ConnectorName(unique("c"))
     create_topics(Connection(broker.bootstrap), [TopicSpec(topic, 1, 1)], Deadline.after(30))
     worker = WorkerConfig.from_environment({"CONNECT_BOOTSTRAP_SERVERS": broker.bootstrap, "CONNECT_GROUP_ID": group})
-    held = TransactionalProducer(Connection(broker.bootstrap), f"{group}-{name}-0")
+    held = Producer(Connection(broker.bootstrap), f"{group}-{name}-0")
     held.init(Deadline.after(30))
     held.begin()
     held.produce(topic, b"open")

@@ -10,22 +10,21 @@ after somebody else has taken over.
 import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence, Set
-
-from confluent_kafka import Producer
+from collections.abc import Callable
+from typing import Any
 
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.batch_sender import BatchSender
-from ringfence.fencing.kafka.producer_interface import Produce, TaskClient
-from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.task.plugin import Plugin
 from ringfence.fencing.task.source_task import SourceTaskRun
 from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.reporter import Reporter
+from ringfence.fencing.transactions.client import TransactionalClient
+from ringfence.fencing.transactions.producer import Producer
 from tests.guarantees.stage import Counting, Plain, Script
+from tests.support.untransactional import Untransactional
 
 
-class Freezing(TransactionalProducer):
+class Freezing(Producer):
     """The real one, slow at a bad moment."""
 
     freeze: Callable[[], None]
@@ -36,58 +35,30 @@ class Freezing(TransactionalProducer):
         super().commit(deadline)
 
 
-class WithoutTransactions:
-    """Idempotent, and nothing more: the data first, then the offsets."""
+class WithoutTransactions(Untransactional):
+    """The data first, then the offsets."""
 
     def __init__(self, spec: TaskSpec, freeze: Callable[[], None]) -> None:
-        self._producer = Producer(spec.connection.librdkafka(enable_idempotence=True, partitioner="murmur2_random"))
+        super().__init__(spec.connection)
         self._offsets_topic = spec.topics.offsets
-        self._offsets: list[tuple[bytes | None, bytes | None]] = []
+        self._offsets: list[tuple[bytes | str | None, bytes | str | None]] = []
         self._freeze = freeze
-        self.spent = False
-        self.producer_id = self.epoch = -1
-        self.serve = self._producer.poll
-        self.produce: Produce = self._produce
 
-    def _produce(self, topic: str, value: bytes | None, key: bytes | None = None, *more: object) -> None:
+    def produce(
+        self, topic: str, value: bytes | str | None = None, key: bytes | str | None = None, *more: Any, **named: Any
+    ) -> None:
         if topic == self._offsets_topic:
             self._offsets.append((key, value))
         else:
-            self._producer.produce(topic, value, key)
-
-    def init(self, deadline: Deadline) -> None:
-        pass
-
-    def begin(self) -> None:
-        pass
+            super().produce(topic, value, key)
 
     def commit(self, deadline: Deadline) -> None:
-        self._producer.flush(30)
+        self.flush(30)
         self._freeze()
         for key, value in self._offsets:
-            self._producer.produce(self._offsets_topic, value, key)
+            super().produce(self._offsets_topic, value, key)
         self._offsets.clear()
-        self._producer.flush(30)
-
-    def abort(self, deadline: Deadline) -> bool:
-        self.spent = True
-        return True
-
-    def send_offsets(self, offsets: Sequence[tuple[str, int, int]], group_metadata: bytes, deadline: Deadline) -> None:
-        raise NotImplementedError
-
-    def flush(self, seconds: float) -> int:
-        return int(self._producer.flush(seconds))
-
-    def count_partitions(self, topics: Set[str]) -> int:
-        return 1
-
-    @property
-    def sender(self) -> BatchSender:
-        raise NotImplementedError
-
-    def close(self) -> None:
-        self._producer.flush(1)
+        self.flush(30)
 
 
 def main(kind: str, commit: int, text: str) -> None:
@@ -103,7 +74,7 @@ def main(kind: str, commit: int, text: str) -> None:
             # meantime.
             signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
 
-    def new_producer(spec: TaskSpec, timeout_ms: int) -> TaskClient:
+    def new_producer(spec: TaskSpec, timeout_ms: int) -> TransactionalClient:
         if kind == "plain":
             return WithoutTransactions(spec, freeze)
         made = Freezing(spec.connection, spec.transactional_id, transaction_timeout_ms=timeout_ms)

@@ -1,6 +1,7 @@
 """Records of strangers, transformed and converted before they are accepted: none can fail the task."""
 
 from collections.abc import Callable
+from contextlib import closing
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,9 +14,10 @@ from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.records.prepared_batch import AdmittedRecord, GatheredOffsets
 from ringfence.fencing.records.record_path import RecordPath
-from ringfence.fencing.records.send_window import SendWindow
 from ringfence.fencing.task.admission import Admission
 from ringfence.fencing.task.runtime import Superseded
+from ringfence.fencing.topics.topic_log import TopicLog
+from ringfence.fencing.transactions.producer import Producer
 from tests.guarantees.stage import Plain
 from tests.support.broker import Broker
 from tests.support.names import unique
@@ -113,7 +115,7 @@ def test_a_dropped_record_is_admitted_and_becomes_nothing(broker: Broker, topic:
     dropped = SourceRecord(PARTITION, {"n": 1}, topic, lambda _record: None)
     (admitted,) = admission(broker, Transforming()).admit([dropped])
     assert isinstance(admitted, AdmittedRecord)
-    assert admitted.ready.calls == []
+    assert admitted.ready.columns == []
 
 
 def test_a_topic_that_a_record_has_chosen_and_that_cannot_be_created_is_its_fault(broker: Broker, topic: str) -> None:
@@ -141,7 +143,7 @@ def test_a_topic_of_the_configuration_that_may_not_be_written_fails_the_task(bro
     assert not isinstance(failure.value, RecordRefused)
 
 
-def test_admitted_records_are_produced_as_they_are_and_in_batches_that_the_topic_takes(broker: Broker) -> None:
+def test_admitted_records_are_produced_as_they_are_in_batches_that_the_topic_takes(broker: Broker) -> None:
     name = unique("tight")
     tight = TopicSpec(name, config={"max.message.bytes": "10000"})
     create_topics(Connection(broker.bootstrap), [tight], Deadline.after(60))
@@ -151,16 +153,14 @@ def test_admitted_records_are_produced_as_they_are_and_in_batches_that_the_topic
     ready = path.prepare(
         [each for each in admission(broker, convert).admit(records) if isinstance(each, AdmittedRecord)]
     )
-    log: list[object] = []
-
-    def produce(*call: object) -> None:
-        log.append(call[2])
-
-    window = SendWindow(512 * 1024, lambda: log.append("delivered"), lambda: 1, lambda: 0.0)
     offsets = GatheredOffsets()
-    assert path.send(ready, produce, lambda: None, offsets, window) == 7
-    keys = [str(n).encode() for n in range(7)]
-    assert [each for each in log if each != "delivered"] == keys
-    parts = "".join("|" if each == "delivered" else "." for each in log).strip("|").split("|")
-    assert parts == ["...", "...", "."]
+    with closing(Producer(Connection(broker.bootstrap), name)) as producer:
+        producer.init(Deadline.after(30))
+        producer.begin()
+        assert path.send(ready, lambda each: producer.produce_columns(each.topic, each.values, each.keys), offsets) == 7
+        producer.commit(Deadline.after(30))
+    log = TopicLog(Connection(broker.bootstrap), name)
+    found = [(each.key, each.value) for each in log.read_to_end(Deadline.after(30))]
+    log.close()
+    assert found == [(str(n).encode(), b"x" * 3000) for n in range(7)]
     assert offsets.take() == [(PARTITION, {"n": 6})]

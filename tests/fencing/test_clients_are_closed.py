@@ -27,7 +27,7 @@ from ringfence.fencing.kafka.permission_probes import Prober
 from ringfence.fencing.kafka.plain_producer import PlainProducer
 from ringfence.fencing.kafka.report_producer import ReportProducer
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, topic_identity
-from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
+from ringfence.fencing.transactions.producer import Producer
 from ringfence.local.ports import free_port
 from tests.support.broker import Broker
 from tests.support.leftovers import native_clients
@@ -75,7 +75,7 @@ def read(connection: Connection) -> None:
 
 
 def produce(connection: Connection) -> None:
-    producer = TransactionalProducer(connection, "closed-3")
+    producer = Producer(connection, "closed-3")
     try:
         producer.init(Deadline.after(PATIENCE_S))
     finally:
@@ -157,14 +157,13 @@ def test_nothing_is_left(
 
 
 PRODUCERS: list[Callable[[Connection], Any]] = [
-    lambda connection: TransactionalProducer(connection, "closed-4"),
     PlainProducer,
     IdempotentProducer,
     ReportProducer,
 ]
 
 
-@pytest.mark.parametrize("make", PRODUCERS, ids=["transactional", "plain", "idempotent", "reports"])
+@pytest.mark.parametrize("make", PRODUCERS, ids=["plain", "idempotent", "reports"])
 def test_a_closed_producer_has_no_threads_though_somebody_still_holds_it(make: Callable[[Connection], Any]) -> None:
     """Such as the frames of an error, or a thread that waits for a commit that was given up."""
     before = native_clients()

@@ -8,7 +8,14 @@ from hypothesis import strategies as st
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.offsets.newest_offsets import OffsetIndex
 from ringfence.fencing.offsets.offsets_topic_snapshot import OffsetsSnapshot
-from ringfence.fencing.offsets.source_offsets import SourceOffset, SourceOffsets, canonical, encode_key, may_concern
+from ringfence.fencing.offsets.source_offsets import (
+    SourceOffset,
+    SourceOffsets,
+    canonical,
+    decode_key,
+    encode_key,
+    may_concern,
+)
 
 NAMES = st.sampled_from(["c", "c2", 'q"uote', "back\\slash", "zürich", 'a",', "", "\\u0063", "tab\t", "日本"])
 VALUES = st.none() | st.integers(0, 9).map(lambda n: b'{"n":%d}' % n)
@@ -42,10 +49,11 @@ LOGS = st.lists(st.tuples(keys(), VALUES), max_size=30)
 
 
 def parsed(name: str, records: list[tuple[bytes | None, bytes | None]]) -> SourceOffsets:
-    """Every record looked at."""
+    """Every key parsed as a whole."""
     offsets = SourceOffsets(ConnectorName(name))
     for key, value in records:
-        offsets.put(key, value)
+        name_and_partition = decode_key(key)
+        assert offsets.put(key, value) == (name_and_partition is not None and name_and_partition[0] == name)
     return offsets
 
 
@@ -60,7 +68,9 @@ def test_a_connectors_part_of_the_index_says_what_all_records_say(
     index = OffsetIndex()
     for key, value in records:
         index.put(key, value)
-    snapshot = OffsetsSnapshot(ConnectorName(name), "id", {0: len(records)}, index.entries(ConnectorName(name)))
+    entries = index.entries(ConnectorName(name))
+    assert entries is not None
+    snapshot = OffsetsSnapshot(ConnectorName(name), "id", {0: len(records)}, entries)
     travelled = OffsetsSnapshot.from_json(json.loads(json.dumps(snapshot.as_json())))
     assert travelled == snapshot
     assert by_partition(parsed(name, list(travelled.entries))) == by_partition(parsed(name, records))
@@ -99,3 +109,14 @@ def test_a_snapshot_of_thousands_of_partitions_is_small() -> None:
     entries = [(encode_key(name, {"filename": f"/data/{n}"}), b'{"position":%d}' % n) for n in range(10_000)]
     snapshot = OffsetsSnapshot(name, "id", {0: 1}, entries)
     assert len(json.dumps(snapshot.as_json())) < snapshot.size / 2
+
+
+def test_the_largest_connector_gives_way() -> None:
+    index = OffsetIndex()
+    for number in range(20):
+        index.put(encode_key(ConnectorName("large"), {"p": number}), b"{}")
+    index.put(encode_key(ConnectorName("small"), {"p": 1}), b"{}")
+    assert index.drop_largest() == "large"
+    index.put(encode_key(ConnectorName("large"), {"p": 99}), b"{}")
+    assert index.entries(ConnectorName("large")) is None
+    assert len(index.entries(ConnectorName("small")) or ()) == len(index) == 1

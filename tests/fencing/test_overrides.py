@@ -5,18 +5,18 @@ import json
 import pytest
 from confluent_kafka import Producer
 
-from ringfence.connectors.kafka_settings.java_names import RULES, Role, servers, translate
+from ringfence.connectors.kafka_settings.java_names import MAX_BLOCK, RULES, Role, servers, translate
 from ringfence.fencing.errors import Invalid
-from ringfence.fencing.kafka.batch_head import HEAD_BYTES
 from ringfence.fencing.kafka.client_settings import (
     connection_of,
-    encoded_batch_bytes,
     producer_overrides,
     resolve_settings,
     transaction_timeout_ms,
 )
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.task.boundaries import Boundaries
+from ringfence.fencing.transactions.record_batches import HEAD_BYTES
+from ringfence.fencing.transactions.settings import encoded_batch_bytes
 from ringfence.worker_config import WorkerConfig
 
 PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="ann" password="p w=\\"d;";'
@@ -45,6 +45,7 @@ BASE = Connection("127.0.0.1:9092", {"security.protocol": "SASL_PLAINTEXT", "sas
         ("sasl.jaas.config", SCRAM, {"sasl.username": "ann", "sasl.password": "secret"}),
         ("client.id", "flights", {"client.id": "flights"}),
         ("transaction.timeout.ms", "90000", {"transaction.timeout.ms": "90000"}),
+        ("max.block.ms", "1000", {"max.block.ms": "1000"}),
     ],
 )
 def test_a_java_setting_gets_its_counterpart(name: str, value: str, expected: dict[str, str]) -> None:
@@ -56,7 +57,8 @@ def test_a_java_setting_gets_its_counterpart(name: str, value: str, expected: di
     ("name", "value", "says"),
     [
         ("interceptor.classes", "x.Y", "Unknown configuration"),
-        ("max.block.ms", "1000", "Unknown configuration"),
+        ("max.block.ms", "0", "from 1"),
+        ("client.dns.lookup", "resolve_canonical_bootstrap_servers_only", "Kerberos"),
         ("fetch.min.bytes", "1", "Unknown configuration"),
         ("linger.ms", "soon", "an integer"),
         ("acks", "2", "one of all, 1, 0"),
@@ -65,6 +67,9 @@ def test_a_java_setting_gets_its_counterpart(name: str, value: str, expected: di
         ("compression.type", "brotli", "one of none, gzip"),
         ("compression.lz4.level", "40", "from 1 to 12"),
         ("sasl.mechanism", "GSSAPI", "one of PLAIN"),
+        ("sasl.mechanism", "OAUTHBEARER", "not all clients here"),
+        ("enable.ssl.certificate.verification", "false", "Unknown configuration"),
+        ("partitioner.ignore.keys", "true", "Unknown configuration"),
         ("sasl.jaas.config", "${file:/etc/x:jaas}", "is expected"),
         ("sasl.jaas.config", 'com.sun.Krb5LoginModule required username="a" password="b";', "no counterpart"),
         ("sasl.jaas.config", PLAIN.replace("password", "pass"), "must contain password"),
@@ -243,7 +248,7 @@ def test_librdkafka_knows_every_name_in_the_table() -> None:
         "transaction.timeout.ms": "60000",
     }
     for rule in RULES.values():
-        if Role.PRODUCER in rule.roles and not rule.to.startswith("ssl."):
+        if Role.PRODUCER in rule.roles and not rule.to.startswith("ssl.") and rule.to != MAX_BLOCK:
             Producer({rule.to: values.get(rule.to, "1000")})
 
 
@@ -255,11 +260,12 @@ def test_librdkafka_knows_every_name_in_the_table() -> None:
         ({"batch.size": "1"}, 1),
         ({"batch.size": "2000000"}, 1_000_000 - HEAD_BYTES),
         ({"compression.type": "none"}, 512 * 1024 - HEAD_BYTES),
-        ({"compression.type": "lz4"}, 0),
-        ({"max.request.size": "5000000"}, 0),
+        ({"compression.type": "lz4"}, 512 * 1024 - HEAD_BYTES),
+        ({"max.request.size": "5000"}, 5000 - HEAD_BYTES),
+        ({"batch.size": "2000000", "max.request.size": "5000000"}, 2_000_000 - HEAD_BYTES),
     ],
 )
-def test_who_encodes_batches_and_how_large_they_are(settings: dict[str, str], most: int) -> None:
+def test_how_large_encoded_batches_are(settings: dict[str, str], most: int) -> None:
     """Whole batches, with their heads, are no larger than `batch.size`: a topic's `max.message.bytes` may be that."""
     config = {f"producer.override.{name}": value for name, value in settings.items()}
     assert encoded_batch_bytes(resolve_settings(Role.PRODUCER, {}, config).settings) == most

@@ -3,18 +3,18 @@
 import pytest
 
 from ringfence.connectors.api import RecordRefused
-from ringfence.fencing.records.produce_calls import Call, make_call
 from ringfence.fencing.records.topic_limits import TopicLimits, check_record, record_bytes
+from ringfence.fencing.transactions.record_columns import Record
 
 NOW = 1_700_000_000_000
 MOST = 1_000_000
 
 
-def call(value: bytes | None = b"v", key: bytes | None = b"k", at: int | None = NOW, **headers: bytes) -> Call:
-    return make_call("topic", value, key, None, at, [*headers.items()] or None)
+def call(value: bytes | None = b"v", key: bytes | None = b"k", at: int | None = NOW, **headers: bytes) -> Record:
+    return "topic", value, key, -1, at or 0, [*headers.items()]
 
 
-def check(record: Call, limits: TopicLimits, most: int = MOST) -> None:
+def check(record: Record, limits: TopicLimits, most: int = MOST) -> None:
     check_record(record, record_bytes(record), limits, most, NOW)
 
 
@@ -46,7 +46,7 @@ def test_a_topics_settings() -> None:
         (call(at=NOW + 1001), TopicLimits(future_ms=1000), False),
     ],
 )
-def test_what_a_broker_would_refuse_is_refused_before(record: Call, limits: TopicLimits, too_large: bool) -> None:
+def test_what_a_broker_would_refuse_is_refused_before(record: Record, limits: TopicLimits, too_large: bool) -> None:
     with pytest.raises(RecordRefused) as refused:
         check(record, limits)
     assert refused.value.too_large is too_large
@@ -61,5 +61,5 @@ def test_what_a_broker_would_refuse_is_refused_before(record: Call, limits: Topi
         (call(at=NOW), TopicLimits(past_ms=1000, future_ms=1000)),
     ],
 )
-def test_what_fits_is_admitted(record: Call, limits: TopicLimits) -> None:
+def test_what_fits_is_admitted(record: Record, limits: TopicLimits) -> None:
     check(record, limits)

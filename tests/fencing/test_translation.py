@@ -2,15 +2,12 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from traceback import format_exception
-from typing import cast
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from ringfence.fencing.errors import Abortable, Fatal, Fenced, Retriable
+from ringfence.fencing.errors import Fatal, Fenced, Retriable
 from ringfence.fencing.kafka.error_translation import kafka_errors, translate
-from ringfence.fencing.kafka.produce_errors import produce_errors
-from ringfence.fencing.kafka.producer_interface import TaskClient
 
 
 @pytest.mark.parametrize(
@@ -45,32 +42,3 @@ def test_an_error_that_is_not_an_exception_is_translated_too() -> None:
 def _raise_fenced() -> None:
     with kafka_errors("flushing"):
         raise KafkaError(KafkaError._FENCED, "fenced", fatal=True)  # type: ignore[misc]
-
-
-class _Producer:
-    """Produces nothing, with this error; begins nothing, with that one."""
-
-    def __init__(self, code: int, cause: Exception | None) -> None:
-        self._code, self._cause = code, cause
-
-    def produce(self) -> None:
-        raise KafkaException(KafkaError(self._code))
-
-    def begin(self) -> None:
-        if self._cause is not None:
-            raise self._cause
-
-
-@pytest.mark.parametrize(
-    ("code", "cause", "kind"),
-    [
-        (KafkaError._STATE, Abortable("its id is forgotten"), Abortable),
-        (KafkaError._STATE, None, Fatal),  # nobody had begun a transaction
-        (KafkaError.TOPIC_AUTHORIZATION_FAILED, Abortable("not asked for"), Fatal),
-    ],
-)
-def test_a_wrong_state_is_what_has_failed_before(code: int, cause: Exception | None, kind: type[Exception]) -> None:
-    producer = _Producer(code, cause)
-    with pytest.raises(kind) as error, produce_errors(cast("TaskClient", producer), "producing"):
-        producer.produce()
-    assert kind is Fatal or error.value is cause

@@ -1,47 +1,28 @@
-"""What the tests of late requests share: producers on the way through the proxy, with the rule or without."""
+"""What the tests of late requests share: producers on the way through the proxy."""
 
 from collections.abc import Callable
 
-from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.producer_interface import TaskClient
-from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.task.task_spec import TaskSpec
+from ringfence.fencing.transactions.client import TransactionalClient
+from ringfence.fencing.transactions.producer import Producer
 from tests.guarantees.stage import Attempt, Counting, Script, Stage
-from tests.support.proxy import Api, Fate, Proxied, Request, Trap
+from tests.support.proxy import Api, Fate, Proxied, Request, Trap, topic_mark
 from tests.support.waiting import eventually
 
-NO_ERROR = 0
 SHUT_OUT = {47, 90}  # invalid producer epoch, producer fenced
 
 
 def end_txn_error(answer: bytes) -> int:
-    """The code in a broker's answer to EndTxn: behind the throttle time."""
-    return int.from_bytes(answer[4:6], "big")
-
-
-class Reused(TransactionalProducer):
-    """The rule taken out: one life for everything, whatever became of its requests."""
-
-    def init(self, deadline: Deadline) -> None:
-        if self.epoch < 0:
-            super().init(deadline)
-
-    def begin(self) -> None:
-        self.spent = False
-        super().begin()
-
-    def close(self) -> None:
-        """Stays for the next; what is open is aborted, as an owner that goes on with it would do."""
-        self.abort(Deadline.after(5))
+    """The code in a broker's answer to EndTxn, behind its head and the throttle time."""
+    return int.from_bytes(answer[5:7], "big")
 
 
 class LateTask:
-    """One task whose producer comes through the proxy. `careless`: with the rule taken out."""
+    """One task whose producer comes through the proxy."""
 
-    def __init__(self, stage: Stage, proxied: Proxied, careless: bool) -> None:
+    def __init__(self, stage: Stage, proxied: Proxied) -> None:
         self.stage = stage
-        self.careless = careless
-        self.lives: list[TransactionalProducer] = []
+        self.lives: list[Producer] = []
         self.delivered: list[bytes] = []
         self._proxied = proxied
         self._id = f"{stage.group}-{stage.connector}-0"
@@ -54,12 +35,9 @@ class LateTask:
         stage.configure(self._config)
         stage.count()
 
-    def new_producer(self, spec: TaskSpec, timeout_ms: int) -> TaskClient:
+    def new_producer(self, spec: TaskSpec, timeout_ms: int) -> TransactionalClient:
         """What `SourceTaskRun` calls for each life."""
-        if self.careless and self.lives:
-            return self.lives[0]
-        kind = Reused if self.careless else TransactionalProducer
-        self.lives.append(kind(self._proxied.through, spec.transactional_id, transaction_timeout_ms=timeout_ms))
+        self.lives.append(Producer(self._proxied.through, spec.transactional_id, transaction_timeout_ms=timeout_ms))
         return self.lives[-1]
 
     def start(self, script: Script, kind: type[Counting]) -> Attempt:
@@ -79,8 +57,10 @@ class LateTask:
     ) -> Trap:
         """For the task's requests of one kind."""
 
+        mark = topic_mark(self._proxied.direct, topic) if topic else b""
+
         def wants(request: Request) -> bool:
-            if request.api != api or not request.names(self._id) or not request.names(topic):
+            if request.api != api or not request.names(self._id) or not request.holds(mark):
                 return False
             return commits is None or request.commits is commits
 
@@ -102,9 +82,9 @@ class LateTask:
         self.delivered.append(self._proxied.proxy.deliver(trap.wait()))
 
     def check_late_end(self) -> None:
-        """The broker refused the late commit or abort for its old epoch; where the producer is used on, it took it."""
+        """The broker refused the late commit or abort for its old epoch."""
         (answer,) = self.delivered
-        assert end_txn_error(answer) in ({NO_ERROR} if self.careless else SHUT_OUT)
+        assert end_txn_error(answer) in SHUT_OUT
 
     def wait_for_delivery(self) -> None:
         """The scene has played, unless the attempt ended before."""
@@ -123,4 +103,4 @@ class LateTask:
 
     def close(self) -> None:
         for life in self.lives:
-            TransactionalProducer.close(life)
+            life.close()

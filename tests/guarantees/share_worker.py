@@ -18,8 +18,6 @@ from ringfence.connectors.api import RecordBatch, ShareInput, ShareRecord, Sourc
 from ringfence.connectors.builtin.share_group.task import ShareGroupSourceTask
 from ringfence.engine.spark.task_process import Conversion
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.producer_interface import TaskClient
-from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.share import deleted_topics
 from ringfence.fencing.share.claim_check import ClaimCheck
 from ringfence.fencing.share.ledger_records import START
@@ -28,13 +26,15 @@ from ringfence.fencing.task.plugin import Outcome, Plugin
 from ringfence.fencing.task.source_task import SourceTaskRun
 from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.reporter import Reporter
+from ringfence.fencing.transactions.client import TransactionalClient
+from ringfence.fencing.transactions.producer import Producer
 from tests.guarantees.shares import BEGUN
 from tests.guarantees.stage import Plain
 
 log = logging.getLogger(__name__)
 
 
-class Stalling(TransactionalProducer):
+class Stalling(Producer):
     """The real one, which stands still at the worst moment: the check is behind it, the commit before it."""
 
     stalled = 0.0
@@ -119,7 +119,7 @@ def run(mode: str, spec: TaskSpec, stalled: float) -> Outcome:
     leave_out(mode)
     worker_limits.declare(worker_limits.of_settings(spec.worker_settings))
 
-    def new_producer(spec: TaskSpec, timeout_ms: int) -> TaskClient:
+    def new_producer(spec: TaskSpec, timeout_ms: int) -> TransactionalClient:
         made = Stalling(spec.connection, spec.transactional_id, transaction_timeout_ms=timeout_ms)
         made.stalled = stalled
         return made

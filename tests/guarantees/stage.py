@@ -10,7 +10,6 @@ from ringfence.connectors.api import RecordBatch, SourceRecord, SourceTask
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import TaskId
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.producer_interface import TaskClient
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.offsets.record_counts import RecordCounts
 from ringfence.fencing.offsets.source_offsets import SourceOffsets, read_offsets
@@ -23,6 +22,7 @@ from ringfence.fencing.topics.connector_state import Placement
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import StatusState, TaskStatus, apply, decode
 from ringfence.fencing.topics.topic_log import TopicLog
+from ringfence.fencing.transactions.client import TransactionalClient
 from ringfence.testing.control import ConfigTopic
 from tests.support.waiting import eventually
 
@@ -136,7 +136,7 @@ class Stage(ConfigTopic):
         kind: type[Counting] = Counting,
         raw: bool = True,
         convert: Convert | None = None,
-        new_producer: Callable[[TaskSpec, int], TaskClient] | None = None,
+        new_producer: Callable[[TaskSpec, int], TransactionalClient] | None = None,
         worker: Mapping[str, str] | None = None,
     ) -> "Attempt":
         """Place an attempt and run it on a thread. `worker`: more settings of the worker."""
@@ -223,7 +223,7 @@ class Attempt:
         config: Mapping[str, str],
         kind: type[Counting],
         convert: Convert,
-        new_producer: Callable[[TaskSpec, int], TaskClient] | None,
+        new_producer: Callable[[TaskSpec, int], TransactionalClient] | None,
     ) -> None:
         self.outcome: Outcome | None = None
         self._script = script

@@ -7,10 +7,10 @@ import pytest
 from ringfence.connectors.api import SourceRecord
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.config_records import TargetStateRecord
 from ringfence.fencing.topics.connector_state import TargetState
+from ringfence.fencing.transactions.producer import Producer
 from tests.guarantees.stage import Counting, Listening, Plain, Script, Stage
 from tests.support.broker import Broker
 from tests.support.waiting import eventually
@@ -77,7 +77,7 @@ def test_offsets_of_dropped_records_are_committed_and_the_plugin_hears_of_them(s
 def test_the_flush_timeout_does_not_limit_a_commit(stage: Stage, boundary: str) -> None:
     allowed: list[float] = []
 
-    class Watched(TransactionalProducer):
+    class Watched(Producer):
         def commit(self, deadline: Deadline) -> None:
             allowed.append(deadline.remaining)
             super().commit(deadline)
@@ -99,9 +99,9 @@ def test_the_flush_timeout_does_not_limit_a_commit(stage: Stage, boundary: str) 
 def test_a_transaction_may_last_three_intervals(stage: Stage) -> None:
     asked: list[int] = []
 
-    def new_producer(spec: TaskSpec, timeout_ms: int) -> TransactionalProducer:
+    def new_producer(spec: TaskSpec, timeout_ms: int) -> Producer:
         asked.append(timeout_ms)
-        return TransactionalProducer(spec.connection, spec.transactional_id, transaction_timeout_ms=timeout_ms)
+        return Producer(spec.connection, spec.transactional_id, transaction_timeout_ms=timeout_ms)
 
     stage.start(Script(limit=10), ready(stage, "interval", 50_000), new_producer=new_producer)
     eventually(lambda: bool(asked), 30, "a producer is made")

@@ -7,13 +7,13 @@ import pytest
 from ringfence.connectors.api import SourceRecord
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.offsets.source_offsets import encode_key, encode_value
 from ringfence.fencing.task.clients import transactional_producer
 from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.config_records import TargetStateRecord
 from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.status import State
+from ringfence.fencing.transactions.producer import Producer
 from tests.guarantees.stage import PARTITION, Counting, Listening, Plain, Script, Stage
 from tests.support.broker import Broker
 from tests.support.waiting import eventually
@@ -208,7 +208,7 @@ def test_the_context_is_there_for_this_boundary_only(stage: Stage) -> None:
 def test_an_abort_notices_that_somebody_else_has_committed_meanwhile(stage: Stage) -> None:
     """Another holder of the transactional id delivered 0..9 beside the abort: they must not be covered once more."""
 
-    class Intruded(TransactionalProducer):
+    class Intruded(Producer):
         def abort(self, deadline: Deadline) -> bool:
             confirmed = super().abort(deadline)
             if not intruders:
@@ -234,7 +234,7 @@ def test_an_abort_notices_that_somebody_else_has_committed_meanwhile(stage: Stag
             else:
                 asked.commit_transaction()
 
-    intruders: list[TransactionalProducer] = []
+    intruders: list[Producer] = []
     specs: list[TaskSpec] = []
     script = Script(limit=100, batch=5, before_poll=ask)
     stage.start(script, ready(stage), new_producer=new_producer)

@@ -12,13 +12,13 @@ import pytest
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.permission_probes import Prober
-from ringfence.fencing.kafka.producer_interface import TaskClient
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, delete_topics, topic_ids
-from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.task.clients import transactional_producer
 from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.config_records import ConfigRecord, TargetStateRecord
 from ringfence.fencing.topics.connector_state import TargetState
+from ringfence.fencing.transactions.client import TransactionalClient
+from ringfence.fencing.transactions.producer import Producer
 from tests.guarantees.stage import Attempt, Counting, Listening, Plain, Script, Stage
 from tests.support.broker import Broker
 from tests.support.harsh import Harsh
@@ -32,7 +32,7 @@ class Idling(Stage):
 
     def write(self, *records: ConfigRecord) -> int:
         self.producer.close()
-        self.producer = TransactionalProducer(self.connection, self.producer.transactional_id)
+        self.producer = Producer(self.connection, self.producer.transactional_id)
         self.producer.init(Deadline.after(30))
         return super().write(*records)
 
@@ -65,7 +65,7 @@ def test_a_worker_with_a_stale_configuration_starts_a_task(stage: Stage) -> None
     first.finish_after(100)
     producers: list[int] = []
 
-    def noted(spec: TaskSpec, timeout_ms: int) -> TaskClient:
+    def noted(spec: TaskSpec, timeout_ms: int) -> TransactionalClient:
         producers.append(spec.placement.attempt)
         return transactional_producer(spec, timeout_ms)
 
@@ -94,7 +94,7 @@ def test_a_task_starts_after_a_newer_generation_was_written(stage: Stage) -> Non
     script = Script()
     started = threading.Event()
 
-    def overtaken(spec: TaskSpec, timeout_ms: int) -> TaskClient:
+    def overtaken(spec: TaskSpec, timeout_ms: int) -> TransactionalClient:
         assert started.wait(60)
         # The view follows the topic on its own thread: keep the news from it till the producer is initialised.
         attempt.run._view._turn.acquire()

@@ -6,17 +6,18 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer
+from confluent_kafka import Producer as PlainProducer
 
 from ringfence.fencing.clock import SYSTEM_CLOCK, Deadline
 from ringfence.fencing.errors import Fenced
-from ringfence.fencing.kafka import input_group_member, transactional_producer
+from ringfence.fencing.kafka import input_group_member
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.group_members import GroupMember, group_members
 from ringfence.fencing.kafka.input_group_member import InputGroupMember, InputRecord
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
-from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.topics.topic_log import TopicLog
+from ringfence.fencing.transactions.producer import Producer
 from tests.support.broker import Broker
 from tests.support.group_copier import OLD_GENERATION, GroupCopier, OffsetsProducer
 from tests.support.waiting import eventually
@@ -32,7 +33,7 @@ class Copy:
         self.group, self.source, self.target = f"{name}-group", f"{name}-a", f"{name}-b"
         topics = [TopicSpec(self.source, PARTITIONS), TopicSpec(self.target, 3)]
         create_topics(connection, topics, Deadline.after(30))
-        self._pen = Producer(connection.librdkafka())
+        self._pen = PlainProducer(connection.librdkafka())
         self.written = 0
         self.members: list[Member] = []
 
@@ -99,9 +100,9 @@ class Member:
         )
         return self.group
 
-    def _new_producer(self) -> TransactionalProducer:
+    def _new_producer(self) -> Producer:
         self.producers += 1
-        return TransactionalProducer(self._copy.connection, self._id, transaction_timeout_ms=600_000)
+        return Producer(self._copy.connection, self._id, transaction_timeout_ms=600_000)
 
     def _copied(self, records: Sequence[InputRecord], producer: OffsetsProducer) -> None:
         self.before()
@@ -142,8 +143,7 @@ class Member:
 
 
 @pytest.fixture
-def copy(broker: Broker, unique: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Copy]:
-    monkeypatch.setattr(transactional_producer, "_OFFSETS_SECONDS", 30.0)  # a busy broker takes longer than five
+def copy(broker: Broker, unique: Callable[[str], str]) -> Iterator[Copy]:
     made = Copy(Connection(broker.bootstrap), unique("copy"))
     yield made
     made.close()
@@ -252,7 +252,7 @@ def test_another_producer_with_the_id_is_told_and_not_fought(copy: Copy) -> None
     copy.write(30)
     member = copy.join(interval_s=3600)
     member.step_until(lambda: len(member.handled) == 30, "all is read")
-    rival = TransactionalProducer(copy.connection, f"{copy.group}-0")
+    rival = Producer(copy.connection, f"{copy.group}-0")
     rival.init(Deadline.after(30))
     member.input._interval_s = 0
     with pytest.raises(Fenced) as refused:
@@ -278,7 +278,7 @@ def test_what_was_aborted_is_read_again_by_the_same_owner(copy: Copy) -> None:
     member.input._interval_s = 0
     member.step_until(lambda: len(copy.visible()) == 180, "all is copied")
     copy.exact()
-    assert (member.producers, member.input.aborted) == (2, 1)
+    assert (member.producers, member.input.aborted) == (1, 1)
     member.leave()
 
 

@@ -16,13 +16,13 @@ from ringfence.fencing.kafka.fencer import Fencer
 from ringfence.fencing.kafka.hanging_transactions import HangingProber
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.transaction_descriptions import Transaction, TransactionProber
-from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.offsets.source_offsets import encode_key, encode_value
 from ringfence.fencing.task import start_progress
 from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.events import decode
 from ringfence.fencing.topics.status import State
 from ringfence.fencing.topics.topic_log import TopicLog
+from ringfence.fencing.transactions.producer import Producer
 from ringfence.local.kafka import EmbeddedKafka
 from tests.guarantees.stage import PARTITION, Counting, Script, Stage
 from tests.support.broker import Broker
@@ -64,7 +64,7 @@ def test_a_commit_that_the_broker_refuses_is_aborted(stage: Stage) -> None:
     stage.count()
     outcome = stage.start(Script(limit=1), config, kind=TooLarge).ended(120)
     assert outcome.trace is not None
-    assert "MSG_SIZE_TOO_LARGE" in outcome.trace
+    assert "MESSAGE_TOO_LARGE" in outcome.trace
     assert not outcome.left_open
     eventually(lambda: not transaction_of(stage).open, 10, "the end of the transaction")
     assert stage.offset() == 0
@@ -125,12 +125,12 @@ def test_a_neighbour_starts_beside_a_record_over_the_limit(
     assert is_as_fast()
 
 
-def foreign_hangs(stage: Stage) -> TransactionalProducer:
+def foreign_hangs(stage: Stage) -> Producer:
     """Leave a transaction that no coordinator knows on every partition of the offsets topic. On the first partition,
     also leave an open one, which its coordinator ends after ten minutes at the earliest. Neither belongs to this group.
     """
     offsets = stage.topics.offsets
-    producer = TransactionalProducer(stage.connection, f"{offsets}-foreign", transaction_timeout_ms=600_000)
+    producer = Producer(stage.connection, f"{offsets}-foreign", transaction_timeout_ms=600_000)
     producer.init(Deadline.after(30))
     with Fencer(stage.connection) as fencer:
         (other,) = fencer.fence([f"{offsets}-hangs"], Deadline.after(30))
@@ -160,7 +160,7 @@ def test_a_start_takes_no_longer_beside_a_hanging_transaction(
     """
     connection = Connection(trusting.bootstrap)
     free, beside = Stage(connection, unique("free")), Stage(connection, unique("beside"))
-    foreign: TransactionalProducer | None = None
+    foreign: Producer | None = None
     alone: list[float] = []
     held: list[float] = []
 
@@ -283,8 +283,8 @@ def test_an_attempt_that_waits_says_for_what(
     stage.count()
     proxied.proxy.set_trap(lambda request: request.api == Api.INIT_PRODUCER_ID, Fate.SILENCE, 1000)
 
-    def through(spec: TaskSpec, timeout_ms: int) -> TransactionalProducer:
-        return TransactionalProducer(proxied.through, spec.transactional_id, transaction_timeout_ms=timeout_ms)
+    def through(spec: TaskSpec, timeout_ms: int) -> Producer:
+        return Producer(proxied.through, spec.transactional_id, transaction_timeout_ms=timeout_ms)
 
     def why() -> str:
         """A busy machine may also report a slow read of the config topic before, or no answer of the coordinator: that

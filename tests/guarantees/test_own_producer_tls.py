@@ -2,6 +2,8 @@
 
 import datetime
 import ipaddress
+import socket
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,12 +14,13 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.errors import Retriable
+from ringfence.fencing.errors import Fatal, Retriable
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.transactions.producer import Producer
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.local.ports import free_port
+from tests.support.broker import Broker
 from tests.support.encoded import read_numbers
 
 pytestmark = pytest.mark.broker
@@ -43,6 +46,63 @@ def make_certificate() -> tuple[str, str]:
     )
     form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     return certificate.public_bytes(serialization.Encoding.PEM).decode(), key.private_bytes(*form).decode()
+
+
+def ways_to_say_it(root: Path, broker: str, client: str, client_key: str) -> list[dict[str, str]]:
+    """The same keys and certificates, as each of librdkafka's settings has them."""
+    key = serialization.load_pem_private_key(client_key.encode(), None)
+    form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    encrypted = key.private_bytes(*form, serialization.BestAvailableEncryption(b"open sesame")).decode()
+    for name, text in (("ca", broker), ("client", client), ("key", client_key), ("encrypted", encrypted)):
+        (root / f"{name}.pem").write_text(text)
+    folder = root / "authorities"
+    folder.mkdir()
+    (folder / "one.pem").write_text(broker)
+    subprocess.run(["openssl", "rehash", str(folder)], check=True)
+    plain = {"ssl.certificate.pem": client, "ssl.key.pem": client_key}
+    return [
+        {"ssl.ca.location": str(root / "ca.pem"), **plain},
+        {"ssl.ca.location": str(folder), **plain},
+        {"ssl.ca.pem": f"# für Kafka\n{broker}", **plain},
+        {
+            "ssl.ca.pem": broker,
+            "ssl.certificate.location": str(root / "client.pem"),
+            "ssl.key.location": str(root / "key.pem"),
+        },
+        {
+            "ssl.ca.pem": broker,
+            "ssl.certificate.location": str(root / "client.pem"),
+            "ssl.key.location": str(root / "encrypted.pem"),
+            "ssl.key.password": "open sesame",
+        },
+        {
+            "ssl.ca.pem": broker,
+            "ssl.certificate.pem": client,
+            "ssl.key.pem": encrypted,
+            "ssl.key.password": "open sesame",
+        },
+        {"ssl.ca.pem": broker, **plain, "ssl.endpoint.identification.algorithm": "none"},
+    ]
+
+
+@pytest.mark.parametrize("password", [{}, {"ssl.key.password": "wrong"}], ids=["none", "wrong"])
+def test_an_encrypted_key_without_its_password_is_an_error_at_once(password: dict[str, str], tmp_path: Path) -> None:
+    certificate, key = make_certificate()
+    encrypted = ways_to_say_it(tmp_path, certificate, certificate, key)[5]["ssl.key.pem"]
+    settings = {"security.protocol": "ssl", "ssl.certificate.pem": certificate, "ssl.key.pem": encrypted, **password}
+    with pytest.raises(Fatal, match="cannot be used"):
+        Producer(Connection("nowhere:1", settings), "id")
+
+
+def test_one_of_several_addresses_is_enough(broker: Broker, unique: Callable[[str], str]) -> None:
+    """The others refuse connections, or have no address at all."""
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        bootstrap = f"127.0.0.1:{closed.getsockname()[1]}, no-such-host.invalid:9092,{broker.bootstrap}"
+        for _ in range(3):
+            producer = Producer(Connection(bootstrap), unique("several"))
+            producer.init(Deadline.after(30))
+            producer.close()
 
 
 def test_transactions_over_tls(tmp_path: Path, unique: Callable[[str], str]) -> None:
@@ -82,6 +142,10 @@ def test_transactions_over_tls(tmp_path: Path, unique: Callable[[str], str]) -> 
             producer.commit(Deadline.after(60))
         assert read_numbers(inside, "t", 1)[0] == list(range(3 * size))
         producer.close()
+        for each in ways_to_say_it(tmp_path, broker, client, client_key):
+            other = Producer(Connection(kafka.bootstrap, {"security.protocol": "ssl", **each}), unique("tls"))
+            other.init(Deadline.after(30))
+            other.close()
         stranger = Producer(Connection(kafka.bootstrap, {**settings, "ssl.ca.pem": client}), unique("tls"))
         with pytest.raises(Retriable, match="CERTIFICATE_VERIFY_FAILED"):
             stranger.init(Deadline.after(2))

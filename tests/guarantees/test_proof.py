@@ -7,13 +7,12 @@ import json
 from collections.abc import Callable, Iterator
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer as PlainProducer
 
 from ringfence.connectors.api import PositionPaths
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.hanging_transactions import HangingProber
-from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.offsets.record_counts import AttemptCounts, RecordCounts, encode
 from ringfence.fencing.offsets.source_offsets import encode_key, encode_value
 from ringfence.fencing.proof import count as proof_count
@@ -21,6 +20,7 @@ from ringfence.fencing.proof.check_result import Result
 from ringfence.fencing.proof.count import Counting, ProofCounts, ProofScope
 from ringfence.fencing.proof.report_json import to_json
 from ringfence.fencing.proof.verdict import EXACT, FAILED, make_checks, verdict
+from ringfence.fencing.transactions.producer import Producer
 from tests.guarantees.stage import PARTITION, Script, Stage
 from tests.support.broker import Broker
 from tests.support.transactions import await_markers
@@ -76,7 +76,7 @@ class Rogue:
 
     def __init__(self, stage: Stage, transactional_id: str) -> None:
         self.stage = stage
-        self.producer = TransactionalProducer(stage.connection, transactional_id)
+        self.producer = Producer(stage.connection, transactional_id)
         self.producer.init(Deadline.after(30))
         self.producer.begin()
 
@@ -88,7 +88,7 @@ class Rogue:
         told = AttemptCounts(0, generation, attempt, RecordCounts(records))
         key = encode_key(self.stage.connector, PARTITION)
         value = encode_value({"next": at})
-        self.producer.produce(self.stage.topics.offsets, value, key, -1, None, None, 0, [*encode(told)])
+        self.producer.produce(self.stage.topics.offsets, value, key, headers=encode(told))
 
     def commit(self) -> None:
         self.producer.commit(Deadline.after(30))
@@ -138,7 +138,7 @@ def test_a_task_that_goes_on_meanwhile_is_proved_up_to_what_was_committed(stage:
 
 def test_a_record_that_a_rogue_writes_again_is_a_double(stage: Stage) -> None:
     write(stage, 200)
-    producer = Producer({"bootstrap.servers": stage.connection.bootstrap})
+    producer = PlainProducer({"bootstrap.servers": stage.connection.bootstrap})
     producer.produce(stage.data, b"137")
     assert producer.flush(30) == 0
     outcome, results, counts = judge(count(stage))

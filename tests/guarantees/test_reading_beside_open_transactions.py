@@ -3,6 +3,7 @@
 import re
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from kafka import KafkaAdminClient
@@ -13,22 +14,23 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Retriable
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.consumer import PartitionReader
 from ringfence.fencing.kafka.fencer import Fencer
 from ringfence.fencing.kafka.partitioner import partition_of
 from ringfence.fencing.kafka.plain_producer import PlainProducer
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.topic_offsets import OffsetKind, offsets_at
-from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.topics import topic_log
 from ringfence.fencing.topics.config_log import ConfigLog
 from ringfence.fencing.topics.config_records import ConnectorRecord, encode
 from ringfence.fencing.topics.topic_log import LogRecord, TopicLog
+from ringfence.fencing.transactions.producer import Producer
 from ringfence.local.kafka import EmbeddedKafka
 from tests.support.broker import Broker
 from tests.support.waiting import eventually
 
 NOBODYS = 987_654_321
-Begin = Callable[[str], TransactionalProducer]
+Begin = Callable[[str], Producer]
 
 
 @pytest.fixture
@@ -46,10 +48,10 @@ def topic(connection: Connection, unique: Callable[[str], str]) -> str:
 @pytest.fixture
 def begin() -> Iterator[Begin]:
     """Producers of the test, by the topic that their ids are named after."""
-    made: list[TransactionalProducer] = []
+    made: list[Producer] = []
 
-    def producer(connection: Connection, name: str, **overrides: object) -> TransactionalProducer:
-        one = TransactionalProducer(connection, name, overrides=overrides)
+    def producer(connection: Connection, name: str, **overrides: object) -> Producer:
+        one = Producer(connection, name, overrides=overrides)
         one.init(Deadline.after(20))
         made.append(one)
         return one
@@ -59,19 +61,19 @@ def begin() -> Iterator[Begin]:
         one.close()
 
 
-def left_open(producer: TransactionalProducer, topic: str, value: bytes = b"foreign") -> None:
+def left_open(producer: Producer, topic: str, value: bytes = b"foreign") -> None:
     producer.begin()
     producer.produce(topic, value, value, 0)
     assert producer.flush(20) == 0
 
 
-def commit(producer: TransactionalProducer, topic: str, value: bytes) -> None:
+def commit(producer: Producer, topic: str, value: bytes) -> None:
     producer.begin()
     producer.produce(topic, value, value, 0)
     producer.commit(Deadline.after(20))
 
 
-def abort(producer: TransactionalProducer, topic: str, value: bytes) -> None:
+def abort(producer: Producer, topic: str, value: bytes) -> None:
     left_open(producer, topic, value)
     producer.abort(Deadline.after(20))
 
@@ -86,7 +88,7 @@ def read(connection: Connection, topic: str, own: int = -1) -> list[bytes | None
 
 
 def test_committed_records_beside_a_foreign_open_transaction_are_read_and_no_others(
-    connection: Connection, topic: str, begin: Callable[..., TransactionalProducer]
+    connection: Connection, topic: str, begin: Callable[..., Producer]
 ) -> None:
     commit(begin(connection, f"{topic}-mine"), topic, b"before")
     begin(connection, f"{topic}-mine")  # returns when the marker is written
@@ -109,7 +111,7 @@ def test_committed_records_beside_a_foreign_open_transaction_are_read_and_no_oth
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_every_compression_is_read_beside_an_open_transaction(
-    connection: Connection, topic: str, begin: Callable[..., TransactionalProducer], codec: str
+    connection: Connection, topic: str, begin: Callable[..., Producer], codec: str
 ) -> None:
     left_open(begin(connection, f"{topic}-foreign"), topic)
     mine = begin(connection, f"{topic}-mine", **{"compression.type": codec})
@@ -123,7 +125,7 @@ def test_every_compression_is_read_beside_an_open_transaction(
 
 
 def test_ones_own_commits_are_awaited_where_their_markers_are_on_their_way(
-    connection: Connection, topic: str, begin: Callable[..., TransactionalProducer]
+    connection: Connection, topic: str, begin: Callable[..., Producer]
 ) -> None:
     left_open(begin(connection, f"{topic}-foreign"), topic)
     mine = begin(connection, f"{topic}-mine")
@@ -134,7 +136,7 @@ def test_ones_own_commits_are_awaited_where_their_markers_are_on_their_way(
 
 
 def test_whoever_follows_gets_what_stands_ahead_again_and_in_order(
-    connection: Connection, topic: str, begin: Callable[..., TransactionalProducer]
+    connection: Connection, topic: str, begin: Callable[..., Producer]
 ) -> None:
     foreign = begin(connection, f"{topic}-foreign")
     left_open(foreign, topic)
@@ -156,13 +158,36 @@ def test_whoever_follows_gets_what_stands_ahead_again_and_in_order(
     log.close()
 
 
+def test_what_is_only_shown_of_what_stands_ahead_has_a_limit(
+    connection: Connection, topic: str, begin: Callable[..., Producer]
+) -> None:
+    """Anybody may keep a transaction open in the offsets topic, and write beside it."""
+    foreign = begin(connection, f"{topic}-foreign")
+    left_open(foreign, topic)
+    writer = PlainProducer(connection)
+    for number in range(20):
+        writer.write(topic, [(b"%d" % number, b"x" * 500_000)], Deadline.after(60))
+    writer.close()
+    log = TopicLog(connection, topic)
+
+    def shown(most: int | None) -> int:
+        eventually(lambda: log.follow(0.2, shown_bytes=most) == [] and bool(log.ahead), 20, "what stands ahead")
+        return len(log.ahead)
+
+    assert 2 <= shown(1_000_000) < 20
+    log.close()
+    log = TopicLog(connection, topic)
+    assert shown(None) == 20
+    log.close()
+
+
 def test_the_config_topic_is_folded_in_order_whatever_is_open_on_it(
-    connection: Connection, topic: str, begin: Callable[..., TransactionalProducer]
+    connection: Connection, topic: str, begin: Callable[..., Producer]
 ) -> None:
     """A record that is committed late does not replace a newer one that was read before it."""
     name = ConnectorName("c")
 
-    def write(producer: TransactionalProducer, version: str) -> None:
+    def write(producer: Producer, version: str) -> None:
         producer.begin()
         key, value = encode(ConnectorRecord(name, {"v": version}))
         producer.produce(topic, value, key, 0)
@@ -186,13 +211,13 @@ def test_the_config_topic_is_folded_in_order_whatever_is_open_on_it(
 
 
 def test_whoever_follows_the_config_topic_is_held_by_nobody(
-    connection: Connection, topic: str, begin: Callable[..., TransactionalProducer]
+    connection: Connection, topic: str, begin: Callable[..., Producer]
 ) -> None:
     """A worker that waits for placements, and a task that waits for news of a pause: `follow` is what both do."""
     name = ConnectorName("c")
     foreign, leader = begin(connection, f"{topic}-foreign"), begin(connection, f"{topic}-leader")
 
-    def write(producer: TransactionalProducer, version: str) -> None:
+    def write(producer: Producer, version: str) -> None:
         producer.begin()
         key, value = encode(ConnectorRecord(name, {"v": version}))
         producer.produce(topic, value, key, 0)
@@ -220,7 +245,7 @@ def test_whoever_follows_the_config_topic_is_held_by_nobody(
 
 
 def test_whoever_is_behind_is_not_held(
-    connection: Connection, topic: str, begin: Callable[..., TransactionalProducer], monkeypatch: pytest.MonkeyPatch
+    connection: Connection, topic: str, begin: Callable[..., Producer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a long topic, partitions are read in turns: one that waits for its turn stands still, too."""
     monkeypatch.setattr(topic_log, "_HELD_SECONDS", 0.0)
@@ -242,9 +267,7 @@ def test_whoever_is_behind_is_not_held(
     log.close()
 
 
-def test_what_was_read_in_vain_comes_again(
-    connection: Connection, topic: str, begin: Callable[..., TransactionalProducer]
-) -> None:
+def test_what_was_read_in_vain_comes_again(connection: Connection, topic: str, begin: Callable[..., Producer]) -> None:
     """A reading that does not reach the end in time has taken nothing: the next one begins where it began."""
     leader = begin(connection, f"{topic}-leader")
     leader.begin()
@@ -308,7 +331,7 @@ def hang(where: str, topic: str) -> None:
 
 @pytest.mark.thorough
 def test_a_hanging_transaction_holds_nobody_also_after_the_broker_was_killed(
-    trusting: EmbeddedKafka, unique: Callable[[str], str], begin: Callable[..., TransactionalProducer]
+    trusting: EmbeddedKafka, unique: Callable[[str], str], begin: Callable[..., Producer]
 ) -> None:
     where, topic = Connection(trusting.bootstrap), unique("offsets")
     create_topics(where, [TopicSpec(topic)], Deadline.after(20))
@@ -325,7 +348,7 @@ def test_a_hanging_transaction_holds_nobody_also_after_the_broker_was_killed(
 
 
 def test_a_compacted_topic_with_an_open_transaction_is_read_whole(
-    trusting: EmbeddedKafka, unique: Callable[[str], str], begin: Callable[..., TransactionalProducer]
+    trusting: EmbeddedKafka, unique: Callable[[str], str], begin: Callable[..., Producer]
 ) -> None:
     """Compaction takes aborted records, superseded ones and the markers of emptied transactions: below the LSO."""
     where, topic = Connection(trusting.bootstrap), unique("offsets")
@@ -368,3 +391,36 @@ def test_an_end_that_cannot_be_reached_in_time_is_an_error_with_a_remedy(connect
 
     eventually(is_late, 30, "the error with the remedy")
     log.close()
+
+
+def test_a_log_that_keeps_its_reader_opens_one_and_sees_everything(
+    connection: Connection,
+    topic: str,
+    begin: Callable[[Connection, str], Producer],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opened: list[PartitionReader] = []
+
+    def count(*args: Any, **options: Any) -> PartitionReader:
+        opened.append(PartitionReader(*args, **options))
+        return opened[-1]
+
+    monkeypatch.setattr(topic_log, "PartitionReader", count)
+    log = TopicLog(connection, topic, keep_reader=True)
+    try:
+        for number in range(8):
+            aborted = begin(connection, f"{topic}-aborted-{number}")
+            aborted.begin()
+            aborted.produce(topic, b"aborted", b"k", 0)
+            aborted.flush(10)
+            aborted.abort(Deadline.after(10))
+            writer = begin(connection, f"{topic}-{number}")
+            writer.begin()
+            writer.produce(topic, str(number).encode(), b"k", 0)
+            writer.commit(Deadline.after(10))
+            read = list(log.catch_up(Deadline.after(20), own=writer.producer_id))
+            assert [record.value for record in (*read, *log.ahead)][-1] == str(number).encode()
+            assert b"aborted" not in [record.value for record in read]
+    finally:
+        log.close()
+    assert len(opened) <= 2, "of the log, and of a tail that was read raw because a marker was late"

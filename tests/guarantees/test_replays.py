@@ -12,7 +12,7 @@ from ringfence.fencing.errors import Fenced
 from ringfence.fencing.ids import ConnectorName, replay_transactional_id
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_tail import Limits
-from ringfence.fencing.records.dead_letter import DeadLetter, Place
+from ringfence.fencing.records.dead_letter import DeadLetter, Place, as_bytes
 from ringfence.fencing.transactions.producer import Producer
 from tests.guarantees.stage import Script, Stage
 from tests.support.broker import Broker
@@ -69,7 +69,7 @@ def as_it_is(letters: Sequence[DeadLetter]) -> list[LetterConversion]:
     made = []
     for letter in letters:
         record = letter.record()
-        made.append(LetterConversion((record.topic, record.value, None, -1)))
+        made.append(LetterConversion((record.topic, as_bytes(record.value), None, -1, 0, None)))
     return made
 
 

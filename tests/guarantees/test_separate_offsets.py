@@ -10,11 +10,11 @@ from ringfence.fencing.errors import Fatal
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.plain_producer import PlainProducer
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, topic_identity, topic_setting
-from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.offsets.source_offsets import Offset, SourceOffsets, encode_key, encode_value, read_offsets
 from ringfence.fencing.offsets.stores import resolve, stores_of
 from ringfence.fencing.task import task_offsets as task_offsets
 from ringfence.fencing.topics.topic_log import TopicLog
+from ringfence.fencing.transactions.producer import Producer
 from ringfence.local.kafka import EmbeddedKafka
 from tests.guarantees.stage import PARTITION, Counting, Script, Stage
 from tests.support.broker import Broker
@@ -58,7 +58,7 @@ def next_of(offset: Offset | None) -> int:
 
 
 def write_offset(stage: Stage, topic: str, offset: Mapping[str, object] | None) -> None:
-    producer = TransactionalProducer(stage.connection, f"{topic}-by-hand")
+    producer = Producer(stage.connection, f"{topic}-by-hand")
     producer.init(Deadline.after(30))
     producer.begin()
     producer.produce(topic, encode_value(offset), encode_key(stage.connector, PARTITION))

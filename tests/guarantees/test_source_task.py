@@ -12,7 +12,6 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fenced
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.fencer import Fencer
-from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.task import poll_retries, start_retries
 from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.active_topics import TopicsResetRecord, key_of
@@ -20,6 +19,7 @@ from ringfence.fencing.topics.config_records import TargetStateRecord
 from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import PollRetry, State, StatusTombstone
+from ringfence.fencing.transactions.producer import Producer
 from ringfence.local.kafka import EmbeddedKafka
 from tests.guarantees.stage import Counting, Listening, Script, Stage
 from tests.support.broker import Broker
@@ -209,11 +209,11 @@ def test_it_gives_up_only_if_what_cannot_get_better_recurs(
     monkeypatch.setattr(start_retries, "_BACKOFF", Backoff(0.01, 0.02))
     left = list(codes)
 
-    def new_producer(spec: TaskSpec, timeout_ms: int) -> TransactionalProducer:
+    def new_producer(spec: TaskSpec, timeout_ms: int) -> Producer:
         if left:
             code = left.pop(0)
             raise Fenced(f"producing source offsets: {code}", code)
-        return TransactionalProducer(spec.connection, spec.transactional_id, transaction_timeout_ms=timeout_ms)
+        return Producer(spec.connection, spec.transactional_id, transaction_timeout_ms=timeout_ms)
 
     attempt = stage.start(Script(limit=10), ready(stage), new_producer=new_producer)
     if "_FENCED" in codes:

@@ -12,11 +12,11 @@ from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.hanging_transactions import HangingProber
 from ringfence.fencing.kafka.membership import GroupMembership, GroupMetadata
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
-from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.leader.term import Term
 from ringfence.fencing.topics.config_records import TargetStateRecord, decode, encode
 from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.topic_log import TopicLog
+from ringfence.fencing.transactions.producer import Producer
 from ringfence.local.kafka import EmbeddedKafka
 from tests.support.broker import Broker
 from tests.support.hanging import append
@@ -99,7 +99,7 @@ def test_the_older_leader_is_refused_by_epoch(connection: Connection, topic: str
     older.write(lambda _: [wish(TargetState.PAUSED)], Deadline.after(20))
 
     # The newer one takes the transactional id; the group generation, and so the metadata, is still the same.
-    newer = TransactionalProducer(connection, leader_transactional_id(f"{topic}-group"))
+    newer = Producer(connection, leader_transactional_id(f"{topic}-group"))
     newer.init(Deadline.after(20))
 
     producer = older._producer
@@ -181,7 +181,7 @@ def test_a_leader_fenced_by_mistake_claims_again_and_writes_once(
 ) -> None:
     term = term_of(connection, topic, first.captured[-1], lambda: True)
     term.claim(Deadline.after(20))
-    stranger = TransactionalProducer(connection, leader_transactional_id(f"{topic}-group"))
+    stranger = Producer(connection, leader_transactional_id(f"{topic}-group"))
     stranger.init(Deadline.after(20))
     state, offset = term.write(lambda _: [wish(TargetState.PAUSED)], Deadline.after(30))
     assert state.connector(NAME).target is TargetState.PAUSED
@@ -197,19 +197,19 @@ def test_an_unknown_outcome_is_resolved_and_never_written_twice(
 ) -> None:
     term = term_of(connection, topic, first.captured[-1], lambda: True)
     term.claim(Deadline.after(20))
-    real = TransactionalProducer.commit
+    real = Producer.commit
     calls = []
 
-    def doubtful(self: TransactionalProducer, deadline: Deadline) -> None:
+    def doubtful(self: Producer, deadline: Deadline) -> None:
         calls.append(1)
         if len(calls) == 1:
             if committed:
                 real(self, deadline)
-            self.spent = True
+            self._gave_up = True
             raise Retriable("the answer got lost", "_TIMED_OUT")
         real(self, deadline)
 
-    monkeypatch.setattr(TransactionalProducer, "commit", doubtful)
+    monkeypatch.setattr(Producer, "commit", doubtful)
     state, _ = term.write(lambda _: [wish(TargetState.PAUSED)], Deadline.after(30))
     assert state.connector(NAME).target is TargetState.PAUSED
     term.close()
@@ -222,14 +222,14 @@ def test_a_leader_that_lost_its_seat_in_the_middle_of_a_commit_says_that_it_does
     owns = [True]
     term = term_of(connection, topic, first.captured[-1], lambda: owns[0])
     term.claim(Deadline.after(20))
-    real = TransactionalProducer.commit
+    real = Producer.commit
 
-    def lost(self: TransactionalProducer, deadline: Deadline) -> None:
+    def lost(self: Producer, deadline: Deadline) -> None:
         real(self, deadline)
-        self.spent, owns[0] = True, False
+        self._gave_up, owns[0] = True, False
         raise Retriable("the answer got lost", "_TIMED_OUT")
 
-    monkeypatch.setattr(TransactionalProducer, "commit", lost)
+    monkeypatch.setattr(Producer, "commit", lost)
     with pytest.raises(NotLeader):
         term.write(lambda _: [wish(TargetState.PAUSED)], Deadline.after(30))
     assert term.in_doubt  # it was written: a command that is sent again would be carried out twice
@@ -245,7 +245,7 @@ def test_what_hangs_of_an_older_leader_neither_becomes_visible_nor_stops_its_suc
     create_topics(connection, [TopicSpec(topic)], Deadline.after(20))
     candidate = Candidate(connection, f"{topic}-group", topic, "first")
     eventually(lambda: bool(candidate.polled()), 90, "the member owns the topic")
-    older = TransactionalProducer(connection, leader_transactional_id(f"{topic}-group"))
+    older = Producer(connection, leader_transactional_id(f"{topic}-group"))
     older.init(Deadline.after(20))
     key, value = encode(wish(TargetState.STOPPED))
     assert value is not None

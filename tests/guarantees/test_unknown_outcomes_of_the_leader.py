@@ -2,24 +2,22 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 
 import pytest
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Abortable, Conflict, Retriable
 from ringfence.fencing.ids import ConnectorName, leader_transactional_id
-from ringfence.fencing.kafka import transactional_producer
 from ringfence.fencing.kafka.membership import GroupMembership, GroupMetadata
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
-from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.leader import term as leadership
 from ringfence.fencing.leader.term import Term
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_records import TargetStateRecord, decode
 from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.topic_log import TopicLog
-from tests.guarantees.late import NO_ERROR, SHUT_OUT, Reused, end_txn_error
+from ringfence.fencing.transactions.producer import Producer
+from tests.guarantees.late import SHUT_OUT, end_txn_error
 from tests.support.proxy import Api, Fate, Proxied, Request, Trap
 from tests.support.waiting import eventually
 
@@ -99,34 +97,18 @@ def leader(proxied: Proxied, unique: Callable[[str], str]) -> Iterator[LateLeade
     made.close()
 
 
-@pytest.fixture
-def careless(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The rule taken out: one life of the producer for all that the term does."""
-    lives: list[TransactionalProducer] = []
-
-    def life(*args: object, **more: object) -> TransactionalProducer:
-        if not lives:
-            lives.append(Reused(*args, **more))  # type: ignore[arg-type]
-        return lives[0]
-
-    monkeypatch.setattr(leadership, "TransactionalProducer", life)
-    yield
-    for one in lives:
-        TransactionalProducer.close(one)
-
-
 def deliver_amid_the_next(leader: LateLeader, trap: Trap, monkeypatch: pytest.MonkeyPatch) -> None:
     """The request comes late: when the next write's records are in the broker, and its end is not asked for yet."""
-    real, begin = TransactionalProducer.send_offsets, TransactionalProducer.begin
+    real, begin = Producer.send_offsets, Producer.begin
     records = 0
 
-    def count_first(self: TransactionalProducer) -> None:
+    def count_first(self: Producer) -> None:
         nonlocal records
         records = leader.proxied.proxy.count(Api.PRODUCE)
         begin(self)
 
     def send_offsets(
-        self: TransactionalProducer, offsets: Sequence[tuple[str, int, int]], metadata: bytes, deadline: Deadline
+        self: Producer, offsets: Sequence[tuple[str, int, int]], metadata: bytes, deadline: Deadline
     ) -> None:
         assert self.flush(20) == 0
         # The transaction by which a claim begins has no records.
@@ -134,15 +116,15 @@ def deliver_amid_the_next(leader: LateLeader, trap: Trap, monkeypatch: pytest.Mo
             leader.delivered.append(leader.proxied.proxy.deliver(trap.wait()))
         real(self, offsets, metadata, deadline)
 
-    monkeypatch.setattr(TransactionalProducer, "begin", count_first)
-    monkeypatch.setattr(TransactionalProducer, "send_offsets", send_offsets)
+    monkeypatch.setattr(Producer, "begin", count_first)
+    monkeypatch.setattr(Producer, "send_offsets", send_offsets)
 
 
 def abort_one(leader: LateLeader, monkeypatch: pytest.MonkeyPatch) -> Trap:
     """A write that is aborted, whose abort is sent again; the first copy is held back."""
     trap = leader.trap(Api.END_TXN, commits=False)
 
-    def refused(self: TransactionalProducer, *_: object) -> None:
+    def refused(self: Producer, *_: object) -> None:
         assert self.flush(20) == 0
         raise Abortable("the group's coordinator says no")
 
@@ -152,7 +134,7 @@ def abort_one(leader: LateLeader, monkeypatch: pytest.MonkeyPatch) -> Trap:
         return [wish(0)]
 
     with monkeypatch.context() as patch:
-        patch.setattr(TransactionalProducer, "send_offsets", refused)
+        patch.setattr(Producer, "send_offsets", refused)
         patch.setattr(Term, "claim", lambda self, deadline: self.state)
         with pytest.raises(Conflict, match="once is enough"):
             leader.term.write(decide, Deadline.after(60))
@@ -178,18 +160,6 @@ def test_a_late_abort_takes_no_later_write_back(leader: LateLeader, monkeypatch:
     leader.write(2)
     assert end_txn_error(leader.delivered[0]) in SHUT_OUT
     assert leader.written() == leader.acknowledged
-
-
-def test_with_the_producer_used_on_an_acknowledged_write_is_lost(
-    leader: LateLeader, careless: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    leader.term.claim(Deadline.after(30))
-    trap = abort_one(leader, monkeypatch)
-    deliver_amid_the_next(leader, trap, monkeypatch)
-    with suppress(AssertionError):  # the state that comes with the acknowledgement shows it already
-        leader.write(1)
-    assert end_txn_error(leader.delivered[0]) == NO_ERROR
-    assert leader.written() == []
 
 
 @pytest.mark.parametrize("fate", [Fate.HOLD, Fate.LOSE_ANSWER])
@@ -249,22 +219,19 @@ def test_a_claim_that_could_not_take_the_id_is_made_again_before_the_next_write(
 def test_a_lookup_that_nobody_answers_does_not_hold_the_leader(
     leader: LateLeader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """librdkafka's own limit does not count there: without ours the claim takes half a minute, and took ten."""
-    monkeypatch.setattr(transactional_producer, "_OFFSETS_SECONDS", 1.0)
-    monkeypatch.setattr(transactional_producer, "_GRACE_SECONDS", 1.0)
-
+    """With the limit of a task's requests, the claim would take half a minute."""
     own_id = leader_transactional_id(leader.group)
-    lives: list[TransactionalProducer] = []
+    lives: list[Producer] = []
 
-    def live(*args: object, **more: object) -> TransactionalProducer:
-        lives.append(TransactionalProducer(*args, **more))  # type: ignore[arg-type]
+    def live(*args: object, **more: object) -> Producer:
+        lives.append(Producer(*args, **more))  # type: ignore[arg-type]
         return lives[-1]
 
     def looks_up_the_group(request: Request) -> bool:
         asks = request.api == Api.FIND_COORDINATOR and request.names(leader.group) and not request.names(own_id)
         return asks and len(lives) == 1
 
-    monkeypatch.setattr(leadership, "TransactionalProducer", live)
+    monkeypatch.setattr(leadership, "Producer", live)
     trap = leader.proxied.proxy.set_trap(looks_up_the_group, Fate.SILENCE, times=99)
     began = time.monotonic()
     leader.term.claim(Deadline.after(60))

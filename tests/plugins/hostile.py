@@ -91,6 +91,7 @@ class HostileConnector(SourceConnector):
         if config.get("marker"):
             with Path(config["marker"]).open("a") as file:
                 file.write(f"start {os.getpid()}\n")
+        _misuse_memory(config.get("mood"))
         if config.get("mood") == "hang in start":
             time.sleep(600)
         if config.get("mood") == "wait in start again" and Path(config["marker"]).read_text().count("start") > 1:
@@ -129,6 +130,9 @@ class HostileConnector(SourceConnector):
         return True
 
     def _misbehave(self, config: Mapping[str, str]) -> None:
+        needed = bytearray(int(config.get("needed.bytes", "0")))
+        time.sleep(1.5 if needed else 0)
+        del needed
         if config.get("misbehaves"):
             _leave_a_trace(Path(config["misbehaves"]), waits=config.get("mood") == "hang until told")
         match config.get("mood"):
@@ -137,8 +141,7 @@ class HostileConnector(SourceConnector):
             case "hold the interpreter":
                 ctypes.PyDLL(None).sleep(600)  # a C call that does not release the GIL
             case "eat memory":
-                eaten = [bytes(2**20) for _ in range(2**14)]
-                raise AssertionError(f"{len(eaten)} MiB were there")
+                _eat()
             case "exit":
                 sys.exit(3)
             case "crash":
@@ -150,6 +153,19 @@ class HostileConnector(SourceConnector):
             case "print":
                 print('{"id": 1, "result": "forged"}', flush=True)
                 os.write(1, b"noise\n")
+
+
+def _misuse_memory(mood: str | None) -> None:
+    if mood == "eat memory in start":
+        _eat()
+    if mood == "flood":
+        for _ in range(80):
+            os.write(int(sys.argv[2]), b"x" * 2**20)  # where the process's answers go
+
+
+def _eat() -> None:
+    eaten = [bytes(2**20) for _ in range(2**14)]
+    raise AssertionError(f"{len(eaten)} MiB were there")
 
 
 def _leave_a_trace(marker: Path, *, waits: bool) -> None:

@@ -123,18 +123,17 @@ class Spec:
 
 
 def calls_of(conversion: Conversion, records: Sequence[SourceRecord]) -> list[Call]:
-    """What is produced, or why it cannot be; trailing arguments that say nothing are left out."""
+    """What is produced, or why it cannot be."""
     path = RecordPath(conversion)
     made: list[Call] = []
     for record in records:
         try:
-            calls = path.prepare([record]).calls
+            columns = path.prepare([record]).columns
         except ConnectorError as error:
             made.append((str(error), []))
             continue
-        for call in calls:
-            topic, value, key, _, _, _, _, headers = (*call, *(None,) * 8)[:8]
-            made.append((topic, value, key, list(headers or [])))  # type: ignore[call-overload] # pairs
+        for part in columns:
+            made += [(topic, value, key, list(headers or [])) for topic, value, key, _, _, headers in part.records()]
     return made
 
 

@@ -65,6 +65,12 @@ VALUES: dict[str, tuple[Any, bytes]] = {
         {"type": "array", "items": ["null", "string"]},
         b"\x02\x02\x01" + b"\x00" * MOST_ELEMENTS,
     ),
+    "a string that ends too early": ({"type": "array", "items": "string"}, number(1) + number(50) + b"abc"),
+    "a fixed value that ends too early": (
+        {"type": "record", "name": "R", "fields": [{"name": "a", "type": {"type": "fixed", "name": "F", "size": 9}}]},
+        b"abc",
+    ),
+    "a number of 1,400 bits": ({"type": "array", "items": "int"}, number(1) + b"\xff" * 200 + b"\x01\x00"),
     "an array that ends too early": ({"type": "array", "items": ["null", "string"]}, number(MOST_ELEMENTS - 1)),
 }
 
@@ -115,6 +121,17 @@ SCHEMAS: dict[str, Any] = {
 def test_a_schema_beyond_bounds_is_refused(name: str) -> None:
     with pytest.raises(BeyondBounds):
         bounds_of(SCHEMAS[name])
+
+
+def test_each_check_of_a_schema_holds_alone() -> None:
+    """The JSON is checked before fastavro parses it, the schema after it, which may come from elsewhere."""
+    with pytest.raises(BeyondBounds, match="nested too deeply"):
+        check_json(nested_arrays(5000))
+    with pytest.raises(BeyondBounds, match="nested too deeply, or has too many types"):
+        Bounds(nested_arrays(2 * DEEPEST + 50), {})
+    many = [{"name": f"f{number}", "type": "int"} for number in range(25_000)]
+    with pytest.raises(BeyondBounds, match="too many types"):
+        Bounds({"type": "record", "name": "R", "fields": many}, {})
 
 
 def test_what_people_have_is_within_bounds() -> None:
@@ -184,6 +201,7 @@ FILES = {
         "null",
     ),
     "a schema that contains itself": (LIST, (1, b"\x02" * 8000 + b"\x00"), "null"),
+    "a schema that contains itself, and a small value": (LIST, (1, b"\x00"), "null"),
     "a deep schema": (nested_arrays(300), (1, b""), "null"),
     "an unknown codec": (ROW, (1, b"\x02"), "zip"),
 }
@@ -194,6 +212,13 @@ def test_a_hostile_file_is_refused(name: str) -> None:
     schema, block, codec = FILES[name]
     with pytest.raises(container.ERRORS):
         records_of(file_of(schema, block, codec=codec))
+
+
+def test_a_header_without_end_is_refused() -> None:
+    entries = b"".join(number(5) + b"k%04d" % each + number(0) for each in range(2_000))
+    schema = number(11) + b"avro.schema" + number(6) + b'"long"'
+    with pytest.raises(BeyondBounds, match="too many entries"):
+        open_blocks(io.BytesIO(b"Obj\x01" + number(2_001) + schema + entries + b"\x00" + b"s" * 16))
 
 
 def test_a_block_that_only_claims_its_size_takes_no_memory() -> None:

@@ -66,6 +66,98 @@ def test_a_process_that_took_all_its_memory_is_not_used_again(environment: dict[
         host.close()
 
 
+class Bombs:
+    """A host with limited instances; what failed by itself."""
+
+    def __init__(self, environment: dict[str, str]) -> None:
+        self.failed: list[str] = []
+        self.host = PluginHost(
+            on_failed=lambda name, _error: self.failed.append(name),
+            environment=environment,
+            call_seconds=PATIENCE,
+            instances_memory=256 * MIB,
+        )
+
+    def start(self, name: str, config: dict[str, str]) -> None:
+        self.host.start_connector(name, {**config, "name": name}, (), PATIENCE)
+
+    def configs(self, name: str) -> int:
+        return len(self.host.task_configs(name, 1, None, PATIENCE))
+
+
+@pytest.fixture
+def bombs(environment: dict[str, str]) -> Iterator[Bombs]:
+    running = Bombs(environment)
+    yield running
+    running.host.close()
+
+
+@pytest.mark.parametrize("mood", ["eat memory in start", "eat memory"])
+def test_an_instance_without_measure_is_the_only_one_that_fails(bombs: Bombs, mood: str) -> None:
+    """Also for who calls at the same moment."""
+    names = [f"honest-{number}" for number in range(3)]
+    for name in names:
+        bombs.start(name, hostile())
+
+    def explode(number: int) -> None:
+        name = f"bomb-{number}"
+        bombs.start(name, hostile(mood))
+        bombs.configs(name)
+
+    with ThreadPoolExecutor(5) as pool:
+        attacks = [pool.submit(explode, number) for number in range(2)]
+        for _ in range(3):
+            assert [answer.result() for answer in [pool.submit(bombs.configs, name) for name in names]] == [1, 1, 1]
+        for attack in attacks:
+            with pytest.raises(OutOfMemory, match=r"needed more than 256 MiB \(connectors\.memory\.limit\)"):
+                attack.result()
+    assert sorted(bombs.host.running_connectors()) == names
+    assert [bombs.configs(name) for name in names] == [1, 1, 1]
+    assert bombs.failed == []
+
+
+def test_who_finds_no_memory_need_not_be_who_has_taken_it(bombs: Bombs) -> None:
+    """Two calls, each of which has room alone: neither fails, although together they have none."""
+    for name in ("one", "other"):
+        bombs.start(name, {**hostile(), "needed.bytes": str(150 * MIB)})
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(bombs.configs, ("one", "other"))) == [1, 1]
+    assert sorted(bombs.host.running_connectors()) == ["one", "other"]
+    assert bombs.failed == []
+
+
+def test_many_small_instances_have_room(bombs: Bombs) -> None:
+    """Each has a thread, whose stack counts as memory: 60 of them are 480 MiB. Ended ones leave none."""
+    for number in range(60):
+        bombs.start(f"c{number}", hostile())
+    assert bombs.configs("c59") == 1
+    threads = threads_of(bombs)
+    for number in range(60):
+        bombs.host.stop_connector(f"c{number}")
+    eventually(lambda: threads_of(bombs) <= threads - 60, 30, "their threads have ended")
+    bombs.start("last", hostile())
+    with pytest.raises(OutOfMemory):
+        bombs.start("bomb", hostile("eat memory in start"))
+    assert bombs.configs("last") == 1
+    assert bombs.failed == []
+
+
+def threads_of(bombs: Bombs) -> int:
+    """Of the process of the instances."""
+    child = bombs.host._groups._own.live._child
+    assert child is not None
+    return len(list(Path(f"/proc/{child.pid}/task").iterdir()))
+
+
+def test_an_answer_without_end_is_not_read(bombs: Bombs) -> None:
+    """It is parsed by the worker itself. Connectors' task configurations have at most half of this."""
+    bombs.start("honest", hostile())
+    assert bombs.configs("honest") == 1
+    with pytest.raises(PluginError):
+        bombs.start("flood", hostile("flood"))
+    assert bombs.configs("honest") == 1
+
+
 def test_calls_of_one_account_leave_half_of_the_processes_to_others(host: PluginHost) -> None:
     """Six validations against what never answers."""
 
@@ -93,7 +185,7 @@ def test_calls_of_one_account_leave_half_of_the_processes_to_others(host: Plugin
 
 
 def test_limits_are_on_by_default_and_can_be_lifted() -> None:
-    assert [memory_limit({}, name) for name in DEFAULTS] == [2048 * MIB, 512 * MIB]
+    assert [memory_limit({}, name) for name in DEFAULTS] == [2048 * MIB, 512 * MIB, 1024 * MIB]
     assert memory_limit({CALL_MEMORY_LIMIT: "none"}, CALL_MEMORY_LIMIT) is None
     assert memory_limit({CALL_MEMORY_LIMIT: "1g"}, CALL_MEMORY_LIMIT) == 1024 * MIB
     with pytest.raises(ConfigException, match=r"call\.memory\.limit=8m: .* at least 256m"):

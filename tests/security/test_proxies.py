@@ -3,13 +3,18 @@ request, or reaches another path than the proxy sees; events come at once, large
 """
 
 import contextlib
+import os
 import re
 import shutil
 import socket
 import ssl
+import struct
 import subprocess
+import sys
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -82,29 +87,36 @@ def write_certificate(folder: Path) -> tuple[Path, Path]:
 def command_for(kind: str, folder: Path, port: int, web: int) -> list[str]:
     """Write the deployed file with these ports and a certificate, and return the command that runs it."""
     both, alone = write_certificate(folder)
-    binary = shutil.which(kind, path="/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin:/opt/bin")
+    places = [f"{sys.prefix}/bin", "/usr/sbin", "/usr/local/sbin", "/usr/bin", "/usr/local/bin", "/opt/bin"]
+    binary = shutil.which(kind, path=os.pathsep.join(places))
     if binary is None:
         pytest.skip(f"{kind} is not installed")
-    text = (DEPLOY / {"nginx": "nginx.conf", "haproxy": "haproxy.cfg"}[kind]).read_text()
+    text = (DEPLOY / {"nginx": "nginx.conf", "haproxy": "haproxy.cfg", "envoy": "envoy.yaml"}[kind]).read_text()
     text = text.replace("/etc/ssl/ringfence.pem", str(both)).replace("/etc/ssl/ringfence.key", str(alone))
     text = text.replace("127.0.0.1:8083", f"127.0.0.1:{web}")
     text = text.replace("listen 443 ", f"listen 127.0.0.1:{port} ").replace("bind :443 ", f"bind 127.0.0.1:{port} ")
     file = folder / kind
+    if kind == "envoy":
+        text = text.replace("address: 0.0.0.0, port_value: 443", f"address: 127.0.0.1, port_value: {port}")
+        text = text.replace("port_value: 8083", f"port_value: {web}")
+        file = folder / "envoy.yaml"
+        file.write_text(text)
+        return [binary, "--config-path", str(file), "--concurrency", "2", "--disable-hot-restart"]
     if kind == "haproxy":
         file.write_text(text)
         return [binary, "-db", "-f", str(file)]
-    places = "".join(
+    folders = "".join(
         f"{each}_temp_path {folder}/{each};\n" for each in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
     )
     user = "user root;\n" if Path("/root").owner() == "root" and Path.home() == Path("/root") else ""
     file.write_text(
         f"{user}daemon off;\nmaster_process off;\npid {folder}/pid;\nerror_log {folder}/error.log;\n"
-        f"events {{ worker_connections 512; }}\nhttp {{\naccess_log off;\n{places}{text}\n}}\n"
+        f"events {{ worker_connections 512; }}\nhttp {{\naccess_log off;\n{folders}{text}\n}}\n"
     )
     return [binary, "-c", str(file), "-p", str(folder)]
 
 
-@pytest.fixture(scope="module", params=["nginx", "haproxy"])
+@pytest.fixture(scope="module", params=["nginx", "haproxy", "envoy"])
 def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     kind = str(request.param)
     folder = tmp_path_factory.mktemp(kind)
@@ -226,6 +238,49 @@ def test_bodies_come_through_as_far_as_they_are_read(site: Site) -> None:
         parts = iter([b"x" * 65536] * (request_body.MOST // 65536 + 1))
         with contextlib.suppress(httpx.WriteError, httpx.ReadError):  # cut while it is sent
             assert client.post("/connectors", content=parts).status_code == 413
+
+
+def frame(kind: int, flags: int, stream: int, content: bytes = b"") -> bytes:
+    """A frame of HTTP/2 (RFC 9113, section 4.1)."""
+    return struct.pack(">I", len(content))[1:] + struct.pack(">BBI", kind, flags, stream) + content
+
+
+def test_streams_that_are_reset_at_once_do_not_keep_others_out(site: Site) -> None:
+    """HTTP/2's "rapid reset": requests that cost their sender nothing, and never count as concurrent."""
+    fields = {b":method": b"GET", b":scheme": b"https", b":authority": HOST.encode(), b":path": b"/ui/login"}
+    headers = b"".join(b"\0" + bytes([len(one)]) + one + bytes([len(two)]) + two for one, two in fields.items())
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_alpn_protocols(["h2"])
+    over, sent = threading.Event(), []
+
+    def attack() -> None:
+        while not over.is_set():
+            with (
+                contextlib.suppress(OSError),  # the proxy may end the connection
+                socket.create_connection(("127.0.0.1", site.port), timeout=10) as plain,
+                context.wrap_socket(plain, server_hostname=HOST) as connection,
+            ):
+                assert connection.selected_alpn_protocol() == "h2"
+                connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0))
+                for number in range(1, 1001, 2):
+                    connection.sendall(frame(1, 5, number, headers) + frame(3, 0, number, struct.pack(">I", 8)))
+                    sent.append(number)
+
+    with ThreadPoolExecutor(2) as pool:
+        attacks = [pool.submit(attack) for _ in range(2)]
+        try:
+            eventually(lambda: len(sent) > 1000, 30, "the attack is under way", pause=0.05)
+            with site.client(authorization=f"Bearer {TOKEN}") as client:
+                for _ in range(10):
+                    began = time.monotonic()
+                    assert client.get("/connectors").json() == []
+                    assert time.monotonic() - began < 5
+        finally:
+            over.set()
+        for each in attacks:
+            each.result(60)
+    print(f"{len(sent)} streams were reset")
 
 
 def test_a_header_that_never_ends_is_not_waited_for(site: Site) -> None:

@@ -262,7 +262,7 @@ def test_record_that_the_broker_refuses_fails_the_batch(broker: Broker) -> None:
         part = write_part(assignment, 0, None, [{"value": [b"1", b"2" * 3_000_000, b"3"], "digest": [1, 2, 3]}])
         return [part] if part else []
 
-    with pytest.raises(SinkError, match="MSG_SIZE_TOO_LARGE"):
+    with pytest.raises(SinkError, match="MESSAGE_TOO_LARGE"):
         sink.write(0, "query", write)
     assert visible(settings) == []
 

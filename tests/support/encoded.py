@@ -4,9 +4,10 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
+import google_crc32c
+
 from ringfence.connectors.api.records import EncodedBatch
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.batch_head import crc32c
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.topics.topic_log import TopicLog
 
@@ -41,4 +42,6 @@ def encode(values: Sequence[bytes], topic: str = "t", partition: int = 0) -> Enc
         record = b"\0" + varint(number) + varint(number) + varint(-1) + varint(len(value)) + value + varint(0)
         data += varint(len(record)) + record
     size = sum(map(len, values))
-    return EncodedBatch(topic, partition, len(values), size, crc32c(data), FIRST_MS, FIRST_MS + len(values) - 1, data)
+    return EncodedBatch(
+        topic, partition, len(values), size, google_crc32c.value(data), FIRST_MS, FIRST_MS + len(values) - 1, data
+    )

@@ -5,7 +5,7 @@ refuses them, and with them the whole transaction, from a member of an old gener
 number of partitions, and no partition needs a transactional id.
 
 The rules: the transaction is finished inside the revocation, and aborted on a loss; after each abort and each commit
-with an unknown outcome, first a new producer is created, then the committed offsets are read again (invariant 11).
+with an unknown outcome, the committed offsets are read again, after a spent producer is replaced (invariant 11).
 """
 
 import logging
@@ -16,7 +16,7 @@ from ringfence.fencing.clock import Clock, Deadline
 from ringfence.fencing.errors import Abortable, Fenced, FencingError, Retriable
 from ringfence.fencing.kafka.input_group_member import InputRecord
 from ringfence.fencing.kafka.membership import GroupMetadata
-from ringfence.fencing.kafka.producer_interface import TaskClient
+from ringfence.fencing.transactions.client import TransactionalClient
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ OLD_GENERATION = frozenset({"ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID"})
 _SECONDS = 60.0
 
 
-class OffsetsProducer(TaskClient, Protocol):
+class OffsetsProducer(TransactionalClient, Protocol):
     """A transactional producer that also commits consumer offsets."""
 
     def send_offsets(
@@ -125,6 +125,7 @@ class GroupCopier:
         final.
         """
         if self._producer.spent:
+            self._abort()
             self._behind = True
             self._producer.close()
             self._producer = self._init_producer()
@@ -169,10 +170,11 @@ class GroupCopier:
         self._abort()
 
     def _abort(self) -> None:
-        """Abort. The producer cannot be used afterwards, so the next step creates another."""
+        """Abort. The next step reads the committed offsets again, with another producer if this one is spent."""
         self._next.clear()
         if self._open:
             self._open = False
+            self._behind = True
             self.aborted += 1
             self._producer.abort(Deadline.after(10.0, self._clock))
 

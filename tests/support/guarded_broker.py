@@ -23,7 +23,7 @@ from tests.support.broker import new_kafka
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
 
-USERS = [f"u{number}" for number in range(14)]
+USERS = [f"u{number}" for number in range(16)]
 
 
 GROUP, OFFSETS, DATA = "g", "offsets", "data"

@@ -4,6 +4,7 @@ What a network may do to a client that gives up on a request and sends it again:
 arrives when the client is already in its next transaction.
 """
 
+import base64
 import contextlib
 import socket
 import struct
@@ -13,7 +14,9 @@ from dataclasses import dataclass, field
 from enum import Enum, IntEnum, auto
 from pathlib import Path
 
+from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.topic_admin import topic_ids
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.local.ports import free_port
 from tests.support.waiting import eventually
@@ -46,8 +49,11 @@ class Request:
         return cls(api, version, correlation, frame)
 
     def names(self, text: str) -> bool:
-        """Whether a topic or id of that name stands in it."""
+        """Whether a topic or id of that name stands in it. Produce requests have the ids of topics: `topic_mark`."""
         return text.encode() in self.frame
+
+    def holds(self, mark: bytes) -> bool:
+        return mark in self.frame
 
     @property
     def commits(self) -> bool:
@@ -263,12 +269,19 @@ class Proxied:
     kafka: EmbeddedKafka
 
 
+def topic_mark(connection: Connection, topic: str) -> bytes:
+    """Return a topic's id as it stands in requests."""
+    found = topic_ids(connection, [topic], Deadline.after(30))[topic]
+    assert found is not None
+    return base64.urlsafe_b64decode(found + "==")
+
+
 @contextlib.contextmanager
-def proxied_kafka(root: Path) -> Iterator[Proxied]:
+def proxied_kafka(root: Path, kind: type[EmbeddedKafka] = EmbeddedKafka) -> Iterator[Proxied]:
     """Start a broker with a listener that advertises the proxy's address, so that its clients keep using the proxy."""
     front, hidden, direct, controller = free_port(), free_port(), free_port(), free_port()
     plain = f"PLAINTEXT://127.0.0.1:{direct}"
-    kafka = EmbeddedKafka(
+    kafka = kind(
         root / "kafka",
         direct,
         root / "kafka.log",

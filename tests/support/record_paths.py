@@ -12,6 +12,7 @@ from ringfence.connectors.api.schemas import BYTES, FLOAT64, INT64, STRING, TIME
 from ringfence.engine.spark.task_process import Conversion
 from ringfence.fencing.records.prepared_batch import GatheredOffsets
 from ringfence.fencing.records.record_path import RecordPath
+from ringfence.fencing.transactions.record_columns import RecordColumns
 
 JAVA = "org.apache.kafka.connect."
 
@@ -84,13 +85,14 @@ class OneByOne(Conversion):
 
 def went(convert: Conversion, batch: Sequence[SourceRecord]) -> object:
     """What was produced with which offsets, or what was raised."""
-    path, offsets, calls = RecordPath(convert), GatheredOffsets(), []
+    path, offsets = RecordPath(convert), GatheredOffsets()
+    columns: list[RecordColumns] = []
     try:
         prepared = path.prepare(batch)
     except Exception as error:
         return type(error), str(error)
-    path.send(prepared, lambda *call: calls.append(call), lambda: None, offsets)
-    whole = [(call + (None, -1, None, None, 0, None)[len(call) - 2 :])[:8] for call in calls]
+    path.send(prepared, columns.append, offsets)
+    whole = [(*each[:5], list(each[5] or ())) for part in columns for each in part.records()]
     return whole, offsets.take(), path.bytes, prepared.topics
 
 

@@ -352,6 +352,8 @@ def _members(stream: Any, encoding: str | None) -> Iterator[Content]:
     except _ZIP_ERRORS as error:
         raise BrokenFile(f"it is not a zip archive: {error}") from error
     for info in archive.infolist():
+        if not info.filename:  # `is_dir` looks at its last character
+            raise BrokenFile("it is a zip archive with a member that has no name")
         folders = info.filename.split("/")
         if not info.is_dir() and folders[0] != "__MACOSX" and not any(each.startswith(".") for each in folders):
             yield Content(info.file_size if encoding is None else None, _opener(archive, info, encoding))

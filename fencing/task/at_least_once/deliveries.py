@@ -12,6 +12,7 @@ from ringfence.fencing.records.record_path import RecordPath
 from ringfence.fencing.task.at_least_once.offset_flush import OffsetFlush
 from ringfence.fencing.task.at_least_once.submitted_records import SubmittedBatch, SubmittedRecords
 from ringfence.fencing.task.counters import Counters
+from ringfence.fencing.transactions.record_columns import RecordColumns
 
 
 def runs_of(batch: Sequence[SourceRecord] | RecordBatch) -> Iterator[Sequence[SourceRecord] | RecordBatch]:
@@ -78,21 +79,32 @@ class Deliveries:
             # Serialised records may be of several source partitions: none of them is done before the whole batch is.
             offsets = ready.offsets if raw else ready.offsets[-1:]
             records = part if self._keep and not isinstance(part, RecordBatch) else ()
-            due = len(part) if raw else len(ready.calls)
+            due = ready.count
             runs = [self._book.begin(partition, offset, due, records) for partition, offset in offsets]
             for run in runs:
                 run.topics = ready.topics
             before = self._path.bytes
             with kafka_errors("producing"):
-                count = self._path.send(
-                    ready, self._producer.reporting(_for_all(self._book, runs)), self._make_room, self._unused_offsets
-                )
+                produce = self._producing(self._producer.reporting(_for_all(self._book, runs)))
+                count = self._path.send(ready, produce, self._unused_offsets)
             self._unused_offsets.take()
             self._counters.records += count
             self._sent_counts = self._sent_counts.plus(ready.counts(count))
             self._counters.bytes += self._path.bytes - before
             self._counters.measures.count_left_out(part, self._clock)
         self._count()
+
+    def _producing(self, produce: Callable[..., None]) -> Callable[[RecordColumns], None]:
+        def produce_columns(columns: RecordColumns) -> None:
+            for record in columns.records():
+                while True:
+                    try:
+                        produce(*record)
+                        break
+                    except BufferError:
+                        self._make_room()
+
+        return produce_columns
 
     def _count_acknowledged(self) -> None:
         self._counters.open_records = waiting = self._book.waiting

@@ -13,7 +13,9 @@ from ringfence.fencing.offsets.source_offsets import SourceOffset as CommittedOf
 from ringfence.fencing.share.manual_alteration import merge
 from ringfence.http.errors import ConnectError, not_found
 from ringfence.http.masking import Masker, hide_all
-from ringfence.projection.models import ActiveTopic, ClusterInfo, Connector, SourceOffset, Task
+from ringfence.projection import committed_offsets
+from ringfence.projection.committed_offsets import TooManyOffsets
+from ringfence.projection.models import ActiveTopic, ClusterInfo, Connector, Task
 from ringfence.requests.questions import ReadOffsets
 
 Json = dict[str, Any]
@@ -137,7 +139,11 @@ def offsets(name: str) -> Json:
     row = connector(name)
     if may_keep_own_offsets(row.settings):
         return {"offsets": dispatch.ask(ReadOffsets(name, row.settings))}
-    rows = SourceOffset.objects.filter(connector=name).order_by("partition").values_list("partition", "offset")
-    committed_offsets = [CommittedOffset(json.loads(part), json.loads(offset), b"") for part, offset in rows]
-    merged_offsets = merge(ConnectorName(name), committed_offsets)
+    try:
+        rows = committed_offsets.read(name)
+    except TooManyOffsets as error:
+        raise ConnectError(413, str(error)) from error
+    merged_offsets = merge(
+        ConnectorName(name), [CommittedOffset(json.loads(part), json.loads(offset), b"") for part, offset in rows]
+    )
     return {"offsets": [{"partition": one.partition, "offset": one.offset} for one in merged_offsets]}

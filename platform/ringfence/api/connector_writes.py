@@ -13,6 +13,7 @@ from ringfence.api.jsonbody import check_size, object_of, plain, text_of
 from ringfence.connectors.api import ConfigException
 from ringfence.connectors.common_settings import is_connector_name
 from ringfence.dispatch import Refusal
+from ringfence.fencing import stages
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.offsets.source_offsets import canonical
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord, limits
@@ -98,7 +99,8 @@ def _write(command: Create | Configure, by: Principal) -> CreationResult:
         quota=None if quota == NO_LIMITS else quota.to_fields(),
     )
     result = dispatch.command(limited, user=by.name)
-    versions.record_author(name, by.name, before, result.offset)
+    with stages.stage("author"):
+        versions.record_author(name, by.name, before, result.offset)
     return result.value
 
 

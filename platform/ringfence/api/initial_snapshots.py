@@ -8,7 +8,8 @@ from ringfence.api.incremental_snapshots import find_measured, percent_of
 from ringfence.connectors.api import ConnectorError, SourceOffset, SourcePartition
 from ringfence.connectors.builtin.postgres.snapshot.plan import Plan, PlannedTable, range_partition, read_plan
 from ringfence.connectors.builtin.postgres.snapshot.range_offsets import RangeProgress, progress_of
-from ringfence.projection import models
+from ringfence.projection import committed_offsets
+from ringfence.projection.committed_offsets import TooManyOffsets
 from ringfence.projection.models import Connector, Task, pack
 
 _GAUGE = "snapshot_"
@@ -66,7 +67,10 @@ class InitialSnapshot:
 def find_initial_snapshot(row: Connector, tasks: Sequence[Task]) -> InitialSnapshot | None:
     """Return the snapshot; None if none was planned: with snapshot.mode=no_data, or not yet."""
     server = row.settings.get("topic.prefix", "")
-    committed = dict(models.SourceOffset.objects.filter(connector=row.name).values_list("partition", "offset"))
+    try:
+        committed = dict(committed_offsets.read(row.name))
+    except TooManyOffsets as error:
+        return InitialSnapshot(problem=str(error))
 
     def read(partition: SourcePartition) -> SourceOffset | None:
         offset = committed.get(pack(partition))

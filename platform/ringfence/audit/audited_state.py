@@ -6,7 +6,9 @@ from typing import Any
 
 from ringfence.access.verbs import Verb
 from ringfence.http.masking import Masker
-from ringfence.projection.models import Connector, SourceOffset
+from ringfence.projection import committed_offsets
+from ringfence.projection.committed_offsets import TooManyOffsets
+from ringfence.projection.models import Connector
 
 SHOWN = 200
 """The most source offsets and changed keys that an entry lists. It counts all of them."""
@@ -40,6 +42,9 @@ def facts(verb: Verb, name: str) -> AuditContext:
 
 
 def _offsets(name: str) -> AuditContext:
-    rows = list(SourceOffset.objects.filter(connector=name).order_by("partition").values_list("partition", "offset"))
+    try:
+        rows = committed_offsets.read(name)
+    except TooManyOffsets:
+        return AuditContext({"count": committed_offsets.count(name)})
     entries = [{"partition": json.loads(partition), "offset": json.loads(offset)} for partition, offset in rows[:SHOWN]]
     return AuditContext({"offsets": entries, "count": len(rows)}, dict(rows))

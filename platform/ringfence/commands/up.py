@@ -12,7 +12,6 @@ from concurrent.futures import Future
 from pathlib import Path
 from types import FrameType
 
-from ringfence.commands.worker import DEFAULT_SLOTS
 from ringfence.local import environment
 from ringfence.local.addresses import Address, http_address, kafka_address, text
 from ringfence.local.data_directory import DataDirectory, default_root
@@ -65,9 +64,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--slots",
         type=_count,
-        default=DEFAULT_SLOTS,
         metavar="N",
-        help=f"tasks a worker takes (default: {DEFAULT_SLOTS})",
+        help="tasks a worker takes (default: the worker setting task.slots, or what the machine's memory carries)",
     )
 
     login = parser.add_mutually_exclusive_group()
@@ -240,7 +238,8 @@ def _launch_processes(
         supervisor.launch(PythonRole("web", served, instance, door.environment(of_web), WEB_GRACE))
         for number in range(1, args.workers + 1):
             name = f"worker-{number}"
-            arguments = ["worker", "--id", name, "--slots", str(args.slots)]
+            slots = ["--workers-here", str(args.workers)] if args.slots is None else ["--slots", str(args.slots)]
+            arguments = ["worker", "--id", name, *slots]
             supervisor.launch(PythonRole(name, arguments, instance, environment.for_worker(env), WORKER_GRACE))
         health = _Health(http)
         if not supervisor.tend_until(health.is_good, READY_SECONDS):

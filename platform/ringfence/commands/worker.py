@@ -10,17 +10,21 @@ if TYPE_CHECKING:
     from ringfence.connectors.java.runtime import JavaRuntime
     from ringfence.engine.plugins.installations import Installer
 
-DEFAULT_SLOTS = 8
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--id", required=True, help="worker name, unique among the group's live workers")
     parser.add_argument(
         "--slots",
         type=int,
-        default=DEFAULT_SLOTS,
         metavar="N",
-        help=f"how many tasks it takes (default: {DEFAULT_SLOTS})",
+        help="how many tasks it takes (default: the worker setting task.slots, or what the memory carries)",
+    )
+    parser.add_argument(
+        "--workers-here",
+        type=int,
+        default=0,
+        metavar="N",
+        help="how many workers of `ringfence up` share this machine's memory (default: it has the memory to itself)",
     )
     parser.add_argument(
         "--check",
@@ -38,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     from ringfence.local.spark_classes import use_archive
 
     use_archive()
-    return main(args.id, args.slots, *_plugins())
+    return main(args.id, args.slots, *_plugins(), workers_here=args.workers_here)
 
 
 def _plugins() -> "tuple[JavaRuntime | None, Installer | None]":

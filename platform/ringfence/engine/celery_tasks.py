@@ -3,6 +3,7 @@
 This is the only place that converts a request's deadline.
 """
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -13,9 +14,10 @@ from ringfence import redis_clock
 from ringfence.celery import app
 from ringfence.engine import fair_places
 from ringfence.engine.celery_answers import catch_refusals
-from ringfence.engine.celery_host import QUESTION_THREADS
+from ringfence.engine.celery_host import COMMAND_THREADS, QUESTION_THREADS
 from ringfence.engine.fair_places import FairPlaces, NoPlace
 from ringfence.engine.question_answers import Services, answer_to
+from ringfence.fencing import stages
 from ringfence.fencing.clock import Deadline
 from ringfence.requests.commands import SentCommand
 from ringfence.requests.questions import QUESTIONS, Question, task_of
@@ -26,6 +28,7 @@ task: Callable[..., Callable[[_Answer], _Answer]] = app.task  # Celery's decorat
 
 _services: list[Services] = []
 _threads = FairPlaces(QUESTION_THREADS)
+_command_threads = FairPlaces(COMMAND_THREADS)
 
 
 def provide(services: Services) -> None:
@@ -42,7 +45,24 @@ def _current() -> Services:
 @task(name="ringfence.leader.command")
 def command(command: SentCommand, deadline: float) -> dict[str, object]:
     """Carry out a command, if its deadline has not passed."""
-    return catch_refusals(lambda: _current().commands.execute(command, _limit(deadline)))
+
+    def call() -> dict[str, object]:
+        commands, who = _current().commands, command.get("user", "") or None
+        with _thread(_command_threads, who, f"The leader already carries out {_command_threads.each} commands"):
+            return commands.execute(command, _limit(deadline))
+
+    with _measure() as parts:
+        answer = catch_refusals(call)
+    return {**answer, stages.FIELD: parts}
+
+
+@contextmanager
+def _measure() -> Iterator[stages.Stages]:
+    """Collect the stages of this block, with what is in none of them as `other`."""
+    began = time.perf_counter()
+    with stages.collect() as parts:
+        yield parts
+    parts["other"] = (time.perf_counter() - began) * 1000 - sum(parts.values())
 
 
 def _register(kind: type[Question[Any]]) -> None:
@@ -53,21 +73,33 @@ def _register(kind: type[Question[Any]]) -> None:
             with _place(account):
                 return {"ok": True, "value": answer_to(kind.from_wire(fields), services, limit)}
 
-        return catch_refusals(call)
+        with _measure() as parts:
+            answer = catch_refusals(call)
+        return {**answer, stages.FIELD: parts}
+
+
+@contextmanager
+def _thread(places: FairPlaces, account: str | None, busy: str) -> Iterator[None]:
+    """Work for this account within the block. Raises `Refusal` if half of the threads do so already: one that waited
+    would take a thread from the others. The web process asks again.
+    """
+    try:
+        places.enter(account)
+    except NoPlace as error:
+        raise Refusal(503, f"{busy} of your account. Ask again in a moment", passing=True) from error
+    try:
+        yield
+    finally:
+        places.leave(account)
 
 
 @contextmanager
 def _place(account: str | None) -> Iterator[None]:
-    """Answer for this account within the block. Raises `Refusal` if half of the threads do so already: one that waited
-    would take a thread from the others. The web process asks again.
-    """
+    """Answer for this account within the block, as `_thread`; what it asks of plugins counts for the account, too."""
     token = fair_places.account.set(account)
     try:
-        with _threads.take():
+        with _thread(_threads, account, f"A worker already answers {_threads.each} questions"):
             yield
-    except NoPlace as busy:
-        text = f"A worker already answers {_threads.each} questions of your account. Ask again in a moment"
-        raise Refusal(503, text, passing=True) from busy
     finally:
         fair_places.account.reset(token)
 

@@ -27,6 +27,7 @@ from ringfence.engine.queries.connector_offsets import ConnectorOffsets
 from ringfence.engine.queries.dead_letters import DeadLetters
 from ringfence.engine.queries.previews import Previews
 from ringfence.engine.queries.proofs import Proofs
+from ringfence.fencing import stages
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import ConnectorName
@@ -87,16 +88,20 @@ def _config_keys(request: questions.ConfigKeys, services: Services, limit: Deadl
 
 @_answers(questions.Validate)
 def _validate(request: questions.Validate, services: Services, limit: Deadline) -> object:
-    for name in {request.plugin, (request.config.get("connector.class") or request.plugin).strip()}:
-        check_permission(services.plugins, name, limit, java=request.java)
+    with stages.stage("java-permission"):
+        for name in {request.plugin, (request.config.get("connector.class") or request.plugin).strip()}:
+            check_permission(services.plugins, name, limit, java=request.java)
     settings = {name: value for name, value in request.config.items() if value is not None}
     brokers = services.refusals.ask(settings, limit) if request.ask_brokers else ValidationRun()
     exactly_once = services.config.mode == "enabled"
     timeout = limit.slice(services.plugins.call_seconds)
-    answer = services.plugins.validate(request.plugin, request.config, timeout, exactly_once=exactly_once)
+    with stages.stage("plugin"):
+        answer = services.plugins.validate(request.plugin, request.config, timeout, exactly_once=exactly_once)
     answer = client_overrides.add_to(answer, request.config, services.config)
     answer = topic_rules.add_to(answer, services.topics.errors_of(settings))
-    return validation_errors.add_to(answer, brokers.within(limit.slice(validation_errors.PATIENCE_SECONDS)))
+    with stages.stage("brokers"):
+        failed = brokers.within(limit.slice(validation_errors.PATIENCE_SECONDS))
+    return validation_errors.add_to(answer, failed)
 
 
 @_answers(questions.DescribeGuarantee)

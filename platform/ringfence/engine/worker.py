@@ -17,6 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from ringfence import __version__, django_apps, encryption
 from ringfence.alerts.tasks import watch
 from ringfence.connectors import worker_limits
+from ringfence.connectors.api import ConfigException
 from ringfence.connectors.config_providers import PROVIDERS, ConfigProviders
 from ringfence.connectors.java import runtime as java_runtime
 from ringfence.connectors.java.runtime import JavaRuntime
@@ -59,7 +60,8 @@ from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import WorkerRecord
 from ringfence.fencing.topics.topic_ids import TopicIds
 from ringfence.history import retention_settings
-from ringfence.memory_limit import CALL_MEMORY_LIMIT, memory_limit
+from ringfence.memory_limit import CALL_MEMORY_LIMIT, INSTANCES_MEMORY_LIMIT, memory_limit
+from ringfence.task_slots import slots_of, usable_memory
 from ringfence.worker_config import WorkerConfig
 
 log = logging.getLogger(__name__)
@@ -69,9 +71,16 @@ _AGAIN_SECONDS = 3.0
 _SWITCH_SECONDS = 0.0005
 
 
-def main(worker_id: str, slots: int, java: JavaRuntime | None = None, installer: Installer | None = None) -> int:
+def main(
+    worker_id: str,
+    slots: int | None,
+    java: JavaRuntime | None = None,
+    installer: Installer | None = None,
+    workers_here: int = 0,
+) -> int:
     """Work until SIGTERM or SIGINT; return the process's exit code.
 
+    slots: None for those that `task_slots` finds. workers_here: see there.
     java: runs Java connectors, None if none may run; installer: installs plugins, None if users may not.
     """
     logging.basicConfig(
@@ -93,8 +102,11 @@ def main(worker_id: str, slots: int, java: JavaRuntime | None = None, installer:
         os.environ.setdefault(MARK, str(os.getpid()))  # `ringfence up` has set its own
         let_go(os.environ)  # before Spark and plugin processes inherit it
         retention_settings.check()
+        if slots is None:
+            slots = slots_of(config.settings, usable_memory(), workers_here)
+            log.info("This worker takes %d tasks, by its settings and the memory that it may use", slots)
         return Worker(worker_id, slots, config, environment, java, installer).run()
-    except (FencingError, encryption.NoKey) as error:
+    except (FencingError, encryption.NoKey, ConfigException) as error:
         log.error("%s", error)  # noqa: TRY400 - the message is for users, without a trace
         return 1
 
@@ -220,6 +232,7 @@ class Worker:
             offsets_topics=topics.offsets_topics,
             folders=config.plugin_folders,
             call_memory=memory_limit(config.settings, CALL_MEMORY_LIMIT),
+            instances_memory=memory_limit(config.settings, INSTANCES_MEMORY_LIMIT),
             call_seconds=CALL_SECONDS if self._java is None else JAVA_CALL_SECONDS,
             environment={
                 PROVIDERS: json.dumps(ConfigProviders.settings_of(config.settings)),

@@ -59,16 +59,16 @@ KNOWN: Final = frozenset(
     {
         "auto.restart.enabled", "auto.restart.max.attempts", "bootstrap.servers", "call.memory.limit",
         "config.storage.encryption.enable", "config.storage.topic", "connector.client.config.override.policy",
-        "connector.transaction.timeout.max.ms", "egress.allow", "egress.deny", "events.storage.topic",
-        "exactly.once.source.support", "file.roots", "file.write.roots", "group.id", "header.converter",
-        "inter.worker.key.generation.algorithm", "inter.worker.key.size", "inter.worker.key.ttl.ms",
-        "inter.worker.signature.algorithm", "inter.worker.verification.algorithms", "java.options",
-        "java.shared.options", "key.converter", "listen.host", "max.poll.interval.ms", "offset.flush.interval.ms",
-        "offset.flush.timeout.ms", "offset.storage.topic", "offsets.view.max.bytes", "plugin.install.path",
-        "plugin.path", "scheduled.rebalance.max.delay.ms", "security.protocol", "session.timeout.ms",
-        "status.storage.topic", "task.memory.limit", "task.shutdown.graceful.timeout.ms", "tasks.max.limit",
-        "topic.creation.enable", "topic.tracking.allow.reset", "topic.tracking.enable", "transaction.timeout.ms",
-        "value.converter", PROVIDERS,
+        "connector.offsets.max.bytes", "connector.transaction.timeout.max.ms", "connectors.memory.limit",
+        "egress.allow", "egress.deny", "events.storage.topic", "exactly.once.source.support", "file.roots",
+        "file.write.roots", "group.id", "header.converter", "inter.worker.key.generation.algorithm",
+        "inter.worker.key.size", "inter.worker.key.ttl.ms", "inter.worker.signature.algorithm",
+        "inter.worker.verification.algorithms", "java.options", "java.shared.options", "key.converter", "listen.host",
+        "max.poll.interval.ms", "offset.flush.interval.ms", "offset.flush.timeout.ms", "offset.storage.topic",
+        "offsets.view.max.bytes", "plugin.install.path", "plugin.path", "scheduled.rebalance.max.delay.ms",
+        "security.protocol", "session.timeout.ms", "status.storage.topic", "task.memory.limit",
+        "task.shutdown.graceful.timeout.ms", "task.slots", "tasks.max.limit", "topic.creation.enable",
+        "topic.tracking.allow.reset", "topic.tracking.enable", "transaction.timeout.ms", "value.converter", PROVIDERS,
     }
 )  # fmt: skip
 """Settings that have an effect."""

@@ -18,6 +18,7 @@ from ringfence.access.identify import Nobody, identify
 from ringfence.access.principal import Principal
 from ringfence.access.routes import Need, Reach, declarations, methods_of, need_of
 from ringfence.audit.trail import Draft
+from ringfence.fencing import stages
 from ringfence.http.error_pages import answer, database_away, is_page, render_refused
 from ringfence.http.errors import json_error
 
@@ -55,7 +56,8 @@ class AccessMiddleware(MiddlewareMixin):
     ) -> HttpResponse | None:
         """Return None to let the view run. Without the database, no sender can be identified and no write audited."""
         try:
-            return self._check(request, view, kwargs)
+            with stages.stage("access"):
+                return self._check(request, view, kwargs)
         except (OperationalError, InterfaceError) as error:
             request.ringfence_draft = None  # type: ignore[attr-defined]  # nothing was begun that could be completed
             return database_away(request, error)
@@ -104,7 +106,8 @@ class AccessMiddleware(MiddlewareMixin):
         try:
             draft = getattr(request, "ringfence_draft", None)
             if draft is not None:
-                draft.finish(response)
+                with stages.stage("audit"):
+                    draft.finish(response)
         finally:
             if place is not None:
                 place.release()

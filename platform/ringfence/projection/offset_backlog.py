@@ -15,6 +15,7 @@ from ringfence.projection.records import Record
 AT_ONCE: Final = 2_000
 """How many records to read at a time, so that other threads of the process can run in between."""
 _MOST: Final = 50_000
+_MOST_BYTES: Final = 16 << 20
 _SECONDS: Final = 10.0
 _PACE_SECONDS: Final = 0.25
 """The pause between writes of a connector's many small transactions, each of which would be a database transaction."""
@@ -27,7 +28,7 @@ class Backlog:
     def __init__(self) -> None:
         self._newest: dict[bytes | None, tuple[int, Record]] = {}
         self._counts: dict[tuple[bytes, bytes, int], tuple[int, Record]] = {}
-        self._count = 0
+        self._count = self._size = 0
         self._since = 0.0
         self._taken_at = float("-inf")
 
@@ -42,6 +43,7 @@ class Backlog:
         for number, record in enumerate(records, self._count):
             key = record.key
             newest[key] = number, record
+            self._size += len(key or b"") + len(record.value or b"")
             if not record.headers or key is None:
                 continue
             for name, value in record.headers:
@@ -53,16 +55,17 @@ class Backlog:
     def is_due(self, now: float, *, more: bool) -> bool:
         """Return whether these records are to be written now.
 
-        more: whether there is more to read at once. Then they wait until there are many of them, or for ten seconds.
+        more: whether there is more to read at once. Then they wait until they are many or large, or for ten seconds.
         """
         if not self:
             return False
         if not more:
             return now - self._taken_at >= _PACE_SECONDS
-        return len(self._newest) + len(self._counts) >= _MOST or now - self._since >= _SECONDS
+        many = len(self._newest) + len(self._counts) >= _MOST or self._size >= _MOST_BYTES
+        return many or now - self._since >= _SECONDS
 
     def take(self, now: float) -> list[Record]:
         """Remove and return the records that count, in order."""
         rest = dict([*self._counts.values(), *self._newest.values()])
-        self._newest, self._counts, self._taken_at = {}, {}, now
+        self._newest, self._counts, self._size, self._taken_at = {}, {}, 0, now
         return [rest[number] for number in sorted(rest)]

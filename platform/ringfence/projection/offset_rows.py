@@ -1,11 +1,12 @@
 """Writes the offsets topic as rows. Keys are compared after parsing: `["connector", {source partition}]`."""
 
-import json
 import time
 from collections.abc import Sequence
+from typing import Final
 
 from ringfence.connectors.name_length import is_long
-from ringfence.fencing.offsets.record_counts import decode
+from ringfence.fencing.offsets import record_counts
+from ringfence.fencing.offsets.source_offsets import connector_of, decode_value, parse_json
 from ringfence.projection import bad_records, record_totals
 from ringfence.projection.clean_text import clean
 from ringfence.projection.models import SourceOffset, pack
@@ -14,28 +15,29 @@ from ringfence.projection.record_totals import ReportedCounts
 from ringfence.projection.records import Record
 from ringfence.projection.task_minutes import Minutes
 
+MOST_BYTES: Final = 1 << 20
+"""Of a key, and of a value: what a topic accepts by default. A larger one is not shown."""
+
 
 def parse_key(key: bytes | None) -> tuple[str, str] | None:
     """Return connector and packed source partition; None for a key of another form, which Kafka Connect also skips,
     and for a name that no connector can have.
     """
-    try:
-        loaded = json.loads(key or b"null")
-    except ValueError:
+    connector = connector_of(key)
+    if key is None or connector is None or is_long(connector) or len(key) > MOST_BYTES:
         return None
-    match loaded:
-        case [str(connector), *_] if is_long(connector):
-            return None
-        case [str(connector), dict(partition)]:
+    match parse_json(key):
+        case [str(name), dict(partition)] if name == connector:
             return clean(connector), pack(partition)
-        case [str(connector), None]:
+        case [str(name), None] if name == connector:
             return clean(connector), "null"
         case _:
             return None
 
 
 def write(records: Sequence[Record]) -> set[str]:
-    """Write the newest offset of each source partition; a tombstone deletes. Inside the transaction.
+    """Write the newest offset of each source partition; a tombstone deletes, and so does what cannot be shown. Inside
+    the transaction.
 
     Their headers have the counts of records that were committed with them.
     """
@@ -45,16 +47,13 @@ def write(records: Sequence[Record]) -> set[str]:
         key = parse_key(record.key)
         if key is None:
             continue
-        if (report := decode(record.headers)) is not None:
+        if (report := record_counts.decode(record.headers)) is not None:
             at_ms = record.timestamp_ms
             all_told.append(ReportedCounts(key[0], *report.key, report.counts._asdict(), at_ms, at_ms, in_offsets=True))
-        try:
-            value = json.loads(record.value or b"null")
-        except ValueError:
-            continue
+        value = decode_value(record.value) if len(record.value or b"") <= MOST_BYTES else None
         connector, partition = key
         row = SourceOffset(connector=connector, partition=partition, offset=pack(value), updated_ms=record.timestamp_ms)
-        newest[key] = row if isinstance(value, dict) else None
+        newest[key] = None if value is None else row
     SourceOffset.objects.bulk_create(
         [row for row in newest.values() if row is not None],
         update_conflicts=True,

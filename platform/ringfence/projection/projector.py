@@ -50,6 +50,8 @@ _WAIT_SECONDS = 0.05
 _BATCH = 500
 _ROWS_BATCH = 200
 """Of topics whose records become wide rows: nobody else writes to SQLite while a batch is written."""
+_SHOWN_BYTES = 16 << 20
+"""Of source offsets behind an open transaction, which any task may keep open."""
 _YIELD_SECONDS = 0.2
 _PRUNE_SECONDS = 300.0
 _IDLE_MOVE_SECONDS = 0.25
@@ -101,7 +103,7 @@ def _read(
     """
     limit = {"offsets": AT_ONCE, "status": _ROWS_BATCH, "config": _ROWS_BATCH}.get(role, _BATCH)
     before = reader.ahead
-    records: Sequence[Record] = reader.follow(wait, limit)
+    records: Sequence[Record] = reader.follow(wait, limit, shown_bytes=_SHOWN_BYTES if role == "offsets" else None)
     more = len(records) >= limit // 2
     if role == "offsets" and (records or backlog):
         now = time.monotonic()
@@ -257,7 +259,7 @@ class Projector:
             for role, (reader, projection) in logs.items():
                 wait_here = wait if role == "config" else 0.0
                 busy |= _read(role, reader, projection, wait_here, move_idle=move_idle, backlog=backlog, into=changes)
-            if busy and backlog:  # leave half of the time to connectors that start
+            if busy:  # leave half of the time to connectors that start
                 stop.wait(min(time.monotonic() - now, _YIELD_SECONDS))
             projection_trouble.current.note("")
             freshness.look({(one.topic, p): at for reader, one in logs.values() for p, at in reader.positions.items()})

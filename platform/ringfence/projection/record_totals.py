@@ -18,6 +18,7 @@ from typing import Any
 from django.db.models import Exists, Max, OuterRef, Sum
 
 from ringfence.fencing.modes import Mode
+from ringfence.fencing.offsets.record_counts import MOST
 from ringfence.fencing.topics.events import Event as Report
 from ringfence.projection.models import (
     Connector,
@@ -80,7 +81,7 @@ def read_report(report: Report) -> ReportedCounts | None:
 
 
 def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST else None
 
 
 def add(all_told: Iterable[ReportedCounts], history: Minutes) -> set[str]:

@@ -1,10 +1,16 @@
-"""Writes one topic's rows, and moves its position by compare-and-set in the same transaction."""
+"""Writes one topic's rows, and moves its position by compare-and-set in the same transaction.
+
+Status, events and source offsets are only shown, and tasks write them. So a record that cannot be written is left out,
+with a warning in the log: else whoever has written it would stop what everybody sees. The config topic's records are
+what the platform acts on, so nothing is left out there.
+"""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from django.db import transaction
+from django.db import DataError, transaction
+from django.db import Error as AnyDatabaseError
 
 from ringfence.fencing.errors import TopicLost
 from ringfence.fencing.topics.cluster_state import ClusterState
@@ -81,7 +87,7 @@ class Projection:
                 touched = config_rows.write(change) if new else set()
                 state = change.state
             else:
-                touched = _ROWS[self.role].write(new) if new else set()
+                touched = self._write(new)
         self._state = state
         self._stand = Position(self.topic, self.topic_id, {**offsets, **reached})
         return touched
@@ -103,9 +109,26 @@ class Projection:
             if self.role == "config":
                 touched = config_rows.write(config_rows.fold(self._state, ahead, self.topic))
             else:
-                touched = _ROWS[self.role].write(ahead)
+                touched = self._write(ahead)
         self._stand = Position(self.topic, self.topic_id, {**(self._stand.offsets or {}), **here})
         return touched
+
+    def _write(self, records: Sequence[Record]) -> set[str]:
+        """Write the rows of the records that can be written. Inside the transaction."""
+        if not records:
+            return set()
+        try:
+            with transaction.atomic():
+                return _ROWS[self.role].write(records)
+        except Exception as error:
+            if isinstance(error, AnyDatabaseError) and not _is_about_values(error):
+                raise
+            if len(records) == 1:
+                at = f"{self.topic}-{records[0].partition}, offset {records[0].offset}"
+                log.warning("%s: left out, because its rows cannot be written: %s", at, type(error).__name__)
+                return set()
+        half = len(records) // 2
+        return self._write(records[:half]) | self._write(records[half:])
 
     def remove_others(self) -> set[str]:
         """At the config topic's end, remove the connectors that it does not have. Raises `Superseded`."""
@@ -113,3 +136,12 @@ class Projection:
             if (self._stand.offsets or {}).get(0) is not None:
                 positions.lock_position(self.role, 0, self._stand.next_offset(0))
             return config_rows.remove_others(self._state)
+
+
+def _is_about_values(error: AnyDatabaseError) -> bool:
+    """Return whether the database refuses what is written, and not the connection, the lock or the disk.
+
+    PostgreSQL reports values beyond its limits as an operational error (class 54).
+    """
+    state = getattr(error.__cause__, "sqlstate", None) or ""
+    return isinstance(error, DataError) or state.startswith("54")

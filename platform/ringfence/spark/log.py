@@ -8,8 +8,8 @@ import orjson
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Abortable, Fenced
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
-from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.topics.topic_log import TopicLog
+from ringfence.fencing.transactions.producer import Producer
 from ringfence.spark.errors import SinkError, Superseded
 from ringfence.spark.records import (
     Batch,
@@ -34,7 +34,7 @@ class SinkLog:
     def __init__(self, settings: SinkSettings) -> None:
         self._settings = settings
         self._token = uuid.uuid4().hex
-        self._producer: TransactionalProducer | None = None
+        self._producer: Producer | None = None
         self.run = 0
         self.state = SinkState()
 
@@ -120,7 +120,7 @@ class SinkLog:
 
     def _renew(self, deadline: Deadline) -> None:
         self.close()
-        self._producer = TransactionalProducer(
+        self._producer = Producer(
             self._settings.connection,
             self._settings.driver_id,
             transaction_timeout_ms=_LOG_TIMEOUT_MS,

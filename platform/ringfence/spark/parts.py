@@ -2,15 +2,13 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from itertools import repeat
 from typing import Any
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
-from ringfence.fencing.kafka.error_translation import kafka_errors
 from ringfence.fencing.kafka.open_transaction import OpenTransaction
-from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
-from ringfence.fencing.records.produce_calls import Call, send_calls
+from ringfence.fencing.transactions.producer import Producer
+from ringfence.fencing.transactions.record_columns import GrowingColumns, RecordColumns
 from ringfence.spark.errors import SinkError
 from ringfence.spark.records import DIGESTS, Part, key_of, value_of_part
 from ringfence.spark.settings import SinkSettings
@@ -19,7 +17,6 @@ Columns = dict[str, list[Any]]
 """Rows by column: `value`, `digest` and, if they exist, `key`, `headers`, `topic`, `partition`."""
 
 _INIT_SECONDS = 120.0
-_REPORT_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +69,7 @@ class _Writer:
         settings = assignment.settings
         self._topic = settings.topic
         self._deadline = Deadline.after(settings.transaction_timeout_ms / 1000)
-        self._producer = TransactionalProducer(
+        self._producer = Producer(
             settings.connection,
             settings.transactional_id(assignment.run, assignment.series, number, attempt),
             transaction_timeout_ms=settings.transaction_timeout_ms,
@@ -83,48 +80,41 @@ class _Writer:
         self._producer.begin()
 
     def write(self, block: Columns) -> None:
-        self._send(list(_calls_of(block, self._topic)))
-        self._producer.serve(0)
-        self._producer.check_deliveries()
-
-    def _send(self, calls: list[Call]) -> None:
-        try:
-            with kafka_errors(f"writing part {self._number}"):
-                send_calls(calls, self._producer.produce, self._make_room)
-        except FencingError:  # after a refused record the client accepts no more: the refusal has the reason
-            self._producer.flush(_REPORT_SECONDS)
-            self._producer.check_deliveries()
-            raise
-
-    def _make_room(self) -> None:
-        self._producer.serve(0.1)
-        self._producer.check_deliveries()
+        for columns in _columns_of(block, self._topic):
+            self._producer.produce_columns(
+                columns.topic, columns.values, columns.keys, columns.partition, None, columns.headers
+            )
 
     def hand_over(self, rows: int, digest: int) -> OpenTransaction:
         settings, producer = self._assignment.settings, self._producer
         transaction = producer.open_transaction
         key = key_of(settings.sink_id, "part", self._number)
         value = value_of_part(transaction, self._assignment.batch, rows, digest)
-        self._send([(settings.log_topic, value, key)])
+        producer.produce(settings.log_topic, value, key)
         return producer.hand_over(self._deadline)
 
     def close(self) -> None:
         self._producer.close()
 
 
-def _calls_of(block: Columns, topic: str | None) -> Iterable[Call]:
-    topics: Iterable[str | None] = repeat(topic) if topic is not None else block["topic"]
+def _columns_of(block: Columns, topic: str | None) -> Iterable[RecordColumns]:
+    """Return the rows by topic and partition, each in their order."""
     if topic is None and None in block["topic"]:
         raise SinkError("A row has no topic: its column topic is null. Set a topic in all rows, or for the sink.")
-    values, keys = block["value"], block.get("key") or repeat(None)
-    if "partition" not in block and "headers" not in block:
-        return zip(topics, values, keys, strict=False)
-    partitions = [-1 if each is None else each for each in block["partition"]] if "partition" in block else repeat(-1)
-    if "headers" not in block:
-        return zip(topics, values, keys, partitions, strict=False)
-    no: Iterable[None] = repeat(None)
-    headers = [_pairs(each) for each in block["headers"]]
-    return zip(topics, values, keys, partitions, no, no, repeat(0), headers, strict=False)
+    values, keys = block["value"], block.get("key")
+    headers = None if "headers" not in block else [_pairs(each) for each in block["headers"]]
+    if topic is not None and "partition" not in block:
+        return [RecordColumns(topic, -1, values, keys, None, headers)]
+    count = len(values)
+    topics: Iterable[str] = [topic] * count if topic is not None else block["topic"]
+    partitions = block.get("partition") or [None] * count
+    places: dict[tuple[str, int], GrowingColumns] = {}
+    for number, (name, partition) in enumerate(zip(topics, partitions, strict=True)):
+        place = name, -1 if partition is None else partition
+        columns = places.get(place) or places.setdefault(place, GrowingColumns(*place))
+        key = None if keys is None else keys[number]
+        columns.add(values[number], key, 0, None if headers is None else headers[number])
+    return places.values()
 
 
 def _pairs(headers: list[dict[str, Any]] | None) -> list[tuple[str, bytes | None]] | None:

@@ -12,11 +12,11 @@ from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer import LogRecord
 from ringfence.fencing.kafka.topic_admin import topic_identity, topic_names
 from ringfence.fencing.kafka.topic_offsets import OffsetKind, offsets_at
-from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.offsets.alteration import alteration_transactional_id, write
 from ringfence.fencing.offsets.source_offsets import encode_key, read_offsets
 from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.topic_log import TopicLog
+from ringfence.fencing.transactions.producer import Producer
 from ringfence.testing.attempt import AttemptProcess
 from ringfence.testing.connector_calls import ask_task_configs
 from ringfence.testing.control import ConfigTopic
@@ -140,7 +140,7 @@ class ConnectorRun:
         self.cls().alter_offsets(self._config, [(partition, None) for partition, _ in offsets])
         ledger_id = alteration_transactional_id(control.group, control.connector)
         write(
-            lambda: TransactionalProducer(control.connection, ledger_id),
+            lambda: Producer(control.connection, ledger_id),
             control.topics.offsets,
             lambda: [(encode_key(control.connector, partition), None) for partition, _ in offsets],
             Deadline.after(_SECONDS),

@@ -1,14 +1,12 @@
 """Writes the config topic of one connector as a leader does: for attempts without leader, worker or Spark."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId, task_transactional_id
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.fencer import Fencer
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
-from ringfence.fencing.kafka.transactional_producer import TransactionalProducer
 from ringfence.fencing.topics.config_records import (
     CommitRecord,
     ConfigRecord,
@@ -21,6 +19,7 @@ from ringfence.fencing.topics.config_records import (
 from ringfence.fencing.topics.connector_state import Placement
 from ringfence.fencing.topics.names import Topics
 from ringfence.fencing.topics.topic_log import TopicLog
+from ringfence.fencing.transactions.producer import Producer
 
 _SECONDS = 60
 
@@ -38,7 +37,7 @@ class ConfigTopic:
         offsets = TopicSpec(self.topics.offsets, 3, replicas, {"cleanup.policy": "compact"})
         topics = [*(TopicSpec(topic, 1, replicas) for topic in single), offsets]
         create_topics(connection, topics, Deadline.after(_SECONDS))
-        self.producer = TransactionalProducer(connection, f"{name}-leader")
+        self.producer = Producer(connection, f"{name}-leader")
         self.producer.init(Deadline.after(_SECONDS))
         self.generation = Generation(-1)
         self.tasks = 0
@@ -51,15 +50,14 @@ class ConfigTopic:
         """
         last = -1
 
-        def note(error: object, message: Any) -> None:  # a confluent-kafka type, which only fencing.kafka imports
+        def note(_partition: int, offset: int, _time_ms: int) -> None:
             nonlocal last
-            assert error is None, error
-            last = max(last, message.offset() or 0)
+            last = max(last, offset)
 
         self.producer.begin()
         for record in records:
             key, value = encode(record)
-            self.producer.produce(self.topics.config, value, key, on_delivery=note)
+            self.producer.produce(self.topics.config, value, key, on_written=note)
         deadline = Deadline.after(_SECONDS)
         while self.producer.flush(deadline.slice(1.0)):
             assert not deadline.expired, f"{self.topics.config} accepted no records for {_SECONDS} s"

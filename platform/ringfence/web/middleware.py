@@ -1,11 +1,14 @@
 """Headers that limit the browser to this server's own files, and the page for an unreachable database."""
 
+import time
+
 from django.conf import settings
 from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.utils.deprecation import MiddlewareMixin
 
 from ringfence.encryption import NoKey
+from ringfence.fencing import stages
 from ringfence.http.error_pages import answer, database_away
 
 CONTENT_SECURITY_POLICY = (
@@ -28,6 +31,23 @@ class SecurityHeadersMiddleware(MiddlewareMixin):
             headers.setdefault("Strict-Transport-Security", f"max-age={settings.SECURE_HSTS_SECONDS}")
         if not request.path_info.startswith("/static/"):
             headers.setdefault("Cache-Control", "no-store")
+        return response
+
+
+class ServerTimingMiddleware(MiddlewareMixin):
+    """Says in the `Server-Timing` header of an answer to a write how long its stages took, in milliseconds."""
+
+    def process_request(self, request: HttpRequest) -> None:
+        if request.method not in ("GET", "HEAD", "OPTIONS"):
+            request.ringfence_stages = stages.begin(), time.perf_counter()  # type: ignore[attr-defined]
+
+    def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+        parts, began = getattr(request, "ringfence_stages", ({}, 0.0))
+        if parts:
+            total = (time.perf_counter() - began) * 1000
+            response.headers["Server-Timing"] = ", ".join(
+                f"{name};dur={ms:.1f}" for name, ms in {"total": total, **parts}.items()
+            )
         return response
 
 

@@ -16,7 +16,7 @@ from kafka.record.default_records import DefaultRecordBatch
 
 from ringfence.connectors.api.records import EncodedBatch, EncodedBatches
 from ringfence.connectors.java.frames import BatchFrame, decode_encoded
-from ringfence.fencing.kafka.batch_head import add_head
+from ringfence.fencing.transactions.record_batches import RecordBatch
 from ringfence.local import java_host
 from ringfence.local.cache import cache_root
 from ringfence.local.jars import KAFKA_CONNECT, resolve
@@ -84,7 +84,7 @@ def partition_of(record: Record) -> int:
 
 
 def read(batch: EncodedBatch) -> list[Read]:
-    whole = DefaultRecordBatch(add_head(batch, 5, 6, 7))
+    whole = DefaultRecordBatch(RecordBatch.of(batch).head(5, 6, 7) + bytes(batch.data))
     assert whole.validate_crc()
     records = list(whole)
     assert len(records) == batch.records

@@ -4,7 +4,6 @@ what others do on it, go on.
 
 import contextlib
 import socket
-import statistics
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -24,8 +23,10 @@ from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.timeout(500), pytest.mark.slow]
 
-VICTIM_SECONDS = 15.0
-"""Generous: two seconds on a machine with nothing else to do. Before, it was 30 and an error."""
+VICTIM_SECONDS, RECORDS_SECONDS = 2.0, 1.0
+"""What another tenant's validation and its next records may take while the attack lasts, on a machine that is not busy
+with anything else. There, both are a multiple of what they take without an attack, measured just before."""
+MULTIPLE = 5.0
 
 
 @pytest.fixture
@@ -62,14 +63,26 @@ class Victim:
         assert answer.status_code == 200, answer.text
         return time.monotonic() - began
 
-    def fares_well(self) -> None:
-        before = self.records()
-        times = [self.validate() for _ in range(3)]
-        assert statistics.median(times) < VICTIM_SECONDS, times
-        began = time.monotonic()
-        eventually(lambda: self.records() > before, 20, "its records go on", pause=0.1)
-        waited = time.monotonic() - began
-        print(f"validations {[round(each, 2) for each in times]} s, the next records after {waited:.2f} s")
+    def next_records(self) -> float:
+        """The seconds until more of its records are there."""
+        before, began = self.records(), time.monotonic()
+        eventually(lambda: self.records() > before, 20, "its records go on", pause=0.02)
+        return time.monotonic() - began
+
+    def fare(self) -> tuple[float, float]:
+        """The slowest of five validations, and of five waits for its next records."""
+        both = [(self.validate(), self.next_records()) for _ in range(5)]
+        validations, records = zip(*both, strict=True)
+        print(
+            f"validations {[round(each, 2) for each in validations]}, records {[round(each, 2) for each in records]} s"
+        )
+        return max(validations), max(records)
+
+    def fares_well(self, idle: tuple[float, float]) -> None:
+        """idle: what `fare` returned without the attack."""
+        validation, records = self.fare()
+        assert validation < max(VICTIM_SECONDS, MULTIPLE * idle[0])
+        assert records < max(RECORDS_SECONDS, MULTIPLE * idle[1])
         assert self._site.up.pid("worker-1") == self._worker, "the worker has not ended"
 
 
@@ -113,8 +126,9 @@ def test_bombs_in_a_topic_end_the_page_at_worst(site: Site, victim: Victim) -> N
     hard = 'value like "*' + "a" * 300 + '*b"'
     with hostile_registry() as url:
         for query in ({"registry": url}, {"registry": url, "contains": "x"}, {"where": hard}):
+            idle = victim.fare()
             with under_attack(lambda query=query: site.editor.call("GET", pages, params=query), 4) as statuses:  # type: ignore[misc]
-                victim.fares_well()
+                victim.fares_well(idle)
             assert set(statuses) <= {200, 429, 500, 503}, statuses
     plain = site.editor.expect(200, "GET", pages)
     assert len(plain["records"]) >= 5, "the records themselves are shown"
@@ -132,13 +146,14 @@ def test_previews_and_validations_against_what_never_answers(site: Site, victim:
     }
     slow = {**verifiable("team-a.t", throughput="0"), "name": unique("team-a")}
     body = {"config": slow, "seconds": 15}
+    idle = victim.fare()
     with under_attack(lambda: site.editor.call("POST", "/api/v1/preview", body), 10):
-        victim.fares_well()
+        victim.fares_well(idle)
         quick = {"config": {**verifiable("t"), "name": unique("quick")}, "records": 1, "seconds": 5, "fresh": True}
         answer = site.boss.started("POST", "/api/v1/preview", quick)
         assert answer.status_code == 200, answer.text
     path = "/connector-plugins/SqlSource/config/validate"
     with under_attack(lambda: site.editor.call("PUT", path, config), 12):
-        victim.fares_well()
+        victim.fares_well(idle)
         begun = site.boss.settled(201, "POST", "/connectors", {"name": unique("new"), "config": verifiable("t")})
         assert begun["name"]

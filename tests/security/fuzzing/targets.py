@@ -49,9 +49,15 @@ from ringfence.engine.browsing.expression_operators import TooManySteps
 from ringfence.engine.browsing.value_decoding import Decoder
 from ringfence.engine.plugins.secret_removal import Scrubber
 from ringfence.fencing.errors import FencingError
+from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka import record_batches
+from ringfence.fencing.offsets import record_counts
+from ringfence.fencing.offsets.newest_offsets import OffsetIndex
+from ringfence.fencing.offsets.source_offsets import SourceOffsets, connector_of, decode_key, decode_value, encode_value
 from ringfence.fencing.share.share_partition import state_topic
 from ringfence.fencing.topics import config_records, status
+from ringfence.projection.models import pack
+from ringfence.projection.offset_rows import parse_key
 from tests.support.hostile_folder import COMMIT, Folder
 
 
@@ -247,6 +253,21 @@ _JAVA: Final = (
     + b"vv"
 )
 
+
+def _offset_key(data: bytes) -> object:
+    """As the projection, the view and a connector's reader take it. They agree on whose it is."""
+    key, name = decode_key(data), connector_of(data)
+    assert key is None or len(key[0].encode(errors="replace")) > 249 or name in (key[0], None)
+    OffsetIndex().put(data, b"{}")
+    SourceOffsets(ConnectorName("c")).put(data, b"{}")
+    return parse_key(data)
+
+
+def _offset_value(data: bytes) -> object:
+    value = decode_value(data)
+    return None if value is None else (encode_value(value), pack(value))
+
+
 _AVRO: Final = container.ERRORS
 _FILE: Final = (ConnectorError, OSError, *BROKEN)
 _STRUCT: Final = (ValueError, struct.error)
@@ -284,6 +305,9 @@ TARGETS: Final[dict[str, Target]] = {
     "share state": Target(_state, [_KEY + _SNAPSHOT], (ValueError,)),
     "config record": Target(_config, [b'connector-a|{"properties":{"a":"b"}}', b'task-a-0|{"properties":{}}', b'commit-a|{"tasks":1}', b'target-state-a|{"state":"PAUSED"}'], (FencingError,)),
     "status record": Target(_status, [b'status-connector-a|{"state":"RUNNING"}', b'status-task-a-0|{"state":"FAILED","generation":1}']),
+    "source offset's key": Target(_offset_key, [b'["c",{"p":1}]', b' [ "\\u0063" , {"a":[{"b":null}]}]', '["c",{"p":1}]'.encode("utf-16")]),
+    "source offset's value": Target(_offset_value, [b'{"n":1,"a":[1.5,"x",{"b":true}]}', b'{"a":' * 400 + b"1" + b"}" * 400]),
+    "record counts": Target(lambda data: record_counts.decode([(record_counts.HEADER, data)]), [b'{"task":0,"generation":1,"attempt":1,"records":5,"skipped":0,"dead_letters":0,"sent":[0,5]}']),
     "shown record": Target(lambda data: Decoder(None, Scrubber(["hunter22"])).decode(data).as_json(1, 1), [b'{"a": "hunter22"}', b"\0\0\0\0\1a", b"[" * 200]),
     "expression": Target(_text(_expression), [b'value.a[1] like "*a?b" or not (key contains "x" and value.b.c == null)'], (Wrong, TooManySteps)),
     "references": Target(_text(lambda text: ConfigProviders({}).resolve({"a": text})), [b"${file:/a:b} ${env:X}"], (ConfigException,)),

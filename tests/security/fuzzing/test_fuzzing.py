@@ -25,6 +25,11 @@ FOUND: dict[str, list[bytes]] = {
     "record batches": [b"\0" * 8 + b"\xff\xff\xff\xf4" + b"\0" * 9],  # a length that leads back to itself
     "snapshot signal": [b"[" * 2000, b'{"data-collections":["' + b"(" * 20_000 + b'"]}'],
     "REST description": [b'{"client": {"base_url": "http://[["}, "resources": ["a"]}', b"[" * 2000, b'{"a":' * 500],
+    "zip archive": [
+        bytes.fromhex("504b0304140000000800000000000000000000000000000000000100000061")
+        + bytes.fromhex("504b01021403140000000800000000000000000000000000000000000000000000000000000080010000000000")
+        + bytes.fromhex("00504b050600000000010001002e0000001f0000000000")
+    ],
     "Avro file": [b'Obj\x01\x02\x16avro.schema"{"type":"record"}\x00' + b"s" * 16],
 }
 

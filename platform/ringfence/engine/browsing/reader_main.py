@@ -128,6 +128,9 @@ class ReaderCalls:
         assert isinstance(call, ShowRecords)
         return [reading.show(each) for each in _records(call.records)]
 
+    def keeps(self, _lane: str) -> bool:
+        return True
+
     def redactor(self, args: Mapping[str, object]) -> Callable[[str], str]:
         """Return a function that drops everything: what is decoded is not for logs and errors."""
         secrets = args.get("secrets")

@@ -15,10 +15,12 @@ from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.errors import PluginError, PluginStarting
 from ringfence.engine.plugins.host import version_key
 from ringfence.engine.queries.connector_offsets import ConnectorOffsets
+from ringfence.fencing import stages
 from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.offsets.source_offsets import SourceOffsets
 from ringfence.fencing.topics.connector_state import ConnectorState
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 
@@ -71,21 +73,27 @@ class LeaderInstances:
 
         Raises `PluginError` if that fails; then the instance is stopped.
         """
-        self._offsets.await_view()
-        limit = Deadline.after(_OFFSETS_SECONDS)
-        try:
-            offsets = self._offsets.read(name, self._offsets.prepare(config, limit), limit)
-        except FencingError as error:
-            raise PluginError(f"Connector {name} was not started, its offsets cannot be read: {error}") from error
+        with stages.stage("source-offsets"):
+            offsets = self._read_offsets(name, config)
         pairs = [(dict(each.partition), dict(each.offset or {})) for each in offsets.present()]
-        version = self._host.start_connector(name, config, pairs, grant=None if grant is None else grant.to_value())
+        with stages.stage("instance-start"):
+            version = self._host.start_connector(name, config, pairs, grant=None if grant is None else grant.to_value())
         self._upgrades.note(name, config, version)
         try:
-            return self._host.task_configs(name, _tasks_max(config))
+            with stages.stage("task-configs"):
+                return self._host.task_configs(name, _tasks_max(config))
         except PluginError:
             self._upgrades.forget(name)
             self._stop(name)
             raise
+
+    def _read_offsets(self, name: ConnectorName, config: Mapping[str, str]) -> SourceOffsets:
+        self._offsets.await_view()
+        limit = Deadline.after(_OFFSETS_SECONDS)
+        try:
+            return self._offsets.read(name, self._offsets.prepare(config, limit), limit)
+        except FencingError as error:
+            raise PluginError(f"Connector {name} was not started, its offsets cannot be read: {error}") from error
 
     def look_for_upgrades(self, now: float) -> None:
         """Report plugins that were installed after their connectors started. It works on another thread."""

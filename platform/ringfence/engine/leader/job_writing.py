@@ -6,6 +6,7 @@ from typing import Final
 
 from ringfence.engine.leader.leader_jobs import Job, Jobs
 from ringfence.engine.leader.write_result import WriteResult
+from ringfence.fencing import stages
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, NotLeader, Retriable
 from ringfence.fencing.leader.term import Term
@@ -33,11 +34,12 @@ def carry_out_all(first: Job, jobs: Jobs, term: Term, announce: Callable[[Cluste
 
 def carry_out(job: Job, term: Term, announce: Callable[[ClusterState, ClusterState], None]) -> None:
     """Write the records of the job's plan, and answer the job. Raises errors that end or delay the term."""
-    before = term.state
+    before, began = term.state, time.perf_counter()
     # An attempt must not take long: a group that rebalances waits for this member, and the write for the group.
     limit, doubt = (Deadline.after(job.deadline.slice(seconds)) for seconds in (TRY_SECONDS, _DOUBT_SECONDS))
     try:
-        state, offset = term.write(job.due, limit, doubt)
+        with stages.collect() as parts:
+            state, offset = term.write(job.due, limit, doubt)
     except NotLeader as error:
         answer = Refusal(409, f"{NOT_LEADING} ({error})", passing=True)
         job.result.set_exception(Refusal(500, _IN_DOUBT.format(error=error)) if term.in_doubt else answer)
@@ -52,4 +54,5 @@ def carry_out(job: Job, term: Term, announce: Callable[[ClusterState, ClusterSta
         raise
     if offset >= 0:
         announce(before, state)
-    job.result.set_result(WriteResult(state, offset))
+    stages_of_write = {**parts, "transaction": (time.perf_counter() - began) * 1000 - sum(parts.values())}
+    job.result.set_result(WriteResult(state, offset, {"leader-busy": (began - job.put_at) * 1000, **stages_of_write}))

@@ -1,6 +1,7 @@
 """Plans that wait for the leader's thread, in order."""
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -20,6 +21,7 @@ class Job:
     plan: Plan
     deadline: Deadline
     result: "Future[WriteResult]" = field(default_factory=Future)
+    put_at: float = field(default_factory=time.perf_counter)
 
     def due(self, state: ClusterState) -> Records:
         """Return the plan's records. Raises `Refusal` if the deadline has passed."""

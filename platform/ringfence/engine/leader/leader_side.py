@@ -13,6 +13,7 @@ from ringfence.engine.leader.task_slices import TaskConfigs
 from ringfence.engine.leader.write_result import WriteResult
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.errors import OffsetsRefused, PluginError
+from ringfence.fencing import stages
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName, WorkerId
 from ringfence.fencing.kafka.connection import Connection
@@ -66,7 +67,9 @@ class LeadingWorker:
 
     def write(self, plan: Plan) -> WriteResult:
         try:
-            return self._leader.submit(plan, self.limit).result(timeout=self.limit.remaining + 5)
+            result = self._leader.submit(plan, self.limit).result(timeout=self.limit.remaining + 5)
+            stages.add(result.stages)
+            return result
         except FutureTimeout:
             raise Refusal(
                 500, "Request timed out while the leader was writing. Whether it was written is unknown: look again"
@@ -77,6 +80,10 @@ class LeadingWorker:
 
     def await_round(self, name: ConnectorName) -> None:
         """Wait until no task of the connector's old generation can commit any more. Raises `Refusal`."""
+        with stages.stage("fence"):
+            self._await_round(name)
+
+    def _await_round(self, name: ConnectorName) -> None:
         log: ConfigLog | None = None
         try:
             while not self.limit.expired:

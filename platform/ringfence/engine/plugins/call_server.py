@@ -8,7 +8,8 @@ Protocol: one JSON object per line, over two separate pipes, so that a plugin ma
 - Events: `{"event": "reconfigure", "connector"}`, `{"event": "failed", "connector", "trace"}` and `{"event": "warning",
   "connector", "text"}`.
 
-Requests of one lane run one after another, on one thread. A third descriptor is a file for the stacks of a crash.
+Requests of one lane run one after another, on one thread. It ends when nothing is left to do and the handler keeps
+nothing for the lane, such as a connector instance. A third descriptor is a file for the stacks of a crash.
 
 The process ends with its host, as soon as the request pipe ends. If a plugin holds the interpreter for so long that
 this is not noticed, a watchdog outside the interpreter ends the process.
@@ -29,11 +30,13 @@ from typing import Any, Protocol
 
 from ringfence.connectors import worker_limits
 from ringfence.engine.plugins.errors import OutOfMemory, PluginError, to_wire
-from ringfence.memory_limit import CALL_MEMORY_LIMIT, keep_memory_limit
+from ringfence.memory_limit import change_memory_limit, keep_memory_limit
 from ringfence.requests.plugin_calls import PluginCall
 
 WATCHDOG_SECONDS = 30.0
 HEARTBEAT_SECONDS = 5.0
+_STACK = 8 << 20
+"""The size of a thread's stack, for which the system reserves memory."""
 
 Message = Mapping[str, object]
 Emit = Callable[[Message], None]
@@ -55,16 +58,25 @@ class CallHandler(Protocol):
     def redactor(self, args: Message) -> Callable[[str], str]:
         """Return a function that hides the secrets of the call's arguments."""
 
+    def keeps(self, lane: str) -> bool:
+        """Return whether something of this lane is alive, and bound to its thread."""
+
 
 class Child:
-    """Serves requests until the pipe ends. memory: the bytes that calls may use, 0 for any number."""
+    """Serves requests until the pipe ends. memory: the bytes that calls may use, 0 for any number; setting: the worker
+    setting that says so.
+    """
 
-    def __init__(self, requests: int, answers: int, memory: int, handle: Callable[[Emit], CallHandler]) -> None:
+    def __init__(
+        self, requests: int, answers: int, memory: int, setting: str, handle: Callable[[Emit], CallHandler]
+    ) -> None:
         self._requests = requests
         self._answers = answers
         self._memory = memory
+        self._setting = setting
         self._writing = threading.Lock()
         self._lanes: dict[str, queue.SimpleQueue[dict[str, object]]] = {}
+        self._counting = threading.Lock()
         self._handler = handle(self.write)
 
     def serve(self) -> None:
@@ -72,11 +84,27 @@ class Child:
             for line in lines:
                 request: dict[str, object] = json.loads(line)
                 worker_limits.set_offsets_topics(request["offsets_topics"])  # type: ignore[arg-type]
-                lane = str(request["lane"])
-                if lane not in self._lanes:
-                    self._lanes[lane] = queue.SimpleQueue()
-                    threading.Thread(target=self._work, args=(self._lanes[lane],), name=lane, daemon=True).start()
+                self._hand_over(str(request["lane"]), request)
+
+    def _hand_over(self, lane: str, request: dict[str, object]) -> None:
+        with self._counting:
+            if lane in self._lanes:
                 self._lanes[lane].put(request)
+                return
+            requests = self._lanes[lane] = queue.SimpleQueue()
+            requests.put(request)
+            if self._memory:
+                change_memory_limit(_STACK)  # a thread's stack is memory, too, and not the connector's
+        threading.Thread(target=self._work, args=(lane, requests), name=lane, daemon=True).start()
+
+    def _is_over(self, lane: str, requests: "queue.SimpleQueue[dict[str, object]]") -> bool:
+        with self._counting:
+            if not requests.empty() or self._handler.keeps(lane):
+                return False
+            del self._lanes[lane]
+            if self._memory:
+                change_memory_limit(-_STACK)
+            return True
 
     def write(self, message: Mapping[str, object]) -> None:
         """Send one message as a line. Any thread may call it."""
@@ -85,8 +113,9 @@ class Child:
             while data:
                 data = data[os.write(self._answers, data) :]
 
-    def _work(self, requests: "queue.SimpleQueue[dict[str, object]]") -> None:
-        while True:
+    def _work(self, lane: str, requests: "queue.SimpleQueue[dict[str, object]]") -> None:
+        over = False
+        while not over:
             request = requests.get()
             name, args = str(request["op"]), request["args"]
             assert isinstance(args, dict)
@@ -95,6 +124,7 @@ class Child:
                 json.dumps(answer)
             except BaseException as error:  # noqa: BLE001 - the root of the thread: the error is the call's answer
                 answer = {"id": request["id"], "error": self._describe(error, name, args)}
+            over = self._is_over(lane, requests)
             self.write(answer)
 
     def _describe(self, error: BaseException, op: str, args: Mapping[str, object]) -> dict[str, object]:
@@ -104,7 +134,7 @@ class Child:
             body["message"] = redact(error.message)
             return body
         if self._memory and is_out_of_memory(error):
-            text = f"{self._handler.subject} {op} needed more than {self._memory // 1024**2} MiB ({CALL_MEMORY_LIMIT})."
+            text = f"{self._handler.subject} {op} needed more than {self._memory // 1024**2} MiB ({self._setting})."
             return to_wire(OutOfMemory(f"{text} Let it read less at once, or raise that worker setting."))
         if isinstance(error, SystemExit):
             message = f"The connector called sys.exit in {op}, which ends only this call."
@@ -143,9 +173,10 @@ def serve(handle: Callable[[Emit], CallHandler], prepare: Callable[[], None]) ->
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s plugin %(threadName)s %(name)s: %(message)s"
     )
+    threading.stack_size(_STACK)
     threading.Thread(target=_heartbeat, args=(crash,), name="watchdog", daemon=True).start()
     prepare()
-    child = Child(requests, answers, memory, handle)
+    child = Child(requests, answers, memory, sys.argv[5], handle)
     if memory:
         keep_memory_limit(memory)
     child.write({"event": "ready"})

@@ -14,10 +14,11 @@ from ringfence.fencing.clock import SYSTEM_CLOCK
 from ringfence.fencing.ids import ConnectorName, TaskId
 from ringfence.fencing.metrics import Measures
 from ringfence.fencing.records.dead_letter import DeadLetter, NotExact
-from ringfence.fencing.records.error_handling import Call, RecordErrors
+from ringfence.fencing.records.error_handling import RecordErrors
 from ringfence.fencing.records.error_policy import ErrorPolicy
 from ringfence.fencing.records.topic_creation import TopicCreationGroups
 from ringfence.fencing.records.topic_name_check import check_name
+from ringfence.fencing.transactions.record_columns import Record
 
 _ERROR_LIMIT: Final = 1000
 _LONGEST_RETRY_S: Final = 3.0
@@ -91,9 +92,9 @@ def _letter(letter: Mapping[str, Any]) -> DeadLetter:
     )
 
 
-def _describe(call: Call) -> dict[str, object]:
-    topic, value, key, partition, _, _, timestamp, headers = call
-    pairs = [[name, _text(each)] for name, each in headers]  # type: ignore[attr-defined]
+def _describe(record: Record) -> dict[str, object]:
+    topic, value, key, partition, timestamp, headers = record
+    pairs = [[name, _text(each)] for name, each in headers or ()]
     return {
         "topic": topic,
         "value": _text(value),

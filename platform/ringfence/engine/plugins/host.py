@@ -12,7 +12,7 @@ from ringfence.engine.plugins.plugin_list import PluginLists, choose_version, na
 from ringfence.engine.plugins.process import ChildProcess
 from ringfence.engine.plugins.process_groups import ProcessGroups
 from ringfence.engine.spark.child_environment import few_threads
-from ringfence.memory_limit import CALL_MEMORY_LIMIT, memory_limit
+from ringfence.memory_limit import CALL_MEMORY_LIMIT, INSTANCES_MEMORY_LIMIT, memory_limit
 from ringfence.requests.plugin_calls import (
     CheckIsJava,
     CheckOffsets,
@@ -52,7 +52,8 @@ class PluginHost:
     - on_warning(connector, text): an instance's warning for users. All three must return at once and not raise.
     - offsets_topics: returns the connectors' offsets topics, which are sent to the plugin process with each call.
     - call_seconds: the default timeout. folders: entries of `plugin.path` with plugin environments.
-    - call_memory: the bytes that a call may use, None for any number. It does not bind connector instances.
+    - call_memory: the bytes that a call may use, None for any number. instances_memory: those of all connector
+      instances together.
     - environment: variables for plugin processes, in addition to this process's own without the platform's settings.
     """
 
@@ -68,6 +69,7 @@ class PluginHost:
         offsets_topics: Callable[[], Collection[str]] = tuple,
         folders: Sequence[str] = (),
         call_memory: int | None = memory_limit({}, CALL_MEMORY_LIMIT),
+        instances_memory: int | None = memory_limit({}, INSTANCES_MEMORY_LIMIT),
     ) -> None:
         self._on_reconfigure = on_reconfigure
         self._on_failed = on_failed
@@ -75,6 +77,7 @@ class PluginHost:
         self._offsets_topics = offsets_topics
         self._environment = environment
         self._call_memory = call_memory
+        self._instances_memory = instances_memory
         self.installed_plugins = InstalledPlugins(environment, folders)
         self._environments = self.installed_plugins.environments
         self.call_seconds = call_seconds
@@ -283,7 +286,14 @@ class PluginHost:
     def _start_instance_process(
         self, variables: Mapping[str, str], on_end: Callable[[ChildProcess], None]
     ) -> ChildProcess:
-        return ChildProcess(self._event, on_end, self._variables(variables), self._offsets_topics)
+        return ChildProcess(
+            self._event,
+            on_end,
+            self._variables(variables),
+            self._offsets_topics,
+            memory=self._instances_memory,
+            memory_setting=INSTANCES_MEMORY_LIMIT,
+        )
 
     def _start_process(self, variables: Mapping[str, str]) -> ChildProcess:
         return ChildProcess(

@@ -1,8 +1,11 @@
 """Keeps connector instances alive in the instance process, and starts them again if that process ends.
 
 The cause of such an end is a call that timed out, or the only call that was running. Otherwise it is unknown, and each
-affected call is tried once more. An instance that was the cause is not started again; the host's caller is notified by
+affected call is tried again. An instance that was the cause is not started again; the host's caller is notified by
 the call's own error or by `on_failed`.
+
+The instances share the process's memory, too (`connectors.memory.limit`). A call that finds none left ends the process,
+but need not be the one that has taken it. So it is tried again, in a new process and beside no other such call.
 """
 
 import itertools
@@ -12,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ringfence.engine.plugins.errors import PluginCrash, PluginError, PluginTimeout
+from ringfence.engine.plugins.errors import OutOfMemory, PluginCrash, PluginError, PluginTimeout
 from ringfence.engine.plugins.process import ChildProcess
 from ringfence.fencing.backoff import Backoff
 from ringfence.requests.plugin_calls import MakeTaskConfigs, Pairs, PluginCall, StartInstance, StopInstance
@@ -23,6 +26,7 @@ logger = logging.getLogger(__name__)
 Offsets = Sequence[tuple[Mapping[str, object], Mapping[str, object] | None]]
 
 RESTART_TIMEOUT_SECONDS = 30.0
+_MOST_WITHOUT_MEMORY = 3
 _BACKOFF = Backoff(0.5, 30)
 """Seconds before a process is started again, by the number of ends within the last minute."""
 
@@ -35,6 +39,8 @@ class _Instance:
     token: int
     child: ChildProcess | None
     """Its process; None while it waits to be started again."""
+    without_memory: int = 0
+    """How many of its last starts found no memory."""
 
 
 class InstanceSupervisor:
@@ -70,7 +76,7 @@ class InstanceSupervisor:
         with self._condition:
             self._instances.pop(name, None)
             instance = _Instance(dict(config), list(offsets), grant, next(self._tokens), None)
-        child, version = self._start_anywhere(name, instance, deadline)
+        child, version = self._call(self._process, _start(name, instance), name, deadline)
         with self._condition:
             instance.child = child if child.alive else None
             self._instances[name] = instance
@@ -81,18 +87,11 @@ class InstanceSupervisor:
         """Return the instance's task configurations. offsets: if given, they replace those that the instance sees."""
         deadline = time.monotonic() + timeout
         call = MakeTaskConfigs(name, max_tasks, None if offsets is None else pairs_of(offsets))
-        for last_try in (False, True):
-            child = self._process_of(name, deadline, offsets)
-            try:
-                return self._call(child, call, name, deadline, exclusive=last_try)
-            except PluginTimeout:
-                self._forget(name)
-                raise
-            except PluginCrash as error:
-                if last_try or error.alone:
-                    self._forget(name)
-                    raise
-        raise AssertionError("unreachable")
+        try:
+            return self._call(lambda: self._process_of(name, deadline, offsets), call, name, deadline)[1]
+        except (PluginTimeout, PluginCrash, OutOfMemory):
+            self._forget(name)
+            raise
 
     def stop(self, name: str, timeout: float) -> None:
         """Stop the instance, if there is one. It is gone afterwards, even if its `stop` raises or hangs."""
@@ -120,28 +119,31 @@ class InstanceSupervisor:
         if child is not None:
             child.close()
 
-    def _start_anywhere(self, name: str, instance: _Instance, deadline: float) -> tuple[ChildProcess, str]:
-        for last_try in (False, True):
-            child = self._process()
-            try:
-                version = self._call(child, _start(name, instance), name, deadline, exclusive=last_try)
-            except PluginCrash as error:
-                if last_try or error.alone:
-                    raise
-            else:
-                return child, version
-        raise AssertionError("unreachable")
-
     def _call(
-        self, child: ChildProcess, call: PluginCall[Answer], name: str, deadline: float, *, exclusive: bool
-    ) -> Answer:
-        """Make the call, the second time exclusively, so that the culprit among several calls is found."""
-        if not exclusive:
-            return child.call(call, max(0.001, deadline - time.monotonic()), lane=name)
+        self, process: Callable[[], ChildProcess], call: PluginCall[Answer], name: str, deadline: float
+    ) -> tuple[ChildProcess, Answer]:
+        """Make the call, and where another one may have ended its process, again: exclusively, so that the culprit is
+        found. Return the process, too.
+        """
+        child = process()
+        try:
+            return child, child.call(call, max(0.001, deadline - time.monotonic()), lane=name)
+        except PluginCrash as error:
+            if error.alone:
+                raise
+        except OutOfMemory:
+            pass
         if not self._second_try.acquire(timeout=max(0.0, deadline - time.monotonic())):
             raise PluginTimeout(f"The plugin process ended during {call.name}, and there was no time for a second try.")
         try:
-            return child.call(call, max(0.001, deadline - time.monotonic()), lane=name)
+            for last_try in (False, False, True):
+                child = process()
+                try:
+                    return child, child.call(call, max(0.001, deadline - time.monotonic()), lane=name)
+                except PluginCrash as error:
+                    if error.alone or last_try or time.monotonic() > deadline:
+                        raise
+            raise AssertionError("unreachable")
         finally:
             self._second_try.release()
 
@@ -215,8 +217,8 @@ class InstanceSupervisor:
             child = self._process()
             child.call(_start(name, instance), RESTART_TIMEOUT_SECONDS, lane=name)
         except PluginError as error:
-            if isinstance(error, PluginCrash) and not error.alone:
-                return  # another instance was the cause: this one is tried again
+            if not _is_cause(instance, error):
+                return  # another instance was: this one is tried again
             with self._condition:
                 mine = self._instances.get(name) is instance
                 if mine:
@@ -233,6 +235,7 @@ class InstanceSupervisor:
                 mine = self._instances.get(name) is instance
                 if mine and child.alive:
                     instance.child = child
+                    instance.without_memory = 0
                 self._condition.notify_all()
             if not mine:  # stopped or started again in the meantime
                 self._stop_leftover(child, name, instance)
@@ -242,6 +245,14 @@ class InstanceSupervisor:
             child.call(StopInstance(name, instance.token), RESTART_TIMEOUT_SECONDS, lane=name)
         except PluginError as error:
             logger.warning("Connector %s was stopped while it was being started again: %s", name, error)
+
+
+def _is_cause(instance: _Instance, error: PluginError) -> bool:
+    """Return whether the instance's start has ended the process, by all that is known."""
+    if isinstance(error, OutOfMemory):
+        instance.without_memory += 1
+        return instance.without_memory >= _MOST_WITHOUT_MEMORY
+    return not isinstance(error, PluginCrash) or error.alone
 
 
 def _start(name: str, instance: _Instance) -> StartInstance:

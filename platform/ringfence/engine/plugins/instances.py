@@ -175,6 +175,10 @@ class InstanceRunner:
         more = {TASK_CLASS: task_class, **chosen_boundary(running.connector, running.config)}
         return [{**running.resolution.restore_references(config), **more} for config in configs]
 
+    def has(self, name: str) -> bool:
+        """Return whether an instance of this name runs."""
+        return name in self._running
+
     def redactor(self, name: str) -> Callable[[str], str]:
         """Return a function that hides the secrets of the instance's configuration."""
         running = self._running.get(name)

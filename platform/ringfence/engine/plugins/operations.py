@@ -34,6 +34,10 @@ class Operations:
         self._providers = ConfigProviders(json.loads(os.environ.get(PROVIDERS, "{}")))
         self._instances = InstanceRunner(registry, emit)
 
+    def has_instance(self, name: str) -> bool:
+        """Return whether the connector has an instance here."""
+        return self._instances.has(name)
+
     def plugins(self) -> dict[str, object]:
         """Return all connectors that can run, and why others cannot."""
         self._registry.follow_plugin_path()

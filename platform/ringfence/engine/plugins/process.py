@@ -23,6 +23,7 @@ from ringfence.engine.plugins.errors import (
     from_wire,
 )
 from ringfence.engine.spark.child_environment import without_ours
+from ringfence.memory_limit import CALL_MEMORY_LIMIT
 from ringfence.requests.plugin_calls import PluginCall
 from ringfence.requests.request import Answer
 
@@ -35,6 +36,8 @@ faster.
 """
 _SECONDS_TO_END = 1.0
 _MOST_STACKS = 10_000
+_MOST_ANSWER = 64 << 20
+"""In characters: twice what the task configurations of a connector may have. The answer is parsed in the host."""
 
 
 class _Pending:
@@ -57,7 +60,7 @@ class ChildProcess:
     on this object's reader thread and must return at once. environment: variables in addition to `inherited`, which are
     this process's own without the platform's settings by default. offsets_topics: returns those of all connectors; sent
     with each call. memory: the bytes that its calls may use in addition to what the process needs at its start, None
-    for any number. module: what it runs.
+    for any number; memory_setting: the worker setting that says so. module: what it runs.
     """
 
     def __init__(
@@ -68,6 +71,7 @@ class ChildProcess:
         offsets_topics: Callable[[], Collection[str]] = tuple,
         *,
         memory: int | None = None,
+        memory_setting: str = CALL_MEMORY_LIMIT,
         module: str = CHILD,
         inherited: Mapping[str, str] | None = None,
     ) -> None:
@@ -97,6 +101,7 @@ class ChildProcess:
                     "-m",
                     module,
                     *(str(number) for number in (requests_read, answers_write, crash, memory or 0)),
+                    memory_setting,
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=2,  # plugins' prints go to the log
@@ -209,7 +214,10 @@ class ChildProcess:
 
     def _read(self) -> None:
         with open(self._answers, encoding="utf-8") as lines:
-            for line in lines:
+            while line := lines.readline(_MOST_ANSWER):
+                if len(line) == _MOST_ANSWER:
+                    self.kill("its answer was too long")
+                    break
                 try:
                     message: dict[str, object] = json.loads(line)
                 except ValueError:

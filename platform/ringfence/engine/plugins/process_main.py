@@ -33,6 +33,9 @@ class PluginCalls:
         self._registry.follow_plugin_path()  # plugins may have been added since
         return operation(**vars(call))
 
+    def keeps(self, lane: str) -> bool:
+        return lane == "call" or self._operations.has_instance(lane)
+
     def redactor(self, args: Message) -> Callable[[str], str]:
         return self._operations.redactor(args)
 

@@ -4,7 +4,7 @@ None has a side effect on a running task (fencing/kafka/permission_probes.py). I
 because this principal may not ask, its result is `unknown`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -24,12 +24,14 @@ from ringfence.engine.preflight.checks import (
 from ringfence.engine.preflight.client_overrides import has_placeholder
 from ringfence.engine.preflight.probe_clients import PROBERS
 from ringfence.engine.preflight.subject import Ask, Subject
+from ringfence.engine.preflight.worker_modes import requires_exactly_once
 from ringfence.fencing.errors import FencingError, Invalid
 from ringfence.fencing.kafka.client_pool import Login, login_of
 from ringfence.fencing.kafka.client_settings import connection_of, producer_overrides
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.permission_probes import unusable
+from ringfence.fencing.kafka.permission_probes import Answers
 from ringfence.fencing.offsets.stores import stores_of
+from ringfence.fencing.transactions.producer import Producer
 
 _LOGIN_REFUSED: Final = "SASL_AUTHENTICATION_FAILED"
 
@@ -46,35 +48,50 @@ class Principal(StrEnum):
 @dataclass(frozen=True, slots=True)
 class ClusterCheck:
     """A check, and the principal whose login it uses. None: the worker's or the producer's, depending on which of them
-    has a login at the cluster that the tasks write to."""
+    has a login at the cluster that the tasks write to. may_refuse: whether a configuration with this worker may be
+    refused because of it; the others only warn.
+    """
 
     principal: Principal | None
     ask: Ask
+    may_refuse: Callable[[Subject], bool] = lambda _subject: True
+
+
+def _never(_subject: Subject) -> bool:
+    return False
+
+
+def _if_required(subject: Subject) -> bool:
+    return requires_exactly_once(subject.config)
 
 
 CHECKS: Final = (
     ClusterCheck(None, brokers.check_version),
-    ClusterCheck(None, durability.check_target),
-    ClusterCheck(None, batch_size.check_target),
+    ClusterCheck(None, durability.check_target, _if_required),
+    ClusterCheck(None, batch_size.check_target, _never),
     ClusterCheck(None, brokers.check_transaction_timeout),
-    ClusterCheck(Principal.WORKER, durability.check_worker_topics),
+    ClusterCheck(Principal.WORKER, durability.check_worker_topics, _if_required),
     ClusterCheck(Principal.WORKER, offsets_topic.check_of_worker),
-    ClusterCheck(Principal.WORKER, transactional_ids.check_leader),
+    ClusterCheck(Principal.WORKER, transactional_ids.check_leader, _never),
     ClusterCheck(Principal.PRODUCER, transactional_ids.check_tasks),
     ClusterCheck(Principal.PRODUCER, topic_rights.check_writing),
-    ClusterCheck(Principal.PRODUCER, topic_rights.check_config_topic),
+    ClusterCheck(Principal.PRODUCER, topic_rights.check_config_topic, _never),
     ClusterCheck(Principal.CONSUMER, topic_rights.check_reading),
     ClusterCheck(Principal.ADMIN, transactional_ids.check_fencing),
+    ClusterCheck(Principal.ADMIN, transactional_ids.check_ending_hanging, _never),
     ClusterCheck(Principal.ADMIN, topic_rights.check_describing),
     ClusterCheck(Principal.ADMIN, offsets_topic.check_own),
-    ClusterCheck(Principal.ADMIN, durability.check_own_offsets_topic),
+    ClusterCheck(Principal.ADMIN, durability.check_own_offsets_topic, _if_required),
     ClusterCheck(Principal.ADMIN, topic_rights.check_creating),
 )
 """In their order in the report. A new check is one function in `checks/` and one line here."""
 
 
-def checks(subject: Subject) -> Iterator[Check]:
-    """Yield the results, each as soon as it is known. Takes seconds if brokers do not answer."""
+def checks(subject: Subject, *, only_refusing: bool = False) -> Iterator[Check]:
+    """Yield the results, each as soon as it is known. Takes seconds if brokers do not answer.
+
+    only_refusing: leave out the checks that only warn.
+    """
     worker = subject.worker
     base = worker.connection(f"ringfence-preflight-{subject.connector}")
     provider_roles: set[str] = {role for role in Role if has_placeholder(_overrides(role, subject.config))}
@@ -100,7 +117,9 @@ def checks(subject: Subject) -> Iterator[Check]:
     }
     # The login for that cluster's limits: the worker's principal is more likely to be permitted than a producer's.
     nearest = Principal.WORKER if servers(producer.bootstrap) == servers(base.bootstrap) else Principal.PRODUCER
-    silent: dict[Login, FencingError] = {}  # Usually all principals have one login: it is waited for once.
+    # Usually all principals have one login: it is waited for once, and asked once.
+    silent: dict[Login, FencingError] = {}
+    answers: dict[Login, Answers] = {}
     for principal, connection in connections.items():
         if principal in provider_roles:
             text = f"Settings of the {principal} come from a configuration provider, and only tasks read them."
@@ -110,9 +129,10 @@ def checks(subject: Subject) -> Iterator[Check]:
         try:
             if login in silent:
                 raise silent[login]
-            with PROBERS.lease(connection) as prober:
+            with PROBERS.lease(connection) as prober, prober.remembering(answers.setdefault(login, {})):
                 for check in CHECKS:
-                    if (check.principal or nearest) is principal:
+                    is_due = check.may_refuse(subject) or not only_refusing
+                    if is_due and (check.principal or nearest) is principal:
                         yield from check.ask(prober, subject, stores)
         except FencingError as error:
             silent[login] = error
@@ -134,9 +154,10 @@ def _unknown_check(principal: str, error: FencingError, config: Mapping[str, str
 
 
 def _settings(connection: Connection, overrides: Mapping[str, object], timeout_ms: int) -> Check:
-    problem = unusable(connection, overrides, timeout_ms)
-    if problem is None:
-        return Check("client settings", Result.OK, "The producer accepts its settings.")
-    remedy = "Correct the producer. and producer.override. settings."
-    text = f"The producer does not accept its settings: {problem}"
-    return Check("client settings", Result.FAILED, text, remedy, decides=True)
+    try:
+        Producer(connection, "preflight", transaction_timeout_ms=timeout_ms, overrides=overrides).close()
+    except FencingError as error:
+        remedy = "Correct the producer. and producer.override. settings."
+        text = f"The producer does not accept its settings: {error}"
+        return Check("client settings", Result.FAILED, text, remedy, decides=True)
+    return Check("client settings", Result.OK, "The producer accepts its settings.")

@@ -78,9 +78,8 @@ class ValidationErrors:
             if behind is not None:
                 report(behind)
         name = ConnectorName(config["name"])
-        for check in cluster_checks.checks(
-            Subject(config, self._worker, lambda: count_known_tasks(name, self._worker, limit))
-        ):
+        subject = Subject(config, self._worker, lambda: count_known_tasks(name, self._worker, limit))
+        for check in cluster_checks.checks(subject, only_refusing=True):
             report(check)
 
     def close(self) -> None:

@@ -7,7 +7,6 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka.client_settings import transaction_timeout_ms
 from ringfence.fencing.kafka.plain_producer import PlainProducer
-from ringfence.fencing.kafka.producer_interface import TransactionalClient
 from ringfence.fencing.kafka.topic_admin import topic_exists
 from ringfence.fencing.offsets.alteration import Records, alteration_transactional_id, write
 from ringfence.fencing.offsets.ledger_keys import log_partition_of
@@ -18,6 +17,7 @@ from ringfence.fencing.offsets.view import OffsetsView
 from ringfence.fencing.share.manual_alteration import merge
 from ringfence.fencing.task.clients import connector_producer
 from ringfence.fencing.topics.connector_state import ConnectorState
+from ringfence.fencing.transactions.client import TransactionalClient
 from ringfence.worker_config import WorkerConfig
 
 Config = Mapping[str, str]
@@ -34,6 +34,7 @@ class ConnectorOffsets:
         self._config = config
         self._view = view
         self._connection = config.connection(client_id)
+        self._most_bytes = config.number("connector.offsets.max.bytes")
 
     @property
     def worker_topic(self) -> str:
@@ -55,15 +56,25 @@ class ConnectorOffsets:
         )
 
     def read(self, name: ConnectorName, stores: OffsetStores, limit: Deadline) -> SourceOffsets:
-        """Read the merged offsets. The worker's topic is read with the worker's credentials."""
+        """Read the merged offsets. The worker's topic is read with the worker's credentials.
+
+        Raises `Invalid` if they take too much memory (`connector.offsets.max.bytes`): the process is everybody's.
+        """
         if stores.own is None:
             return self._of_worker(name, limit)
-        return read_merged(stores, name, limit, snapshots=self._snapshots(name), patience_s=_PATIENCE_SECONDS)
+        snapshots, most = self._snapshots(name), self._most_bytes
+        return read_merged(stores, name, limit, snapshots=snapshots, patience_s=_PATIENCE_SECONDS, most_bytes=most)
 
     def _of_worker(self, name: ConnectorName, limit: Deadline) -> SourceOffsets:
         snapshots = self._snapshots(name)
         return read_offsets(
-            self._connection, self.worker_topic, name, limit, snapshots=snapshots, patience_s=_PATIENCE_SECONDS
+            self._connection,
+            self.worker_topic,
+            name,
+            limit,
+            snapshots=snapshots,
+            patience_s=_PATIENCE_SECONDS,
+            most_bytes=self._most_bytes,
         )
 
     def _snapshots(self, name: ConnectorName) -> list[OffsetsSnapshot]:

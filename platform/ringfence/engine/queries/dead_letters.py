@@ -27,7 +27,6 @@ from ringfence.fencing.kafka.topic_admin import TopicSpec
 from ringfence.fencing.kafka.topic_tail import Limits, TailRecord
 from ringfence.fencing.leader.fence_targets import list_admin_access
 from ringfence.fencing.records.dead_letter import PREFIX, DeadLetter, Place
-from ringfence.fencing.records.error_handling import Call
 from ringfence.fencing.records.topic_creation import TopicMaker
 from ringfence.fencing.records.writable_topics import TopicAccess
 from ringfence.fencing.task.clients import connector_producer
@@ -264,5 +263,5 @@ def _decode(answer: Mapping[str, Any]) -> LetterConversion:
     if call is None:
         return LetterConversion()
     headers = [(str(name), decode(value)) for name, value in call["headers"]]
-    produce = (call["topic"], decode(call["value"]), decode(call["key"]), call["partition"], None, None)
-    return LetterConversion(cast(Call, (*produce, call["timestamp"], headers)))
+    place = str(call["topic"]), decode(call["value"]), decode(call["key"]), int(call["partition"])
+    return LetterConversion((*place, int(call["timestamp"]), headers))

@@ -96,7 +96,7 @@ TEXT_HINTS: Final = (
         Hint("The credentials are refused: set them again on the Config tab.", section_links.CLIENTS),
     ),
     (
-        r"(?i)MSG_SIZE_TOO_LARGE|RecordTooLarge|message size too large",
+        r"(?i)MSG_SIZE_TOO_LARGE|MESSAGE_TOO_LARGE|RECORD_LIST_TOO_LARGE|RecordTooLarge|message size too large",
         Hint(
             "A record is larger than Kafka accepts: raise max.message.bytes of the topic, and "
             "producer.override.max.request.size.",

@@ -5,9 +5,9 @@ from typing import Final
 
 from ringfence.engine.preflight.check import Check, Result
 from ringfence.engine.preflight.subject import Subject
-from ringfence.fencing.kafka.client_settings import batch_bytes
 from ringfence.fencing.kafka.permission_probes import Prober
 from ringfence.fencing.offsets.stores import OffsetStores
+from ringfence.fencing.transactions.settings import batch_bytes
 
 MOST_BYTES: Final = "max.message.bytes"
 BATCH_SIZE: Final = "producer.override.batch.size"

@@ -44,15 +44,24 @@ def check_tasks(prober: Prober, subject: Subject, _stores: OffsetStores) -> Iter
 
 
 def check_fencing(prober: Prober, subject: Subject, stores: OffsetStores) -> Iterator[Check]:
-    """Check whether a fencing round may fence them, and end their hanging transactions."""
+    """Check whether a fencing round may fence them."""
     if not subject.transactional:
         return
     # On the worker's own cluster, a round continues with the worker's login if this one is denied.
-    alone = servers(stores.admin.bootstrap) != servers(subject.worker.bootstrap)
+    alone = _is_alone(subject, stores)
     ids = _ids(subject)
     yield check_granted("admin", "Write", _ID, prober.write_ids(ids), "name", decides=alone)
     yield check_granted("admin", "Describe", _ID, prober.describe_ids(ids)[0], "name", decides=alone)
-    yield _check_hanging(prober, subject, stores.effective.name, alone=alone)
+
+
+def check_ending_hanging(prober: Prober, subject: Subject, stores: OffsetStores) -> Iterator[Check]:
+    """Check whether a fencing round may end their hanging transactions."""
+    if subject.transactional:
+        yield _check_hanging(prober, subject, stores.effective.name, alone=_is_alone(subject, stores))
+
+
+def _is_alone(subject: Subject, stores: OffsetStores) -> bool:
+    return servers(stores.admin.bootstrap) != servers(subject.worker.bootstrap)
 
 
 def _check_hanging(prober: Prober, subject: Subject, offsets: str, *, alone: bool) -> Check:

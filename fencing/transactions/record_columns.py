@@ -1,0 +1,105 @@
+"""Records of one topic, as columns: no object and no call for each record. Pure."""
+
+from collections.abc import Callable, Sequence
+
+from ringfence.connectors.api.records import RawHeaders
+
+OnWritten = Callable[[int, int, int], None]
+"""Called with a record's partition, offset (-1 if it is not known) and time in ms, once its leader has it."""
+Record = tuple[str, bytes | None, bytes | None, int, int, RawHeaders | None]
+"""Topic, value, key, partition (-1 for the partitioner's choice), time in ms (0 for now), headers."""
+
+
+class RecordColumns:
+    """Records of one topic in their order. partition: -1 for the partitioner's choice, by key.
+
+    keys, timestamps (0 for now), headers: None, or one for each value. rows: where each record stands in what the
+    records come from, if that is kept.
+    """
+
+    __slots__ = ("headers", "keys", "partition", "rows", "timestamps", "topic", "values")
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        values: Sequence[bytes | None],
+        keys: Sequence[bytes | None] | None = None,
+        timestamps: Sequence[int] | None = None,
+        headers: Sequence[RawHeaders | None] | None = None,
+        rows: Sequence[int] | None = None,
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.values = values
+        self.keys = keys
+        self.timestamps = timestamps
+        self.headers = headers
+        self.rows = rows
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def records(self) -> list[Record]:
+        """Return the records one by one."""
+        count = len(self.values)
+        return list(
+            zip(
+                [self.topic] * count,
+                self.values,
+                self.keys or [None] * count,
+                [self.partition] * count,
+                self.timestamps or [0] * count,
+                self.headers or [None] * count,
+                strict=True,
+            )
+        )
+
+
+class GrowingColumns(RecordColumns):
+    """The same, filled record by record."""
+
+    __slots__ = ()
+
+    values: list[bytes | None]
+    keys: list[bytes | None] | None
+    timestamps: list[int] | None
+    headers: list[RawHeaders | None] | None
+    rows: list[int] | None
+
+    def __init__(self, topic: str, partition: int, *, keeps_rows: bool = False) -> None:
+        super().__init__(topic, partition, [], rows=[] if keeps_rows else None)
+
+    def add(self, value: bytes | None, key: bytes | None, timestamp: int, headers: RawHeaders | None) -> None:
+        """Append a record. timestamp: 0 for now."""
+        earlier = len(self.values)
+        self.values.append(value)
+        if self.keys is not None:
+            self.keys.append(key)
+        elif key is not None:
+            self.keys = [*[None] * earlier, key]
+        if self.timestamps is not None:
+            self.timestamps.append(timestamp)
+        elif timestamp:
+            self.timestamps = [*[0] * earlier, timestamp]
+        if self.headers is not None:
+            self.headers.append(headers)
+        elif headers:
+            self.headers = [*[None] * earlier, headers]
+
+    def extend(
+        self,
+        values: Sequence[bytes | None],
+        keys: Sequence[bytes | None] | None,
+        timestamps: Sequence[int] | None,
+        headers: Sequence[RawHeaders | None] | None,
+    ) -> None:
+        """Append many. keys, timestamps, headers: None, or one for each value."""
+        earlier = len(self.values)
+        self.values += values
+        if keys is not None or self.keys is not None:
+            self.keys = [*(self.keys or [None] * earlier), *(keys or [None] * len(values))]
+        if timestamps is not None or self.timestamps is not None:
+            self.timestamps = [*(self.timestamps or [0] * earlier), *(timestamps or [0] * len(values))]
+        if headers is not None or self.headers is not None:
+            self.headers = [*(self.headers or [None] * earlier), *(headers or [None] * len(values))]

@@ -1,0 +1,26 @@
+"""A worker that nobody told how many tasks to take takes more than a handful."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.flow import Flow
+from tests.e2e.up import Up
+from tests.support.names import unique
+
+CONNECTORS = 12
+
+
+@pytest.mark.thorough
+def test_a_dozen_connectors_run_on_one_worker_without_a_setting(tmp_path: Path) -> None:
+    up = Up(tmp_path / "platform")
+    up.start()
+    try:
+        flows = [Flow(up, unique("small"), throughput=1) for _ in range(CONNECTORS)]
+        for flow in flows:
+            up.rest.create(flow.name, flow.config())
+        for flow in flows:
+            flow.await_states("RUNNING", 120)
+        assert {flow.worker_of() for flow in flows} == {flows[0].worker_of()}
+    finally:
+        up.end()
