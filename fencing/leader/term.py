@@ -34,6 +34,8 @@ log = logging.getLogger(__name__)
 
 _PRODUCER_SETTINGS = {"socket.timeout.ms": 5000}
 """A leader's requests are small: a broker that has not answered for so long is asked again on another connection."""
+_OFFSETS_S = 10.0
+"""A coordinator that has not taken the group's offset by then is asked by another producer."""
 _GENERATION_OVER = {"ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_ID"}
 
 
@@ -172,7 +174,8 @@ class Term:
                 stamp = () if self._stamper is None else self._stamper.headers(self._topic, key, value, at)
                 producer.produce(self._topic, value, key, 0, headers=list(stamp))
                 at += 1
-            producer.send_offsets([(self._topic, 0, self._log.position)], self._metadata.raw, deadline)
+            position = [(self._topic, 0, self._log.position)]
+            producer.send_offsets(position, self._metadata.raw, Deadline.after(deadline.slice(_OFFSETS_S), self._clock))
             self.in_doubt = self.in_doubt or bool(records)
             producer.commit(deadline)
         except FencingError:

@@ -29,7 +29,7 @@ TO_CHANGE: dict[str, list[tuple[str, str]]] = {
     "connect-standalone.properties": [],
     "of-old.properties": [],
     "with-logins.properties": [
-        ("not possible", "producer.max.block.ms"),
+        ("not possible", "producer.partitioner.availability.timeout.ms"),
         ("not possible", "consumer.max.poll.records"),
     ],
     "with-everything.properties": [
