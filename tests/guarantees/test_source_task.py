@@ -201,11 +201,14 @@ def test_fenced_by_mistake_it_starts_again_from_what_is_committed(stage: Stage) 
     assert all(instance.stopped for instance in script.instances)
 
 
-@pytest.mark.parametrize("codes", [["_FENCED"] * 4 + ["_FATAL"] + ["_FENCED", "_FATAL"] * 2, ["_FATAL"] * 20])
+FENCED, MISSING = "PRODUCER_FENCED", "UNKNOWN_TOPIC_OR_PARTITION"
+
+
+@pytest.mark.parametrize("codes", [[FENCED] * 4 + [MISSING] + [FENCED, MISSING] * 2, [MISSING] * 20])
 def test_it_gives_up_only_if_what_cannot_get_better_recurs(
     stage: Stage, codes: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two copies of an attempt fence each other for a while. After a fence, the client's error may be _FATAL."""
+    """Two copies of an attempt fence each other for a while, and a topic is missing."""
     monkeypatch.setattr(start_retries, "_BACKOFF", Backoff(0.01, 0.02))
     left = list(codes)
 
@@ -216,7 +219,7 @@ def test_it_gives_up_only_if_what_cannot_get_better_recurs(
         return Producer(spec.connection, spec.transactional_id, transaction_timeout_ms=timeout_ms)
 
     attempt = stage.start(Script(limit=10), ready(stage), new_producer=new_producer)
-    if "_FENCED" in codes:
+    if FENCED in codes:
         stage.wait_for(10)
         stage.exact(10)
     else:
