@@ -84,7 +84,9 @@ class OneByOne(Conversion):
 
 
 def went(convert: Conversion, batch: Sequence[SourceRecord]) -> object:
-    """What was produced with which offsets, or what was raised."""
+    """What was produced with which offsets, or what was raised. Records are in order within their topic and
+    partition.
+    """
     path, offsets = RecordPath(convert), GatheredOffsets()
     columns: list[RecordColumns] = []
     try:
@@ -93,6 +95,7 @@ def went(convert: Conversion, batch: Sequence[SourceRecord]) -> object:
         return type(error), str(error)
     path.send(prepared, columns.append, offsets)
     whole = [(*each[:5], list(each[5] or ())) for part in columns for each in part.records()]
+    whole.sort(key=lambda each: (each[0], each[3]))  # stable
     return whole, offsets.take(), path.bytes, prepared.topics
 
 
