@@ -26,7 +26,7 @@ from ringfence.fencing.kafka.permission_probes import Prober
 from ringfence.fencing.kafka.permissions import Permission
 from ringfence.fencing.transactions.producer import Producer
 from ringfence.local.kafka import EmbeddedKafka
-from ringfence.local.ports import free_port
+from ringfence.local.ports import free_ports
 from ringfence.recovery.backup import from_kafka
 from ringfence.worker_config import WorkerConfig
 from tests.e2e.up import Up
@@ -97,7 +97,7 @@ class Guarded:
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     root = tmp_path_factory.mktemp("guarded")
     passwords = {f"KAFKA_{user.upper()}_PASSWORD": secrets.token_hex(32) for user in USERS}
-    clients, inner, controller = free_port(), free_port(), free_port()
+    clients, inner, controller = free_ports(3)
     properties = {
         key: filled(value, passwords)
         .replace("CLIENT://:9092", f"CLIENT://127.0.0.1:{clients}")

@@ -19,7 +19,7 @@ from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.transactions.producer import Producer
 from ringfence.local.kafka import EmbeddedKafka
-from ringfence.local.ports import free_port
+from ringfence.local.ports import free_ports
 from tests.support.broker import Broker
 from tests.support.encoded import read_numbers
 
@@ -106,7 +106,7 @@ def test_one_of_several_addresses_is_enough(broker: Broker, unique: Callable[[st
 
 
 def test_transactions_over_tls(tmp_path: Path, unique: Callable[[str], str]) -> None:
-    port, hidden, controller = free_port(), free_port(), free_port()
+    port, hidden, controller = free_ports(3)
     (broker, broker_key), (client, client_key) = make_certificate(), make_certificate()
     (tmp_path / "keystore.pem").write_text(broker_key + broker)
     (tmp_path / "truststore.pem").write_text(client)

@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from ringfence.local.ports import free_port
+from ringfence.local.ports import free_ports
 from ringfence.web import request_body
 from tests.security.servers import migrate, serving
 from tests.support.waiting import eventually
@@ -120,7 +120,7 @@ def command_for(kind: str, folder: Path, port: int, web: int) -> list[str]:
 def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     kind = str(request.param)
     folder = tmp_path_factory.mktemp(kind)
-    web, port = free_port(), free_port()
+    web, port = free_ports(2)
     command = command_for(kind, folder, port, web)
     migrate(folder)
     variables = {"RINGFENCE_TOKEN": TOKEN, **PROXY}

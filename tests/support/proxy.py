@@ -18,7 +18,7 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import topic_ids
 from ringfence.local.kafka import EmbeddedKafka
-from ringfence.local.ports import free_port
+from ringfence.local.ports import free_ports
 from tests.support.waiting import eventually
 
 
@@ -279,7 +279,7 @@ def topic_mark(connection: Connection, topic: str) -> bytes:
 @contextlib.contextmanager
 def proxied_kafka(root: Path, kind: type[EmbeddedKafka] = EmbeddedKafka) -> Iterator[Proxied]:
     """Start a broker with a listener that advertises the proxy's address, so that its clients keep using the proxy."""
-    front, hidden, direct, controller = free_port(), free_port(), free_port(), free_port()
+    front, hidden, direct, controller = free_ports(4)
     plain = f"PLAINTEXT://127.0.0.1:{direct}"
     kafka = kind(
         root / "kafka",

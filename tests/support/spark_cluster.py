@@ -16,7 +16,7 @@ from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.local.guarded_process import GuardedProcess
 from ringfence.local.java import find_java
-from ringfence.local.ports import free_port
+from ringfence.local.ports import free_port, free_ports
 from tests.guarantees.stage import Stage
 from tests.support import compose
 from tests.support.waiting import eventually
@@ -32,7 +32,7 @@ class Cluster:
         self._root = root
         self._cores = cores
         self._services = compose.services()
-        self._ports = {name: free_port() for name in ("7077", "8080")}
+        self._ports = dict(zip(("7077", "8080"), free_ports(2), strict=True))
         self.master = self._start_master()
         self.workers = [self._start(f"worker-{number}", "spark-worker", str(free_port())) for number in range(WORKERS)]
 

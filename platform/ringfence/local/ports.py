@@ -1,14 +1,21 @@
 """The ports of this machine: which are free, and which accept connections."""
 
 import socket
+from contextlib import ExitStack
 
 
 def free_port(host: str = "127.0.0.1") -> int:
     """Return a port that nothing listens on at this moment."""
-    with socket.socket() as probe:
-        probe.bind((host, 0))
-        port: int = probe.getsockname()[1]
-        return port
+    return free_ports(1, host)[0]
+
+
+def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
+    """Return different ports that nothing listens on at this moment. Two calls of `free_port` may return the same."""
+    with ExitStack() as stack:
+        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind((host, 0))
+        return [int(probe.getsockname()[1]) for probe in probes]
 
 
 def port_is_free(host: str, port: int) -> bool:
