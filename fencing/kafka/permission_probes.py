@@ -47,13 +47,13 @@ _BOOTSTRAP_MS: Final = 3000
 _EXACTLY_ONCE_INIT: Final = 3  # the version of InitProducerId in Kafka 2.5 (KIP-360)
 _READ, _WRITE, _DESCRIBE = 3, 4, 8
 _BROKER, _TOPIC = 4, 2
+_FIND_VERSION: Final = 3
 
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
 
 Answers = dict[object, object]
 """What a prober has found out, by the question."""
-_FIND_VERSION: Final = 3
 
 
 def coordinator_request(transactional_id: str) -> FindCoordinatorRequest:

@@ -10,7 +10,7 @@ from ringfence.fencing.kafka.connection import Connection
 
 QUEUE_BYTES: Final = 32 * 1024 * 1024
 _QUEUE_MESSAGES: Final = 100_000
-"""QUEUE_BYTES counts only the bytes of values. With small records, librdkafka's own 200 bytes per record take most of
+"""librdkafka counts only the bytes of values in QUEUE_BYTES. With small records, its own 200 bytes each take most of
 the memory, so their number is limited, too. A shorter queue also stays in the processor's caches: a third more
 records/s than with ten times as many.
 """
@@ -25,16 +25,14 @@ LINGER_MS: Final = 5
 
 def idempotent_settings(connection: Connection) -> dict[str, object]:
     """Return the settings of `IdempotentProducer`, which retries without a limit."""
-    return connection.librdkafka(enable_idempotence=True, message_timeout_ms=0, **_common(QUEUE_BYTES, LINGER_MS))
-
-
-def _common(queue_bytes: int, linger_ms: int) -> dict[str, object]:
-    return {
-        "acks": "all",
-        "linger_ms": linger_ms,
-        "queue_buffering_max_kbytes": queue_bytes // 1024,
-        "queue_buffering_max_messages": _QUEUE_MESSAGES,
-        "batch_size": BATCH_BYTES,
-        "compression_type": "none",
-        "partitioner": "murmur2_random",  # as in Java, so that keys go to the same partitions as from other producers
-    }
+    return connection.librdkafka(
+        enable_idempotence=True,
+        message_timeout_ms=0,
+        acks="all",
+        linger_ms=LINGER_MS,
+        queue_buffering_max_kbytes=QUEUE_BYTES // 1024,
+        queue_buffering_max_messages=_QUEUE_MESSAGES,
+        batch_size=BATCH_BYTES,
+        compression_type="none",
+        partitioner="murmur2_random",  # as in Java, so that keys go to the same partitions as from other producers
+    )

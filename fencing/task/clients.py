@@ -37,10 +37,12 @@ def connector_producer(
 
     On another cluster than the worker's, each broker's address has to be allowed, not only those configured.
     """
-    connection, overrides = _producer_settings(base, worker_settings, connector_config, timeout_ms)
+    for problem in find_acks_errors(worker_settings, connector_config).values():
+        raise Invalid(problem)
+    overrides = producer_overrides(base, worker_settings, connector_config, timeout_ms)
     foreign = is_other_cluster(base.bootstrap, worker_settings, connector_config)
     return Producer(
-        connection,
+        connection_of(Role.PRODUCER, base, worker_settings, connector_config),
         transactional_id,
         transaction_timeout_ms=timeout_ms,
         overrides=overrides,
@@ -53,15 +55,6 @@ def _look_up_allowed(host: str, port: int) -> list[str]:
         return egress.Policy(worker_limits.current().egress).addresses(host, port)
     except egress.EgressDenied as error:
         raise OSError(str(error)) from error
-
-
-def _producer_settings(
-    base: Connection, worker_settings: Mapping[str, str], connector_config: Mapping[str, str], timeout_ms: int
-) -> tuple[Connection, dict[str, object]]:
-    for problem in find_acks_errors(worker_settings, connector_config).values():
-        raise Invalid(problem)
-    overrides = producer_overrides(base, worker_settings, connector_config, timeout_ms)
-    return connection_of(Role.PRODUCER, base, worker_settings, connector_config), overrides
 
 
 def group_source(
