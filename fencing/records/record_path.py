@@ -338,12 +338,6 @@ def _add_mixed(batch: MixedBatch, ready: PreparedBatch) -> None:
     start = 0
     for (topic, partition), run in groupby(zip(topics, partitions, strict=True)):
         end = start + len(list(run))
-        rows = slice(start, end)
-        parts = (
-            batch.values[rows],
-            batch.keys and batch.keys[rows],
-            batch.timestamps and batch.timestamps[rows],
-            batch.headers and batch.headers[rows],
-        )
+        rows = RecordColumns(topic, partition, batch.values, batch.keys, batch.timestamps, batch.headers)
+        ready.add_run(rows.part(slice(start, end)))
         start = end
-        ready.add_run(RecordColumns(topic, partition, parts[0], parts[1], parts[2], parts[3]))

@@ -125,15 +125,7 @@ class Transactions:
             self._records.extend(ready.batch)
 
     def _produce(self, columns: RecordColumns) -> None:
-        self._producer.produce_columns(
-            columns.topic,
-            columns.values,
-            columns.keys,
-            columns.partition,
-            columns.timestamps,
-            columns.headers,
-            None if self.positions is None else self.positions.noting(columns),
-        )
+        self._producer.produce_columns(columns, None if self.positions is None else self.positions.noting(columns))
 
     def count_partitions(self, topic: str) -> int:
         """Return how many partitions a topic has that records are going to; it is created first if it may be."""

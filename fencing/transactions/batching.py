@@ -12,7 +12,7 @@ from ringfence.connectors.api.records import EncodedBatch, RawHeaders
 from ringfence.fencing.kafka.partitioner import partition_of
 from ringfence.fencing.transactions.messages import Place
 from ringfence.fencing.transactions.record_batches import HEAD_BYTES, RECORD_OVERHEAD, RecordBatch, encode
-from ringfence.fencing.transactions.record_columns import GrowingColumns, OnWritten
+from ringfence.fencing.transactions.record_columns import GrowingColumns, OnWritten, RecordColumns
 
 _MOST_KEYS: Final = 1000
 _LOOKS_AT_CLOCK: Final = 64
@@ -40,12 +40,9 @@ class _Waiting(GrowingColumns):
         self.on_written += on_written
 
 
-def _sizes_of(
-    values: Sequence[bytes | None],
-    keys: Sequence[bytes | None] | None,
-    headers: Sequence[RawHeaders | None] | None,
-) -> list[int]:
+def _sizes_of(columns: RecordColumns) -> list[int]:
     """Return no less than what each record takes in a batch."""
+    values, keys, headers = columns.values, columns.keys, columns.headers
     try:
         sizes = [*map(RECORD_OVERHEAD.__add__, map(len, values))]  # type: ignore[arg-type]  # None raises a TypeError
     except TypeError:
@@ -67,7 +64,7 @@ class Batching:
     def __init__(
         self,
         on_batch: OnBatch,
-        leaders_of: Callable[[str], list[int]],
+        leaders_of: Callable[[str], Sequence[int]],
         batch_bytes: int,
         compression: str = "none",
         level: int | None = None,
@@ -133,36 +130,20 @@ class Batching:
         waiting.bytes += size
         self.bytes += size
 
-    def add_columns(
-        self,
-        topic: str,
-        values: Sequence[bytes | None],
-        keys: Sequence[bytes | None] | None = None,
-        partition: int = -1,
-        timestamps: Sequence[int] | None = None,
-        headers: Sequence[RawHeaders | None] | None = None,
-        on_written: Sequence[OnWritten | None] | None = None,
-    ) -> None:
-        """Add many records at once. keys, timestamps, headers, on_written: None, or one for each value."""
-        if partition >= 0 or keys is None:
-            self._add_rows(topic, values, keys, partition, timestamps, headers, on_written)
+    def add_columns(self, columns: RecordColumns, on_written: Sequence[OnWritten | None] | None = None) -> None:
+        """Add many records at once. on_written: None, or one for each."""
+        if columns.partition >= 0 or columns.keys is None:
+            self._add_rows(columns, columns.partition, on_written)
             return
         rows: dict[int, list[int]] = {}
-        for row, own_partition in enumerate(self._choose_all(topic, keys)):
+        for row, own_partition in enumerate(self._choose_all(columns.topic, columns.keys)):
             rows.setdefault(own_partition, []).append(row)
         if len(rows) == 1:
-            self._add_rows(topic, values, keys, next(iter(rows)), timestamps, headers, on_written)
+            self._add_rows(columns, next(iter(rows)), on_written)
             return
         for own_partition, numbers in rows.items():
-            self._add_rows(
-                topic,
-                [values[number] for number in numbers],
-                [keys[number] for number in numbers],
-                own_partition,
-                None if timestamps is None else [timestamps[number] for number in numbers],
-                None if headers is None else [headers[number] for number in numbers],
-                None if on_written is None else [on_written[number] for number in numbers],
-            )
+            reports = None if on_written is None else [on_written[number] for number in numbers]
+            self._add_rows(columns.pick(numbers, own_partition), own_partition, reports)
 
     def add_encoded(self, batch: EncodedBatch) -> None:
         """Add records that are encoded, but not compressed yet."""
@@ -173,19 +154,11 @@ class Batching:
         self._sticky.pop(batch.topic, None)
         self._on_batch(place, RecordBatch.of(batch, self._compression, self._level))
 
-    def _add_rows(
-        self,
-        topic: str,
-        values: Sequence[bytes | None],
-        keys: Sequence[bytes | None] | None,
-        partition: int,
-        timestamps: Sequence[int] | None,
-        headers: Sequence[RawHeaders | None] | None,
-        on_written: Sequence[OnWritten | None] | None,
-    ) -> None:
+    def _add_rows(self, columns: RecordColumns, partition: int, on_written: Sequence[OnWritten | None] | None) -> None:
         """Add records of one partition. -1: of any, another one for each batch."""
-        sums = list(accumulate(_sizes_of(values, keys, headers), initial=0))
-        start, count = 0, len(values)
+        topic = columns.topic
+        sums = list(accumulate(_sizes_of(columns), initial=0))
+        start, count = 0, len(columns)
         while start < count:
             place = topic, partition if partition >= 0 else self.choose(topic, None)
             waiting = self._waiting.get(place)
@@ -196,25 +169,19 @@ class Batching:
                     self._complete(waiting)
                     continue
                 end = start + 1
-            part = slice(start, end)
-            parts = (
-                values[part],
-                None if keys is None else keys[part],
-                None if timestamps is None else timestamps[part],
-                None if headers is None else headers[part],
-            )
-            reports = None if on_written is None else on_written[part]
+            part = columns.part(slice(start, end))
+            reports = None if on_written is None else on_written[start:end]
             full = end < count or sums[end] - sums[start] + filled_bytes >= self._batch_bytes
             if filled_bytes > HEAD_BYTES or (not full and self._holds(place)):
                 waiting = self._waiting_at(place)
-                waiting.extend(*parts)
+                waiting.extend(part)
                 if reports is not None or waiting.on_written is not None:
                     waiting.note(reports or [None] * (end - start))
                 self._grow(waiting, sums[end] - sums[start])
                 if full or not self._holds(place):
                     self._complete(waiting)
             else:
-                self._emit(place, *parts, reports)
+                self._emit(place, part, reports)
             start = end
 
     def complete_due(self) -> None:
@@ -240,19 +207,19 @@ class Batching:
         place = waiting.topic, waiting.partition
         del self._waiting[place]
         self.bytes -= waiting.bytes - HEAD_BYTES
-        self._emit(place, waiting.values, waiting.keys, waiting.timestamps, waiting.headers, waiting.on_written)
+        self._emit(place, waiting, waiting.on_written)
 
-    def _emit(
-        self,
-        place: Place,
-        values: Sequence[bytes | None],
-        keys: Sequence[bytes | None] | None,
-        timestamps: Sequence[int] | None,
-        headers: Sequence[RawHeaders | None] | None,
-        on_written: Sequence[OnWritten | None] | None,
-    ) -> None:
-        now_ms = int(time.time() * 1000)
-        batch = encode(values, now_ms, keys, timestamps, headers, self._compression, self._level, on_written)
+    def _emit(self, place: Place, columns: RecordColumns, on_written: Sequence[OnWritten | None] | None) -> None:
+        batch = encode(
+            columns.values,
+            int(time.time() * 1000),
+            columns.keys,
+            columns.timestamps,
+            columns.headers,
+            self._compression,
+            self._level,
+            on_written,
+        )
         self._sticky.pop(place[0], None)  # the next batch without keys goes to another partition
         self._on_batch(place, batch)
 

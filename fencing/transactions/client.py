@@ -5,7 +5,7 @@ from typing import Protocol
 
 from ringfence.connectors.api.records import EncodedBatch, RawHeaders
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.transactions.record_columns import OnWritten
+from ringfence.fencing.transactions.record_columns import OnWritten, RecordColumns
 
 Produce = Callable[..., None]
 """`TransactionalClient.produce`."""
@@ -42,16 +42,7 @@ class TransactionalClient(Protocol):
         on_written: OnWritten | None = None,
     ) -> None: ...
 
-    def produce_columns(
-        self,
-        topic: str,
-        values: Sequence[bytes | None],
-        keys: Sequence[bytes | None] | None = None,
-        partition: int = -1,
-        timestamps: Sequence[int] | None = None,
-        headers: Sequence[RawHeaders | None] | None = None,
-        on_written: Sequence[OnWritten | None] | None = None,
-    ) -> None: ...
+    def produce_columns(self, columns: RecordColumns, on_written: Sequence[OnWritten | None] | None = None) -> None: ...
 
     def send_batches(self, batches: Sequence[EncodedBatch]) -> None: ...
 

@@ -19,7 +19,7 @@ from ringfence.fencing.transactions.driver import Driver
 from ringfence.fencing.transactions.error_codes import LOWERED, ErrorCode, name_of
 from ringfence.fencing.transactions.messages import GroupMember, InitProducerId, Place, TopicMetadata
 from ringfence.fencing.transactions.record_batches import RecordBatch
-from ringfence.fencing.transactions.record_columns import OnWritten
+from ringfence.fencing.transactions.record_columns import OnWritten, RecordColumns
 from ringfence.fencing.transactions.settings import ProducerSettings, access_of, addresses_of
 from ringfence.fencing.transactions.state_machine import TOO_LARGE, StateMachine
 from ringfence.fencing.transactions.steps import Phase
@@ -146,24 +146,14 @@ class Producer:
             self._make_room()
             self._batching.add(topic, value, key, partition, timestamp, headers, on_written)
 
-    def produce_columns(
-        self,
-        topic: str,
-        values: Sequence[bytes | None],
-        keys: Sequence[bytes | None] | None = None,
-        partition: int = -1,
-        timestamps: Sequence[int] | None = None,
-        headers: Sequence[RawHeaders | None] | None = None,
-        on_written: Sequence[OnWritten | None] | None = None,
-    ) -> None:
-        """Write many records: no object and no call for each. keys, timestamps, headers, on_written: None, or one for
-        each value.
+    def produce_columns(self, columns: RecordColumns, on_written: Sequence[OnWritten | None] | None = None) -> None:
+        """Write many records: no object and no call for each. on_written: None, or one for each.
 
         Waits while much is queued. Raises the transaction's error.
         """
         with self._lock:
             self._make_room()
-            self._batching.add_columns(topic, values, keys, partition, timestamps, headers, on_written)
+            self._batching.add_columns(columns, on_written)
 
     def _make_room(self) -> None:
         most = self._settings.buffer_bytes // 2
@@ -311,11 +301,11 @@ class Producer:
         with self._lock:
             return len(self._leaders_of(topic))
 
-    def _leaders_of(self, topic: str) -> list[int]:
+    def _leaders_of(self, topic: str) -> Sequence[int]:
         metadata = self.machine.view.topics.get(topic)
         if metadata is None:
             metadata = self._look_up(topic)
-        return list(metadata.leaders)
+        return metadata.leaders
 
     def _look_up(self, topic: str) -> TopicMetadata:
         self.machine.view.want(topic)

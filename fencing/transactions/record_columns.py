@@ -1,9 +1,11 @@
 """Records of one topic, as columns: no object and no call for each record. Pure."""
 
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from ringfence.connectors.api.records import RawHeaders
 
+_T = TypeVar("_T")
 OnWritten = Callable[[int, int, int], None]
 """Called with a record's partition, offset (-1 if it is not known) and time in ms, once its leader has it."""
 Record = tuple[str, bytes | None, bytes | None, int, int, RawHeaders | None]
@@ -39,6 +41,28 @@ class RecordColumns:
 
     def __len__(self) -> int:
         return len(self.values)
+
+    def part(self, rows: slice) -> "RecordColumns":
+        """Return some successive records."""
+        return RecordColumns(
+            self.topic,
+            self.partition,
+            self.values[rows],
+            None if self.keys is None else self.keys[rows],
+            None if self.timestamps is None else self.timestamps[rows],
+            None if self.headers is None else self.headers[rows],
+        )
+
+    def pick(self, rows: Sequence[int], partition: int) -> "RecordColumns":
+        """Return these records, for that partition."""
+        return RecordColumns(
+            self.topic,
+            partition,
+            [self.values[row] for row in rows],
+            None if self.keys is None else [self.keys[row] for row in rows],
+            None if self.timestamps is None else [self.timestamps[row] for row in rows],
+            None if self.headers is None else [self.headers[row] for row in rows],
+        )
 
     def records(self) -> list[Record]:
         """Return the records one by one."""
@@ -87,19 +111,19 @@ class GrowingColumns(RecordColumns):
         elif headers:
             self.headers = [*[None] * earlier, headers]
 
-    def extend(
-        self,
-        values: Sequence[bytes | None],
-        keys: Sequence[bytes | None] | None,
-        timestamps: Sequence[int] | None,
-        headers: Sequence[RawHeaders | None] | None,
-    ) -> None:
-        """Append many. keys, timestamps, headers: None, or one for each value."""
-        earlier = len(self.values)
-        self.values += values
-        if keys is not None or self.keys is not None:
-            self.keys = [*(self.keys or [None] * earlier), *(keys or [None] * len(values))]
-        if timestamps is not None or self.timestamps is not None:
-            self.timestamps = [*(self.timestamps or [0] * earlier), *(timestamps or [0] * len(values))]
-        if headers is not None or self.headers is not None:
-            self.headers = [*(self.headers or [None] * earlier), *(headers or [None] * len(values))]
+    def extend(self, columns: RecordColumns) -> None:
+        """Append many records."""
+        earlier, count = len(self.values), len(columns)
+        self.values += columns.values
+        self.keys = _extend(self.keys, columns.keys, None, earlier, count)
+        self.timestamps = _extend(self.timestamps, columns.timestamps, 0, earlier, count)
+        self.headers = _extend(self.headers, columns.headers, None, earlier, count)
+
+
+def _extend(own: list[_T] | None, more: Sequence[_T] | None, nothing: _T, earlier: int, count: int) -> list[_T] | None:
+    """Append to a column in place. It begins with the first value: nothing stands for those before."""
+    if own is None and more is None:
+        return None
+    column = [nothing] * earlier if own is None else own
+    column += [nothing] * count if more is None else more
+    return column

@@ -11,6 +11,7 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Abortable, Fatal
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.transactions.producer import Producer
+from ringfence.fencing.transactions.record_columns import RecordColumns
 from tests.support.encoded import read_numbers
 from tests.support.proxy import Api, Fate, Proxied, Request
 from tests.support.waiting import eventually
@@ -62,7 +63,7 @@ def test_a_record_larger_than_a_request_is_refused_by_name_and_the_transaction_g
     producer.produce(scene.topic, b"0")
     writes: list[Callable[[], None]] = [
         lambda: producer.produce(scene.topic, bytes(30_000)),
-        lambda: producer.produce_columns(scene.topic, [bytes(30_000)]),
+        lambda: producer.produce_columns(RecordColumns(scene.topic, -1, [bytes(30_000)])),
     ]
     for write in writes:
         says = rf"topic {scene.topic} takes 30,0\d\d bytes .* 20,000 .*max\.request\.size"
@@ -154,7 +155,7 @@ def test_calls_wait_for_room_no_longer_than_they_may(scene: Scene) -> None:
 
     def write_on() -> None:
         for _ in range(100):
-            producer.produce_columns(scene.topic, [bytes(1000)] * 20)
+            producer.produce_columns(RecordColumns(scene.topic, -1, [bytes(1000)] * 20))
 
     with pytest.raises(Abortable, match=r"no room .* 0\.3 s \(max\.block\.ms\)"):
         write_on()

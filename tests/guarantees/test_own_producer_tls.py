@@ -18,6 +18,7 @@ from ringfence.fencing.errors import Fatal, Retriable
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.transactions.producer import Producer
+from ringfence.fencing.transactions.record_columns import RecordColumns
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.local.ports import free_ports
 from tests.support.broker import Broker
@@ -138,7 +139,9 @@ def test_transactions_over_tls(tmp_path: Path, unique: Callable[[str], str]) -> 
         size = 60_000  # digits: several batches, which no socket takes at once
         for first in range(0, 3 * size, size):
             producer.begin()
-            producer.produce_columns("t", [b"%0100d" % number for number in range(first, first + size)])
+            producer.produce_columns(
+                RecordColumns("t", -1, [b"%0100d" % number for number in range(first, first + size)])
+            )
             producer.commit(Deadline.after(60))
         assert read_numbers(inside, "t", 1)[0] == list(range(3 * size))
         producer.close()

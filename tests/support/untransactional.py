@@ -40,17 +40,8 @@ class Untransactional:
         assert on_written is None
         self._producer.produce(topic, value, key, partition)
 
-    def produce_columns(
-        self,
-        topic: str,
-        values: Sequence[bytes | None],
-        keys: Sequence[bytes | None] | None = None,
-        partition: int = -1,
-        timestamps: Sequence[int] | None = None,
-        headers: Sequence[RawHeaders | None] | None = None,
-        on_written: Sequence[OnWritten | None] | None = None,
-    ) -> None:
-        for record in RecordColumns(topic, partition, values, keys).records():
+    def produce_columns(self, columns: RecordColumns, on_written: Sequence[OnWritten | None] | None = None) -> None:
+        for record in columns.records():
             self.produce(*record)
 
     def send_batches(self, batches: Sequence[EncodedBatch]) -> None:

@@ -81,9 +81,7 @@ class _Writer:
 
     def write(self, block: Columns) -> None:
         for columns in _columns_of(block, self._topic):
-            self._producer.produce_columns(
-                columns.topic, columns.values, columns.keys, columns.partition, None, columns.headers
-            )
+            self._producer.produce_columns(columns)
 
     def hand_over(self, rows: int, digest: int) -> OpenTransaction:
         settings, producer = self._assignment.settings, self._producer

@@ -10,6 +10,7 @@ from kafka.partitioner.default import murmur2
 from ringfence.fencing.transactions.batching import Batching
 from ringfence.fencing.transactions.messages import Place
 from ringfence.fencing.transactions.record_batches import RecordBatch
+from ringfence.fencing.transactions.record_columns import RecordColumns
 from tests.support.encoded_batches import read
 
 
@@ -69,7 +70,7 @@ def test_columns_are_the_same_as_single_records(
     gathered = Gathered()
     batching = Batching(gathered.note, lambda _: [1, 1], size)
     batching.add("t", b"first", None, 0, 0, None)
-    batching.add_columns("t", values, keys if keyed else None, partition, times, headers)
+    batching.add_columns(RecordColumns("t", partition, values, keys if keyed else None, times, headers))
     batching.flush()
     found: dict[int, list[object]] = {0: [], 1: []}
     for (_, number), batch in gathered:
