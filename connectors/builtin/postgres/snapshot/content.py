@@ -2,8 +2,8 @@
 
 The rule: a change is contained if its key is in a segment whose database snapshot sees the change's transaction. A
 change of a key is a delete under the old key and a create under the new key; the rule applies to each of them. Nothing
-after the position `until` is contained. ARCHITECTURE.md explains the rule; tests/postgres/test_snapshot_model.py shows
-the consequences of leaving out parts of it.
+after the position `until` is contained. docs/decisions/postgres-snapshot-rule.md has the rule;
+tests/postgres/test_snapshot_model.py shows the consequences of leaving out parts of it.
 """
 
 import logging
