@@ -26,7 +26,7 @@ from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.local.errors import LocalError
 from ringfence.local.guarded_process import wait_until
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks-answers.md"
+PAGE = Path(__file__).resolve().parent / "results" / "answers.md"
 BESIDE = "other checkout"
 TOPIC = "answers"
 _SETTLE_SECONDS = 60.0
@@ -179,7 +179,7 @@ def stage_table(by_change: Mapping[Change, Answers]) -> str:
 
 
 def page(text: str, machine: Mapping[str, str], rounds: int) -> str:
-    """Return the text of docs/benchmarks-answers.md."""
+    """Return the text of benchmarks/results/answers.md."""
     return f"""\
 # How soon a change is answered
 

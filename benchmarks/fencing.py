@@ -25,7 +25,7 @@ from ringfence.local.errors import LocalError
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.local.ports import free_port
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks-fencing.md"
+PAGE = Path(__file__).resolve().parent / "results" / "fencing.md"
 TARGET_S = 1.0
 NEW, KNOWN, OPEN = "never used before", "all used before", "all used before, {} with a transaction open"
 _SECONDS = 60.0
@@ -74,7 +74,7 @@ def table(seconds_by_change: Mapping[str, Sequence[float]], count: int) -> str:
 
 
 def page(tables: str, machine: Mapping[str, str], rounds: int) -> str:
-    """Return the text of docs/benchmarks-fencing.md."""
+    """Return the text of benchmarks/results/fencing.md."""
     return f"""\
 # Fencing many tasks
 

@@ -27,7 +27,7 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, delete_topics
 from ringfence.local.errors import LocalError
 
-PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "benchmarks-files.md"
+PAGE: Final = Path(__file__).resolve().parent / "results" / "files.md"
 PARTS: Final = 8
 LEAST_LINES, LEAST_PARQUET = 0.9, 300_000
 _CONVERTERS: Final = "org.apache.kafka.connect."
@@ -167,7 +167,7 @@ def targets(results: Mapping[Job, Numbers]) -> str:
 
 
 def page(results: Mapping[Job, Numbers], machine: Mapping[str, str], rounds: int) -> str:
-    """Return the text of docs/benchmarks-files.md."""
+    """Return the text of benchmarks/results/files.md."""
     return f"""\
 # Files
 

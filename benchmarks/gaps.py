@@ -27,7 +27,7 @@ from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.local.errors import LocalError
 from ringfence.local.guarded_process import wait_until
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks-gaps.md"
+PAGE = Path(__file__).resolve().parent / "results" / "gaps.md"
 RECORDS_S = 200
 _CALM_SECONDS = 3.0
 _RUNNING_SECONDS = 60.0
@@ -136,7 +136,7 @@ def table(results: Mapping[str, Mapping[Change, Sequence[float]]]) -> str:
 
 
 def page(tables: str, machine: Mapping[str, str], rounds: int) -> str:
-    """Return the text of docs/benchmarks-gaps.md."""
+    """Return the text of benchmarks/results/gaps.md."""
     return f"""\
 # The gap of a reconfiguration
 

@@ -21,7 +21,7 @@ from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.local.errors import LocalError
 from ringfence.local.guarded_process import wait_until
 
-PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "benchmarks-hooks.md"
+PAGE: Final = Path(__file__).resolve().parent / "results" / "hooks.md"
 RATES: Final = (200, 500, 1000, 2000)
 TARGET_RATE, TARGET_MS = 2000, 50.0
 
@@ -88,7 +88,7 @@ def table(results: Mapping[int, tuple[SenderResult, int]]) -> str:
 
 
 def page(results: Mapping[int, tuple[SenderResult, int]], machine: Mapping[str, str], seconds: float) -> str:
-    """Return the text of docs/benchmarks-hooks.md."""
+    """Return the text of benchmarks/results/hooks.md."""
     result = results[TARGET_RATE][0]
     return f"""\
 # Webhooks

@@ -37,7 +37,7 @@ from ringfence.local.guarded_process import wait_until
 from tests.support.postgres import Postgres
 from tests.support.shared_jvms import running_jvms
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks-java.md"
+PAGE = Path(__file__).resolve().parent / "results" / "java.md"
 WORKERS = (CONNECT, OURS)
 SIDES = (*WORKERS, SHARED)
 SHARE = {"java.process": "shared"}

@@ -121,7 +121,7 @@ def page(
     java_mib: Mapping[str, float],
     machine: Mapping[str, str],
 ) -> str:
-    """docs/benchmarks-java.md."""
+    """benchmarks/results/java.md."""
     readiness = "\n".join(
         f"| {one.name} | {one.seconds:.2f} s | {one.cpu_s:.2f} s | {one.mib:.0f} MiB |" for one in starts
     )
@@ -131,7 +131,7 @@ def page(
 `make bench ARGS="java --write"` writes this page. The real Kafka Connect 4.3.0 and Ringfence run side by side on one
 broker, both exactly once, with the same plugins and the same configuration. Each job runs on one and then on the other,
 as often as the last table says; the tables show the medians. CPU and memory are those of the whole worker with
-everything that it started. [benchmarks.md](benchmarks.md) explains how they are measured.
+everything that it started. [docs/benchmarks.md](../../docs/benchmarks.md) explains how they are measured.
 
 A JVM compiles a connector's code while the first records pass. Each task of Ringfence has a JVM of its own, so each new
 task does that. All tasks of a Kafka Connect worker share one JVM: it compiles for the first task after a start, and

@@ -31,7 +31,7 @@ from ringfence.local.guarded_process import wait_until
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.local.ports import free_port
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks-kills.md"
+PAGE = Path(__file__).resolve().parent / "results" / "kills.md"
 SESSION_S = 10.0
 TARGET_S = SESSION_S + 2.0
 _TASKS = 3
@@ -127,7 +127,7 @@ def table(seconds: Sequence[float]) -> str:
 
 
 def page(tables: str, machine: Mapping[str, str]) -> str:
-    """Return the text of docs/benchmarks-kills.md."""
+    """Return the text of benchmarks/results/kills.md."""
     return f"""\
 # The gap after the loss of a worker
 

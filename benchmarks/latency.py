@@ -25,7 +25,7 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.local.errors import LocalError
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks-latency.md"
+PAGE = Path(__file__).resolve().parent / "results" / "latency.md"
 RECORDS_S = 200
 SETTLE_S = 8.0
 MEDIAN_FACTOR, HIGH_FACTOR = 1.5, 1.0
@@ -129,7 +129,7 @@ def _medians(rounds: Sequence[Sequence[float]]) -> tuple[float, float, float]:
 
 
 def page(text: str, machine: Mapping[str, str], rounds: int, seconds: float) -> str:
-    """Return the text of docs/benchmarks-latency.md."""
+    """Return the text of benchmarks/results/latency.md."""
     return f"""\
 # End-to-end latency
 

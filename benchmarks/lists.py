@@ -19,7 +19,7 @@ from unittest.mock import patch
 from benchmarks.machine import describe, foot, load
 from benchmarks.rest import BenchmarkError
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks-lists.md"
+PAGE = Path(__file__).resolve().parent / "results" / "lists.md"
 SETTINGS = 20
 """The number of settings of each connector, in addition to its name and class; two of them are secret."""
 
@@ -162,7 +162,7 @@ def table(measurements: Mapping[List, Measurement]) -> str:
 
 
 def page(tables: str, machine: Mapping[str, str], connectors: int, tasks: int, rounds: int) -> str:
-    """Return the text of docs/benchmarks-lists.md."""
+    """Return the text of benchmarks/results/lists.md."""
     return f"""\
 # What lists cost
 

@@ -22,7 +22,7 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.local.errors import LocalError
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks-many.md"
+PAGE = Path(__file__).resolve().parent / "results" / "many.md"
 COUNT = 100
 TOPIC = "many"
 MEMORY_FACTOR, TIME_FACTOR = 1.5, 1.0
@@ -114,7 +114,7 @@ def _median(crowds: Sequence[Crowd]) -> Crowd:
 
 
 def page(text: str, machine: Mapping[str, str], count: int, rounds: int) -> str:
-    """Return the text of docs/benchmarks-many.md."""
+    """Return the text of benchmarks/results/many.md."""
     return f"""\
 # A hundred small connectors
 

@@ -39,7 +39,7 @@ MOST_S: Final = 45.0
 """Each of the two runs ends after this time, with the rounds that it has."""
 LIMIT_S: Final = 0.5
 NAME: Final = "urgent"
-PAGE: Final = Path(__file__).parents[1] / "docs" / "benchmarks-neighbours.md"
+PAGE: Final = Path(__file__).resolve().parent / "results" / "neighbours.md"
 _AT_ONCE: Final = {"RINGFENCE_QUERIES_PER_ACCOUNT": "24"}
 """The limits for all accounts together: without a login there is only one account."""
 _REFUSED_PAUSE_S: Final = 0.5
@@ -135,7 +135,7 @@ def table(alone: Mapping[str, Sequence[float]], beside: Mapping[str, Sequence[fl
 
 
 def page(measured: str, text: str, machine: Mapping[str, str], verdict: str) -> str:
-    """Return the text of docs/benchmarks-neighbours.md."""
+    """Return the text of benchmarks/results/neighbours.md."""
     return f"""\
 # What slow questions cost others
 

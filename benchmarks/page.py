@@ -29,17 +29,17 @@ run on one broker, both exactly once, and read the same file of {lines:,} lines 
 {listed(targets(results))}
 
 Other comparisons with the real Kafka Connect: copies from Kafka to Kafka and a chain of transforms
-([benchmarks-streams.md](benchmarks-streams.md)), its own plugins such as Debezium's
-([benchmarks-java.md](benchmarks-java.md)), changes of PostgreSQL
-([benchmarks-postgres.md](benchmarks-postgres.md)), end-to-end latency
-([benchmarks-latency.md](benchmarks-latency.md)), a hundred small connectors
-([benchmarks-many.md](benchmarks-many.md)), and the gap of a reconfiguration
-([benchmarks-gaps.md](benchmarks-gaps.md)). Ringfence alone: how long it takes to fence the transactional ids of many
-tasks ([benchmarks-fencing.md](benchmarks-fencing.md)), how long a task delivers no records after its worker is killed
-([benchmarks-kills.md](benchmarks-kills.md)), how long connectors take to start beside a long offsets topic
-([benchmarks-starts.md](benchmarks-starts.md)), and what lists of 1,000 connectors and 200 open pages cost
-([benchmarks-lists.md](benchmarks-lists.md), [benchmarks-pages.md](benchmarks-pages.md)), and what the ledger of a
-share group costs ([benchmarks-share.md](benchmarks-share.md)).
+([streams.md](../benchmarks/results/streams.md)), its own plugins such as Debezium's
+([java.md](../benchmarks/results/java.md)), changes of PostgreSQL
+([postgres.md](../benchmarks/results/postgres.md)), end-to-end latency
+([latency.md](../benchmarks/results/latency.md)), a hundred small connectors
+([many.md](../benchmarks/results/many.md)), and the gap of a reconfiguration
+([gaps.md](../benchmarks/results/gaps.md)). Ringfence alone: how long it takes to fence the transactional ids of many
+tasks ([fencing.md](../benchmarks/results/fencing.md)), how long a task delivers no records after its worker is killed
+([kills.md](../benchmarks/results/kills.md)), how long connectors take to start beside a long offsets topic
+([starts.md](../benchmarks/results/starts.md)), and what lists of 1,000 connectors and 200 open pages cost
+([lists.md](../benchmarks/results/lists.md), [pages.md](../benchmarks/results/pages.md)), and what the ledger of a
+share group costs ([share.md](../benchmarks/results/share.md)).
 
 ## Where it is slower, and why
 

@@ -29,7 +29,7 @@ from ringfence.local.guarded_process import GuardedProcess, wait_until
 from ringfence.local.ports import accepts, free_port
 from ringfence.local.valkey import EmbeddedValkey
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks-pages.md"
+PAGE = Path(__file__).resolve().parent / "results" / "pages.md"
 CORES, FIRST_BYTE_S = 1.0, 0.150
 PATHS = ("/ui/", "/ui/connectors", "/ui/connectors?page=10", "/ui/connectors?sort=-rate")
 
@@ -160,7 +160,7 @@ def first_table(first_answers: Mapping[str, tuple[float, list[float]]]) -> str:
 
 
 def page(held_text: str, first: str, machine: Mapping[str, str], args: argparse.Namespace) -> str:
-    """Return the text of docs/benchmarks-pages.md."""
+    """Return the text of benchmarks/results/pages.md."""
     return f"""\
 # What open pages cost
 

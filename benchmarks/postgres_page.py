@@ -1,4 +1,4 @@
-"""The page docs/benchmarks-postgres.md with the results of `benchmarks.postgres`. Pure."""
+"""The page benchmarks/results/postgres.md with the results of `benchmarks.postgres`. Pure."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,7 +7,7 @@ from statistics import median
 from benchmarks.numbers import Numbers
 from benchmarks.stand import CONNECT, OURS
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks-postgres.md"
+PAGE = Path(__file__).resolve().parent / "results" / "postgres.md"
 IN_ONE = 100
 """Rows per source transaction of the stream."""
 RATE = 200
@@ -106,7 +106,7 @@ five columns, JsonConverter without schemas. Rows are inserted in transactions o
 streams, as fast as the server takes them; then one row a transaction, {RATE} of them a second. `pg_recvlogical` has the
 same work, and once that of a backlog, when nothing else uses the processor. A snapshot reads a table with as many rows.
 Medians of {rounds} rounds of {rows:,} rows after an unmeasured one. CPU is the whole worker's, with everything that it
-started ([benchmarks.md](benchmarks.md)).
+started ([docs/benchmarks.md](../../docs/benchmarks.md)).
 
 {text}
 

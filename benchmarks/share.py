@@ -29,7 +29,7 @@ from ringfence.local.kafka import EmbeddedKafka
 from ringfence.local.ports import free_port
 from tests.guarantees.shares import FLOORS, Queue
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks-share.md"
+PAGE = Path(__file__).resolve().parent / "results" / "share.md"
 LEDGER, PLAIN, BARE = "with the ledger, exactly once", "without it, at least once", "a bare share consumer, no output"
 SHARE_OF_PLAIN, TIMES = 0.6, 8.0
 _VALUE = b"x" * 100
@@ -159,7 +159,7 @@ def slow(tasks: int) -> str:
 
 
 def page(text: str, machine: Mapping[str, str], count: int, rounds: int) -> str:
-    """Return the text of docs/benchmarks-share.md."""
+    """Return the text of benchmarks/results/share.md."""
     return f"""\
 # What the ledger of a share group costs
 

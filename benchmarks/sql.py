@@ -20,7 +20,7 @@ from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, delete
 from ringfence.local.errors import LocalError
 from tests.support.postgres import Postgres, new_postgres
 
-PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "benchmarks-sql.md"
+PAGE: Final = Path(__file__).resolve().parent / "results" / "sql.md"
 ROWS: Final = 1_000_000
 LEAST: Final = 60_000
 MODES: Final[Mapping[str, Mapping[str, str]]] = {
@@ -93,7 +93,7 @@ def targets(results: Mapping[str, Numbers]) -> str:
 
 
 def page(results: Mapping[str, Numbers], machine: Mapping[str, str], rounds: int) -> str:
-    """Return the text of docs/benchmarks-sql.md."""
+    """Return the text of benchmarks/results/sql.md."""
     return f"""\
 # SQL tables
 

@@ -36,7 +36,7 @@ from ringfence.local.ports import free_port
 
 RECORDS, CONNECTORS, KEYS = 3_000_000, 200, 10_000
 ONE_S, FOUR_S = 2.0, 4.0
-PAGE = Path(__file__).parents[1] / "docs" / "benchmarks-starts.md"
+PAGE = Path(__file__).resolve().parent / "results" / "starts.md"
 _LIMIT_S = 120.0
 _SETTLE_S = 5.0
 _READ = re.compile(r"Topic \S+ is read: (\d+) records, (\d+) source partitions, about (\d+) MiB, in ([\d.]+) s")
@@ -182,7 +182,7 @@ def steps_table(results: Mapping[str, Starts]) -> str:
 
 
 def page(results: Mapping[str, Starts], machine: Mapping[str, str], rounds: int) -> str:
-    """Return the text of docs/benchmarks-starts.md."""
+    """Return the text of benchmarks/results/starts.md."""
     return f"""\
 # How long connectors take to start beside a long offsets topic
 

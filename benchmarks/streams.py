@@ -26,7 +26,7 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, delete_topics
 from ringfence.local.errors import LocalError
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks-streams.md"
+PAGE = Path(__file__).resolve().parent / "results" / "streams.md"
 TASK_MIB = 120
 Results = Mapping[Job, Mapping[str, Numbers]]
 
@@ -147,7 +147,7 @@ def targets(results: Results) -> str:
 
 
 def page(results: Results, machine: Mapping[str, str], rounds: int) -> str:
-    """Return the text of docs/benchmarks-streams.md."""
+    """Return the text of benchmarks/results/streams.md."""
     return f"""\
 # Kafka to Kafka, and a chain of transforms
 
@@ -156,7 +156,7 @@ broker, both exactly once. Each job runs on one and then on the other, for {roun
 the table shows the medians. The copies compare MirrorMaker 2's source connector with KafkaSource: the same
 configuration, ByteArrayConverter on both sides, and MirrorMaker's other work (offset syncs, ACLs, topic settings)
 switched off. The chain is FileStreamSource, HoistField, InsertField, ReplaceField, then JsonConverter with schemas.
-Unless the job says otherwise, transactions end every {INTERVAL_MS} ms. [benchmarks.md](benchmarks.md) explains how
+Unless the job says otherwise, transactions end every {INTERVAL_MS} ms. [docs/benchmarks.md](../../docs/benchmarks.md) explains how
 records/s, CPU and memory are measured.
 
 {table(results)}

@@ -14,7 +14,7 @@ DRIVER_OPTIONS: Final = "spark.driver.extraJavaOptions"
 SECRET: Final = "spark.authenticate.secret"  # noqa: S105 - a name
 _PREFIX: Final = "spark."
 _DRIVER_MIB: Final = 512
-"""The driver's heap: enough for a hundred tasks (docs/benchmarks-many.md)."""
+"""The driver's heap: enough for a hundred tasks (benchmarks/results/many.md)."""
 _FEW_SLOTS: Final = 128
 _JOB_MIB: Final = 2
 """More heap for each slot above."""
