@@ -60,10 +60,11 @@ up: setup ## Run everything on this machine, in the foreground
 
 # Without ARGS, the tests run in four processes, which halves the time: they wait for a broker more than they compute.
 # One that fails among the others is run once more, alone (CONTRIBUTING.md, "Unsteady tests").
+CASES ?= not slow and not thorough
 PROCESSES = --numprocesses 4 --no-loadscope-reorder --retry-alone tests/unsteady.txt
 
 test: setup ## Run all tests except the long ones (ARGS="-k fence" for some of them)
-	$(BIN)/pytest -m "not slow and not thorough" $(if $(ARGS),$(ARGS),$(PROCESSES))
+	$(BIN)/pytest -m "$(CASES)" $(if $(ARGS),$(ARGS),$(PROCESSES))
 
 test-pure: setup ## Run the tests that need no Java, broker, browser, Spark or database: about a minute
 	RINGFENCE_TESTS_PURE=1 $(BIN)/pytest --exitfirst $(if $(ARGS),$(ARGS),--numprocesses 2 --no-loadscope-reorder)

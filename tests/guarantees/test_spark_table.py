@@ -58,6 +58,7 @@ def test_each_row_once_while_processes_of_tasks_are_killed(
     assert tasks.read_under_kills(total, meanwhile=change) == list(range(total)), "a row is missing, or there twice"
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(240)
 def test_a_second_copy_of_an_attempt_writes_nothing_twice(stage: Stage, spark: SparkHost, tmp_path: Path) -> None:
     """As Spark's speculation would start it, which workers refuse to switch on."""

@@ -41,6 +41,7 @@ def ours(database: Database, tmp_path: Path) -> Iterator[list[Comparable]]:
         registry.kill()
 
 
+@pytest.mark.thorough
 def test_records_are_those_that_debezium_gave(ours: list[Comparable]) -> None:
     expected, found = by_topic(debezium.kept(debezium_avro.KEPT)), by_topic(ours)
     assert found.keys() == expected.keys()

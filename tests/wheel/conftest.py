@@ -33,6 +33,7 @@ BUILT_FROM = (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in tests_in(Path(__file__).parent, items):
         item.add_marker(pytest.mark.timeout(420))  # the first one starts a platform
+        item.add_marker(pytest.mark.thorough)  # `make test` shows the same product from the checkout
 
 
 @pytest.fixture(scope="package")

@@ -86,7 +86,6 @@ def parts(up: Up, index: Path, plugins: Path, tmp_path: Path, monkeypatch: pytes
     eventually(found, _SECONDS, "the connector is not found", pause=0.2)
 
 
-@pytest.mark.thorough
 def test_complete_partitions_are_left_out_and_none_of_their_rows_comes_twice(up: Up, parts: None) -> None:
     name = unique("parts")
     config = {"connector.class": "Parts", "topic": name, "tasks.max": "2", "value.converter": "StringConverter"}

@@ -59,7 +59,6 @@ def upload(up: Up, wheel: Path) -> int:
     return number
 
 
-@pytest.mark.thorough
 def test_python_plugins_run_in_environments_of_their_own_without_a_restart_of_a_worker(up: Up, tmp_path: Path) -> None:
     workers = {each["incarnation"] for each in up.rest.expect(200, "GET", "/api/v1/workers")["results"]}
     install(up, "1.2")

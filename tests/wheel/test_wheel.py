@@ -6,7 +6,6 @@ import shutil
 from pathlib import Path
 
 import httpx
-import pytest
 
 from tests.e2e.up import Up
 from tests.support.waiting import eventually
@@ -72,7 +71,6 @@ def test_a_connector_runs(up: Up) -> None:
         eventually(running, 180, "a running task of the connector")
 
 
-@pytest.mark.thorough
 def test_the_documented_plugin_works_as_printed(home: Path, up: Up) -> None:
     """The code and the commands of docs/writing-a-connector.md, beside a worker that runs already."""
     text = (ROOT / "docs" / "writing-a-connector.md").read_text()
