@@ -99,6 +99,18 @@ def test_every_number_of_a_type(
         fit(schema, row[0])
 
 
+@pytest.mark.parametrize("number", [-(2**63), 2**63 - 1])
+@pytest.mark.parametrize(("unit", "expected"), [("ms", as_timestamp(1)), ("us", same), ("ns", same)])
+def test_the_least_and_the_greatest_timestamp(
+    tmp_path: Path, unit: str, expected: Callable[[int], object], number: int
+) -> None:
+    column = pa.array([number], pa.int64()).view(pa.timestamp(unit))
+
+    committed = read(tmp_path, "a", parquet(column), "parquet")
+
+    assert rows(committed) == [[expected(number)]]
+
+
 def schema_of(committed: Committed) -> Schema:
     value = committed.values[0]
     assert isinstance(value, Struct)

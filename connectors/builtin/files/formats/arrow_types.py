@@ -342,7 +342,7 @@ def _timestamps(column: Any) -> list[object]:
 
 
 def _timestamp(milliseconds: int, zone: str | None) -> object:
-    if abs(milliseconds) > _MOST_INT64:
+    if not -_MOST_INT64 - 1 <= milliseconds <= _MOST_INT64:
         raise DataException("the timestamp is beyond what 64 bits of milliseconds hold", remedy="Correct the row")
     at = timestamp_of_millis(milliseconds)
     return at.replace(tzinfo=None) if zone is None and isinstance(at, datetime) else at
