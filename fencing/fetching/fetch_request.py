@@ -38,7 +38,7 @@ class FetchedPartition:
     error: int
     aborted: Sequence[tuple[int, int]] = ()
     preferred: int = -1
-    records: bytes = field(default=b"", repr=False)
+    records: bytes | memoryview = field(default=b"", repr=False)
     diverges: bool = False
 
 
@@ -92,7 +92,7 @@ class Fetch:
             def read_partition() -> None:
                 number, code, *_ = reader.fields(_FIXED)
                 aborted = reader.array(lambda: (reader.i64(), reader.i64(), reader.tags())[:2])
-                preferred, records = reader.i32(), reader.data() or b""
+                preferred, records = reader.i32(), reader.view()
                 diverges = _DIVERGING in reader.tags()
                 partitions[topic, number] = FetchedPartition(code, aborted, preferred, records, diverges)
 

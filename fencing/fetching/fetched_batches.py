@@ -31,6 +31,7 @@ _CODEC: Final = 0x07
 _APPEND_TIME: Final = 0x08
 _TRANSACTIONAL: Final = 0x10
 _CONTROL: Final = 0x20
+Data = bytes | memoryview
 _FEW: Final = 16
 _FEW_BYTES: Final = 16 * 1024
 
@@ -56,7 +57,7 @@ class Fetched:
         "leader_epoch", "obstacle", "partition", "producer_id", "start", "topic",
     )  # fmt: skip
 
-    def __init__(self, topic: str, partition: int, data: bytes, at: int, end: int, start: int, most_bytes: int) -> None:
+    def __init__(self, topic: str, partition: int, data: Data, at: int, end: int, start: int, most_bytes: int) -> None:
         """most_bytes: of a batch that goes whole."""
         head = _HEAD.unpack_from(data, at)
         self.topic = topic
@@ -94,17 +95,17 @@ class Fetched:
     @property
     def marker(self) -> Marker | None:
         """How it ends its producer's transaction, if it is a control batch that does."""
-        return read_marker(self._data[self._records_at : self._end]) if self.count > 0 else None
+        return read_marker(bytes(self._data[self._records_at : self._end])) if self.count > 0 else None
 
     def check(self) -> None:
         """Raise `ConnectorError` if the checksum shows that the batch is damaged."""
-        if google_crc32c.value(self._data[self._records_at - _COVERED_BYTES : self._end]) != self._crc:
+        if google_crc32c.value(bytes(self._data[self._records_at - _COVERED_BYTES : self._end])) != self._crc:
             raise self._damaged("its checksum is another one")
 
     def encoded(self, topic: str) -> EncodedBatch:
         """Return the batch for a topic."""
-        data = self._data[self._records_at : self._end]
-        head = google_crc32c.value(self._data[self._records_at - _COVERED_BYTES : self._records_at])
+        data = bytes(self._data[self._records_at : self._end])
+        head = google_crc32c.value(bytes(self._data[self._records_at - _COVERED_BYTES : self._records_at]))
         crc = remove_first(self._crc, head, len(data))
         codec = self.attributes & _CODEC
         times = self._first_ms, self._newest_ms
@@ -125,7 +126,7 @@ class Fetched:
         )
 
     def _run(self) -> Run:
-        data = self._data[self._records_at : self._end]
+        data = bytes(self._data[self._records_at : self._end])
         codec = self.attributes & _CODEC
         if codec:
             data = BY_NUMBER[codec].decompress(data)
@@ -212,7 +213,7 @@ def _read_headers(data: bytes, at: int) -> tuple[RawHeaders, int]:
     return headers, at
 
 
-def split_batches(topic: str, partition: int, data: bytes, start: int, most_bytes: int) -> Iterator[Fetched]:
+def split_batches(topic: str, partition: int, data: Data, start: int, most_bytes: int) -> Iterator[Fetched]:
     """Yield the batches, without those before `start` and an incomplete last one. Raises `NotFetchable` for the formats
     before Kafka 0.11, ValueError for bytes that are no batches.
     """
