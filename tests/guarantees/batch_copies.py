@@ -4,9 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from ringfence.connectors.builtin.kafka_source.connector import KafkaSourceConnector
+from ringfence.fencing.fetching.fetched_batches import Fetched
 from ringfence.fencing.fetching.partition_reader import PartitionReader
 from tests.guarantees.copies import START, Context, Copy, committed
 from tests.guarantees.stage import Stage
@@ -31,20 +32,38 @@ def reader_of(bootstrap: str, isolation: str = "read_committed", **settings: str
     return PartitionReader(given, isolation, _LARGE, lambda host, port: [host])
 
 
-def batches_of(bootstrap: str, topic: str, partitions: int = 1) -> list[Seen]:
+def fetched(bootstrap: str, topic: str, partitions: int = 1) -> list[Fetched]:
     """The topic's committed batches, by partition and in their order; reads until nothing comes for a second."""
     reader = reader_of(bootstrap)
-    seen: list[Seen] = []
+    found: list[Fetched] = []
     try:
         reader.add({(topic, number): 0 for number in range(partitions)})
         while batches := reader.poll(1.0):
-            for each in batches:
-                one = each.encoded("")
-                data = bytes(one.data)
-                seen.append(Seen(each.partition, each.count, one.codec, one.first_ms, one.newest_ms, data))
+            found += batches
     finally:
         reader.close()
-    return sorted(seen, key=lambda batch: batch.partition)
+    return sorted(found, key=lambda batch: batch.partition)
+
+
+def batches_of(bootstrap: str, topic: str, partitions: int = 1) -> list[Seen]:
+    """The same, without what differs in a copy."""
+    encoded = [(batch.count, batch.encoded("")) for batch in fetched(bootstrap, topic, partitions)]
+    return [
+        Seen(one.partition, count, one.codec, one.first_ms, one.newest_ms, bytes(one.data)) for count, one in encoded
+    ]
+
+
+def offsets_of(bootstrap: str, topic: str) -> list[int]:
+    """The offsets of partition 0's committed records, as a consumer gets them."""
+    reader = Consumer({"bootstrap.servers": bootstrap, "group.id": "none", "enable.partition.eof": True})
+    reader.assign([TopicPartition(topic, 0, 0)])
+    offsets = []
+    try:
+        while (message := reader.poll(60)) is not None and message.error() is None:
+            offsets.append(int(message.offset() or 0))
+    finally:
+        reader.close()
+    return offsets
 
 
 def send(bootstrap: str, topic: str, numbers: Sequence[int], **settings: object) -> None:
