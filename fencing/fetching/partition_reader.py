@@ -144,16 +144,19 @@ class PartitionReader:
         try:
             connection = self._connect(self._address_of(node), now)
             version = self._version_of(connection, request)
-            self._number += 1
-            self._asked[self._number] = node, revisions
-            connection.send(self._number, request, now, version)
-            self._watch(connection)
         except ConnectionBroken as broken:
-            self._asked.pop(self._number, None)
             self._note_unreached(node, str(broken), now)
             return False
         except (Fatal, egress.EgressDenied) as error:
             raise ConnectorError(f"The source cluster cannot be read: {error}") from error
+        self._number += 1
+        self._asked[self._number] = node, revisions
+        try:
+            connection.send(self._number, request, now, version)
+            self._watch(connection)
+        except ConnectionBroken as broken:
+            self._lose(connection, str(broken), now)
+            return False
         return True
 
     @staticmethod
