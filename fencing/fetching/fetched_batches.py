@@ -141,52 +141,68 @@ class Fetched:
 def read_records(data: bytes, count: int, first: int, first_ms: int, run: Run) -> None:  # noqa: C901 - the loop over records, without calls that could be spared
     """Append the records of a batch to `run`. first, first_ms: its base offset and base timestamp.
 
-    Most numbers have one byte, and those longer are left to `read_varint`.
+    Most numbers have one byte or two, and longer ones are left to `read_varint`.
     """
     add_value, add_key, add_headers = run.values.append, run.keys.append, run.headers.append
     add_time, add_offset = run.times.append, run.offsets.append
     at = 0
     for _ in range(count):
-        size = data[at]
-        if size < 0x80:
-            size, at = (size >> 1) ^ -(size & 1), at + 1
-        else:
-            size, at = read_varint(data, at)
-        end = at + size
-        delta = data[at + 1]  # after the attributes
-        if delta < 0x80:
-            add_time(first_ms + ((delta >> 1) ^ -(delta & 1)))
+        number = data[at]
+        if number < 0x80:
+            at += 1
+            end = at + (number >> 1)
+        elif data[at + 1] < 0x80:
+            number = number & 0x7F | data[at + 1] << 7
             at += 2
+            end = at + (number >> 1)
         else:
-            delta, at = read_varint(data, at + 1)
-            add_time(first_ms + delta)
-        delta = data[at]
-        if delta < 0x80:
-            add_offset(first + (delta >> 1))
+            number, at = read_varint(data, at)
+            end = at + number
+        number = data[at + 1]  # after the attributes
+        if number < 0x80:
+            at += 2
+            add_time(first_ms + ((number >> 1) ^ -(number & 1)))
+        elif data[at + 2] < 0x80:
+            number = number & 0x7F | data[at + 2] << 7
+            at += 3
+            add_time(first_ms + ((number >> 1) ^ -(number & 1)))
+        else:
+            number, at = read_varint(data, at + 1)
+            add_time(first_ms + number)
+        number = data[at]
+        if number < 0x80:
+            at += 1
+            add_offset(first + (number >> 1))
+        elif data[at + 1] < 0x80:
+            number = number & 0x7F | data[at + 1] << 7
+            at += 2
+            add_offset(first + (number >> 1))
+        else:
+            number, at = read_varint(data, at)
+            add_offset(first + number)
+        number = data[at]
+        if number == 1:
+            add_key(None)
             at += 1
         else:
-            delta, at = read_varint(data, at)
-            add_offset(first + delta)
-        size = data[at]
-        if size < 0x80:
-            size, at = (size >> 1) ^ -(size & 1), at + 1
-        else:
-            size, at = read_varint(data, at)
-        if size < 0:
-            add_key(None)
-        else:
+            size, at = _read_length(data, at) if number >= 0x80 else (number >> 1, at + 1)
             add_key(data[at : at + size])
             at += size
-        size = data[at]
-        if size < 0x80:
-            size, at = (size >> 1) ^ -(size & 1), at + 1
-        else:
-            size, at = read_varint(data, at)
-        if size < 0:
+        number = data[at]
+        if number == 1:
             add_value(None)
+            at += 1
         else:
-            add_value(data[at : at + size])
-            at += size
+            if number < 0x80:
+                number >>= 1
+                at += 1
+            elif data[at + 1] < 0x80:
+                number = (number & 0x7F | data[at + 1] << 7) >> 1
+                at += 2
+            else:
+                number, at = _read_length(data, at)
+            add_value(data[at : at + number])
+            at += number
         if data[at]:
             headers, at = _read_headers(data, at)
             add_headers(headers)
@@ -197,6 +213,13 @@ def read_records(data: bytes, count: int, first: int, first_ms: int, run: Run) -
             raise ValueError("a record has another length than it says")
     if at != len(data):
         raise ValueError("there is more than the records")
+
+
+def _read_length(data: bytes, at: int) -> tuple[int, int]:
+    size, at = read_varint(data, at)
+    if size < 0:
+        raise ValueError("a length is negative")
+    return size, at
 
 
 def _read_headers(data: bytes, at: int) -> tuple[RawHeaders, int]:
