@@ -244,10 +244,11 @@ class MixedBatch(RecordBatch):
 
 @dataclass(frozen=True, slots=True)
 class EncodedBatch:
-    """The records of a record batch in Kafka's format (version 2, not compressed), without the batch's head.
+    """The records of a record batch in Kafka's format (version 2), without the batch's head.
 
     partition: -1 for any; records: their number; size: the bytes of their values; crc: the CRC-32C of `data`; first_ms,
-    newest_ms: timestamps of the first and of the newest record, in milliseconds since the epoch.
+    newest_ms: timestamps of the first and of the newest record, in milliseconds since the epoch; codec: of the format's
+    compression codecs, the one that `data` has, 0 for none.
     """
 
     topic: str
@@ -258,6 +259,7 @@ class EncodedBatch:
     first_ms: int
     newest_ms: int
     data: bytes | memoryview
+    codec: int = 0
 
 
 class EncodedBatches(MixedBatch):

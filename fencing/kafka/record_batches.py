@@ -82,15 +82,17 @@ def _batch(data: bytes, at: int, until: int) -> Batch:
         producer_id if attributes & _TRANSACTIONAL else -1,
         epoch,
         control,
-        _marker(data[at + _HEADER.size : until]) if control and count > 0 else None,
+        read_marker(data[at + _HEADER.size : until]) if control and count > 0 else None,
         max(0, count),
         newest_ms,
         sequence,
     )
 
 
-def _marker(record: bytes) -> Marker | None:
-    """Parse a control record: length, attributes, timestamp and offset delta, then the key: version and type."""
+def read_marker(record: bytes) -> Marker | None:
+    """Parse a control record: length, attributes, timestamp and offset delta, then the key: version and type. Return
+    None if it ends no transaction.
+    """
     _, at = read_varint(record, 0)
     _, at = read_varint(record, at + 1)
     _, at = read_varint(record, at)

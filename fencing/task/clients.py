@@ -3,8 +3,10 @@
 from collections.abc import Mapping, Sequence
 
 from ringfence.connectors import egress, worker_limits
+from ringfence.connectors.api import ConnectorError
 from ringfence.connectors.kafka_settings.java_names import Role
-from ringfence.fencing.errors import Invalid
+from ringfence.fencing.errors import FencingError, Invalid
+from ringfence.fencing.fetching.partition_reader import PartitionReader
 from ringfence.fencing.kafka.client_settings import (
     connection_of,
     find_acks_errors,
@@ -55,6 +57,18 @@ def _look_up_allowed(host: str, port: int) -> list[str]:
         return egress.Policy(worker_limits.current().egress).addresses(host, port)
     except egress.EgressDenied as error:
         raise OSError(str(error)) from error
+
+
+def batch_reader(settings: Mapping[str, str], isolation: str, most_bytes: int) -> PartitionReader:
+    """Create a reader of another cluster, of which each broker's address has to be allowed. Raises `ConnectorError`.
+
+    settings: librdkafka's names. most_bytes: of a batch that may be written as it is.
+    """
+    allowed = egress.Policy(worker_limits.current().egress)
+    try:
+        return PartitionReader(settings, isolation, most_bytes, allowed.addresses)
+    except (OSError, ValueError, FencingError) as error:
+        raise ConnectorError(f"The settings of the source cluster cannot be used: {error}") from error
 
 
 def group_source(

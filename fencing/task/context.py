@@ -14,6 +14,7 @@ from ringfence.connectors.api import (
     SourceRecord,
     TransactionContext,
 )
+from ringfence.connectors.api.fetching import BatchReader
 from ringfence.fencing.modes import Mode
 from ringfence.fencing.offsets.source_offsets import SourceOffsets
 from ringfence.fencing.task.config_view import DesiredState
@@ -40,6 +41,11 @@ def no_partitions(topic: str) -> int:
     raise ConnectorError(f"The partitions of {topic} are counted only for encoded batches")
 
 
+def no_reading(settings: Mapping[str, str], isolation: str) -> BatchReader:
+    """Refuse to read record batches: nobody writes them as they are here."""
+    raise ConnectorError("Record batches are read only where they can be written as they are")
+
+
 class TaskContext:
     """The framework's `SourceTaskContext`."""
 
@@ -55,6 +61,7 @@ class TaskContext:
         read_offsets: Callable[[], OffsetReader],
         encoded_batch_bytes: int = 0,
         count_partitions: Callable[[str], int] = no_partitions,
+        read_batches: Callable[[Mapping[str, str], str], BatchReader] = no_reading,
         admit: Admit = no_admission,
     ) -> None:
         """due_in: returns the seconds until the open transaction must be committed; a wait ends by then.
@@ -70,6 +77,7 @@ class TaskContext:
         self._read_offsets = read_offsets
         self.encoded_batch_bytes = encoded_batch_bytes
         self.count_partitions = count_partitions
+        self.read_batches = read_batches
         self.admit = admit
 
     @property

@@ -13,7 +13,7 @@ from ringfence.fencing.share.share_group_source import ShareSource
 from ringfence.fencing.task import start_progress
 from ringfence.fencing.task.admission import Admission
 from ringfence.fencing.task.boundaries import Boundary
-from ringfence.fencing.task.clients import group_source
+from ringfence.fencing.task.clients import batch_reader, group_source
 from ringfence.fencing.task.context import TaskContext
 from ringfence.fencing.task.group_source import GroupSource
 from ringfence.fencing.task.older_epochs import TaskLeftovers
@@ -30,7 +30,7 @@ from ringfence.fencing.task.transaction_timeouts import timeouts_explained
 from ringfence.fencing.task.transactions import Transactions
 from ringfence.fencing.topics.status import State
 from ringfence.fencing.transactions.client import TransactionalClient
-from ringfence.fencing.transactions.settings import encoded_batch_bytes
+from ringfence.fencing.transactions.settings import encoded_batch_bytes, request_bytes
 
 First = Mapping[tuple[str, int], int] | None
 NewProducer = Callable[[TaskSpec, int], TransactionalClient]
@@ -47,6 +47,7 @@ class TransactionalRun:
         producer_settings = resolve_settings(Role.PRODUCER, worker, spec.connector_config).settings
         self._producer_settings = producer_settings
         self._encoded_batch_bytes = encoded_batch_bytes(producer_settings)
+        self._most_batch_bytes = request_bytes(producer_settings)
         self._boundaries = spec.boundaries
         self._timeout_ms = self._boundaries.transaction_timeout_ms(
             timeout_in(producer_settings, worker, spec.connector_config)
@@ -116,6 +117,7 @@ class TransactionalRun:
                 read_offsets=lambda: task_offsets.read(runtime.is_superseded),
                 encoded_batch_bytes=self._encoded_batch_bytes,
                 count_partitions=transactions.count_partitions,
+                read_batches=lambda settings, isolation: batch_reader(settings, isolation, self._most_batch_bytes),
                 admit=Admission(runtime, path, self._producer_settings).admit,
             )
             report.stage("starting the plugin")

@@ -146,7 +146,7 @@ class Batching:
             self._add_rows(columns.pick(numbers, own_partition), own_partition, reports)
 
     def add_encoded(self, batch: EncodedBatch) -> None:
-        """Add records that are encoded, but not compressed yet."""
+        """Add records that are encoded already."""
         place = batch.topic, batch.partition if batch.partition >= 0 else self.choose(batch.topic, None)
         waiting = self._waiting.get(place)
         if waiting is not None and waiting.values:

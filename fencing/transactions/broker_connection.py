@@ -90,7 +90,7 @@ class BrokerConnection:
         self._correlation = 0
         self._out: deque[memoryview] = deque()
         self._stream_end = self._sent_bytes = 0
-        self._in = b""
+        self._in = bytearray()
         self._ended = False
         self.events = 0
         """What the driver waits for."""
@@ -318,10 +318,12 @@ class BrokerConnection:
                     raise MalformedResponse(f"{size} bytes")
                 if len(content) < end:
                     break
-                answers.append(self._decode(correlation, Reader(content[at + _ANSWER.size : end])))
+                with memoryview(content) as view:
+                    answer = bytes(view[at + _ANSWER.size : end])
+                answers.append(self._decode(correlation, Reader(answer)))
                 at = end
         finally:
-            self._in = content[at:]
+            del content[:at]
         return answers
 
     def _decode(self, correlation: int, reader: Reader) -> tuple[int, Response]:

@@ -165,11 +165,12 @@ class ApiVersions:
 
 @dataclass(frozen=True, slots=True)
 class TopicMetadata:
-    """leaders: of each partition, -1 for none; id: `NO_TOPIC_ID` from brokers that do not tell."""
+    """leaders: of each partition, -1 for none; epochs: theirs; id: `NO_TOPIC_ID` from brokers that do not tell."""
 
     error: int
     id: bytes = NO_TOPIC_ID
     leaders: Sequence[int] = ()
+    epochs: Sequence[int] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,17 +183,18 @@ class MetadataResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """Asks for the brokers, and for the leaders of topics, which brokers may create."""
+    """Asks for the brokers, and for the leaders of topics. creates: whether brokers may create these."""
 
     api: ClassVar = 3
     versions: ClassVar = (9, 13)
     topics: Sequence[str]
+    creates: bool = True
 
     def encode(self, version: int) -> list[bytes]:
         head = NO_TOPIC_ID if version >= 10 else b""
         names = array([head + string(each) + NO_TAGS for each in self.topics])
         cluster_operations = boolean(False) if version <= 10 else b""
-        return [names, boolean(True), cluster_operations, boolean(False), NO_TAGS]
+        return [names, boolean(self.creates), cluster_operations, boolean(False), NO_TAGS]
 
     def decode(self, version: int, reader: Reader) -> MetadataResponse:
         throttle = reader.i32()
@@ -205,14 +207,13 @@ class Metadata:
             reader.string()
             reader.tags()
 
-        def read_partition() -> tuple[int, int]:
+        def read_partition() -> tuple[int, tuple[int, int]]:
             reader.i16()
-            number, leader = reader.i32(), reader.i32()
-            reader.i32()
+            number, leader, epoch = reader.i32(), reader.i32(), reader.i32()
             for _ in range(3):
                 reader.i32s()
             reader.tags()
-            return number, leader
+            return number, (leader, epoch)
 
         def read_topic() -> None:
             error, name = reader.i16(), reader.text()
@@ -221,7 +222,10 @@ class Metadata:
             leaders = dict(reader.array(read_partition))
             reader.i32()
             reader.tags()
-            topics[name] = TopicMetadata(error, topic_id, [leaders.get(each, -1) for each in range(len(leaders))])
+            known = [leaders.get(each, (-1, -1)) for each in range(len(leaders))]
+            topics[name] = TopicMetadata(
+                error, topic_id, [leader for leader, _ in known], [epoch for _, epoch in known]
+            )
 
         reader.array(read_broker)
         reader.string()
@@ -506,12 +510,16 @@ class SaslAuthenticate:
 _IMPLICIT_FROM: Final = {Produce.api: 12, CommitOffsets.api: 5, EndTransaction.api: 5}
 """The versions of transactions v2: brokers take the others for requests of a producer without them."""
 _TOPIC_IDS_FROM: Final = 13
+"""Of Produce, and of Fetch (`fencing.fetching`)."""
 
 
 def kind_of(request: Request) -> tuple[type, bool, bool]:
     """Return what the versions that a request may have depend on."""
-    nameless = isinstance(request, Produce) and NO_TOPIC_ID in request.topic_ids.values()
-    return type(request), getattr(request, "implicit", False), nameless
+    return type(request), getattr(request, "implicit", False), _has_no_ids(request)
+
+
+def _has_no_ids(request: Request) -> bool:
+    return NO_TOPIC_ID in getattr(request, "topic_ids", {}).values()
 
 
 def usable_versions(request: Request) -> tuple[int, int]:
@@ -520,6 +528,6 @@ def usable_versions(request: Request) -> tuple[int, int]:
     border = _IMPLICIT_FROM.get(request.api)
     if border is not None:
         first, last = (border, last) if getattr(request, "implicit", False) else (first, border - 1)
-    if isinstance(request, Produce) and NO_TOPIC_ID in request.topic_ids.values():
+    if _has_no_ids(request):
         last = min(last, _TOPIC_IDS_FROM - 1)
     return first, last

@@ -57,9 +57,10 @@ class RecordBatch:
 
     @classmethod
     def of(cls, batch: EncodedBatch, compression: str = "none", level: int | None = None) -> "RecordBatch":
-        """Return records that another process has encoded, but not compressed."""
-        if compression == "none":
-            return cls(batch.records, batch.first_ms, batch.newest_ms, 0, bytes(batch.data), crc=batch.crc)
+        """Return records that are encoded already. They are compressed here unless they are, with any codec."""
+        if compression == "none" or batch.codec:
+            data = bytes(batch.data)
+            return cls(batch.records, batch.first_ms, batch.newest_ms, batch.codec, data, crc=batch.crc)
         codec = CODECS[compression]
         data = codec.compress(bytes(batch.data), level)
         return cls(batch.records, batch.first_ms, batch.newest_ms, codec.number, data)
@@ -68,6 +69,11 @@ class RecordBatch:
     def size(self) -> int:
         """The bytes of the whole batch."""
         return HEAD_BYTES + len(self.data)
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether the records are others than those that the checksum is of, which came with them."""
+        return self.crc is not None and google_crc32c.value(self.data) != self.crc
 
     def report(self, partition: int, offset: int, append_ms: int) -> None:
         """Report that the batch is written. offset: of its first record, -1 if it is not known; append_ms: when the

@@ -89,6 +89,11 @@ def batch_bytes(settings: Mapping[str, object]) -> int:
     return ProducerSettings.of(settings, _REQUEST_MS).batch_bytes
 
 
+def request_bytes(settings: Mapping[str, object]) -> int:
+    """Return the largest size in bytes of a whole batch that a producer with these settings sends."""
+    return ProducerSettings.of(settings, _REQUEST_MS).request_bytes
+
+
 def encoded_batch_bytes(settings: Mapping[str, object]) -> int:
     """Return the largest size in bytes of the record batches that another process encodes for a producer with these
     settings, without their heads.

@@ -589,6 +589,9 @@ class StateMachine:
         if code == ErrorCode.UNSUPPORTED_VERSION:
             text = f"{self._doing}: the brokers' transaction.version has changed: another producer goes on with it"
             self._finish(Abortable(text, name_of(code)))
+        elif code == ErrorCode.CORRUPT_MESSAGE and batch.batch.is_damaged:
+            text = f"{self._doing}: records for {queue.place[0]}-{queue.place[1]} came damaged from their source"
+            self._fail(Fatal(f"{text}: their checksum is another one. Look for damaged disks there", name_of(code)))
         elif code in _TOO_LARGE:
             self._take_too_large(queue, batch)
         elif meaning in (Meaning.RETRY, Meaning.REFRESH):

@@ -147,6 +147,14 @@ class Reader:
         size = self.uvarint()
         return None if size == 0 else self.raw(size - 1)
 
+    def view(self) -> memoryview:
+        """Return what `data` returns, empty for null, without a copy."""
+        size = max(0, self.uvarint() - 1)
+        if size > self.left:
+            raise MalformedResponse("it ends too early")
+        self._at += size
+        return memoryview(self._data)[self._at - size : self._at]
+
     def array(self, read: Callable[[], _T]) -> list[_T]:
         """Return the items of an array, [] for null. Each is read by `read`."""
         size = self.uvarint()

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ringfence.connectors.api import RecordBatch, SourceRecord
+from ringfence.connectors.api.fetching import Run
 from ringfence.connectors.builtin.file_stream.task import FileStreamSourceTask
-from ringfence.connectors.builtin.kafka_source.runs import Run
 from ringfence.connectors.builtin.kafka_source.task import KafkaSourceTask
 from ringfence.connectors.builtin.verifiable.task import VerifiableSourceTask
 from ringfence.engine.spark.task_process import Conversion

@@ -14,8 +14,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer
 
+from ringfence.connectors.api import ConnectorError
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Abortable, Fatal, Fenced, FencingError, Retriable, UnknownOutcome
+from ringfence.fencing.fetching.partition_reader import PartitionReader
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.partitioner import partition_of
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, delete_topics
@@ -488,6 +490,10 @@ def test_a_login_by_scram_and_one_that_is_refused(tmp_path: Path, unique: Callab
         create_topics(good, [TopicSpec("t")], Deadline.after(30))
         producer = Producer(good, unique("login"))
         producer.init(Deadline.after(30))
+        cluster = {**login.librdkafka_settings(), "bootstrap.servers": kafka.bootstrap}
+        reader = PartitionReader(cluster, "read_committed", 2**31, lambda host, _: [host])
+        reader.add({("t", 0): 0})
+        values: list[bytes | None] = []
         end = time.monotonic() + 5  # longer than a login is good for
         written = 0
         while time.monotonic() < end:
@@ -495,11 +501,23 @@ def test_a_login_by_scram_and_one_that_is_refused(tmp_path: Path, unique: Callab
             producer.produce("t", b"%d" % written)
             producer.commit(Deadline.after(30))
             written += 1
+            for batch in reader.poll(0.1):
+                values += batch.run().values
         assert read_numbers(good, "t", 1)[0] == list(range(written))
+        while len(values) < written:
+            for batch in reader.poll(30):
+                values += batch.run().values
+        reader.close()
+        assert values == [b"%d" % number for number in range(written)]
         producer.close()
         bad = Producer(Connection(kafka.bootstrap, {**login.librdkafka_settings(), "sasl.password": "wrong"}), "bad")
         with pytest.raises(Fatal, match=r"login .* was refused"):
             bad.init(Deadline.after(30))
         bad.close()
+        stranger = PartitionReader({**cluster, "sasl.password": "wrong"}, "read_committed", 1, lambda host, _: [host])
+        stranger.add({("t", 0): 0})
+        with pytest.raises(ConnectorError, match=r"login .* was refused"):
+            stranger.poll(30)
+        stranger.close()
     finally:
         kafka.kill()

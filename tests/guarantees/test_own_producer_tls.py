@@ -15,6 +15,7 @@ from cryptography.x509.oid import NameOID
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, Retriable
+from ringfence.fencing.fetching.partition_reader import PartitionReader
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.transactions.producer import Producer
@@ -145,6 +146,15 @@ def test_transactions_over_tls(tmp_path: Path, unique: Callable[[str], str]) -> 
             producer.commit(Deadline.after(60))
         assert read_numbers(inside, "t", 1)[0] == list(range(3 * size))
         producer.close()
+        cluster = {**settings, "ssl.ca.pem": broker, "bootstrap.servers": kafka.bootstrap}
+        reader = PartitionReader(cluster, "read_committed", 2**31, lambda host, _: [host])
+        reader.add({("t", 0): 0})
+        values: list[bytes | None] = []
+        while len(values) < 3 * size:
+            for batch in reader.poll(60):
+                values += batch.run().values
+        reader.close()
+        assert values == [b"%0100d" % number for number in range(3 * size)]
         for each in ways_to_say_it(tmp_path, broker, client, client_key):
             other = Producer(Connection(kafka.bootstrap, {"security.protocol": "ssl", **each}), unique("tls"))
             other.init(Deadline.after(30))

@@ -1,23 +1,12 @@
 """Records of one partition by columns: the form of a batch."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from confluent_kafka import Message
 
 from ringfence.connectors.api import InputRecord
-
-
-class Run(NamedTuple):
-    """Consecutive records of one partition, by columns."""
-
-    topic: str
-    partition: int
-    values: list[bytes | None]
-    keys: list[bytes | None]
-    headers: list[Any]
-    times: list[int]
-    offsets: list[int]
+from ringfence.connectors.api.fetching import Run
 
 
 def of_messages(run: Sequence[Message]) -> Run:
@@ -42,6 +31,19 @@ def of_records(run: Sequence[InputRecord]) -> Run:
         [record.timestamp_ms for record in run],
         [record.offset for record in run],
     )
+
+
+def joined(runs: Sequence[Run], most: int) -> Iterable[Run]:
+    """Yield the records of successive runs of one partition, in runs of at most `most` records."""
+    whole = runs[0]
+    for each in runs[1:]:
+        whole.values.extend(each.values)
+        whole.keys.extend(each.keys)
+        whole.headers.extend(each.headers)
+        whole.times.extend(each.times)
+        whole.offsets.extend(each.offsets)
+    for start in range(0, len(whole.offsets), most):
+        yield whole.part(slice(start, start + most))
 
 
 Record = TypeVar("Record")

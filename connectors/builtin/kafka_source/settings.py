@@ -18,6 +18,7 @@ REPLICATION_FACTOR: Final = "replication.factor"
 CONFIGS_EXCLUDE: Final = "config.properties.exclude"
 REFRESH_SECONDS: Final = "refresh.topics.interval.seconds"
 BATCH_SIZE: Final = "batch.size"
+DEFAULT_BATCH_SIZE: Final = 2000
 POLL_MS: Final = "consumer.poll.timeout.ms"
 
 ASSIGNMENT: Final = input_group.ASSIGNMENT
@@ -230,11 +231,11 @@ CONFIG_DEF: Final = (
     .define(
         BATCH_SIZE,
         ConfigType.INT,
-        default=2000,
+        default=None,
         validator=Range(1, 100_000),
         importance=Importance.LOW,
         documentation="The maximum number of records in a batch; with transaction.boundary=poll, a batch is a "
-        "transaction.",
+        "transaction. Default: 2000, or as many as one record batch of the source has, if it goes out as it came.",
         group="Source",
         width=Width.SHORT,
         display_name="Batch size",

@@ -6,17 +6,19 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaException
 
 from ringfence.connectors.api import (
     ConnectorError,
     GroupInput,
+    ParsedConfig,
     RecordBatch,
-    RetriableError,
     SourceOffset,
     SourceRecord,
     SourceTask,
 )
+from ringfence.connectors.api.fetching import FetchedBatch, FetchingContext, NotFetchable, OutOfRange, Run
+from ringfence.connectors.api.records import EncodedBatches
 from ringfence.connectors.builtin.kafka_source import settings
 from ringfence.connectors.builtin.kafka_source.cluster import (
     Cluster,
@@ -25,7 +27,8 @@ from ringfence.connectors.builtin.kafka_source.cluster import (
     source_settings,
     validate,
 )
-from ringfence.connectors.builtin.kafka_source.runs import Run, by_partition, of_messages, of_records
+from ringfence.connectors.builtin.kafka_source.inputs import BatchInput, ConsumerInput, Input, error_of
+from ringfence.connectors.builtin.kafka_source.runs import by_partition, of_records
 from ringfence.connectors.builtin.kafka_source.settings import CONFIG_DEF
 from ringfence.connectors.builtin.kafka_source.topics import Renaming, check_other_offsets, starting_offset
 
@@ -33,27 +36,30 @@ logger = logging.getLogger(__name__)
 
 HEADER_CONVERTER: Final = "header.converter"
 _RAW_HEADERS: Final = "ByteArrayConverter"
-_DENIED: Final = frozenset(
-    {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError._AUTHENTICATION}
-)
 
 
 class KafkaSourceTask(SourceTask):
     """Delivers records unchanged: the bytes of keys, values and headers, the timestamp, and the partition number.
 
-    If converters and transforms keep bytes unchanged, all records of one partition are delivered as one batch.
+    If converters and transforms keep bytes unchanged, the record batches of the source go out as they came, where they
+    can (`inputs.BatchInput`), and the other records of a partition as one batch.
     """
 
     version: ClassVar[str | None] = "1.0.0"
-    _consumer: Consumer | None = None  # so that stop() can follow a failed start
+    _input: Input | None = None  # so that stop() can follow a failed start
     _group: GroupInput | None = None  # the framework's: it leaves the group itself
 
     def start(self, config: Mapping[str, str]) -> None:
         config_values = CONFIG_DEF.parse(config)
         self._settings = validate(source_settings(config))
         self._alias = config_values.string(settings.SOURCE_ALIAS)
-        self._batch_size = config_values.integer(settings.BATCH_SIZE)
+        self._batch_size = (
+            settings.DEFAULT_BATCH_SIZE
+            if config_values[settings.BATCH_SIZE] is None
+            else config_values.integer(settings.BATCH_SIZE)
+        )
         self._wait_s = config_values.integer(settings.POLL_MS) / 1000
+        self._isolation = config_values.string(settings.ISOLATION)
         self._raw_headers = config.get(HEADER_CONVERTER, "").rpartition(".")[2] == _RAW_HEADERS
         self._ready: deque[tuple[str, RecordBatch | list[SourceRecord]]] = deque()
         self._rename = Renaming.parse(config_values).target
@@ -77,10 +83,31 @@ class KafkaSourceTask(SourceTask):
             )
             logger.info("Reading %d partitions with consumer group %s", len(share), group_of(config))
             return
-        self._consumer = consumer(self._settings, config_values.string(settings.ISOLATION))
+        self._input = self._open_input(config_values)
         if share:
             self._go_on(delivered)
         logger.info("Reading %d partitions", len(share))
+
+    def _open_input(self, config_values: ParsedConfig) -> Input:
+        context = self.context
+        if (why := self._why_single()) is None:
+            assert isinstance(context, FetchingContext)
+            reader = context.read_batches(self._settings, self._isolation)
+            limit = None if config_values[settings.BATCH_SIZE] is None else self._batch_size
+            logger.info("Record batches go out as they came, where they can")
+            return BatchInput(reader, limit, context.metrics)
+        logger.info("Record batches are taken apart: %s", why)
+        return ConsumerInput(consumer(self._settings, self._isolation), self._batch_size)
+
+    def _why_single(self) -> str | None:
+        """Return why no record batch can go out as it came; None if they may."""
+        if not self.context.raw_batches:
+            return "a converter or a transform changes records"
+        if not self._raw_headers:
+            return f"{HEADER_CONVERTER} may change headers, as all but {_RAW_HEADERS} do"
+        if not isinstance(self.context, FetchingContext) or not self.context.encoded_batch_bytes:
+            return "only tasks with transactions write them whole"
+        return "the task wants to know each record's position" if self.wants_positions else None
 
     def _partition(self, one: tuple[str, int]) -> dict[str, object]:
         """Return the source partition; always the same object, which makes the record path fast."""
@@ -96,7 +123,7 @@ class KafkaSourceTask(SourceTask):
         try:
             grouped = Cluster(self._settings).group_offsets(group, list(delivered))
         except KafkaException as error:
-            raise _error_to_raise(error.args[0], f"The offsets of consumer group {group} cannot be read") from error
+            raise error_of(error.args[0], f"The offsets of consumer group {group} cannot be read") from error
         try:
             check_other_offsets(assignment, group, delivered, grouped)
         except ValueError as error:
@@ -105,12 +132,12 @@ class KafkaSourceTask(SourceTask):
 
     def _go_on(self, delivered: Mapping[tuple[str, int], int | None]) -> None:
         """Assign these partitions, each after its last delivered record, or at its current beginning."""
-        assert self._consumer is not None
+        assert self._input is not None
         try:
             bounds = Cluster(self._settings).bounds(list(delivered))
         except KafkaException as error:
-            raise _error_to_raise(error.args[0], "The partitions to read cannot be described") from error
-        places = []
+            raise error_of(error.args[0], "The partitions to read cannot be described") from error
+        places = {}
         for (topic, partition), last in delivered.items():
             try:
                 offset, warning = starting_offset(
@@ -120,14 +147,14 @@ class KafkaSourceTask(SourceTask):
                 raise ConnectorError(str(error)) from error
             if warning:
                 logger.warning("%s", warning)
-            places.append(TopicPartition(topic, partition, offset))
-        self._consumer.incremental_assign(places)
+            places[topic, partition] = offset
+        self._input.assign(places)
 
     def _find_closed(self) -> frozenset[str]:
         try:
             return self._readable.check()
         except KafkaException as error:
-            raise _error_to_raise(error.args[0], "The source cluster cannot be reached") from error
+            raise error_of(error.args[0], "The source cluster cannot be reached") from error
 
     def _leave_out(self, closed: frozenset[str]) -> None:
         """Stop reading these topics, and drop their records that were already read."""
@@ -136,9 +163,9 @@ class KafkaSourceTask(SourceTask):
                 f"The topics to read have changed: {', '.join(sorted(closed))} contains source offsets now. The task "
                 "restarts without it"
             )
-        assert self._consumer is not None
+        assert self._input is not None
         left_out = [one for one in self._partitions if one[0] in closed]
-        self._consumer.incremental_unassign([TopicPartition(*one) for one in left_out])
+        self._input.unassign(left_out)
         for one in left_out:
             del self._partitions[one]
         self._ready = deque(each for each in self._ready if each[0] not in closed)
@@ -151,31 +178,39 @@ class KafkaSourceTask(SourceTask):
         if self._group is not None:
             records = self._group.poll(self._wait_s, self._batch_size)
             for part in by_partition(records, lambda record: (record.topic, record.partition)):
-                self._gather(of_records(part))
+                self.take_run(of_records(part))
             return self._ready.popleft()[1] if self._ready else None
-        assert self._consumer is not None
-        # `consume` waits until it has the requested number, so this waits for the first record only.
-        first = self._consumer.poll(self._wait_s)
-        if first is None:
-            return None
-        messages = [first, *self._consumer.consume(self._batch_size - 1, 0.0)] if self._batch_size > 1 else [first]
-        failed = [message for message in messages if message.error() is not None]
-        if failed:
-            messages = [message for message in messages if message.error() is None]
-        for run in self._runs(messages):
-            self._gather(of_messages(run))
-        for message in failed:
-            self._trouble(message)
+        self._read()
         return self._ready.popleft()[1] if self._ready else None
 
-    def _gather(self, run: Run) -> None:
+    def _read(self) -> None:
+        assert self._input is not None
+        try:
+            self._input.poll(self._wait_s, self)
+        except OutOfRange as lost:
+            self._go_on({lost.place: self._last_before(lost)})
+        except NotFetchable as error:
+            assert isinstance(self._input, BatchInput)
+            logger.warning("Record batches are taken apart from here on: %s", error)
+            positions = self._input.positions
+            self._input.close()
+            self._input = ConsumerInput(consumer(self._settings, self._isolation), self._batch_size)
+            self._input.assign(positions)
+
+    def _last_before(self, lost: OutOfRange) -> int | None:
+        """Return the last delivered offset of a partition that has lost records while it was read."""
+        if lost.position > 0:
+            return lost.position - 1
+        return parse_offset(self.context.offset_reader.offset(self._partitions[lost.place]))
+
+    def take_run(self, run: Run) -> None:
         self._ready.append((run.topic, self._batch(run)))
 
-    def _runs(self, messages: list[Message]) -> list[Sequence[Message]]:
-        """Group the messages by partition, unless only one partition is read."""
-        if len(self._partitions) == 1 and messages:
-            return [messages]
-        return by_partition(messages, lambda message: (message.topic(), message.partition()))
+    def take_whole(self, batches: Sequence[FetchedBatch]) -> None:
+        topic = batches[0].topic
+        offsets = [(self._partition((topic, batch.partition)), {settings.OFFSET: batch.last}) for batch in batches]
+        target = self._targets[topic]
+        self._ready.append((topic, EncodedBatches(offsets, [batch.encoded(target) for batch in batches])))
 
     def _batch(self, run: Run) -> RecordBatch | list[SourceRecord]:
         source, target = self._partition((run.topic, run.partition)), self._targets[run.topic]
@@ -200,29 +235,10 @@ class KafkaSourceTask(SourceTask):
             )
         ]
 
-    def _trouble(self, message: Message) -> None:
-        error = message.error()
-        assert error is not None
-        where = (str(message.topic()), int(message.partition() or 0))
-        if error.code() == KafkaError._AUTO_OFFSET_RESET and where in self._partitions:
-            self._out_of_range(where)
-        elif error.code() != KafkaError._PARTITION_EOF:
-            raise _error_to_raise(error, f"Topic {where[0]} cannot be read")
-
-    def _out_of_range(self, where: tuple[str, int]) -> None:
-        """Raise: the partition has lost records while it was read. Records before the position were delivered."""
-        assert self._consumer is not None
-        position = self._consumer.position([TopicPartition(*where)])[0].offset
-        last = (
-            position - 1 if position > 0 else parse_offset(self.context.offset_reader.offset(self._partitions[where]))
-        )
-        self._consumer.incremental_unassign([TopicPartition(*where)])
-        self._go_on({where: last})
-
     def stop(self) -> None:
-        if self._consumer is not None:
-            self._consumer.close()
-            self._consumer = None
+        if self._input is not None:
+            self._input.close()
+            self._input = None
 
 
 def parse_offset(offset: SourceOffset | None) -> int | None:
@@ -249,15 +265,3 @@ def share_of(config: Mapping[str, str]) -> list[tuple[str, int]]:
 def group_of(config: Mapping[str, str]) -> str:
     """Return the consumer group of the assignment `group`."""
     return config.get(settings.GROUP_ID) or f"ringfence-{config.get('name', '')}"
-
-
-def _error_to_raise(error: KafkaError, doing: str) -> Exception:
-    """Return the error to raise: retriable if the client recovers by itself, or the next attempt may succeed."""
-    text = f"{doing}: {error.str()}"
-    if error.code() in _DENIED:
-        return ConnectorError(f"{text}. Grant the source's principal READ and DESCRIBE on the topics to read.")
-    if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-        return RetriableError(
-            f"{text}. The topic was deleted, or does not exist yet: the next refresh looks for topics again."
-        )
-    return RetriableError(text) if error.retriable() or error.code() < 0 else ConnectorError(text)

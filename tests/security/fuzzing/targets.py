@@ -21,6 +21,7 @@ import pyarrow
 from fastavro.schema import SchemaParseException, UnknownType
 
 from ringfence.connectors.api import ConfigException, ConnectorError
+from ringfence.connectors.api.fetching import NotFetchable
 from ringfence.connectors.avro import container
 from ringfence.connectors.avro.bounds import Bounds, check_json
 from ringfence.connectors.avro.container import open_blocks
@@ -49,6 +50,7 @@ from ringfence.engine.browsing.expression_operators import TooManySteps
 from ringfence.engine.browsing.value_decoding import Decoder
 from ringfence.engine.plugins.secret_removal import Scrubber
 from ringfence.fencing.errors import FencingError
+from ringfence.fencing.fetching.fetched_batches import committed_of, split_batches
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka import record_batches
 from ringfence.fencing.offsets import record_counts
@@ -109,6 +111,11 @@ def _read_avro_with_its_schema(data: bytes) -> object:
 def _read_container(data: bytes) -> object:
     _, blocks = open_blocks(io.BytesIO(data))
     return sum(1 for _, records in blocks for _ in records)
+
+
+def _read_fetched(data: bytes) -> object:
+    batches = committed_of(list(split_batches("t", 0, data, 0, 2**31)), [(1, 0)])
+    return [(batch.encoded("t"), batch.run()) for batch in batches]
 
 
 def _zip(content: bytes) -> bytes:
@@ -301,6 +308,7 @@ TARGETS: Final[dict[str, Target]] = {
     "Java batch": Target(java_frames.decode_batch, [_JAVA], _STRUCT),
     "Java record batches": Target(java_frames.decode_encoded, [struct.pack("<QIIIi", 1, 0, 0, 0, 2) + b"[]" + struct.pack("<i", 0)], _STRUCT),
     "Protobuf index": Target(_indexes, [b"\0", b"\4\0\2"], (ConnectorError, IndexError)),
+    "fetched batches": Target(_read_fetched, [_BATCH, _BATCH * 2], (ConnectorError, NotFetchable, ValueError)),
     "record batches": Target(lambda data: [*record_batches.parse(data)], [_BATCH, _BATCH * 2], (FencingError,)),
     "share state": Target(_state, [_KEY + _SNAPSHOT], (ValueError,)),
     "config record": Target(_config, [b'connector-a|{"properties":{"a":"b"}}', b'task-a-0|{"properties":{}}', b'commit-a|{"tasks":1}', b'target-state-a|{"state":"PAUSED"}'], (FencingError,)),

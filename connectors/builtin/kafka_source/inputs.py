@@ -1,0 +1,179 @@
+"""How a task reads its partitions: as record batches that may go out whole, or with a consumer, record by record."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import Final, Protocol
+
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+
+from ringfence.connectors.api import ConnectorError, RetriableError, SourceMetrics
+from ringfence.connectors.api.fetching import BatchReader, FetchedBatch, OutOfRange, Place, Run
+from ringfence.connectors.builtin.kafka_source import settings
+from ringfence.connectors.builtin.kafka_source.runs import by_partition, joined, of_messages
+
+BATCH_SIZE_OBSTACLE: Final = "batch_size"
+"""A batch has more records than the connector's `batch.size`."""
+_MOST_TOGETHER: Final = settings.DEFAULT_BATCH_SIZE
+"""Unless `batch.size` is set: so many records of whole batches come from one `poll`, or those of one batch."""
+_DENIED: Final = frozenset(
+    {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError._AUTHENTICATION}
+)
+
+
+class Taker(Protocol):
+    """Gets what was read, in order for each partition."""
+
+    def take_run(self, run: Run) -> None: ...
+
+    def take_whole(self, batches: Sequence[FetchedBatch]) -> None:
+        """Take batches of one topic that can be written as they are."""
+        ...
+
+
+class Input(Protocol):
+    """Reads partitions. After `poll` has raised an error, what was read before it has been taken."""
+
+    def assign(self, positions: Mapping[Place, int]) -> None:
+        """Read these partitions, too, from an offset on."""
+        ...
+
+    def unassign(self, places: Sequence[Place]) -> None: ...
+
+    def poll(self, seconds: float, taker: Taker) -> None:
+        """Wait for the first record only. Raises `ConnectorError`, `RetriableError`, `OutOfRange`."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class BatchInput:
+    """Record batches. Raises `NotFetchable` where brokers are too old for that."""
+
+    def __init__(self, reader: BatchReader, batch_size: int | None, metrics: SourceMetrics) -> None:
+        """batch_size: the most records that may come from one `poll`, None for one whole batch at least."""
+        self._reader = reader
+        self._limit = batch_size
+        self._together = batch_size or _MOST_TOGETHER
+        self._metrics = metrics
+        self._whole = 0
+        self._taken_out: dict[str, int] = {}
+        self.assign = reader.add
+        self.unassign = reader.remove
+        self.close = reader.close
+        self._tell_whole(0)
+
+    @property
+    def positions(self) -> Mapping[Place, int]:
+        return self._reader.positions
+
+    def poll(self, seconds: float, taker: Taker) -> None:
+        batches = self._reader.poll(seconds)
+        for (_, partition), successive in groupby(batches, lambda batch: (batch.topic, self._place_apart(batch))):
+            group = list(successive)
+            if partition is None:
+                for part in self._parts(group):
+                    taker.take_whole(part)
+                self._tell_whole(sum(batch.count for batch in group))
+            else:
+                runs = [batch.run() for batch in group]
+                self._tell_single(group, runs)
+                for run in joined(runs, self._together):
+                    taker.take_run(run)
+
+    def _place_apart(self, batch: FetchedBatch) -> int | None:
+        """Return the partition of a batch that cannot go whole, None for one that can."""
+        return batch.partition if self._obstacle(batch) else None
+
+    def _obstacle(self, batch: FetchedBatch) -> str:
+        too_many = self._limit is not None and batch.count > self._limit
+        return batch.obstacle or (BATCH_SIZE_OBSTACLE if too_many else "")
+
+    def _parts(self, batches: Iterable[FetchedBatch]) -> Iterable[list[FetchedBatch]]:
+        """Divide batches into those that one `poll` returns."""
+        part: list[FetchedBatch] = []
+        count = 0
+        for batch in batches:
+            if part and count + batch.count > self._together:
+                yield part
+                part, count = [], 0
+            part.append(batch)
+            count += batch.count
+        yield part
+
+    def _tell_whole(self, count: int) -> None:
+        self._whole += count
+        text = "Records that went out in the record batches of their source, as they came"
+        self._metrics.gauge("records_in_whole_batches", text).set(self._whole)
+
+    def _tell_single(self, batches: Iterable[FetchedBatch], runs: Iterable[Run]) -> None:
+        counts: dict[str, int] = {}
+        for batch, run in zip(batches, runs, strict=True):
+            why = self._obstacle(batch)
+            counts[why] = counts.get(why, 0) + len(run.offsets)
+        text = "Records that were taken out of the record batches of their source, which could not go out as they came"
+        for why, count in counts.items():
+            self._taken_out[why] = self._taken_out.get(why, 0) + count
+            self._metrics.gauge("records_out_of_batches", text, labels={"why": why}).set(self._taken_out[why])
+
+
+class ConsumerInput:
+    """Single records, by librdkafka."""
+
+    def __init__(self, consumer: Consumer, batch_size: int) -> None:
+        self._consumer = consumer
+        self._batch_size = batch_size
+        self._places: set[Place] = set()
+
+    def assign(self, positions: Mapping[Place, int]) -> None:
+        self._places |= positions.keys()
+        self._consumer.incremental_assign([TopicPartition(*place, offset) for place, offset in positions.items()])
+
+    def unassign(self, places: Sequence[Place]) -> None:
+        self._places -= set(places)
+        self._consumer.incremental_unassign([TopicPartition(*place) for place in places])
+
+    def poll(self, seconds: float, taker: Taker) -> None:
+        # `consume` waits until it has the requested number, so this waits for the first record only.
+        first = self._consumer.poll(seconds)
+        if first is None:
+            return
+        messages = [first, *self._consumer.consume(self._batch_size - 1, 0.0)] if self._batch_size > 1 else [first]
+        failed = [message for message in messages if message.error() is not None]
+        if failed:
+            messages = [message for message in messages if message.error() is None]
+        for run in self._runs(messages):
+            taker.take_run(of_messages(run))
+        for message in failed:
+            self._raise(message)
+
+    def _runs(self, messages: list[Message]) -> list[Sequence[Message]]:
+        """Group the messages by partition, unless only one partition is read."""
+        if len(self._places) == 1 and messages:
+            return [messages]
+        return by_partition(messages, lambda message: (message.topic(), message.partition()))
+
+    def _raise(self, message: Message) -> None:
+        error = message.error()
+        assert error is not None
+        place = (str(message.topic()), int(message.partition() or 0))
+        if error.code() == KafkaError._AUTO_OFFSET_RESET and place in self._places:
+            position = self._consumer.position([TopicPartition(*place)])[0].offset
+            self.unassign([place])
+            raise OutOfRange(place, position)
+        if error.code() != KafkaError._PARTITION_EOF:
+            raise error_of(error, f"Topic {place[0]} cannot be read")
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+def error_of(error: KafkaError, doing: str) -> ConnectorError:
+    """Return the error to raise: retriable if the client recovers by itself, or the next attempt may succeed."""
+    text = f"{doing}: {error.str()}"
+    if error.code() in _DENIED:
+        return ConnectorError(f"{text}. Grant the source's principal READ and DESCRIBE on the topics to read.")
+    if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+        return RetriableError(
+            f"{text}. The topic was deleted, or does not exist yet: the next refresh looks for topics again."
+        )
+    return RetriableError(text) if error.retriable() or error.code() < 0 else ConnectorError(text)
