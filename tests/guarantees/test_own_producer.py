@@ -33,6 +33,7 @@ from tests.support.proxy import Api, Fate, Proxied, proxied_kafka
 from tests.support.transaction_version import set_transaction_version
 from tests.support.waiting import eventually
 
+DESCRIBE_CONFIGS = 32
 DATA = 2
 """Partitions of the topic with the numbers."""
 _numbers = count()
@@ -134,6 +135,20 @@ def test_transactions_are_whole_and_in_order(scene: Scene) -> None:
     assert scene.visible() == list(range(3000))
     epochs = 6 if scene.implicit else 0
     assert producer.epoch == epochs, "each transaction has an epoch of its own, and only with transactions v2"
+
+
+def test_small_transactions_ask_once_how_long_leaders_wait(scene: Scene) -> None:
+    """The embedded broker's wait a millisecond, so with transactions v2 partitions are added by Produce requests."""
+    producer = scene.new_producer()
+    asked = scene.proxy.set_trap(lambda each: each.api in (Api.ADD_PARTITIONS, DESCRIBE_CONFIGS), Fate.PASS, 1000)
+    for number in range(30):
+        scene.write(producer, number, 1)
+        producer.commit(Deadline.after(30))
+    assert scene.visible() == list(range(30))
+    kinds = [each.api for each in asked.caught]
+    assert kinds.count(DESCRIBE_CONFIGS) == (1 if scene.implicit else 0)
+    if scene.implicit:
+        assert kinds.count(Api.ADD_PARTITIONS) <= 5, "after the answer there are no more"
 
 
 def test_an_abort_takes_everything_back_and_the_producer_goes_on(scene: Scene) -> None:
