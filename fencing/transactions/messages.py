@@ -27,6 +27,8 @@ from ringfence.fencing.transactions.wire import (
 Place = tuple[str, int]
 """Topic and partition."""
 
+V2: Final = 2
+"""The level of transaction.version from which on each transaction has an epoch of its own (KIP-890)."""
 NO_TOPIC_ID: Final = bytes(16)
 TRANSACTION_KEY: Final = b"\1"
 GROUP_KEY: Final = b"\0"
@@ -121,7 +123,7 @@ class ApiVersionsResponse(ErrorResponse):
 
     @property
     def transaction_version(self) -> int:
-        """The level of transaction.version; 2 and above stands for KIP-890."""
+        """The level of transaction.version: see `V2`."""
         return self.features.get("transaction.version", 0)
 
 

@@ -91,6 +91,11 @@ class Producer:
         return self.machine.epoch
 
     @property
+    def transactions_v2(self) -> bool:
+        """Whether each transaction has an epoch of its own (KIP-890), so that brokers refuse late requests."""
+        return self.machine.implicit
+
+    @property
     def spent(self) -> bool:
         """Whether it can begin no other transaction."""
         return self._gave_up or self._closing or self.machine.phase is Phase.OVER

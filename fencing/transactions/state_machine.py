@@ -68,9 +68,9 @@ TOO_LARGE: Final = ErrorCode.MESSAGE_TOO_LARGE.name
 _MARKERS_SECONDS: Final = 0.02
 """So long after a transaction's end, its markers may still be missing."""
 LEADERS_WAIT: Final = "add.partitions.to.txn.retry.backoff.ms"
-"""The broker's setting: a partition leader that is to begin a transaction before the last one's markers are written waits
-so long by itself. The coordinator refuses at once, so where leaders wait long, it is asked first, and again after a
-millisecond. With Kafka's default, 20 ms, this is the difference between 23 and 2 ms at 200 transactions a second.
+"""The broker's setting: a partition leader that is to begin a transaction before the last one's markers are written
+waits so long by itself. The coordinator refuses at once, so where leaders wait long, it is asked first, and again after
+a millisecond. With Kafka's default, 20 ms, this is the difference between 23 and 2 ms at 200 transactions a second.
 """
 DEFAULT_WAIT_MS: Final = 20
 SHORT_WAIT_MS: Final = 5

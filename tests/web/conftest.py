@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from ringfence.dispatch import Refusal
 from ringfence.engine.plugins.validation import validate
+from ringfence.requests.refusal import Refusal
 from tests.support import database
 from tests.support.leader import FakeLeader
 
