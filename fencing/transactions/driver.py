@@ -129,6 +129,8 @@ class Driver:
                 connection.write()
             if event & ~select.EPOLLOUT:  # also errors, and the end
                 for number, answer in connection.read():
+                    if answer.throttle_ms > 0:
+                        connection.extend(now + answer.throttle_ms / 1000)
                     self.machine.take_answer(number, answer, now)
             self._watch(connection)
         except ConnectionBroken as broken:

@@ -62,6 +62,7 @@ from ringfence.fencing.transactions.record_batches import RecordBatch, split
 from ringfence.fencing.transactions.steps import PASSING, Limits, Outgoing, Phase, Step
 from ringfence.fencing.transactions.topic_view import NoSuchPartition, TopicView
 
+_MISSING: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 _TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 TOO_LARGE: Final = ErrorCode.MESSAGE_TOO_LARGE.name
 """The code of errors about records that are larger than the producer or their topic accepts."""
@@ -350,7 +351,8 @@ class StateMachine:
         if outgoing is None or self.phase is Phase.OVER:
             return
         if response.throttle_ms > 0 and outgoing.node is not None:
-            self._muted_until[outgoing.node] = now + response.throttle_ms / 1000
+            muted = now + response.throttle_ms / 1000
+            self._muted_until[outgoing.node] = max(muted, self._muted_until.get(outgoing.node, 0.0))
         if isinstance(response, ProduceResponse):
             self._take_written(outgoing, response, now)
         else:
@@ -432,6 +434,8 @@ class StateMachine:
                 waits |= -1 in topic.leaders
                 continue
             waits = True
+            if topic.error in _MISSING and self.view.note_missing(name, now):
+                self._note_deleted_topic(name)
             meaning = meaning_of(topic.error, OF_METADATA)
             if meaning is not Meaning.RETRY and topic.error != ErrorCode.NONE:
                 self.view.forget(name)
@@ -440,6 +444,11 @@ class StateMachine:
         if waits:
             step.failures = failures
             step.again(now, self._limits.passing)
+
+    def _note_deleted_topic(self, name: str) -> None:
+        if self.phase in (Phase.OPEN, Phase.COMMITTING) and any(place[0] == name for place in self.queues.busy):
+            text = f"{self._doing}: topic {name} was deleted. Create it again, or write to another one"
+            self._fail(Abortable(text, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name))
 
     def _note_other_topic(self, name: str) -> None:
         """What is not written yet goes to the new topic."""
@@ -512,6 +521,9 @@ class StateMachine:
             return
         # If one partition is refused, the others are not attempted.
         code = next((each for each in codes if each != ErrorCode.OPERATION_NOT_ATTEMPTED), codes[0])
+        for (topic, _), each in response.codes.items():
+            if each == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                self.view.refresh(topic)
         self._note_refusal(code)
         self._again_or_fail(AddPartitions, code, now, "adding partitions")
 
@@ -675,4 +687,6 @@ class StateMachine:
             text = (
                 f"{self._doing}: records for {late[0]}-{late[1]} were not written within {self._limits.delivery_s:g} s"
             )
+            if self.view.is_missing(late[0]):
+                text = f"{text}: topic {late[0]} was not found: create it"
             self._fail(Abortable(text, "_MSG_TIMED_OUT"))

@@ -65,7 +65,7 @@ def first_requests(wait: str | None, pause: float) -> list[type]:
     machine.use_version(True)
     machine.initialise()
     run()
-    firsts = []
+    firsts: list[type] = []
     for _ in range(6):
         machine.begin(now)
         broker.kinds.clear()
