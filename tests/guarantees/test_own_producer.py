@@ -382,6 +382,48 @@ def test_lost_late_and_doubled_requests_change_nothing(scene: Scene, api: Api, f
     assert scene.committed() == position
 
 
+def test_with_transactions_v2_requests_that_are_doubled_do_nothing(scene: Scene) -> None:
+    """Each request of a transaction comes to the broker again, over another connection: beside the next ones, or later.
+
+    With older transactions no client survives that, since nobody can tell the copy from a request of the next one.
+    """
+    if not scene.implicit:
+        pytest.skip("nothing protects older transactions from it")
+    chance, over = random.Random(7), threading.Event()
+    apis = (Api.PRODUCE, Api.ADD_PARTITIONS, Api.END_TXN)
+    trap = scene.proxy.set_trap(lambda request: request.api in apis, Fate.PASS, 1_000_000)
+    copies = 0
+
+    def double() -> None:
+        nonlocal copies
+        while not over.is_set() or copies < len(trap.caught):
+            if copies < len(trap.caught):
+                scene.proxy.deliver(trap.caught[copies])
+                copies += 1
+            over.wait(chance.choice([0, 0, 0.001, 0.05]))
+
+    thread = threading.Thread(target=double, daemon=True)
+    thread.start()
+    producer, position = scene.new_producer(), 0
+    try:
+        for number in range(80):
+            scene.write(producer, position, 20)
+            if number % 5 == 4:
+                producer.flush(0.001)
+                assert producer.abort(Deadline.after(30))
+            else:
+                producer.commit(Deadline.after(30))
+                position += 20
+            assert not producer.spent
+    finally:
+        over.set()
+        thread.join(120)
+    assert copies >= 160
+    eventually(scene.is_over, 10, "the markers")
+    assert scene.visible() == list(range(position))
+    assert scene.committed() == position
+
+
 def test_connections_that_break_at_any_moment(scene: Scene) -> None:
     """A task's way: after an error, go on from what is committed."""
     chance = random.Random(scene.world.version)
