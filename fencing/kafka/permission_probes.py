@@ -294,6 +294,16 @@ class Prober:
         """The broker's version, estimated: the newest one with the same protocol versions."""
         return self._admin.broker_version
 
+    @_once
+    def feature(self, name: str) -> int:
+        """Return the finalised level of a feature of the cluster; 0 if it is off, or unknown to the brokers."""
+        try:
+            features: Mapping[str, Any] = self._run(self._admin.ask_features())
+        except IncompatibleBrokerVersion:
+            return 0
+        _, level = features.get(name, {}).get("finalized", (0, 0))
+        return int(level)
+
     def exactly_once(self) -> bool:
         """Whether the broker supports exactly-once (Kafka 2.5)."""
         try:

@@ -7,7 +7,7 @@ after it has checked them. Settings are only validated by the broker.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from kafka.errors import IncompatibleBrokerVersion, for_code
+from kafka.errors import for_code
 from kafka.protocol.admin import IncrementalAlterConfigsRequest
 from kafka.protocol.consumer import HeartbeatRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
@@ -30,15 +30,6 @@ _CHECKED: Final = frozenset({0, 14, 15, 16, 22, 25, 27, 69})
 
 class ShareProber(ShareGroupAdmin):
     """A prober with one principal, like `Prober`."""
-
-    def share_version(self) -> int:
-        """Return the finalised level of share.version; 0 if share groups are off or unknown to the brokers."""
-        try:
-            features: Mapping[str, Any] = self._run(self._admin.ask_features())
-        except IncompatibleBrokerVersion:
-            return 0
-        _, level = features.get(FEATURE, {}).get("finalized", (0, 0))
-        return int(level)
 
     def describe_group(self, name: str) -> Permission:
         """Return the permission Describe on a group, which need not exist."""

@@ -50,8 +50,7 @@ class TaskReport:
         self._last_numbers: tuple[object, ...] = ()
         self.locked_ranges: Callable[[], LockedRanges] = tuple
         """The records of a share group that the task holds."""
-        self._producer_id = -1
-        self._epoch = -1
+        self._producer: TransactionalClient | None = None
         self._stage = ""
         self._stage_since = self._stage_reported_at = self._last
         self._has_waiting_status = self._over = False
@@ -165,8 +164,8 @@ class TaskReport:
             self._status(State.UNASSIGNED, f"{stage}: {message}")
 
     def producer(self, producer: TransactionalClient) -> None:
-        """Report the producer of the next transactions."""
-        self._producer_id, self._epoch = producer.producer_id, producer.epoch
+        """Report the producer of the next transactions. Its epoch changes with each of them in transactions v2."""
+        self._producer = producer
 
     def _status(
         self,
@@ -308,9 +307,15 @@ class TaskReport:
             **self._report_gauges(now),
             **({"held": ranges} if (ranges := self.locked_ranges()) else {}),
             transactional_id=self._spec.transactional_id,
-            producer_id=self._producer_id,
-            epoch=self._epoch,
+            **self._report_producer(),
         )
+
+    def _report_producer(self) -> dict[str, object]:
+        producer = self._producer
+        if producer is None:
+            return {"producer_id": -1, "epoch": -1}
+        version = {"transactions_v2": producer.transactions_v2}
+        return {"producer_id": producer.producer_id, "epoch": producer.epoch, **version}
 
     def flush(self) -> None:
         """Wait a moment for the last reports."""

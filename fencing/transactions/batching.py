@@ -69,13 +69,10 @@ class Batching:
         compression: str = "none",
         level: int | None = None,
         linger_s: float = inf,
-        *,
-        holds: Callable[[Place], bool] = lambda _: False,
     ) -> None:
         """leaders_of: returns the leader of each of a topic's partitions, -1 for none. batch_bytes: Java's
         `batch.size`, of records that are not compressed yet. linger_s: how long a batch that is not full waits for more
-        records; nothing happens to it without a call. holds: returns whether columns that do not fill a batch wait at
-        all, because the partition's last batch is still on its way.
+        records. It is completed by the next call then, or by `flush`: before the commit, nobody can see it.
         """
         self._on_batch = on_batch
         self._leaders_of = leaders_of
@@ -83,7 +80,6 @@ class Batching:
         self._compression = compression
         self._level = level
         self._linger_s = linger_s
-        self._holds = holds
         self._waiting: dict[Place, _Waiting] = {}
         self._sticky: dict[str, int] = {}
         self._partitions: dict[str, tuple[int, dict[bytes, int]]] = {}
@@ -132,6 +128,10 @@ class Batching:
 
     def add_columns(self, columns: RecordColumns, on_written: Sequence[OnWritten | None] | None = None) -> None:
         """Add many records at once. on_written: None, or one for each."""
+        self._add_columns(columns, on_written)
+        self.complete_due()
+
+    def _add_columns(self, columns: RecordColumns, on_written: Sequence[OnWritten | None] | None) -> None:
         if columns.partition >= 0 or columns.keys is None:
             self._add_rows(columns, columns.partition, on_written)
             return
@@ -172,13 +172,13 @@ class Batching:
             part = columns.part(slice(start, end))
             reports = None if on_written is None else on_written[start:end]
             full = end < count or sums[end] - sums[start] + filled_bytes >= self._batch_bytes
-            if filled_bytes > HEAD_BYTES or (not full and self._holds(place)):
+            if filled_bytes > HEAD_BYTES or not full:
                 waiting = self._waiting_at(place)
                 waiting.extend(part)
                 if reports is not None or waiting.on_written is not None:
                     waiting.note(reports or [None] * (end - start))
                 self._grow(waiting, sums[end] - sums[start])
-                if full or not self._holds(place):
+                if full:
                     self._complete(waiting)
             else:
                 self._emit(place, part, reports)

@@ -339,6 +339,11 @@ class BrokerConnection:
         self.in_flight.popleft()
         return pending.number, answer
 
+    def extend(self, until: float) -> None:
+        """The broker reads nothing more until then: requests on their way count from that time on."""
+        for each in self.in_flight:
+            each.at = max(each.at, until)
+
     def has_left(self, pending: PendingRequest) -> bool:
         """Return whether any byte of the request has left this process."""
         return pending.start < self._sent_bytes

@@ -14,6 +14,7 @@ from typing import Final
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.transactions.broker_connection import Access, Address, BrokerConnection, ConnectionBroken
+from ringfence.fencing.transactions.messages import V2
 from ringfence.fencing.transactions.state_machine import StateMachine
 from ringfence.fencing.transactions.steps import Outgoing
 
@@ -128,6 +129,8 @@ class Driver:
                 connection.write()
             if event & ~select.EPOLLOUT:  # also errors, and the end
                 for number, answer in connection.read():
+                    if answer.throttle_ms > 0:
+                        connection.extend(now + answer.throttle_ms / 1000)
                     self.machine.take_answer(number, answer, now)
             self._watch(connection)
         except ConnectionBroken as broken:
@@ -178,7 +181,7 @@ class Driver:
             connection.events = select.EPOLLIN
             ranges = connection.broker.ranges
             has_versions = ranges.get(0, (0, 0))[1] >= 12 and ranges.get(26, (0, 0))[1] >= 5
-            has_v2 = has_versions and connection.broker.transaction_version >= 2
+            has_v2 = has_versions and connection.broker.transaction_version >= V2
             self.machine.use_version(has_v2 and self._allows_v2)
         return connection
 

@@ -27,9 +27,12 @@ from ringfence.fencing.transactions.wire import (
 Place = tuple[str, int]
 """Topic and partition."""
 
+V2: Final = 2
+"""The level of transaction.version from which on each transaction has an epoch of its own (KIP-890)."""
 NO_TOPIC_ID: Final = bytes(16)
 TRANSACTION_KEY: Final = b"\1"
 GROUP_KEY: Final = b"\0"
+_BROKER: Final = b"\4"
 _IDENTITY: Final = struct.Struct(">ihqh")
 """Throttle time, error, producer id, epoch."""
 _T = TypeVar("_T")
@@ -120,7 +123,7 @@ class ApiVersionsResponse(ErrorResponse):
 
     @property
     def transaction_version(self) -> int:
-        """The level of transaction.version; 2 and above stands for KIP-890."""
+        """The level of transaction.version: see `V2`."""
         return self.features.get("transaction.version", 0)
 
 
@@ -460,6 +463,54 @@ class Produce:
 
         reader.array(read_topic)
         return ProduceResponse(reader.i32(), by_place)
+
+
+@dataclass(frozen=True, slots=True)
+class SettingResponse(ErrorResponse):
+    """value: the setting's; None if the broker has no such setting, or this principal may not ask."""
+
+    value: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSetting:
+    """Asks a broker for one of its settings (DescribeConfigs)."""
+
+    api: ClassVar = 32
+    versions: ClassVar = (4, 4)
+    node: int
+    name: str
+
+    def encode(self, version: int) -> list[bytes]:
+        resource = _BROKER + string(str(self.node)) + array([string(self.name)]) + NO_TAGS
+        return [array([resource]), boolean(False), boolean(False), NO_TAGS]
+
+    def decode(self, version: int, reader: Reader) -> SettingResponse:
+        throttle, errors = reader.i32(), []
+        values: dict[str, str | None] = {}
+
+        def read_synonym() -> None:
+            reader.string(), reader.string(), reader.raw(1), reader.tags()
+
+        def read_setting() -> None:
+            name, value = reader.text(), reader.string()
+            reader.raw(3)  # whether it is read-only, its source, whether it is sensitive
+            reader.array(read_synonym)
+            reader.raw(1)
+            reader.string()
+            reader.tags()
+            values[name] = value
+
+        def read_resource() -> None:
+            errors.append(reader.i16())
+            reader.string()
+            reader.raw(1)
+            reader.string()
+            reader.array(read_setting)
+            reader.tags()
+
+        reader.array(read_resource)
+        return SettingResponse(throttle, max(errors, default=0), values.get(self.name))
 
 
 @dataclass(frozen=True, slots=True)

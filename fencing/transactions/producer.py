@@ -68,7 +68,6 @@ class Producer:
             settings.compression,
             settings.level,
             settings.linger_s,
-            holds=lambda place: place in self.machine.queues.busy,
         )
         self._lock = threading.Lock()
         self._closing = False
@@ -89,6 +88,11 @@ class Producer:
     def epoch(self) -> int:
         """The epoch; -1 before `init`."""
         return self.machine.epoch
+
+    @property
+    def transactions_v2(self) -> bool:
+        """Whether each transaction has an epoch of its own (KIP-890), so that brokers refuse late requests."""
+        return self.machine.implicit
 
     @property
     def spent(self) -> bool:
@@ -211,19 +215,11 @@ class Producer:
             if not self.machine.group.done:
                 raise Abortable(f"A transaction of {self.transactional_id}: the group's coordinator does not answer")
 
-    def serve(self, seconds: float) -> int:
-        """Send and receive for up to `seconds`, or until nothing is queued. Raises the transaction's error."""
-        return self.flush(seconds, complete=False)
-
-    def flush(self, seconds: float, *, complete: bool = True) -> int:
+    def flush(self, seconds: float) -> int:
         """Wait at most `seconds` until everything is written; return the number of records that are not."""
         with self._lock:
-            if complete:
-                self._complete_batches()
-            else:
-                self._batching.complete_due()
-            enough = 1 if complete else max(1, self.machine.queues.records)
-            self._run(lambda: self._is_over or self.machine.queues.records < enough, Deadline.after(seconds))
+            self._complete_batches()
+            self._run(lambda: self._is_over or not self.machine.queues.busy, Deadline.after(seconds))
             self._raise_error()
             return self.machine.queues.records
 

@@ -37,6 +37,7 @@ from ringfence.fencing.transactions.messages import (
     AddOffsets,
     AddPartitions,
     BatchResponse,
+    BrokerSetting,
     CodesResponse,
     CommitOffsets,
     CoordinatorResponse,
@@ -53,6 +54,7 @@ from ringfence.fencing.transactions.messages import (
     ProduceResponse,
     Request,
     Response,
+    SettingResponse,
     TopicMetadata,
 )
 from ringfence.fencing.transactions.partition_queue import PartitionQueue, PartitionQueues, QueuedBatch
@@ -60,14 +62,20 @@ from ringfence.fencing.transactions.record_batches import RecordBatch, split
 from ringfence.fencing.transactions.steps import PASSING, Limits, Outgoing, Phase, Step
 from ringfence.fencing.transactions.topic_view import NoSuchPartition, TopicView
 
+_MISSING: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 _TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 TOO_LARGE: Final = ErrorCode.MESSAGE_TOO_LARGE.name
 """The code of errors about records that are larger than the producer or their topic accepts."""
 _MARKERS_SECONDS: Final = 0.02
-"""So long after a transaction's end, its markers may still be missing. A partition leader that is to begin the next one
-then waits by itself, for 20 ms (`add.partitions.to.txn.retry.backoff.ms`). The coordinator refuses at once, so it is
-asked first, and again after a millisecond. At 200 transactions a second this is the difference between 23 and 2 ms.
+"""So long after a transaction's end, its markers may still be missing."""
+LEADERS_WAIT: Final = "add.partitions.to.txn.retry.backoff.ms"
+"""The broker's setting: a partition leader that is to begin a transaction before the last one's markers are written
+waits so long by itself. The coordinator refuses at once, so where leaders wait long, it is asked first, and again after
+a millisecond. With Kafka's default, 20 ms, this is the difference between 23 and 2 ms at 200 transactions a second.
 """
+DEFAULT_WAIT_MS: Final = 20
+SHORT_WAIT_MS: Final = 5
+"""Up to which the leader is left to wait: the other request would cost a third of a small transaction's CPU time."""
 
 
 class StateMachine:
@@ -82,7 +90,7 @@ class StateMachine:
         self.implicit = False
         """Transactions v2: partitions are added by Produce requests, and each transaction has its own epoch."""
         self.adds_first = False
-        """With transactions v2, begin by a request that adds partitions all the same: see `_MARKERS_SECONDS`."""
+        """With transactions v2, begin by a request that adds partitions all the same: see `LEADERS_WAIT`."""
         self.addresses: dict[int, tuple[str, int]] = {}
         self.refusals = 0
         """How often a transaction's start was refused, because the last one's markers were not written."""
@@ -107,6 +115,8 @@ class StateMachine:
         self.group = GroupOffsets()
         self.steps: defaultdict[object, Step] = defaultdict(Step)
         self._ended_at = -inf
+        self._leaders_wait_ms = DEFAULT_WAIT_MS
+        self._asks_for_wait: bool | None = None  # False: it is known, or cannot be
 
     # What the application asks for.
 
@@ -134,12 +144,18 @@ class StateMachine:
             self.implicit = bool(self._wants_implicit)
             self._require_epoch()
         self.phase = Phase.OPEN
-        self.adds_first = now - self._ended_at < _MARKERS_SECONDS
+        self._choose_first_request(now)
         self._maybe_open = False
         self._commit_requested = self._end_unanswered = False
         self._added.clear()
         self._used_places.clear()
         self.group.begin()
+
+    def _choose_first_request(self, now: float) -> None:
+        follows = now - self._ended_at < _MARKERS_SECONDS
+        self.adds_first = follows and self._leaders_wait_ms > SHORT_WAIT_MS
+        if follows and self._asks_for_wait is None:
+            self._asks_for_wait = True
 
     def add(self, place: Place, batch: RecordBatch, now: float) -> None:
         """Write a batch in the open transaction, after all earlier ones of its partition."""
@@ -194,6 +210,8 @@ class StateMachine:
         if self.phase in (Phase.OPEN, Phase.COMMITTING) and self.error is None:
             self._write(out, now)
             self._write_offsets(out, now)
+            if self._asks_for_wait and self._coordinator is not None:
+                self._send_step(out, now, self._coordinator, BrokerSetting(self._coordinator, LEADERS_WAIT))
         if self.phase is Phase.COMMITTING and self.error is None and self._all_written():
             self._end(out, now, committed=True)
         elif self.phase is Phase.ABORTING:
@@ -333,7 +351,8 @@ class StateMachine:
         if outgoing is None or self.phase is Phase.OVER:
             return
         if response.throttle_ms > 0 and outgoing.node is not None:
-            self._muted_until[outgoing.node] = now + response.throttle_ms / 1000
+            muted = now + response.throttle_ms / 1000
+            self._muted_until[outgoing.node] = max(muted, self._muted_until.get(outgoing.node, 0.0))
         if isinstance(response, ProduceResponse):
             self._take_written(outgoing, response, now)
         else:
@@ -355,13 +374,17 @@ class StateMachine:
                 self._take_offsets(response, now)
             case EndTransaction(), IdentityResponse():
                 self._take_end(request, response, now)
+            case BrokerSetting(), SettingResponse():
+                self.steps[BrokerSetting].reset()
+                self._asks_for_wait = False
+                self._leaders_wait_ms = int(response.value or DEFAULT_WAIT_MS)
 
     def note_unanswered(self, number: int, now: float) -> None:
         """A request has no answer: it may have been carried out, or still arrive."""
         outgoing = self._pending.get(number)
         if outgoing is None:
             return
-        if not isinstance(outgoing.request, Metadata | FindCoordinator):
+        if not isinstance(outgoing.request, Metadata | FindCoordinator | BrokerSetting):
             self._note_doubt(outgoing)
         self.note_unsent(number, now)
 
@@ -383,7 +406,7 @@ class StateMachine:
                 self.group.coordinator = None
                 self.steps[type(request)].again(now, self._limits.unreached)
             case request:
-                if not isinstance(request, Metadata):
+                if not isinstance(request, Metadata | BrokerSetting):
                     self._coordinator = None
                 self.steps[type(request)].again(now, self._limits.unreached)
 
@@ -411,6 +434,8 @@ class StateMachine:
                 waits |= -1 in topic.leaders
                 continue
             waits = True
+            if topic.error in _MISSING and self.view.note_missing(name, now):
+                self._note_deleted_topic(name)
             meaning = meaning_of(topic.error, OF_METADATA)
             if meaning is not Meaning.RETRY and topic.error != ErrorCode.NONE:
                 self.view.forget(name)
@@ -419,6 +444,11 @@ class StateMachine:
         if waits:
             step.failures = failures
             step.again(now, self._limits.passing)
+
+    def _note_deleted_topic(self, name: str) -> None:
+        if self.phase in (Phase.OPEN, Phase.COMMITTING) and any(place[0] == name for place in self.queues.busy):
+            text = f"{self._doing}: topic {name} was deleted. Create it again, or write to another one"
+            self._fail(Abortable(text, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name))
 
     def _note_other_topic(self, name: str) -> None:
         """What is not written yet goes to the new topic."""
@@ -491,6 +521,9 @@ class StateMachine:
             return
         # If one partition is refused, the others are not attempted.
         code = next((each for each in codes if each != ErrorCode.OPERATION_NOT_ATTEMPTED), codes[0])
+        for (topic, _), each in response.codes.items():
+            if each == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                self.view.refresh(topic)
         self._note_refusal(code)
         self._again_or_fail(AddPartitions, code, now, "adding partitions")
 
@@ -657,4 +690,6 @@ class StateMachine:
             text = (
                 f"{self._doing}: records for {late[0]}-{late[1]} were not written within {self._limits.delivery_s:g} s"
             )
+            if self.view.is_missing(late[0]):
+                text = f"{text}: topic {late[0]} was not found: create it"
             self._fail(Abortable(text, "_MSG_TIMED_OUT"))

@@ -7,6 +7,7 @@ from ringfence.fencing.transactions.error_codes import ErrorCode
 from ringfence.fencing.transactions.messages import NO_TOPIC_ID, Place, TopicMetadata
 
 _FRESH_SECONDS: Final = 1.0
+_DELETED_SECONDS: Final = 2.0
 
 
 class NoSuchPartition(Exception):
@@ -26,6 +27,7 @@ class TopicView:
         self.topics: dict[str, TopicMetadata] = {}
         self._due: set[str] = set()
         self._looked_up_at: dict[str, float] = {}
+        self._missing_since: dict[str, float] = {}
         self._look_at = inf
 
     def want(self, topic: str) -> None:
@@ -40,6 +42,22 @@ class TopicView:
     def forget(self, topic: str) -> None:
         """Do not look it up."""
         self._due.discard(topic)
+
+    def note_missing(self, name: str, now: float) -> bool:
+        """A broker does not know the topic. Return whether it was deleted: it was known before, and brokers have denied
+        it for longer than they take to hear of a new topic. It is forgotten then.
+        """
+        since = self._missing_since.setdefault(name, now)
+        if name not in self.topics or now - since < _DELETED_SECONDS:
+            return False
+        for known in (self.topics, self._looked_up_at, self._missing_since):
+            del known[name]
+        self._due.discard(name)
+        return True
+
+    def is_missing(self, name: str) -> bool:
+        """Return whether brokers do not know the topic, as far as they were asked."""
+        return name in self._missing_since
 
     def list_due(self, now: float) -> list[str]:
         """Return the topics to look up now."""
@@ -68,6 +86,7 @@ class TopicView:
         assert topic.error == ErrorCode.NONE
         before = self.topics.get(name)
         self.topics[name] = topic
+        self._missing_since.pop(name, None)
         self._looked_up_at[name] = now
         self._look_at = min(self._look_at, now + self._look_again_s)
         self._due.discard(name)

@@ -22,6 +22,7 @@ def test_transactions_come_from_kafka_with_state_holder_age_and_partitions(
     assert [each["id"] for each in body["transactions"]] == ["g-team-a-0", "g-team-a-1"]
     first = body["transactions"][0]
     assert (first["state"], first["producer_id"], first["epoch"], first["age_ms"]) == ("Ongoing", 7, 3, 12)
+    assert first["transaction_version"] == 2
     assert first["partitions"] == [{"topic": "t", "partition": 0}]
     assert [each["task"] for each in client.get(f"{TRANSACTIONS}?open=true").json()["transactions"]] == [0]
     assert [each["task"] for each in client.get(f"{TRANSACTIONS}?open=false").json()["transactions"]] == [1]

@@ -1,5 +1,5 @@
-"""Faults of network, broker and workers, drawn from a seed: late requests of transactions, cuts, SIGKILL to the broker
-and to workers, SIGSTOP to workers.
+"""Faults of network, broker and workers, drawn from a seed: late and doubled requests of transactions, cuts, SIGKILL to
+the broker and to workers, SIGSTOP to workers.
 
 What is late reaches the broker around its death and behind the end of its transaction: that is what makes transactions
 hang.
@@ -51,7 +51,7 @@ class Faults:
     def run(self, seconds: float) -> None:
         end = time.monotonic() + seconds
         acts = [self._hold, self._hold, self._hold, self._cut, self._silence, self._kill_broker]
-        acts += [self._kill_worker, self._freeze_worker, self._hold_leader]
+        acts += [self._kill_worker, self._freeze_worker, self._hold_leader, self._double]
         self._hold_leader()
         self._kill_broker()
         self._kill_worker()
@@ -75,7 +75,13 @@ class Faults:
         )
 
     def _hold(self) -> None:
-        trap = self._trap(Fate.HOLD)
+        self._deliver_later(self._trap(Fate.HOLD))
+
+    def _double(self) -> None:
+        """The requests go their way, and come to the broker once more: with transactions v2 that does nothing."""
+        self._deliver_later(self._trap(Fate.PASS))
+
+    def _deliver_later(self, trap: Trap) -> None:
         timer = threading.Timer(self._chance.uniform(0.5, _LATEST_S), self._deliver, [trap])
         timer.daemon = True
         self._late.append(timer)

@@ -18,6 +18,7 @@ from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.errors import UnknownPlugin
 from ringfence.engine.preflight import cluster_checks
 from ringfence.engine.preflight.check import Check, Result
+from ringfence.engine.preflight.checks.brokers import check_protocol
 from ringfence.engine.preflight.report import PreflightInput, checks, examine
 from ringfence.engine.preflight.subject import Subject
 from ringfence.fencing.clock import Deadline
@@ -100,6 +101,19 @@ def test_all_is_ok_for_the_super_user_and_shows_names_only(worker: WorkerConfig)
     assert "worker Write TransactionalId" in found
     assert "producer Create Topic fresh" in found
     assert found["transaction timeout"].message == "60000 ms; the broker allows up to 120000 ms."
+    says = "Transactions v2 (transaction.version 2): late requests are refused by the broker."
+    assert found["transaction protocol"].message == says
+
+
+def test_what_older_transactions_and_slow_leaders_cost_is_said() -> None:
+    old = check_protocol(1, None)
+    assert (old.result, old.refuses) == (Result.OK, False)
+    assert "transaction.version is 1: one epoch serves many transactions" in old.message
+    assert "set transaction.version to 2" in old.remedy
+    slow = check_protocol(2, "20")
+    assert "add.partitions.to.txn.retry.backoff.ms is 20: for so many ms a partition leader keeps" in slow.message
+    assert "set add.partitions.to.txn.retry.backoff.ms=1 on the brokers" in slow.remedy
+    assert check_protocol(2, None) == check_protocol(2, "1")
 
 
 @pytest.mark.parametrize("denied", ALL)

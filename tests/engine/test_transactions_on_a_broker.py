@@ -39,6 +39,7 @@ def test_an_open_transaction_is_told_with_its_age_and_partitions_and_fencing_its
     )
     assert first["partitions"] == [{"topic": topic, "partition": 0}]
     assert isinstance(first["age_ms"], int)
+    assert first["transaction_version"] == 2
     assert (second["state"], second["open"], second["age_ms"]) == ("", False, None)
 
     state = apply(ClusterState(), 0, ConnectorRecord(name, config))

@@ -7,6 +7,7 @@ from ringfence.fencing.task.attempt_report import TaskReport
 from ringfence.fencing.task.counters import Counters
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import PollRetry, State, TaskStatus
+from ringfence.fencing.transactions.client import TransactionalClient
 from tests.support.task_reports import Heard, Watch
 from tests.support.task_specs import SPEC
 
@@ -23,6 +24,29 @@ def test_traces_and_messages_are_redacted() -> None:
     assert status.trace == "Traceback\nValueError: [hidden] is wrong"
     assert status.version == "1.0"
     assert "hunter22" not in repr(heard.events)
+
+
+class _EpochEach:
+    """A producer with a new epoch for each transaction."""
+
+    producer_id, epoch, transactions_v2 = 7, 0, True
+
+
+def test_the_epoch_is_that_of_the_newest_transaction() -> None:
+    heard = Heard()
+    report = TaskReport(SPEC, cast(Reporter, heard), Counters(), Watch())
+    report.progress()
+    producer = _EpochEach()
+    report.producer(cast(TransactionalClient, producer))
+    for _ in range(2):
+        producer.epoch += 1
+        report.progress()
+    names = ("producer_id", "epoch", "transactions_v2")
+    assert [[event.get(name) for name in names] for event in heard.events] == [
+        [-1, -1, None],
+        [7, 1, True],
+        [7, 2, True],
+    ]
 
 
 def test_a_long_reading_is_told_every_few_seconds_in_the_status_too() -> None:

@@ -35,6 +35,7 @@ from tests.support.proxy import Api, Fate, Proxied, proxied_kafka
 from tests.support.transaction_version import set_transaction_version
 from tests.support.waiting import eventually
 
+DESCRIBE_CONFIGS = 32
 DATA = 2
 """Partitions of the topic with the numbers."""
 _numbers = count()
@@ -136,6 +137,20 @@ def test_transactions_are_whole_and_in_order(scene: Scene) -> None:
     assert scene.visible() == list(range(3000))
     epochs = 6 if scene.implicit else 0
     assert producer.epoch == epochs, "each transaction has an epoch of its own, and only with transactions v2"
+
+
+def test_small_transactions_ask_once_how_long_leaders_wait(scene: Scene) -> None:
+    """The embedded broker's wait a millisecond, so with transactions v2 partitions are added by Produce requests."""
+    producer = scene.new_producer()
+    asked = scene.proxy.set_trap(lambda each: each.api in (Api.ADD_PARTITIONS, DESCRIBE_CONFIGS), Fate.PASS, 1000)
+    for number in range(30):
+        scene.write(producer, number, 1)
+        producer.commit(Deadline.after(30))
+    assert scene.visible() == list(range(30))
+    kinds = [each.api for each in asked.caught]
+    assert kinds.count(DESCRIBE_CONFIGS) == (1 if scene.implicit else 0)
+    if scene.implicit:
+        assert kinds.count(Api.ADD_PARTITIONS) <= 5, "after the answer there are no more"
 
 
 def test_an_abort_takes_everything_back_and_the_producer_goes_on(scene: Scene) -> None:
@@ -364,6 +379,48 @@ def test_lost_late_and_doubled_requests_change_nothing(scene: Scene, api: Api, f
             # A late InitProducerId fences even its own producer: nothing is lost, and another one goes on.
             assert api is Api.INIT_PRODUCER_ID
             producer = scene.new_producer()
+    eventually(scene.is_over, 10, "the markers")
+    assert scene.visible() == list(range(position))
+    assert scene.committed() == position
+
+
+def test_with_transactions_v2_requests_that_are_doubled_do_nothing(scene: Scene) -> None:
+    """Each request of a transaction comes to the broker again, over another connection: beside the next ones, or later.
+
+    With older transactions no client survives that, since nobody can tell the copy from a request of the next one.
+    """
+    if not scene.implicit:
+        pytest.skip("nothing protects older transactions from it")
+    chance, over = random.Random(7), threading.Event()
+    apis = (Api.PRODUCE, Api.ADD_PARTITIONS, Api.END_TXN)
+    trap = scene.proxy.set_trap(lambda request: request.api in apis, Fate.PASS, 1_000_000)
+    copies = 0
+
+    def double() -> None:
+        nonlocal copies
+        while not over.is_set() or copies < len(trap.caught):
+            if copies < len(trap.caught):
+                scene.proxy.deliver(trap.caught[copies])
+                copies += 1
+            over.wait(chance.choice([0, 0, 0.001, 0.05]))
+
+    thread = threading.Thread(target=double, daemon=True)
+    thread.start()
+    producer, position = scene.new_producer(), 0
+    try:
+        for number in range(80):
+            scene.write(producer, position, 20)
+            if number % 5 == 4:
+                producer.flush(0.001)
+                assert producer.abort(Deadline.after(30))
+            else:
+                producer.commit(Deadline.after(30))
+                position += 20
+            assert not producer.spent
+    finally:
+        over.set()
+        thread.join(120)
+    assert copies >= 160
     eventually(scene.is_over, 10, "the markers")
     assert scene.visible() == list(range(position))
     assert scene.committed() == position

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -9,11 +10,15 @@ import pytest
 from ringfence.connectors.kafka_settings.java_names import Role, translate
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Abortable, Fatal
-from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, delete_topics
 from ringfence.fencing.transactions.producer import Producer
 from ringfence.fencing.transactions.record_columns import RecordColumns
+from tests.support.broker import new_kafka
 from tests.support.encoded import read_numbers
 from tests.support.proxy import Api, Fate, Proxied, Request
+from tests.support.quotas import set_write_quota
+from tests.support.transaction_version import set_transaction_version
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.broker
@@ -111,22 +116,40 @@ def test_requests_go_one_at_a_time(scene: Scene) -> None:
 
 def test_a_batch_that_is_not_full_lingers(scene: Scene) -> None:
     """With the clock of the calls: nothing is sent without one, and nothing waits at a commit."""
-    producer = scene.producer(linger_ms="300")
+    producer = scene.producer(linger_ms="1000")
     sent = scene.watch(Api.PRODUCE)
-    started = time.monotonic()
-    for number in range(10):
-        producer.produce(scene.topic, b"%d" % number)
-        producer.serve(0)
-    assert sent == [] or time.monotonic() - started > 0.3
+    started, size = time.monotonic(), 0
     while not sent:
-        producer.serve(0.01)
+        producer.produce_columns(RecordColumns(scene.topic, -1, [b"%d" % size]))
+        size += 1
+        time.sleep(0.01)
         assert time.monotonic() - started < 20
-    assert time.monotonic() - started >= 0.3
-    producer.produce(scene.topic, b"10")
+    assert time.monotonic() - started >= 1
+    assert size > 1
+    producer.produce(scene.topic, b"%d" % size)
     started = time.monotonic()
     producer.commit(Deadline.after(30))
-    assert time.monotonic() - started < 0.3, "nothing waits at a commit"
-    assert scene.numbers() == list(range(11))
+    assert time.monotonic() - started < 1, "nothing waits at a commit"
+    assert scene.numbers() == list(range(size + 1))
+
+
+def test_a_small_transaction_is_one_request(scene: Scene) -> None:
+    """Its records wait for the commit, which sends them together with what comes last."""
+    other = f"{scene.topic}-offsets"
+    create_topics(scene.proxied.direct, [TopicSpec(other)], Deadline.after(30))
+    producer = scene.producer(linger_ms="1000")
+    requests = []
+    sent = scene.watch(Api.PRODUCE)
+    for number in range(9):
+        time.sleep(0.05)  # beyond the time in which the last one's markers may be missing
+        before = len(sent)
+        producer.produce_columns(RecordColumns(scene.topic, 0, [b"%d" % number]))
+        producer.produce(other, b"2", b"key", 0)
+        producer.commit(Deadline.after(30))
+        requests.append(len(sent) - before)
+        producer.begin()
+    assert scene.numbers() == list(range(9))
+    assert sorted(requests)[4] == 1  # more where one was refused, and sent again
 
 
 def test_a_single_thread_that_only_produces_sends_what_is_due(scene: Scene) -> None:
@@ -171,6 +194,75 @@ def test_a_request_without_an_answer_is_given_up_and_sent_again(scene: Scene) ->
     assert trap.caught
     assert 0.3 <= time.monotonic() - started < 10
     assert scene.numbers() == [0]
+
+
+def test_a_broker_that_throttles_is_waited_for_and_not_given_up(scene: Scene) -> None:
+    """It answers at once, says for how long it reads nothing more, and means it."""
+    client = f"{scene.topic}-client"
+    set_write_quota(scene.proxied.direct, client, 11_000)  # of the last ten seconds
+    through = replace(scene.proxied.through, client_id=client)
+    settings = translate(Role.PRODUCER, {"request.timeout.ms": "1000", "batch.size": "20000"}).settings
+    producer = Producer(through, scene.topic, overrides=settings)
+    producer.init(Deadline.after(30))
+    muted: list[float] = []
+    producer.begin()
+    for number in range(100):
+        producer.produce(scene.topic, b"%01500d" % number, None, 0)
+        muted += producer.machine._muted_until.values()
+    producer.commit(Deadline.after(60))
+    producer.close()
+    muted += producer.machine._muted_until.values()
+    assert max(muted, default=0) > time.monotonic() - 60, "the broker has asked for pauses"
+    assert producer._driver.last_trouble == "", "no connection was given up"
+    assert scene.proxied.proxy.count(Api.PRODUCE) <= 12, "nothing was sent twice"
+    assert scene.numbers() == list(range(100))
+
+
+@pytest.fixture(scope="module")
+def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]:
+    """A broker that creates no topics by itself."""
+    kafka = new_kafka(tmp_path_factory.mktemp("strict"), auto_create_topics_enable="false")
+    kafka.start()
+    yield Connection(kafka.bootstrap)
+    kafka.kill()
+
+
+@pytest.mark.parametrize("version", [2, 1])
+def test_a_topic_that_is_deleted_ends_the_transaction_soon_and_is_named(
+    strict: Connection, unique: Callable[[str], str], version: int
+) -> None:
+    topic = unique("deleted")
+    set_transaction_version(strict, version)
+    create_topics(strict, [TopicSpec(topic)], Deadline.after(30))
+    producer = Producer(strict, topic)
+    producer.init(Deadline.after(30))
+
+    def write(number: int) -> None:
+        producer.produce(topic, b"%d" % number, None, 0)
+        producer.flush(1)
+
+    producer.begin()
+    write(0)
+    producer.commit(Deadline.after(30))
+    delete_topics(strict, [topic], Deadline.after(30))
+    producer.begin()
+    started = time.monotonic()
+
+    def write_on() -> None:
+        for number in range(1000):
+            write(number)
+
+    with pytest.raises(Abortable, match=rf"topic {topic} was deleted\. Create it again") as info:
+        write_on()
+    assert info.value.code == "UNKNOWN_TOPIC_OR_PARTITION"
+    assert time.monotonic() - started < 30, "not after the delivery timeout, which is 60 s"
+    assert producer.abort(Deadline.after(30))
+    create_topics(strict, [TopicSpec(topic)], Deadline.after(30))
+    producer.begin()
+    write(7)
+    producer.commit(Deadline.after(30))
+    assert read_numbers(strict, topic, 1)[0] == [7]
+    producer.close()
 
 
 def test_what_is_not_delivered_in_time_is_an_error(scene: Scene) -> None:

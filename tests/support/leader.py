@@ -289,6 +289,7 @@ class FakeLeader:
         blank: dict[str, Any] = {
             "cluster": "k:9092",
             "timeout_ms": 60_000,
+            "transaction_version": 2,
             "producer_id": 7,
             "epoch": 3,
             "partitions": [{"topic": "t", "partition": 0}],

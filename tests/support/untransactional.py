@@ -14,6 +14,7 @@ class Untransactional:
     """Idempotent, and nothing more."""
 
     producer_id = epoch = -1
+    transactions_v2 = False
 
     def __init__(self, connection: Connection) -> None:
         settings = connection.librdkafka(enable_idempotence=True, linger_ms=0, partitioner="murmur2_random")

@@ -6,11 +6,9 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from tests.support import database  # sets Django up, which the models that the next lines load need
-
-# isort: split
-from ringfence.dispatch import Refusal
 from ringfence.engine.plugins.validation import validate
+from ringfence.requests.refusal import Refusal
+from tests.support import database
 from tests.support.leader import FakeLeader
 
 

@@ -66,7 +66,7 @@ def test_a_lane_shows_what_was_committed_aborted_and_is_open(client: Client, fli
         open_records=17,
         producer_id=4711,
         epoch=3,
-        measures='{"transactional_id":"group-flights-0"}',
+        measures='{"transactional_id":"group-flights-0","transactions_v2":true}',
     )
     page = text(client.get("/ui/connectors/flights/transactions"))
     for path in ("committed", "aborted", "open"):
@@ -74,6 +74,12 @@ def test_a_lane_shows_what_was_committed_aborted_and_is_open(client: Client, fli
     assert "Task 0, last 2 minutes: 1 committed, 1 aborted, 42 records; one is open with 17 records" in page
     for shown in ("group-flights-0", "4711", "3,000 ms", "17 records", "not reported yet"):
         assert shown in page
+    assert "the broker refuses late requests" in page
+    assert 'id="transactions-v1"' not in page
+    reported(measures='{"transactions_v2":false}')
+    page = text(client.get("/ui/connectors/flights/transactions"))
+    assert "have no transactions v2" in page
+    assert 'id="transactions-v2"' not in page
 
 
 def test_a_lane_shows_the_time_between_two_attempts(client: Client, flights: FakeLeader) -> None:

@@ -69,6 +69,7 @@ def _list(rest: Rest, args: argparse.Namespace) -> int:
         "AGE": lambda row: output.span(row["age_ms"]),
         "TIMEOUT": lambda row: output.span(row["timeout_ms"]),
         "PRODUCER": lambda row: f"{row['producer_id']}/{row['epoch']}" if row["producer_id"] >= 0 else "-",
+        "VERSION": lambda row: row["transaction_version"],
         "PARTITIONS": lambda row: " ".join(f"{each['topic']}-{each['partition']}" for each in row["partitions"]),
     }
     output.listing(rows, args.output, columns)

@@ -281,6 +281,8 @@ def _settings(logs: Path, controller_port: int) -> dict[str, str]:
         "transaction.state.log.replication.factor": "1",
         "transaction.state.log.min.isr": "1",
         "transaction.state.log.num.partitions": "5",
+        # For 20 ms, a partition leader would keep a transaction waiting that follows the last one too closely.
+        "add.partitions.to.txn.retry.backoff.ms": "1",
         "share.coordinator.state.topic.replication.factor": "1",
         "share.coordinator.state.topic.min.isr": "1",
         "share.coordinator.state.topic.num.partitions": "5",

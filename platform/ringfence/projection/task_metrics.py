@@ -1,7 +1,8 @@
 """The part of a task's progress report that only metrics show (`fencing.metrics`), kept as JSON beside the columns.
 
 `measures`: the newest report's values, and `poll_rate` (polled records per second); `held`: records of a share group
-that the task has, as of `held_ms`. `totals`: counts over all attempts since the task was first seen. For the metrics
+that the task has, as of `held_ms`; `transactions_v2`: whether its transactions have epochs of their own (KIP-890), null
+if no producer was reported. `totals`: counts over all attempts since the task was first seen. For the metrics
 of plugins, see `source_metrics`.
 """
 
@@ -43,6 +44,12 @@ def _is_range(value: object) -> bool:
     return all(type(one) is int and 0 <= one < 2**63 for one in value[1:]) and value[2] <= value[3]
 
 
+def uses_transactions_v2(task: Task) -> bool | None:
+    """Return whether each of its transactions has an epoch of its own (KIP-890), None if that is not known."""
+    version: bool | None = json.loads(task.measures).get("transactions_v2")
+    return version
+
+
 def advance(task: Task, report: Report, gained: Mapping[str, int], seconds: float, *, same: bool) -> None:
     """Set both from a report. gained: the increase of other counters; same: the last report was of the same attempt."""
     measures: dict[str, Any] = json.loads(task.measures)
@@ -57,4 +64,5 @@ def advance(task: Task, report: Report, gained: Mapping[str, int], seconds: floa
     now |= plugin_metrics.keep(measures, report.get("gauges"), int(_number(report.get("time_ms"))))
     now |= {"held": _read_held(report.get("held")), "held_ms": int(_number(report.get("time_ms")))}
     now["transactional_id"] = str(report.get("transactional_id") or "")
+    now["transactions_v2"] = version if isinstance(version := report.get("transactions_v2"), bool) else None
     task.measures, task.totals = pack(now), pack(totals)

@@ -9,7 +9,8 @@ from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.connector_state import ConnectorState, Placement
 from ringfence.fencing.topics.names import Topics
 from tests.fencing.model.kafka import Fenced
-from tests.fencing.model.world import GROUP, WAIT, C, Data, OffsetRecord, Rules, Steps, Violation, World, wait_for_init
+from tests.fencing.model.producer import Producer
+from tests.fencing.model.world import GROUP, WAIT, C, Data, OffsetRecord, Rules, Steps, Violation, World, take_id
 
 BATCHES_IN_A_TRANSACTION = 2
 
@@ -29,7 +30,7 @@ class Attempt:
         self.fuse: int | None = None
         self.done = False
         self.started = False
-        self.epoch = -1
+        self.producer: Producer | None = None
         self.steps = self._run()
         self._view = ConnectorState(C)
         self._position = 0
@@ -77,7 +78,8 @@ class Attempt:
         """
         partitions = self._partitions()
         self.kill()
-        if partitions and self.world.kafka.holds(self.spec.transactional_id, self.epoch):
+        epoch = -1 if self.producer is None else self.producer.epoch
+        if partitions and self.world.kafka.holds(self.spec.transactional_id, epoch):
             number = self.world.counts[partitions[0]] + 10
             late = Data(partitions[0], number, self.world.run) if log == "data" else OffsetRecord(partitions[0], number)
             self.world.kafka.arrive_late(self.spec.transactional_id, log, late)
@@ -120,9 +122,9 @@ class Attempt:
         yield None
         yield None  # the client connects: a good moment to freeze
         yield None
-        epochs: list[int] = []
-        yield from wait_for_init(world, self.spec.transactional_id, epochs)  # 3
-        self.epoch = epochs[0]
+        holders: list[Producer] = []
+        yield from take_id(world, self.spec.transactional_id, holders)  # 3
+        self.producer = holders[0]
         newest = world.placements.get(self.spec.task, self.spec.placement)
         yield None
         if rules.check_after_init:
@@ -139,7 +141,7 @@ class Attempt:
             yield from self._read_offsets(
                 world.end_of("offsets") if rules.end_after_init else early["offsets"], positions
             )  # 6
-        yield from self._poll(epochs[0], positions, run)  # 8
+        yield from self._poll(self.producer, positions, run)  # 8
 
     def _read_offsets(self, end: int, positions: dict[int, int]) -> Steps:
         log = self.world.kafka.logs["offsets"]
@@ -156,19 +158,17 @@ class Attempt:
         config = self._view.tasks[self.spec.task.task].config if self.spec.task.task in self._view.tasks else {}
         return [int(number) for number in config.get("partitions", "").split()]
 
-    def _poll(self, epoch: int, positions: dict[int, int], run: int) -> Steps:
-        kafka, own = self.world.kafka, self.spec.transactional_id
+    def _poll(self, producer: Producer, positions: dict[int, int], run: int) -> Steps:
         partitions = self._partitions()
         batches = 0
         while True:
             yield None
             verdict = self.verdict
             if batches and (verdict is not DesiredState.RUN or batches >= BATCHES_IN_A_TRANSACTION):
-                for partition in partitions:
-                    kafka.append(own, epoch, "offsets", OffsetRecord(partition, positions[partition]))
+                producer.append([("offsets", OffsetRecord(each, positions[each])) for each in partitions])
                 yield None
                 yield None  # the client waits for the records to be stored
-                kafka.commit(own, epoch)
+                producer.commit()
                 batches = 0
                 continue
             if verdict is DesiredState.END:
@@ -178,5 +178,5 @@ class Attempt:
                 continue
             for partition in partitions:
                 positions[partition] = positions.get(partition, 0) + 1
-                kafka.append(own, epoch, "data", Data(partition, positions[partition], run))
+            producer.append([("data", Data(partition, positions[partition], run)) for partition in partitions])
             batches += 1

@@ -21,8 +21,8 @@ class Cluster:
     trap: the next attempt that is placed freezes after so many steps.
     """
 
-    def __init__(self, rules: Rules) -> None:
-        self.world = World(rules)
+    def __init__(self, rules: Rules, *, implicit: bool = False) -> None:
+        self.world = World(rules, implicit=implicit)
         self.world.on_placement = self._placed
         self.leaders = [Leader(self.world, number) for number in (0, 1)]
         self.attempts: list[Attempt] = []
@@ -203,9 +203,9 @@ class Cluster:
                 raise Violation(f"readers of the {name} log wait at {log.stable} of {log.end} for {owner}, for ever")
 
 
-def running(rules: Rules, tasks: int = 1) -> Cluster:
-    """A cluster with a connector in full flow."""
-    cluster = Cluster(rules)
+def running(rules: Rules, tasks: int = 1, *, implicit: bool = False) -> Cluster:
+    """A cluster with a connector in full flow. implicit: with transactions v2."""
+    cluster = Cluster(rules, implicit=implicit)
     cluster.settle(2)
     cluster.command("create", tasks)
     cluster.settle(4)

@@ -4,9 +4,41 @@ What a commit answers and what a reader sees are two things here, as they are in
 above the last stable offset of each log until its marker is written there, in a step of its own.
 """
 
+import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum, auto
+
+from ringfence.fencing.transactions.error_codes import ErrorCode
+from ringfence.fencing.transactions.messages import (
+    NO_TOPIC_ID,
+    AddOffsets,
+    AddPartitions,
+    BatchResponse,
+    BrokerSetting,
+    CodesResponse,
+    CommitOffsets,
+    CoordinatorResponse,
+    EndTransaction,
+    ErrorResponse,
+    FindCoordinator,
+    IdentityResponse,
+    InitProducerId,
+    Metadata,
+    MetadataResponse,
+    Produce,
+    ProduceResponse,
+    Request,
+    Response,
+    SettingResponse,
+    TopicMetadata,
+)
+
+_NODE = 1
+_PRODUCER = 1
+_TOPIC = TopicMetadata(0, NO_TOPIC_ID, [_NODE])
+_EPOCH_AT = 51
+"""Where a batch's head has the epoch."""
 
 
 class Fenced(Exception):
@@ -93,9 +125,16 @@ class Log:
 
 
 class Kafka:
-    """`on_commit` is called with the records of each transaction whose commit was answered with yes."""
+    """`on_commit` is called with the records of each transaction whose commit was answered with yes.
 
-    def __init__(self, on_commit: Callable[[list[tuple[str, object]]], None]) -> None:
+    implicit: the brokers have transactions v2, so each transaction has an epoch of its own.
+    """
+
+    def __init__(self, on_commit: Callable[[list[tuple[str, object]]], None], *, implicit: bool = False) -> None:
+        self.implicit = implicit
+        self.now = 0.0
+        self._kept: list[object] = []
+        self._added: dict[str, set[str]] = {}
         self.logs = {name: Log(name) for name in ("config", "offsets", "data")}
         self.group_generation = 0
         self._on_commit = on_commit
@@ -120,40 +159,100 @@ class Kafka:
         """Whether nobody has taken the id since this epoch."""
         return self._epochs.get(transactional_id) == epoch
 
-    def check_epoch(self, transactional_id: str, epoch: int) -> None:
-        if self._epochs.get(transactional_id) != epoch:
-            raise Fenced(transactional_id)
+    # A producer's requests.
 
-    def check_generation(self, generation: int) -> None:
-        """TxnOffsetCommit with group metadata."""
-        if generation != self.group_generation:
-            raise OldGeneration
+    def keep(self, record: object) -> bytes:
+        """Return what stands for a record in a batch."""
+        self._kept.append(record)
+        return b"%d" % (len(self._kept) - 1)
 
-    def append(self, transactional_id: str, epoch: int, log: str, record: object) -> None:
-        """Produce; opens a transaction where none is."""
-        self.check_epoch(transactional_id, epoch)
+    def handle(self, request: Request) -> Response:
+        """Carry out what a producer asks for."""
+        match request:
+            case FindCoordinator():
+                return CoordinatorResponse(0, 0, _NODE, "h", 1)
+            case Metadata():
+                return MetadataResponse(0, {_NODE: ("h", 1)}, dict.fromkeys(request.topics, _TOPIC))
+            case InitProducerId():
+                return self._init(request)
+            case AddPartitions():
+                code = self._add(request.transactional_id, request.epoch, {log for log, _ in request.places})
+                return CodesResponse(0, dict.fromkeys(request.places, code))
+            case AddOffsets():
+                return ErrorResponse(0, self._add(request.transactional_id, request.epoch, set()))
+            case Produce():
+                return self._produce(request)
+            case CommitOffsets():
+                code = self._add(request.transactional_id, request.epoch, set())
+                if not code and request.member.generation != self.group_generation:
+                    code = ErrorCode.ILLEGAL_GENERATION
+                return CodesResponse(0, dict.fromkeys(request.offsets, code))
+            case BrokerSetting():
+                return SettingResponse(0, 0, "1")
+        assert isinstance(request, EndTransaction)
+        return self._end(request)
+
+    def _init(self, request: InitProducerId) -> IdentityResponse:
+        if request.epoch >= 0 and not self.holds(request.transactional_id, request.epoch):
+            return IdentityResponse(0, ErrorCode.PRODUCER_FENCED, -1, -1)
+        epoch = self.init(request.transactional_id)
+        if epoch is None:
+            return IdentityResponse(0, ErrorCode.CONCURRENT_TRANSACTIONS, -1, -1)
+        return IdentityResponse(0, 0, _PRODUCER, epoch)
+
+    def _add(self, transactional_id: str, epoch: int, logs: set[str]) -> int:
+        """Return an error code. Opens a transaction where none is."""
+        if not self.holds(transactional_id, epoch):
+            return ErrorCode.INVALID_PRODUCER_EPOCH
         transaction = self._transactions.get(transactional_id)
         if transaction is None or transaction.fate is not Fate.OPEN:
-            # A client waits for the markers of its last transaction before the first request of its next.
             if transaction is not None and transaction.unmarked:
                 self._mark_all(transaction)
+                return ErrorCode.CONCURRENT_TRANSACTIONS
             transaction = self._transactions[transactional_id] = Transaction(transactional_id)
-        transaction.unmarked.add(log)
-        transaction.records.append((log, record))
-        self.logs[log].entries.append(Entry(transaction, record))
+            self._added[transactional_id] = set()
+        self._added[transactional_id] |= logs
+        return ErrorCode.NONE
 
-    def commit(self, transactional_id: str, epoch: int) -> None:
-        """EndTxn: decided when it is answered; readers see it when the markers are written."""
-        self.check_epoch(transactional_id, epoch)
-        transaction = self._transactions.get(transactional_id)
+    def _produce(self, request: Produce) -> ProduceResponse:
+        answers = {}
+        for place, (head, data) in request.batches.items():
+            log = place[0]
+            (epoch,) = struct.unpack_from(">h", head, _EPOCH_AT)
+            code: int = ErrorCode.NONE
+            if self.implicit:
+                code = self._add(request.transactional_id, epoch, {log})
+            elif not self.holds(request.transactional_id, epoch):
+                code = ErrorCode.INVALID_PRODUCER_EPOCH
+            if not code:
+                transaction = self._transactions[request.transactional_id]
+                assert log in self._added[request.transactional_id], "the partition is in no transaction"
+                record = self._kept[int(data)]
+                transaction.unmarked.add(log)
+                transaction.records.append((log, record))
+                self.logs[log].entries.append(Entry(transaction, record))
+            answers[place] = BatchResponse(code)
+        return ProduceResponse(0, answers)
+
+    def _end(self, request: EndTransaction) -> IdentityResponse:
+        """Decided when it is answered; readers see it when the markers are written."""
+        own = request.transactional_id
+        if not self.holds(own, request.epoch):
+            return IdentityResponse(0, ErrorCode.INVALID_PRODUCER_EPOCH, -1, -1)
+        if request.implicit:
+            self._epochs[own] += 1
+        transaction = self._transactions.get(own)
         if transaction is not None and transaction.fate is Fate.OPEN:
-            self._decide(transaction, Fate.COMMITTED)
-            self._on_commit(transaction.records)
+            self._decide(transaction, Fate.COMMITTED if request.committed else Fate.ABORTED)
+            if request.committed:
+                self._on_commit(transaction.records)
+        return IdentityResponse(0, 0, _PRODUCER, self._epochs[own])
 
     def arrive_late(self, transactional_id: str, log: str, record: object) -> None:
         """The id's transaction timed out, if one was open, and then a request of it arrives around a broker's crash.
 
-        No coordinator knows of what it opens: it hangs on that log (KIP-664).
+        No coordinator knows of what it opens: it hangs on that log (KIP-664). With transactions v2, the log's leader
+        asks the coordinator, and refuses it.
         """
         before = self._transactions.pop(transactional_id, None)
         if before is not None and before.fate is Fate.OPEN:
@@ -161,6 +260,8 @@ class Kafka:
             self._decide(before, Fate.ABORTED)
         if before is not None and before.unmarked:
             self._mark_all(before)
+        if self.implicit:
+            return
         hanging = Transaction(transactional_id, records=[(log, record)], unmarked={log})
         self._hanging.append(hanging)
         self.logs[log].entries.append(Entry(hanging, record))

@@ -19,7 +19,8 @@ from ringfence.fencing.topics.config_records import ConfigRecord, TaskCountRecor
 from ringfence.fencing.topics.connector_state import TargetState, TaskCount
 from ringfence.requests.refusal import Refusal
 from tests.fencing.model.kafka import Fenced, OldGeneration
-from tests.fencing.model.world import GROUP, PARTITIONS, WAIT, C, OffsetRecord, Steps, World, wait_for_init
+from tests.fencing.model.producer import Producer
+from tests.fencing.model.world import GROUP, PARTITIONS, WAIT, C, OffsetRecord, Steps, World, fence_id, take_id
 
 Records = Sequence[ConfigRecord | TopicRecord]
 
@@ -42,7 +43,7 @@ class Leader:
         self.leads = False
         self._number = number
         self._generation = -1
-        self._epoch: int | None = None
+        self._producer: Producer | None = None
         self._state = ClusterState()
         self._position = 0
         self._jobs: deque[Steps] = deque()
@@ -68,7 +69,7 @@ class Leader:
         self._generation = generation
         if not self.leads:
             self.leads = True
-            self._epoch = None
+            self._producer = None
             self._jobs.clear()
             self._jobs.append(self._claim())
 
@@ -126,29 +127,28 @@ class Leader:
             self._state = self.world.apply_all(self._state, offset, record)  # type: ignore[arg-type]
         self._position = max(self._position, end)
 
-    def _prove_membership(self) -> None:
+    def _prove_membership(self, producer: Producer) -> None:
         if self.world.rules.one_leader:
             try:
-                self.world.kafka.check_generation(self._generation)
+                producer.prove_membership(self._generation)
             except OldGeneration:
                 raise StoodDown from None
 
     def _claim(self) -> Steps:
         while True:
-            epochs: list[int] = []
-            yield from wait_for_init(self.world, self._id, epochs)  # 2
-            self._epoch = epochs[0]
+            holders: list[Producer] = []
+            yield from take_id(self.world, self._id, holders)  # 2
+            self._producer = holders[0]
             yield None
             try:
-                self.world.kafka.check_epoch(self._id, self._epoch)  # 3
+                self._prove_membership(self._producer)  # 3
+                self._producer.commit_open()
             except Fenced:
                 continue
-            self._prove_membership()
             yield from self._read()  # 4
             return
 
     def _write(self, plan: Callable[[ClusterState], Records]) -> Steps:
-        kafka = self.world.kafka
         while True:
             yield from self._read()
             try:
@@ -160,15 +160,12 @@ class Leader:
             before = self._state.end
             yield None
             try:
-                assert self._epoch is not None
-                for record in records:
-                    if isinstance(record, TopicRecord):
-                        kafka.append(self._id, self._epoch, "offsets", OffsetRecord(int(record.key), None))
-                    else:
-                        kafka.append(self._id, self._epoch, "config", record)
-                self._prove_membership()
+                producer = self._producer
+                assert producer is not None
+                producer.append([_to_log(record) for record in records])
+                self._prove_membership(producer)
                 yield None
-                kafka.commit(self._id, self._epoch)
+                producer.commit()
             except Fenced:
                 yield from self._claim()
                 if self._state.end == before:
@@ -208,7 +205,7 @@ class Leader:
         for last in find_abandoned(self._state, self.world.status, live):
             if last.key not in self.world.ended:
                 self.world.ended.add(last.key)
-                self._jobs.append(wait_for_init(self.world, task_transactional_id(GROUP, last.task), []))
+                self._jobs.append(fence_id(self.world, task_transactional_id(GROUP, last.task)))
 
     def _start_round(self, round_: Round) -> None:
         if self._round is not None and self._round[0].generation == round_.generation:
@@ -223,7 +220,7 @@ class Leader:
     def _fence(self, round_: Round) -> Steps:
         for transactional_id in round_.ids:
             yield None
-            yield from wait_for_init(self.world, transactional_id, [])
+            yield from fence_id(self.world, transactional_id)
         yield None
 
     def _finish(self, round_: Round, state: ClusterState) -> Records:
@@ -253,6 +250,12 @@ class Leader:
             return plan(replace(state, connectors={C: counted}))
 
         return plan if self.world.rules.reset_waits_for_round else early
+
+
+def _to_log(record: ConfigRecord | TopicRecord) -> tuple[str, object]:
+    if isinstance(record, TopicRecord):
+        return "offsets", OffsetRecord(int(record.key), None)
+    return "config", record
 
 
 class _Keys(SourceOffsets):

@@ -27,11 +27,13 @@ class Machine(RuleBasedStateMachine):
     """Moves of users, of time, and of bad luck, in any order and any number."""
 
     RULES = Rules()
+    IMPLICIT = False
+    """Whether brokers have transactions v2."""
     cluster: Cluster
 
     @initialize(tasks=counts)
     def begin(self, tasks: int) -> None:
-        self.cluster = running(self.RULES, tasks)
+        self.cluster = running(self.RULES, tasks, implicit=self.IMPLICIT)
 
     # Users.
 
@@ -135,11 +137,17 @@ MOVES = frozenset(name for name, member in vars(Machine).items() if hasattr(memb
 
 
 def search(
-    rules: Rules, examples: int, moves: frozenset[str] = MOVES, steps: int = 40, *, derandomize: bool = False
+    rules: Rules,
+    examples: int,
+    moves: frozenset[str] = MOVES,
+    steps: int = 40,
+    *,
+    derandomize: bool = False,
+    implicit: bool = False,
 ) -> None:
     """Run the machine with these moves only. Raises the `Violation` that it finds."""
     absent = dict.fromkeys(MOVES - moves)
-    machine = type("Weakened", (Machine,), {"RULES": rules, **absent})
+    machine = type("Weakened", (Machine,), {"RULES": rules, "IMPLICIT": implicit, **absent})
     run_state_machine_as_test(
         machine,
         settings=settings(

@@ -20,6 +20,7 @@ from ringfence.fencing.topics.config_records import (
 from ringfence.fencing.topics.connector_state import ConnectorState, Placement
 from ringfence.fencing.topics.status import Attempt, StatusState
 from tests.fencing.model.kafka import Kafka
+from tests.fencing.model.producer import Producer
 
 C = ConnectorName("c")
 GROUP = "g"
@@ -96,9 +97,10 @@ class OffsetRecord:
 class World:
     """Kafka, the members, and what has been promised so far."""
 
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: Rules, *, implicit: bool = False) -> None:
+        """implicit: the brokers have transactions v2."""
         self.rules = rules
-        self.kafka = Kafka(self._committed)
+        self.kafka = Kafka(self._committed, implicit=implicit)
         self.status = StatusState()
         self.members = [LiveWorker(WorkerId(name), Incarnation("1"), 3) for name in "ab"]
         self.run = 0
@@ -191,13 +193,19 @@ class World:
         self.kafka.logs["config"].compact(lambda record: encode(record)[0])  # type: ignore[arg-type]
 
 
-def wait_for_init(world: World, transactional_id: str, epochs: list[int]) -> Steps:
-    """`init_transactions`; the epoch is added to `epochs`."""
-    while True:
-        epoch = world.kafka.init(transactional_id)
-        if epoch is not None:
-            epochs.append(epoch)
-            if world.rules.end_leftovers:
-                world.kafka.end_leftovers(transactional_id)
-            return
+def take_id(world: World, transactional_id: str, holders: list[Producer]) -> Steps:
+    """Take the id; the producer that has it is added to `holders`."""
+    producer = Producer(world.kafka, transactional_id)
+    while not producer.take():
         yield WAIT
+    holders.append(producer)
+    if world.rules.end_leftovers:
+        world.kafka.end_leftovers(transactional_id)
+
+
+def fence_id(world: World, transactional_id: str) -> Steps:
+    """Fence whoever has the id: a bare InitProducerId, as the leader's fencer sends it."""
+    while world.kafka.init(transactional_id) is None:
+        yield WAIT
+    if world.rules.end_leftovers:
+        world.kafka.end_leftovers(transactional_id)

@@ -19,6 +19,7 @@ from ringfence.fencing.transactions.messages import (
     AddOffsets,
     AddPartitions,
     BatchResponse,
+    BrokerSetting,
     CodesResponse,
     CommitOffsets,
     CoordinatorResponse,
@@ -34,6 +35,7 @@ from ringfence.fencing.transactions.messages import (
     ProduceResponse,
     Request,
     Response,
+    SettingResponse,
     TopicMetadata,
 )
 from ringfence.fencing.transactions.record_batches import RecordBatch
@@ -177,6 +179,7 @@ class Cluster:
         self._timeout_s = timeout_s
         self._next_id = 1000
         self.calm = False
+        self.leaders_wait = chance.choice(["1", "20", None])
 
     # What happens to the cluster.
 
@@ -212,6 +215,8 @@ class Cluster:
                 answer(MetadataResponse(0, {each: ("h", each) for each in NODES}, found))
             case FindCoordinator():
                 answer(CoordinatorResponse(0, 0, self.coordinator, "h", self.coordinator))
+            case BrokerSetting():
+                answer(SettingResponse(0, 0, self.leaders_wait))
             case Produce():
                 assert request.implicit == self.implicit
                 assert node is not None

@@ -95,7 +95,7 @@ class Writer:
                 self._abort()  # the owner gives up
             elif self._stage == "committing" and machine.phase is Phase.READY:
                 self.position = self._end
-                self._schedule.committed(self.position)
+                self._schedule.committed(self.position, with_group=self._with_group)
                 self._pause_or_begin()
             elif self._stage == "aborting" and machine.phase is Phase.READY:
                 self._pause_or_begin()
@@ -183,13 +183,15 @@ class Schedule:
         self._kills_every = chance.choice([None, 10.0, 1.0])
         self._new_machine = new_machine
         self._writers: list[Writer] = []
-        self._newest_committed = 0
+        self._newest_committed = self._newest_of_group = 0
         self.calm = self._closing = False
         self.transactions = 0
 
-    def committed(self, position: int) -> None:
+    def committed(self, position: int, *, with_group: bool) -> None:
         self.transactions += 1
         self._newest_committed = max(self._newest_committed, position)
+        if with_group:
+            self._newest_of_group = max(self._newest_of_group, position)
 
     def writer_over(self) -> None:
         self.events.after(self.chance.uniform(0, 0.1), self._start_writer)
@@ -326,8 +328,9 @@ class Schedule:
             numbers = self.cluster.partitions[place].visible()
             if numbers != list(range(end)):
                 raise Violation(f"{place}: {_describe(numbers, end)}")
-        if self.cluster.group_offset > end:
-            raise Violation(f"a group's offset of an aborted transaction: {self.cluster.group_offset} of {end}")
+        if not self._newest_of_group <= self.cluster.group_offset <= end:
+            group = f"{self.cluster.group_offset}, of {self._newest_of_group} to {end}"
+            raise Violation(f"a group's offset is lost, or of an aborted transaction: {group}")
 
 
 def _describe(numbers: list[int], end: int) -> str:

@@ -5,6 +5,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from kafka.protocol.admin import DescribeConfigsRequest, DescribeConfigsResponse
 from kafka.protocol.metadata import (
     ApiVersionsRequest,
     ApiVersionsResponse,
@@ -117,6 +118,18 @@ REQUESTS: list[tuple[Request, Any]] = [
     (messages.EndTransaction(*OURS, False, True), EndTxnRequest(**IDS, committed=False)),
     (produce(True), their_produce()),
     (produce(True, b"y" * 70_000), their_produce(b"y" * 70_000)),
+    (
+        messages.BrokerSetting(3, "a.b.ms"),
+        DescribeConfigsRequest(
+            resources=[
+                DescribeConfigsRequest.DescribeConfigsResource(
+                    resource_type=4, resource_name="3", configuration_keys=["a.b.ms"]
+                )
+            ],
+            include_synonyms=False,
+            include_documentation=False,
+        ),
+    ),
     (messages.SaslHandshake("PLAIN"), SaslHandshakeRequest(mechanism="PLAIN")),
     (messages.SaslAuthenticate(b"\0user\0secret"), SaslAuthenticateRequest(auth_bytes=b"\0user\0secret")),
 ]
@@ -276,6 +289,27 @@ def test_response_to_api_versions() -> None:
     assert answer.transaction_version == 2
     old = messages.ApiVersions("1.0").decode(3, Reader(i16(35) + i32(0)))
     assert (old.error, old.transaction_version) == (35, 0)
+
+
+def test_responses_to_a_question_for_a_setting() -> None:
+    result = DescribeConfigsResponse.DescribeConfigsResult
+    config = result.DescribeConfigsResourceResult
+    synonym = config.DescribeConfigsSynonym
+    common = {"read_only": True, "config_source": 5, "is_sensitive": False, "config_type": 3, "documentation": None}
+    configs = [
+        config(name="other", value=None, synonyms=[], **common),
+        config(name="a.b.ms", value="20", synonyms=[synonym(name="a.b", value="20", source=5)], **common),
+    ]
+    ask = messages.BrokerSetting(3, "a.b.ms")
+    head = {"resource_type": 4, "resource_name": "3"}
+    theirs = result(error_code=0, error_message=None, configs=configs, **head)
+    assert read(ask, DescribeConfigsResponse(throttle_time_ms=4, results=[theirs]), 4) == messages.SettingResponse(
+        4, 0, "20"
+    )
+    denied = result(error_code=31, error_message="no", configs=[], **head)
+    assert read(ask, DescribeConfigsResponse(throttle_time_ms=0, results=[denied]), 4) == messages.SettingResponse(
+        0, 31, None
+    )
 
 
 def test_responses_to_logins() -> None:

@@ -6,6 +6,7 @@ import time
 import pytest
 
 from ringfence.fencing.transactions.messages import (
+    AddOffsets,
     AddPartitions,
     BatchResponse,
     EndTransaction,
@@ -48,6 +49,26 @@ class TenInFlight(PartitionQueue):
     @property
     def most_in_flight(self) -> int:
         return 10 if self._opened else 1
+
+
+class ForgetsWhoIsAhead(PartitionQueue):
+    def note_written(self, batch: QueuedBatch) -> None:
+        super().note_written(batch)
+        self._ahead.clear()
+
+
+class PutsBackLast(PartitionQueue):
+    def put_back(self, batch: QueuedBatch, not_before: float) -> None:
+        super().put_back(batch, not_before)
+        self.waiting.remove(batch)
+        self.waiting.append(batch)
+
+
+class AllLead(PartitionQueue):
+    def send(self, producer_id: int, epoch: int) -> QueuedBatch:
+        batch = super().send(producer_id, epoch)
+        batch.leads = True
+        return batch
 
 
 class NewNumbers(PartitionQueue):
@@ -118,6 +139,31 @@ class CommitsEarly(StateMachine):
         return all(not queue.waiting for queue in self.queues.busy.values()) and self.group.done
 
 
+class CommitsBesideTheGroup(StateMachine):
+    def _all_written(self) -> bool:
+        return not self.queues.busy
+
+
+class AbortsBesideAdditions(StateMachine):
+    def _abort(self, out: list[Outgoing], now: float) -> None:
+        self.steps[AddPartitions].under_way = self.steps[AddOffsets].under_way = False
+        super()._abort(out, now)
+
+
+class IgnoresMissingMarkers(StateMachine):
+    def _take_refusal(self, queue: PartitionQueue, batch: QueuedBatch, answer: BatchResponse, now: float) -> None:
+        if answer.error == 51:
+            self.queues.note_written(queue.place, batch)
+            return
+        super()._take_refusal(queue, batch, answer, now)
+
+
+class KeepsItsCoordinator(StateMachine):
+    def poll(self, now: float) -> list[Outgoing]:
+        self._kept = self._coordinator = self._coordinator or getattr(self, "_kept", None)
+        return super().poll(now)
+
+
 class IgnoresGaps(StateMachine):
     def _take_refusal(self, queue: PartitionQueue, batch: QueuedBatch, answer: BatchResponse, now: float) -> None:
         if answer.error == 45:
@@ -162,6 +208,9 @@ class ForgetsToRepeat(StateMachine):
 RULES: dict[str, tuple[type[StateMachine], tuple[bool, ...]]] = {
     "the first batch of an epoch is alone": (with_queue(FirstNotAlone), (True, False)),
     "at most five are in flight": (with_queue(TenInFlight), (True, False)),
+    "written batches behind a doubtful one count": (with_queue(ForgetsWhoIsAhead), (True, False)),
+    "a repeated batch keeps its place": (with_queue(PutsBackLast), (True, False)),
+    "a gap behind a batch under way is none": (with_queue(AllLead), (True, False)),
     "a repeated batch keeps its number": (with_queue(NewNumbers), (True, False)),
     "an epoch's numbers start at 0": (with_queue(NumbersOfTheLastEpoch), (True, False)),
     "a new epoch after a doubt": (KeepsEpochAfterDoubt, (False,)),
@@ -170,6 +219,10 @@ RULES: dict[str, tuple[type[StateMachine], tuple[bool, ...]]] = {
     "no answer to a batch is no success": (BelievesProduce, (True, False)),
     "no answer to the end is no success": (BelievesEnd, (True, False)),
     "the end waits for all answers": (CommitsEarly, (True, False)),
+    "the end waits for the group": (CommitsBesideTheGroup, (True, False)),
+    "an abort waits for additions": (AbortsBesideAdditions, (False,)),
+    "a transaction begins when the last one's markers are written": (IgnoresMissingMarkers, (True,)),
+    "coordinators are looked up again": (KeepsItsCoordinator, (True, False)),
     "a gap is a loss": (IgnoresGaps, (True, False)),
     "partitions are added before they are written to": (AddsNothing, (False,)),
     "what may be committed is not aborted": (AbortsACommit, (True, False)),

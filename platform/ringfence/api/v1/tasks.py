@@ -17,6 +17,7 @@ from ringfence.api.v1.listing import equal, number, since, until
 from ringfence.projection import record_totals
 from ringfence.projection.models import Connector, Event, RecordTotals, Task
 from ringfence.projection.plugin_metrics import metrics_of
+from ringfence.projection.task_metrics import uses_transactions_v2
 
 
 class SourceMetricShape(serializers.Serializer[Any]):
@@ -56,7 +57,9 @@ class PollRetryShape(serializers.Serializer[Any]):
 
 
 class TaskShape(serializers.Serializer[Any]):
-    """`open_records`, `open_since_ms`: of the open transaction, 0 for none."""
+    """`open_records`, `open_since_ms`: of the open transaction, 0 for none. `transactions_v2`: whether each transaction
+    has an epoch of its own, so that brokers refuse late requests (KIP-890); null if the task has reported no producer.
+    """
 
     task = serializers.IntegerField(source="number")
     state = serializers.CharField()
@@ -72,6 +75,7 @@ class TaskShape(serializers.Serializer[Any]):
     retry = PollRetryShape(source="refusal", allow_null=True)
     producer_id = serializers.IntegerField()
     epoch = serializers.IntegerField()
+    transactions_v2 = serializers.BooleanField(allow_null=True)
     open_records = serializers.IntegerField()
     open_since_ms = serializers.IntegerField()
     last_commit_ms = serializers.IntegerField()
@@ -102,6 +106,7 @@ class Tasks(OfConnector):
             row.trace, row.why = self.scrub(row.trace), self.scrub(row.why)
             totals = recorded.get((row.connector, row.number)) or RecordTotals()
             row.records_total, row.last_commit_ms = totals.records, totals.last_commit_ms
+            row.transactions_v2 = uses_transactions_v2(row)
             row.source_metrics = list(metrics_of([row], now))
             row.failed_record = self._failed_record(row)
             retry = row.poll_retry

@@ -33,7 +33,7 @@ class PartitionShape(serializers.Serializer[Any]):
 
 class TransactionShape(serializers.Serializer[Any]):
     """`state`: as Kafka names it, "" if the coordinator does not know the id; `age_ms`: of an open one,
-    otherwise null.
+    otherwise null; `transaction_version`: the cluster's, from 2 on late requests are refused by the broker (KIP-890).
     """
 
     cluster = serializers.CharField()
@@ -46,6 +46,7 @@ class TransactionShape(serializers.Serializer[Any]):
     timeout_ms = serializers.IntegerField()
     started_ms = serializers.IntegerField()
     age_ms = serializers.IntegerField(allow_null=True)
+    transaction_version = serializers.IntegerField()
     partitions = PartitionShape(many=True)
 
 

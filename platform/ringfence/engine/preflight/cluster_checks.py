@@ -70,6 +70,7 @@ CHECKS: Final = (
     ClusterCheck(None, durability.check_target, _if_required),
     ClusterCheck(None, batch_size.check_target, _never),
     ClusterCheck(None, brokers.check_transaction_timeout),
+    ClusterCheck(None, brokers.check_transactions_v2, _never),
     ClusterCheck(Principal.WORKER, durability.check_worker_topics, _if_required),
     ClusterCheck(Principal.WORKER, offsets_topic.check_of_worker),
     ClusterCheck(Principal.WORKER, transactional_ids.check_leader, _never),

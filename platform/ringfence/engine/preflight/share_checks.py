@@ -61,7 +61,7 @@ def checks(config: Mapping[str, str], worker: WorkerConfig) -> Iterator[Check]:
     group = share_group.group_of(worker.group_id, config.get("name", ""), config.get(share_group.GROUP))
     try:
         with _probers.lease(connection) as prober:
-            yield (version := judge_version(prober.share_version()))
+            yield (version := judge_version(prober.feature(FEATURE)))
             if version.result is Result.FAILED:
                 return
             yield from _check_group(prober, group, f"{worker.group_id}-{config.get('name', '')}", settings)

@@ -14,6 +14,7 @@ from django.core.paginator import Page, Paginator
 
 from ringfence.connectors.plural_forms import write_count
 from ringfence.projection.models import Connector, Task
+from ringfence.projection.task_metrics import uses_transactions_v2
 from ringfence.web.state_badges import Badge, Severity, look_of_task
 
 SPAN_MS = 120_000
@@ -56,6 +57,7 @@ class Lane:
     look: Badge
     state: Badge
     transactional_id: str
+    transactions_v2: bool | None
     is_open: bool
     committed_path: str
     aborted_path: str
@@ -132,6 +134,7 @@ def _lane(task: Task, spans: Sequence[EndedTransaction], peak: int, now_ms: int)
         look=look_of_task(task),
         state=_OPEN if is_open else _NONE if live else _ENDED,
         transactional_id=str(json.loads(task.measures).get("transactional_id") or ""),
+        transactions_v2=uses_transactions_v2(task),
         is_open=is_open,
         committed_path=draw(each for each in transactions if not each.aborted),
         aborted_path=draw(each for each in transactions if each.aborted),
@@ -153,6 +156,7 @@ def show_lanes(connector: Connector, page: str, now_ms: int) -> dict[str, Any]:
     return {
         "page": task_page,
         "lanes": task_lanes,
+        "versions": {lane.transactions_v2 for lane in task_lanes} - {None},
         "moving": any(lane.is_live for lane in task_lanes),
         "listed": MOST_TRANSACTIONS,
     }

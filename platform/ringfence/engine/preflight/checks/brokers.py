@@ -1,12 +1,17 @@
 """Checks what the brokers that the tasks write to support and permit."""
 
 from collections.abc import Iterator
+from typing import Final
 
 from ringfence.connectors.snapshot_settings import SNAPSHOT_TRANSACTION_TIMEOUT_MS
 from ringfence.engine.preflight.check import Check, Result
 from ringfence.engine.preflight.subject import Subject
 from ringfence.fencing.kafka.permission_probes import Prober
 from ringfence.fencing.offsets.stores import OffsetStores
+from ringfence.fencing.transactions.messages import V2
+from ringfence.fencing.transactions.state_machine import LEADERS_WAIT, SHORT_WAIT_MS
+
+_PROTOCOL: Final = "transaction protocol"
 
 
 def check_version(prober: Prober, subject: Subject, _stores: OffsetStores) -> Iterator[Check]:
@@ -18,6 +23,35 @@ def check_version(prober: Prober, subject: Subject, _stores: OffsetStores) -> It
         yield Check("broker version", Result.FAILED, text, "Upgrade the brokers.", decides=subject.transactional)
     if (old := check_idempotence(prober.version)) is not None:
         yield old
+
+
+def check_transactions_v2(prober: Prober, subject: Subject, _stores: OffsetStores) -> Iterator[Check]:
+    if subject.transactional:
+        level = prober.feature("transaction.version")
+        yield check_protocol(level, prober.broker_setting(LEADERS_WAIT) if level >= V2 else None)
+
+
+def check_protocol(level: int, wait: str | None) -> Check:
+    """Say which protocol transactions use. level: of transaction.version; wait: how long a partition leader waits for
+    the markers of the last transaction, in ms; None if it is not known.
+    """
+    if level < V2:
+        text = (
+            f"transaction.version is {level}: one epoch serves many transactions, so the producer takes a new one "
+            "after each abort, and after each transaction in which a request had no answer."
+        )
+        remedy = (
+            "With Kafka 4, set transaction.version to 2 (kafka-features.sh upgrade): brokers refuse late requests then."
+        )
+        return Check(_PROTOCOL, Result.OK, text, remedy)
+    text = f"Transactions v2 (transaction.version {level}): late requests are refused by the broker."
+    if wait is None or not wait.isdecimal() or int(wait) <= SHORT_WAIT_MS:
+        return Check(_PROTOCOL, Result.OK, text)
+    text += (
+        f" {LEADERS_WAIT} is {wait}: for so many ms a partition leader keeps a transaction waiting that follows the "
+        "last one too closely. Above 50 transactions a second, a task avoids it by one more request for each."
+    )
+    return Check(_PROTOCOL, Result.OK, text, f"For many small transactions, set {LEADERS_WAIT}=1 on the brokers.")
 
 
 def check_transaction_timeout(prober: Prober, subject: Subject, _stores: OffsetStores) -> Iterator[Check]:
