@@ -85,6 +85,8 @@ class StateMachine:
         """With transactions v2, begin by a request that adds partitions all the same: see `_MARKERS_SECONDS`."""
         self.addresses: dict[int, tuple[str, int]] = {}
         self.refusals = 0
+        self.last_refusal = 0.0, ""
+        """When a broker last refused something that is asked again, and what; monotonic."""
         """How often a transaction's start was refused, because the last one's markers were not written."""
         self._timeout_ms = timeout_ms
         self._limits = limits or Limits()
@@ -411,6 +413,7 @@ class StateMachine:
                 waits |= -1 in topic.leaders
                 continue
             waits = True
+            self.last_refusal = now, f"topic {name}: {_in_words(topic.error)}"
             meaning = meaning_of(topic.error, OF_METADATA)
             if meaning is not Meaning.RETRY and topic.error != ErrorCode.NONE:
                 self.view.forget(name)
@@ -450,6 +453,7 @@ class StateMachine:
         if meaning is Meaning.REFRESH:
             self._coordinator = None
         if meaning in (Meaning.RETRY, Meaning.REFRESH):
+            self.last_refusal = now, f"the coordinator: {_in_words(code)}"
             self.steps[kind].again(now, self._pauses_after(code), code)
             return True
         self.steps[kind].reset()
@@ -594,6 +598,7 @@ class StateMachine:
         elif meaning in (Meaning.RETRY, Meaning.REFRESH):
             if not self._may_send_again(queue, batch, code):
                 return
+            self.last_refusal = now, f"{queue.place[0]}-{queue.place[1]}: {_in_words(code)}"
             queue.put_back(batch, now + self._pauses_after(code).pause(batch.failures + 1))
             if meaning is Meaning.REFRESH:
                 self.view.refresh(queue.place[0])
@@ -655,3 +660,8 @@ class StateMachine:
                 f"{self._doing}: records for {late[0]}-{late[1]} were not written within {self._limits.delivery_s:g} s"
             )
             self._fail(Abortable(text, "_MSG_TIMED_OUT"))
+
+
+def _in_words(code: int) -> str:
+    name = name_of(code)
+    return f"it does not exist ({name})" if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else name

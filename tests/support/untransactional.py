@@ -14,6 +14,7 @@ class Untransactional:
     """Idempotent, and nothing more."""
 
     producer_id = epoch = -1
+    held_up = None
 
     def __init__(self, connection: Connection) -> None:
         settings = connection.librdkafka(enable_idempotence=True, linger_ms=0, partitioner="murmur2_random")
@@ -52,6 +53,9 @@ class Untransactional:
 
     def count_partitions(self, topic: str) -> int:
         return 1
+
+    def topic_id(self, topic: str) -> str:
+        return ""
 
     def flush(self, seconds: float) -> int:
         return int(self._producer.flush(seconds))
