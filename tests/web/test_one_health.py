@@ -1,11 +1,9 @@
 """One function decides how a connector is: the pages, the API, the metrics, `/health` and the alerts never differ."""
 
-import csv
-import io
-import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -19,7 +17,7 @@ from ringfence.heartbeats.problems import no_projection
 from ringfence.projection.health import SEVERITY, Health
 from ringfence.projection.known_health import known_health
 from ringfence.projection.models import Connector, Task
-from ringfence.web.state_badges import HEALTH
+from tests.support.health_places import read_places
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
 from tests.support.topics import connector, task_status
@@ -55,40 +53,15 @@ SetVitals = Callable[[Vitals], None]
 
 
 def everywhere(client: Client) -> dict[str, str]:
-    """The connector's health, as each place says it."""
-    [in_csv] = [row for row in csv.DictReader(io.StringIO(raw(client, "/ui/connectors.csv"))) if row["name"] == NAME]
-    [rows] = [row for row in client.get("/api/v1/connectors").json()["results"] if row["name"] == NAME]
-    metric = re.search(rf'ringfence_connector_health{{connector="{NAME}",health="(\w+)"}}', raw(client, "/metrics"))
-    assert metric is not None
-    return {
-        "page": chip(get(client, f"/ui/connectors/{NAME}"), '<dl class="facts card">'),
-        "list": chip(get(client, "/ui/connectors"), f'data-row="{NAME}"'),
-        "csv": in_csv["health"],
-        "list of the API": rows["health"],
-        "API": client.get(f"/api/v1/connectors/{NAME}").json()["health"],
-        "metrics": metric[1].upper(),
-        "filter of the API": filtered(client, rows["health"]),
-    }
+    def read(path: str) -> tuple[str, Any]:
+        answer = client.get(path)
+        return answer.content.decode(), answer.json() if path.startswith("/api") else None
 
-
-def raw(client: Client, path: str) -> str:
-    return client.get(path).content.decode()
+    return read_places(read, NAME)
 
 
 def get(client: Client, path: str) -> str:
     return text(client.get(path))
-
-
-def chip(page: str, after: str) -> str:
-    """The health whose word stands on the first badge."""
-    shown = re.search(r'class="chip[^>]*>.*?</svg>\s*([A-Z][a-z]+)', page.partition(after)[2], re.DOTALL)
-    assert shown is not None, page.partition(after)[2][:600]
-    return next(str(health) for health, badge in HEALTH.items() if badge.word == shown[1])
-
-
-def filtered(client: Client, health: str) -> str:
-    found = client.get("/api/v1/connectors", {"health": health}).json()["results"]
-    return health if NAME in [row["name"] for row in found] else "not found"
 
 
 def in_motion(leader: FakeLeader, _: SetVitals) -> None:
