@@ -442,3 +442,20 @@ def test_a_topic_that_was_deleted_and_created_again_is_noticed_once() -> None:
     assert told("bb", 5) == (4, 1)
     assert told("", 6) == (4, 1)
     assert "lines was deleted and created again" in Event.objects.get(type="warning").summary
+
+
+@pytest.mark.parametrize(("lives_on", "events"), [(False, 1), (True, 0)])
+def test_the_timeline_says_that_a_worker_is_gone_but_not_that_it_gave_a_task_away(lives_on: bool, events: int) -> None:
+    running(tasks=2)
+    status = Topic()
+    first, second = Incarnation("first"), Incarnation("second")
+    status.status(WorkerRecord(WorkerId("w1"), first if lives_on else second, "enabled", 4, "1", 1))
+    for number in range(2):
+        placed = replace(task_status("c", number, State.RUNNING), incarnation=first, worker=WorkerId("w1"))
+        again = replace(task_status("c", number, State.UNASSIGNED), incarnation=second, attempt=2, why="placed")
+        status.status(placed, again)
+    project("status", status, "id-2")
+    told = list(Event.objects.filter(type="warning").values_list("summary", flat=True))
+    assert len(told) == events
+    if told:
+        assert told[0] == "w1 is gone or was started again: 2 tasks of it start again from the committed offsets"

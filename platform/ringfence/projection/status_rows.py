@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 
 from ringfence.encryption import encrypt_text
-from ringfence.fencing.ids import NOBODY, ConnectorName, Generation, TaskId, WorkerId
+from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
 from ringfence.fencing.topics.active_topics import TopicStatus
 from ringfence.fencing.topics.status import (
     ConnectorStatus,
@@ -21,6 +21,7 @@ from ringfence.projection import endpoints, topic_rows
 from ringfence.projection.clean_text import clean
 from ringfence.projection.health import refresh
 from ringfence.projection.models import ClusterInfo, Connector, Task, Worker, pack
+from ringfence.projection.moves import Moves
 from ringfence.projection.records import Record
 from ringfence.projection.recoveries import NONE, LastFailure
 from ringfence.projection.startups import Starting
@@ -35,12 +36,12 @@ _TASK_FIELDS = (
 
 def write(records: Sequence[Record]) -> set[str]:
     """Write the newest status of each key. Return the connectors that they concern. Inside the transaction."""
-    startups, history = Starting(), Minutes()
+    startups, history, moves = Starting(), Minutes(), Moves()
     decoded_records = [
         (status, record) for record in records if (status := decode(record.key, record.value)) is not None
     ]
     failures: dict[bytes, LastFailure] = {}
-    newest = _newest(decoded_records, startups, history, failures)
+    newest = _newest(decoded_records, startups, history, failures, moves)
     touched: set[str] = set()
     connectors: list[Connector] = []
     tasks: list[Task] = []
@@ -89,6 +90,7 @@ def write(records: Sequence[Record]) -> set[str]:
     topic_rows.write(topics)
     startups.write()
     history.write()
+    moves.write()
     if touched:
         refresh(touched)
     return touched
@@ -99,6 +101,7 @@ def _newest(
     startups: Starting,
     history: Minutes,
     failures: dict[bytes, LastFailure],
+    moves: Moves,
 ) -> dict[bytes, tuple[StatusRecord, int]]:
     """Return the last record of each key; for a task, the last one that is not a late report of an older attempt.
 
@@ -115,6 +118,7 @@ def _newest(
             if entry.version is None and before is not None:
                 entry = replace(entry, version=before.version)  # only the task knows its version
             startups.task(before, entry)
+            moves.note(before, entry, record.timestamp_ms)
             _tell(history, before, entry, record.timestamp_ms)
             _note_failure(failures, key, entry, record.timestamp_ms)
             statuses[key] = entry
@@ -149,12 +153,14 @@ def _read_held(tasks: Sequence[TaskId], failures: dict[bytes, LastFailure]) -> d
     rows = Task.objects.filter(connector__in=connectors, number__in=numbers).exclude(state="")
     values = rows.values_list(
         *("connector", "number", "state", "worker", "generation", "attempt", "since_ms", "version"),
-        *("failed_ms", "failed_trace", "failed_record"),
+        *("incarnation", "failed_ms", "failed_trace", "failed_record"),
     )
     statuses = {}
-    for name, number, state, worker, generation, attempt, since_ms, version, *failure in values:
+    for name, number, state, worker, generation, attempt, since_ms, version, incarnation, *failure in values:
         task = TaskId(ConnectorName(name), number)
-        status = TaskStatus(task, State(state), WorkerId(worker), Generation(generation), attempt, NOBODY)
+        status = TaskStatus(
+            task, State(state), WorkerId(worker), Generation(generation), attempt, Incarnation(incarnation)
+        )
         key = f"status-task-{task}".encode()
         statuses[key] = replace(status, since_ms=since_ms, version=version or None)
         if failure[0]:
