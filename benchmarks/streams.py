@@ -156,7 +156,8 @@ broker, both exactly once. Each job runs on one and then on the other, for {roun
 the table shows the medians. The copies compare MirrorMaker 2's source connector with KafkaSource: the same
 configuration, ByteArrayConverter on both sides, and MirrorMaker's other work (offset syncs, ACLs, topic settings)
 switched off. The chain is FileStreamSource, HoistField, InsertField, ReplaceField, then JsonConverter with schemas.
-Unless the job says otherwise, transactions end every {INTERVAL_MS} ms. [docs/benchmarks.md](../../docs/benchmarks.md) explains how
+Unless the job says otherwise, transactions end every {INTERVAL_MS} ms.
+[docs/benchmarks.md](../../docs/benchmarks.md) explains how
 records/s, CPU and memory are measured.
 
 {table(results)}

@@ -1,6 +1,7 @@
 """What an attempt reports about itself: its status, its stage, and its numbers once a second."""
 
 import logging
+import threading
 from collections.abc import Callable
 
 from ringfence.connectors.api import Endpoint
@@ -14,7 +15,7 @@ from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.active_topics import TopicStatus
 from ringfence.fencing.topics.error_traces import error_of
 from ringfence.fencing.topics.reporter import Reporter
-from ringfence.fencing.topics.status import FAILED, SUPERSEDED, PollRetry, State, TaskStatus
+from ringfence.fencing.topics.status import FAILED, KAFKA, SUPERSEDED, PollRetry, State, TaskStatus
 from ringfence.fencing.topics.status.failed_record import RecordFailure, shorten
 from ringfence.fencing.transactions.client import TransactionalClient
 
@@ -25,6 +26,8 @@ _STARTING_EVERY_S = 5.0
 _GAUGES_EVERY_S = 5.0
 _GAUGES_AGAIN_S = 30.0
 _RETRYING_AFTER_S = 5.0
+_HELD_UP_AGAIN_S = 15.0
+_IDLE_EVERY_S = 10.0
 _RETRYING = "the source asks to be called again"
 _NO_START = frozenset({"", "running", "paused", "copying offsets", _RETRYING})
 
@@ -46,18 +49,23 @@ class TaskReport:
         self._reporter = reporter
         self._counters = counters
         self._clock = clock
-        self._last = clock.monotonic()
+        self._last = self._last_progress = clock.monotonic()
         self._last_numbers: tuple[object, ...] = ()
+        self._was_active = False
         self.locked_ranges: Callable[[], LockedRanges] = tuple
         """The records of a share group that the task holds."""
         self._producer: TransactionalClient | None = None
+        self._runs = False
+        self._held_up_at = 0.0
+        self._held_up_by = ""
+        self._lock = threading.RLock()  # a status of `tick` never follows the last one
         self._stage = ""
         self._stage_since = self._stage_reported_at = self._last
         self._has_waiting_status = self._over = False
         self._version = version
         self._redact = redact
         self._tracks = spec.worker_settings.get("topic.tracking.enable", "true").strip().lower() != "false"
-        self._topics: set[str] = set()
+        self._topics: set[tuple[str, str]] = set()
         self._topics_reset = -1
         self._times = StateTimes(self._last)
         self.endpoint: Endpoint | None = None
@@ -202,10 +210,12 @@ class TaskReport:
 
     def running(self, state: State) -> None:
         """Report RUNNING or PAUSED."""
-        self._has_waiting_status = False
-        self._refused_since = self._retry = None
-        self.stage(state.lower())
-        self._status(state, "")
+        with self._lock:
+            self._has_waiting_status = False
+            self._refused_since = self._retry = None
+            self._held_up_by, self._runs = "", state is State.RUNNING
+            self.stage(state.lower())
+            self._status(state, "")
         self._times.enter(state, self._clock.monotonic())
         self.progress()
 
@@ -220,45 +230,75 @@ class TaskReport:
         """Report FAILED, with the stack trace. why: tells whether a restart may help (`fencing.leader.restarts`);
         left_open, failure: see `TaskStatus`.
         """
-        self._over = True
         self.progress()
-        self._status(State.FAILED, why, trace=trace, ended=True, left_open=left_open, failure=failure)
+        with self._lock:
+            self._over = True
+            self._status(State.FAILED, why, trace=trace, ended=True, left_open=left_open, failure=failure)
         self.stage("failed", error_of(trace))
 
     def report_ended(self, reason: str) -> None:
         """Report a normal end. The status tells a fencing round not to wait; it never replaces that of a
         newer attempt.
         """
-        self._over = True
         self.progress()
-        self._status(State.UNASSIGNED, SUPERSEDED, ended=True)
+        with self._lock:
+            self._over = True
+            self._status(State.UNASSIGNED, SUPERSEDED, ended=True)
         self.stage(reason)
 
     def topics(self, topics: frozenset[str], reset: int) -> None:
-        """Report the topics of a committed transaction: each once, and once more after a reset (KIP-558).
+        """Report the topics of a committed transaction: each once, and once more after a reset (KIP-558), or when it is
+        another topic of that name.
 
         reset: the config-topic offset of the newest reset.
         """
         if reset != self._topics_reset:
             self._topics_reset = reset
             self._topics.clear()
-        if not self._tracks or topics <= self._topics:
+        if not self._tracks or not topics:
             return
-        for topic in sorted(topics - self._topics):
+        producer = self._producer
+        now = {(topic, "" if producer is None else producer.topic_id(topic)) for topic in topics}
+        for topic, topic_id in sorted(now - self._topics):
             task = self._spec.task
-            self._reporter.status(TopicStatus(task.connector, topic, task.task, self._reporter.now_ms()))
-        self._topics |= topics
+            self._reporter.status(TopicStatus(task.connector, topic, task.task, self._reporter.now_ms(), topic_id))
+        self._topics |= now
 
     def tick(self) -> None:
-        """Report progress, at most once a second, and only if there is some. Call it often."""
+        """Report progress: once a second while there is some, once more when it has ended, and then every ten seconds,
+        so that silence means that nothing is known. Report, too, that Kafka takes no records. Call it often.
+        """
         now = self._clock.monotonic()
-        if now - self._last >= _EVERY_S:
-            self._last = now
-            counters = self._counters
-            numbers = (counters.records, counters.transactions, counters.open_records, self.locked_ranges())
-            if numbers != self._last_numbers or self._gauges_due(now):
-                self._last_numbers = numbers
-                self.progress()
+        if now - self._last < _EVERY_S:
+            return
+        counters = self._counters
+        numbers = (counters.records, counters.transactions, counters.open_records, self.locked_ranges())
+        is_active = numbers != self._last_numbers
+        is_due = self._runs and now - self._last_progress >= _IDLE_EVERY_S
+        self._last = now
+        if is_active or self._was_active or is_due or self._gauges_due(now):
+            self._was_active, self._last_numbers = is_active, numbers
+            self.progress()
+        self._tell_held_up(now)
+
+    def _tell_held_up(self, now: float) -> None:
+        held_up = None if self._producer is None else self._producer.held_up
+        with self._lock:
+            if self._over or not self._runs or self._has_waiting_status:
+                return
+            if held_up is None or now - held_up[0] < _RETRYING_AFTER_S:
+                if self._held_up_by:
+                    self._held_up_by, self._retry = "", None
+                    self._status(State.RUNNING, "")
+                return
+            since, words = held_up
+            if words != self._held_up_by or now - self._held_up_at >= _HELD_UP_AGAIN_S:
+                self._held_up_by, self._held_up_at = words, now
+                since_ms = self._reporter.now_ms() - round((now - since) * 1000)
+                self._retry = PollRetry(
+                    shorten(self._redact(f"Kafka takes no records: {words}")), since_ms, 0, 0, KAFKA
+                )
+                self._status(State.RUNNING, "")
 
     def _gauges_due(self, now: float) -> bool:
         """Return whether to report the gauges. Unchanged ones are repeated from time to time, since old values count as
@@ -285,7 +325,7 @@ class TaskReport:
     def progress(self) -> None:
         """Report the attempt's numbers."""
         counters = self._counters
-        now = self._clock.monotonic()
+        now = self._last_progress = self._clock.monotonic()
         self._reporter.event(
             "progress",
             self._spec.task.connector,
@@ -301,6 +341,8 @@ class TaskReport:
             open_since_ms=int(counters.open_since * 1000),
             last_poll_ms=int(counters.last_poll * 1000),
             last_commit_ms=int(counters.last_commit * 1000),
+            last_answer_ms=int(counters.last_answer * 1000),
+            data_as_of_ms=int(counters.data_as_of * 1000),
             commit_ms=round(counters.commit_s * 1000, 2),
             **counters.measures.report(now),
             **self._times.report(now),

@@ -8,7 +8,11 @@ from ringfence.fencing.offsets.record_counts import RecordCounts
 
 @dataclass(slots=True)
 class Counters:
-    """Cumulative counts since the attempt's start. The task's thread writes them, the reporting thread reads them."""
+    """Cumulative counts since the attempt's start. The task's thread writes them, the reporting thread reads them.
+
+    Times are wall clock. last_answer: when the source last answered, with records or without; data_as_of: all that the
+    source had then is committed.
+    """
 
     records: int = 0
     bytes: int = 0
@@ -20,5 +24,7 @@ class Counters:
     open_since: float = 0.0
     last_poll: float = 0.0
     last_commit: float = 0.0
+    last_answer: float = 0.0
+    data_as_of: float = 0.0
     commit_s: float = 0.0
     measures: Measures = field(default_factory=Measures)

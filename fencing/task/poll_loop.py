@@ -45,6 +45,7 @@ class PollLoop:
         self._view = runtime.view
         self._report = runtime.report
         self._clock = runtime.clock
+        self._counters = runtime.counters
         self._requests = requests
         self._renew = renew
         # The next batch may be read during a commit, unless the plugin must be told of the commit first.
@@ -75,6 +76,8 @@ class PollLoop:
             else:
                 for part in self._requests.parts(batch):
                     self._take(part)
+            if self._polling.had_nothing_at and self._transactions.is_settled:
+                self._counters.data_as_of = self._polling.had_nothing_at
 
     def commit_now(self) -> None:
         """Commit what is open, between two batches, because the source is about to be assigned to another task."""

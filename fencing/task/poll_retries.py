@@ -21,16 +21,20 @@ class Polling:
         self._counters = runtime.counters
         self._clock = runtime.clock
         self._failures = 0
+        self.had_nothing_at = 0.0
+        """When the last `poll` began, if the source had nothing; 0 otherwise."""
 
     def poll(self, due_in: Callable[[], float] | None = None) -> Sequence[SourceRecord] | RecordBatch | None:
         """Return the next batch; None, after a growing pause, if the plugin asks to be called again.
 
         due_in: returns the seconds until the caller has something else to do; called before a pause, which it limits.
         """
+        asked = self._clock.wall()
         try:
             batch = self._counters.measures.poll(self._plugin.poll, self._clock)
         except RetriableError as error:
             self._failures += 1
+            self.had_nothing_at = 0.0
             pause = _BACKOFF.pause(self._failures)
             self._report.retrying(str(error), self._failures, pause)
             if due_in is not None:
@@ -40,8 +44,10 @@ class Polling:
         if self._failures:
             self._failures = 0
             self._report.source_answers()
+        self._counters.last_answer = self._clock.wall()
         if batch:
-            self._counters.last_poll = self._clock.wall()
+            self._counters.last_poll = self._counters.last_answer
+        self.had_nothing_at = 0.0 if batch else asked
         return batch
 
     def sit_out(self, verdict: DesiredState) -> None:

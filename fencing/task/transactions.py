@@ -97,6 +97,11 @@ class Transactions:
         """Whether there is something to commit; after `abort`, source offsets without their records."""
         return bool(self._gathered_offsets) or (self.share is not None and self.share.has_work)
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether all that was read is committed."""
+        return self._pending is None and not self._open and not self.has_work
+
     def prepare(self, batch: Sequence[SourceRecord] | RecordBatch) -> PreparedBatch:
         """Transform and convert a batch. A commit may be in progress."""
         return self._path.prepare(batch)

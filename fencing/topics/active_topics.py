@@ -15,13 +15,14 @@ _BETWEEN: Final = ":connector-"
 @dataclass(frozen=True, slots=True)
 class TopicStatus(StatusEntry):
     """Says that a task of the connector has committed records to the topic. since_ms: wall clock of the first such
-    commit.
+    commit; topic_id: of the topic, in hexadecimal digits, "" if it is not known.
     """
 
     connector: ConnectorName
     topic: str
     task: int
     since_ms: int
+    topic_id: str = ""
 
     PREFIX = "status-topic-"
 
@@ -32,7 +33,8 @@ class TopicStatus(StatusEntry):
             return None
         fields = cast(dict[str, object], value["topic"])
         since = fields.get("discoverTimestamp")
-        return cls(*parts, int(str(fields["task"])), since if isinstance(since, int) else 0)
+        since_ms, topic_id = since if isinstance(since, int) else 0, fields.get("id")
+        return cls(*parts, int(str(fields["task"])), since_ms, topic_id[:32] if isinstance(topic_id, str) else "")
 
     def to_key(self) -> str:
         return key_of(self.connector, self.topic)
@@ -44,7 +46,7 @@ class TopicStatus(StatusEntry):
             "task": self.task,
             "discoverTimestamp": self.since_ms,
         }
-        return {"topic": fields}
+        return {"topic": {**fields, "id": self.topic_id} if self.topic_id else fields}
 
     def apply_to(self, state: StatusState) -> StatusState:
         topics = state.topics.get(self.connector, frozenset())

@@ -11,6 +11,8 @@ Produce = Callable[..., None]
 """`TransactionalClient.produce`."""
 Position = tuple[str, int, int]
 """Topic, partition, and the offset of the next record to read."""
+HeldUp = tuple[float, str]
+"""Since when the brokers hold a producer up (monotonic), and why."""
 
 
 class TransactionalClient(Protocol):
@@ -29,6 +31,9 @@ class TransactionalClient(Protocol):
 
     @property
     def transactions_v2(self) -> bool: ...
+
+    @property
+    def held_up(self) -> HeldUp | None: ...
 
     def init(self, deadline: Deadline) -> None: ...
 
@@ -52,6 +57,8 @@ class TransactionalClient(Protocol):
     def send_offsets(self, offsets: Sequence[Position], group_metadata: bytes, deadline: Deadline) -> None: ...
 
     def count_partitions(self, topic: str) -> int: ...
+
+    def topic_id(self, topic: str) -> str: ...
 
     def flush(self, seconds: float) -> int: ...
 

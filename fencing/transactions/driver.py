@@ -41,6 +41,7 @@ class Driver:
         self.machine = machine
         self.last_trouble = ""
         """Why the last connection could not be made, or broke."""
+        self.last_trouble_at = 0.0
         self._bootstrap = list(bootstrap)
         self._access = access
         self._request_s = request_s
@@ -146,7 +147,7 @@ class Driver:
             connection = self._connection_for(outgoing.node, now)
             version = connection.check_version(outgoing.request)
         except (ConnectionBroken, KeyError) as error:
-            self.last_trouble = str(error)
+            self._note_trouble(str(error))
             self.machine.note_unsent(outgoing.number, now)
             return
         except FencingError:
@@ -207,8 +208,11 @@ class Driver:
         self._poller.unregister(connection.fileno())
         connection.close()
 
+    def _note_trouble(self, why: str) -> None:
+        self.last_trouble, self.last_trouble_at = why, time.monotonic()
+
     def _lose(self, connection: BrokerConnection, why: str) -> None:
-        self.last_trouble = why
+        self._note_trouble(why)
         if self._connections.get(connection.address) is connection:
             del self._connections[connection.address]
         self._retiring.discard(connection)

@@ -15,9 +15,10 @@ from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.open_transaction import OpenTransaction
 from ringfence.fencing.transactions.batching import Batching
 from ringfence.fencing.transactions.broker_connection import LookUp
+from ringfence.fencing.transactions.client import HeldUp
 from ringfence.fencing.transactions.driver import Driver
 from ringfence.fencing.transactions.error_codes import LOWERED, ErrorCode, name_of
-from ringfence.fencing.transactions.messages import GroupMember, InitProducerId, Place, TopicMetadata
+from ringfence.fencing.transactions.messages import NO_TOPIC_ID, GroupMember, InitProducerId, Place, TopicMetadata
 from ringfence.fencing.transactions.record_batches import RecordBatch
 from ringfence.fencing.transactions.record_columns import OnWritten, RecordColumns
 from ringfence.fencing.transactions.settings import ProducerSettings, access_of, addresses_of
@@ -74,6 +75,7 @@ class Producer:
         self._gave_up = self._is_handed_over = False
         self._gathers = False
         self._queued_bytes = 0
+        self._waits_since: float | None = None
         self.waiting: Callable[[], None] = lambda: None
         """Called again and again while records wait for room; may raise."""
 
@@ -98,6 +100,17 @@ class Producer:
     def spent(self) -> bool:
         """Whether it can begin no other transaction."""
         return self._gave_up or self._closing or self.machine.phase is Phase.OVER
+
+    @property
+    def held_up(self) -> HeldUp | None:
+        """Since when the owner waits for the brokers, None if it does not, and what they last said. Thread-safe."""
+        since = self._waits_since
+        if since is None:
+            return None
+        refused_at, refusal = self.machine.last_refusal
+        words = refusal if refused_at >= self._driver.last_trouble_at else self._driver.last_trouble
+        newest = max(refused_at, self._driver.last_trouble_at)
+        return since, words if newest >= since and words else "the brokers do not answer"
 
     def init(self, deadline: Deadline) -> None:
         """Fence the previous holder of the id, and end its open transaction. Raises `Retriable` at the deadline."""
@@ -297,6 +310,11 @@ class Producer:
         with self._lock:
             return len(self._leaders_of(topic))
 
+    def topic_id(self, topic: str) -> str:
+        """Return the id of a topic that it has written to, in hexadecimal digits; "" if the brokers do not tell it."""
+        metadata = self.machine.view.topics.get(topic)
+        return "" if metadata is None or metadata.id == NO_TOPIC_ID else metadata.id.hex()
+
     def _leaders_of(self, topic: str) -> Sequence[int]:
         metadata = self.machine.view.topics.get(topic)
         if metadata is None:
@@ -332,7 +350,10 @@ class Producer:
     def _run(self, done: Callable[[], bool], deadline: Deadline) -> None:
         if self._closing:
             raise Fatal(f"The producer {self.transactional_id} is closed already")
-        self._driver.run(lambda: self._closing or done(), deadline)
+        if self._waits_since is None:
+            self._waits_since = time.monotonic()
+        if self._driver.run(lambda: self._closing or done(), deadline):
+            self._waits_since = None
 
     def _raise_error(self) -> None:
         if self.machine.error is not None:

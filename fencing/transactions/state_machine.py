@@ -93,6 +93,8 @@ class StateMachine:
         """With transactions v2, begin by a request that adds partitions all the same: see `LEADERS_WAIT`."""
         self.addresses: dict[int, tuple[str, int]] = {}
         self.refusals = 0
+        self.last_refusal = 0.0, ""
+        """When a broker last refused something that is asked again, and what; monotonic."""
         """How often a transaction's start was refused, because the last one's markers were not written."""
         self._timeout_ms = timeout_ms
         self._limits = limits or Limits()
@@ -434,6 +436,7 @@ class StateMachine:
                 waits |= -1 in topic.leaders
                 continue
             waits = True
+            self.last_refusal = now, f"topic {name}: {_in_words(topic.error)}"
             if topic.error in _MISSING and self.view.note_missing(name, now):
                 self._note_deleted_topic(name)
             meaning = meaning_of(topic.error, OF_METADATA)
@@ -480,6 +483,7 @@ class StateMachine:
         if meaning is Meaning.REFRESH:
             self._coordinator = None
         if meaning in (Meaning.RETRY, Meaning.REFRESH):
+            self.last_refusal = now, f"the coordinator: {_in_words(code)}"
             self.steps[kind].again(now, self._pauses_after(code), code)
             return True
         self.steps[kind].reset()
@@ -630,6 +634,7 @@ class StateMachine:
         elif meaning in (Meaning.RETRY, Meaning.REFRESH):
             if not self._may_send_again(queue, batch, code):
                 return
+            self.last_refusal = now, f"{queue.place[0]}-{queue.place[1]}: {_in_words(code)}"
             queue.put_back(batch, now + self._pauses_after(code).pause(batch.failures + 1))
             if meaning is Meaning.REFRESH:
                 self.view.refresh(queue.place[0])
@@ -693,3 +698,8 @@ class StateMachine:
             if self.view.is_missing(late[0]):
                 text = f"{text}: topic {late[0]} was not found: create it"
             self._fail(Abortable(text, "_MSG_TIMED_OUT"))
+
+
+def _in_words(code: int) -> str:
+    name = name_of(code)
+    return f"it does not exist ({name})" if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else name

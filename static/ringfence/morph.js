@@ -74,8 +74,10 @@
     return found;
   };
 
-  const morph = (part, now) => keepingFocus(part, () => children(part, now));
-  window.ringfence = { ...window.ringfence, morph, morphNode: (old, now) => keepingFocus(old.parentNode, () => node(old, now)), heading };
+  // A time of day is changed only where it differs in the reader's zone: it never flips to the server's and back.
+  const local = (now) => { window.ringfence.localise?.(now); return now; };
+  const morph = (part, now) => keepingFocus(part, () => children(part, local(now)));
+  window.ringfence = { ...window.ringfence, morph, morphNode: (old, now) => keepingFocus(old.parentNode, () => node(old, local(now))), heading };
 
   htmx.defineExtension("morph", {
     isInlineSwap: (style) => style === "morph",

@@ -132,17 +132,19 @@
 
   // Times of day in the user's time zone, as long as the server's; UTC stays in the title.
   const two = (number) => String(number).padStart(2, "0");
-  const localise = () => {
-    for (const item of document.querySelectorAll("time[data-local]")) {
+  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone || "local time";
+  const localise = (part) => {
+    for (const item of part.querySelectorAll("time[data-local]")) {
       const at = new Date(item.dateTime);
       const date = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
       const clock = [at.getHours(), at.getMinutes(), at.getSeconds()].map(two).join(":");
       item.textContent = { date: `${date} ${clock}`, minute: clock.slice(0, 5) }[item.dataset.local] || clock;
     }
-    for (const word of document.querySelectorAll("[data-zone]")) word.textContent = "local time";
+    for (const word of part.querySelectorAll("[data-zone]")) word.textContent = zone;
   };
-  localise();
-  document.body.addEventListener("htmx:afterSwap", localise);
+  window.ringfence = { ...window.ringfence, localise };
+  localise(document);
+  document.body.addEventListener("htmx:afterSwap", () => localise(document));
 
   byId("problem")?.focus();
 })();

@@ -43,7 +43,7 @@ def test_a_change_of_a_configuration_from_create_to_delete(client: Client, leade
     client.delete("/connectors/c")
     created, edited, deleted = entries()
     assert (created.user, created.via, created.address) == ("token", "server token", "10.1.2.3")
-    assert (created.action, created.connector, created.outcome, created.status) == ("edit", "c", "done", 201)
+    assert (created.action, created.connector, created.outcome, created.status) == ("create", "c", "done", 201)
     assert created.request == "POST /connectors"
     assert json.loads(created.before) is None
     assert json.loads(created.after)["config"] == {**CONFIG, "name": "c", "pin": "[hidden]"}
@@ -182,7 +182,7 @@ def test_reading_leaves_no_entry_and_the_trail_shows_what_may_be_seen(client: Cl
     client.put("/connector-plugins/VerifiableSource/config/validate", CONFIG, content_type=JSON)
     client.post("/connectors", "{", content_type=JSON)
     shown = [(entry.action, entry.connector) for entry in listed(EVERYBODY_HERE)]
-    assert shown == [("edit", ""), ("validate", ""), ("edit", "other"), ("edit", "team-a")]
+    assert shown == [("edit", ""), ("validate", ""), ("create", "other"), ("create", "team-a")]
     ann = Principal("ann", "token", (Right(ROLES["viewer"], "team-*"),))
     assert [entry.connector for entry in listed(ann)] == ["team-a"]
     assert not listed(Principal("bob", "token", (Right(frozenset({Verb.VIEW})),)))

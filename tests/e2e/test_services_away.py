@@ -1,13 +1,11 @@
 """Redis, the database or the broker is away: tasks that run do not notice, or go on by themselves."""
 
-import ctypes
 import os
 import re
 import signal
 import sqlite3
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -16,6 +14,7 @@ from tests.e2e import processes
 from tests.e2e.checker import source_offsets
 from tests.e2e.flow import OFFSETS, Flow
 from tests.e2e.up import Up
+from tests.support.exchanged_files import exchange
 from tests.support.waiting import eventually
 
 Make = Callable[..., Flow]
@@ -97,13 +96,6 @@ def test_the_workers_are_frozen_in_the_middle_of_a_write(platform: Up, flow: Mak
     finally:
         holder.close()
     one.settle()
-
-
-def exchange(one: Path, other: Path) -> None:
-    """In one step: while the database is missing, whoever opens it makes an empty one, and its log goes."""
-    here, both = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
-    if ctypes.CDLL(None, use_errno=True).renameat2(here, bytes(one), here, bytes(other), both):
-        raise OSError(ctypes.get_errno(), "renameat2", str(one))
 
 
 def test_the_database_is_gone_and_comes_back(platform: Up, flow: Make) -> None:

@@ -6,8 +6,8 @@ from ringfence.fencing.clock import SYSTEM_CLOCK
 from ringfence.fencing.task.attempt_report import TaskReport
 from ringfence.fencing.task.counters import Counters
 from ringfence.fencing.topics.reporter import Reporter
-from ringfence.fencing.topics.status import PollRetry, State, TaskStatus
-from ringfence.fencing.transactions.client import TransactionalClient
+from ringfence.fencing.topics.status import KAFKA, PollRetry, State, TaskStatus
+from ringfence.fencing.transactions.client import HeldUp, TransactionalClient
 from tests.support.task_reports import Heard, Watch
 from tests.support.task_specs import SPEC
 
@@ -85,3 +85,48 @@ def test_a_source_that_refuses_for_some_seconds_is_told_in_the_status_until_it_a
     assert (after.state, after.retry) == (State.RUNNING, None)
     report.retrying("again", 1, 1.0)
     assert heard.statuses[-1] is after, "the time counts anew"
+
+
+class HeldUpProducer:
+    producer_id = epoch = 1
+    transactions_v2 = True
+    held_up: HeldUp | None = None
+
+
+def test_a_producer_that_kafka_holds_up_is_told_in_the_status_until_it_goes_on_but_not_after_the_end() -> None:
+    heard, clock, producer = Heard(), Watch(), HeldUpProducer()
+    report = TaskReport(SPEC, cast(Reporter, heard), Counters(), clock)
+    report.producer(cast(TransactionalClient, producer))
+    report.running(State.RUNNING)
+    producer.held_up = clock.now, "lines-0: it does not exist"
+    for _ in range(8):
+        clock.now += 1
+        report.tick()
+    producer.held_up = None
+    clock.now += 1
+    report.tick()
+    _, told, after = [each for each in heard.statuses if isinstance(each, TaskStatus)]
+    assert told.retry is not None
+    assert (told.state, told.retry.by, told.retry.since_ms) == (State.RUNNING, KAFKA, 1 - 5000)
+    assert told.retry.cause == "Kafka takes no records: lines-0: it does not exist"
+    assert (after.state, after.retry) == (State.RUNNING, None)
+    producer.held_up = clock.now - 60, "lines-0: it does not exist"
+    report.report_failed("gave up")
+    clock.now += 1
+    report.tick()
+    assert heard.statuses[-1].state is State.FAILED  # type: ignore[union-attr]
+
+
+def test_an_idle_task_reports_that_it_is_idle_and_then_every_ten_seconds() -> None:
+    heard, clock, counters = Heard(), Watch(), Counters()
+    report = TaskReport(SPEC, cast(Reporter, heard), counters, clock)
+    report.running(State.RUNNING)
+    counters.records = 5
+    times = []
+    for _ in range(25):
+        clock.now += 1
+        before = len(heard.events)
+        report.tick()
+        times += [clock.now] if len(heard.events) > before else []
+    first = times[0]
+    assert [at - first for at in times] == [0, 1, 11, 21], "once for the records, once for their end, then rarely"

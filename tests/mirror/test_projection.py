@@ -6,6 +6,7 @@ import pytest
 
 from ringfence.fencing.errors import TopicLost
 from ringfence.fencing.ids import ConnectorName, Incarnation, WorkerId
+from ringfence.fencing.topics.active_topics import TopicStatus
 from ringfence.fencing.topics.config_records import CommitRecord, ConnectorRecord, TargetStateRecord
 from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.status import SUPERSEDED, LeaderRecord, PollRetry, State, StatusTombstone, WorkerRecord
@@ -13,6 +14,7 @@ from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 from ringfence.fencing.topics.topic_ids import Topic as Topic_
 from ringfence.fencing.topics.topic_ids import TopicIds
 from ringfence.projection.models import (
+    ActiveTopic,
     ClusterInfo,
     Connector,
     Event,
@@ -380,3 +382,80 @@ def test_a_source_that_refuses_makes_a_connector_retry_until_it_answers() -> Non
     status.status(task_status("c", 1, State.RUNNING))
     project("status", status)
     assert Connector.objects.get().health == "HEALTHY"
+
+
+def failed_and_started_again() -> Topic:
+    running(tasks=1)
+    status = Topic()
+    newest = Connector.objects.get().generation
+    failed = replace(task_status("c", 0, State.FAILED, newest), trace="ValueError: no", since_ms=10_000)
+    again = replace(task_status("c", 0, State.RUNNING, newest), attempt=2, since_ms=11_000)
+    status.status(connector_status("c", State.RUNNING), failed, again)
+    project("status", status, "id-2")
+    task, row = Task.objects.get(), Connector.objects.get()
+    assert (task.trace, task.failed_trace, task.failed_ms) == ("", "ValueError: no", 10_000)
+    assert (row.health, row.trouble, row.trouble_since_ms) == ("RETRYING", "failure", 10_000)
+    return status
+
+
+@pytest.mark.parametrize(
+    ("numbers", "recovers"),
+    [
+        ({"last_commit_ms": 10_001}, True),
+        ({"last_commit_ms": 9_999, "last_answer_ms": 40_000}, False),
+        ({"last_answer_ms": 41_000}, True),
+    ],
+    ids=["records flowed", "they flowed before", "the source answered for a while"],
+)
+def test_a_task_that_was_started_again_has_recovered_when_something_shows_it(
+    numbers: dict[str, int], recovers: bool
+) -> None:
+    failed_and_started_again()
+    events = Topic()
+    progress(events, 12_000, 0, generation=Connector.objects.get().generation, attempt=2, **numbers)
+    project("events", events)
+    task, row = Task.objects.get(), Connector.objects.get()
+    assert (task.failed_ms == 0, task.failed_trace == "") == (recovers, recovers)
+    assert row.health == ("HEALTHY" if recovers else "RETRYING")
+
+
+def test_a_failure_of_an_older_generation_is_over_with_it() -> None:
+    status = failed_and_started_again()
+    status.status(replace(task_status("c", 0, State.RUNNING, 99), since_ms=12_000))
+    project("status", status, "id-2")
+    assert Task.objects.get().failed_ms == 0
+
+
+def test_a_topic_that_was_deleted_and_created_again_is_noticed_once() -> None:
+    running()
+    status = Topic()
+
+    def told(topic_id: str, since_ms: int) -> tuple[int, int]:
+        status.status(TopicStatus(C, "lines", 0, since_ms, topic_id))
+        project("status", status, "id-2")
+        return ActiveTopic.objects.get().replaced_ms, Event.objects.filter(type="warning").count()
+
+    assert told("", 1) == (0, 0)
+    assert told("aa", 2) == (0, 0), "an older version did not tell it"
+    assert told("aa", 3) == (0, 0)
+    assert told("bb", 4) == (4, 1)
+    assert told("bb", 5) == (4, 1)
+    assert told("", 6) == (4, 1)
+    assert "lines was deleted and created again" in Event.objects.get(type="warning").summary
+
+
+@pytest.mark.parametrize(("lives_on", "events"), [(False, 1), (True, 0)])
+def test_the_timeline_says_that_a_worker_is_gone_but_not_that_it_gave_a_task_away(lives_on: bool, events: int) -> None:
+    running(tasks=2)
+    status = Topic()
+    first, second = Incarnation("first"), Incarnation("second")
+    status.status(WorkerRecord(WorkerId("w1"), first if lives_on else second, "enabled", 4, "1", 1))
+    for number in range(2):
+        placed = replace(task_status("c", number, State.RUNNING), incarnation=first, worker=WorkerId("w1"))
+        again = replace(task_status("c", number, State.UNASSIGNED), incarnation=second, attempt=2, why="placed")
+        status.status(placed, again)
+    project("status", status, "id-2")
+    told = list(Event.objects.filter(type="warning").values_list("summary", flat=True))
+    assert len(told) == events
+    if told:
+        assert told[0] == "w1 is gone or was started again: 2 tasks of it start again from the committed offsets"

@@ -15,6 +15,7 @@ class Untransactional:
 
     producer_id = epoch = -1
     transactions_v2 = False
+    held_up = None
 
     def __init__(self, connection: Connection) -> None:
         settings = connection.librdkafka(enable_idempotence=True, linger_ms=0, partitioner="murmur2_random")
@@ -53,6 +54,9 @@ class Untransactional:
 
     def count_partitions(self, topic: str) -> int:
         return 1
+
+    def topic_id(self, topic: str) -> str:
+        return ""
 
     def flush(self, seconds: float) -> int:
         return int(self._producer.flush(seconds))

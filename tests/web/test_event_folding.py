@@ -43,14 +43,27 @@ def test_a_crash_loop_is_one_row(client: Client, leader: FakeLeader) -> None:
 def test_attempts_with_another_error_stand_apart(leader: FakeLeader) -> None:
     events = Topic()
     crash_loop(events, 1)
-    crash_loop(events, 1, "OSError: no disk")
+    for step, stage in enumerate((*STEPS, "failed")):
+        told = {
+            "generation": 2,
+            "attempt": 2,
+            "stage": stage,
+            "message": "OSError: no disk" if stage == "failed" else "",
+        }
+        events.event(type="task", connector="c", task=0, time_ms=20_000 + step, **told)
+    for step, stage in enumerate(STEPS):
+        told = {"generation": 2, "attempt": 3, "stage": stage, "message": ""}
+        events.event(type="task", connector="c", task=0, time_ms=30_000 + step, **told)
     events.event(type="command", connector="c", kind="restart", outcome="done", time_ms=90_000)
     events.event(type="task", connector="c", task=0, attempt=9, stage="running", time_ms=91_000)
     project("events", events)
-    told = [headline(group) for group in fold(Event.objects.order_by("-time_ms", "-id"))]
-    assert told[0] == "Task 0: running (attempt 9)"
-    assert told[1] == "Restart: done"
-    assert "failed 2 times in 1 attempt. The newest error: " in told[2]
+    assert [headline(group) for group in fold(Event.objects.order_by("-time_ms", "-id"))] == [
+        "Task 0: running (attempt 9)",
+        "Restart: done",
+        "Task 0: running (attempt 3)",
+        "Task 0: failed (attempt 2). OSError: no disk",
+        "Task 0: failed (attempt 1). ValueError: no number",
+    ]
 
 
 def test_generations_are_counted_and_a_forced_fence_is_marked(client: Client, leader: FakeLeader) -> None:

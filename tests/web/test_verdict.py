@@ -15,7 +15,7 @@ from ringfence.web.lists.overall_state import judge
         ({"UNHEALTHY": 1}, ["a"], "The only connector needs attention: a.", "bad"),
         ({"HEALTHY": 1, "STALLED": 2}, ["a", "b"], "2 of 3 connectors need attention: a and b.", "bad"),
         ({"DEGRADED": 5}, ["a", "b", "c"], "5 of 5 connectors need attention: a, b and 3 more.", "bad"),
-        ({"HEALTHY": 3, "STARTING": 1}, [], "1 of 4 connectors is in transition, and nothing is wrong.", "motion"),
+        ({"HEALTHY": 3, "STARTING": 1}, [], "1 of 4 connectors is in transition.", "motion"),
         ({"UNKNOWN": 1, "HEALTHY": 1}, ["a"], "1 of 2 connectors needs attention: a.", "bad"),
         ({"A_NEW_WORD": 1, "HEALTHY": 1}, ["a"], "1 of 2 connectors needs attention: a.", "bad"),
     ],

@@ -74,14 +74,14 @@ def test_no_worker_reports(client: Client, flights: FakeLeader) -> None:
         assert "as of" in shown, page
     page = text(client.get("/ui/connectors/flights"))
     assert "Unknown" in page
-    assert "It was healthy at" in page
+    assert "It was healthy when" in page
     assert "leads" not in page
     assert text(client.get("/ui/connectors?state=healthy")).count("data-row=") == 0
     assert text(client.get("/ui/connectors?state=unknown")).count("data-row=") == 2
     overview = text(client.get("/ui/"))
     assert 'id="tile-unknown"' in overview
     assert "leads" not in overview
-    assert ",UNKNOWN,It was healthy at" in text(client.get("/ui/connectors.csv"))
+    assert ",UNKNOWN,It was healthy when" in text(client.get("/ui/connectors.csv"))
 
 
 def test_api_command_line_and_metrics_say_what_the_pages_say(client: Client, flights: FakeLeader) -> None:
@@ -91,7 +91,7 @@ def test_api_command_line_and_metrics_say_what_the_pages_say(client: Client, fli
     assert {one["health"] for one in listed} == {"UNKNOWN"}
     assert client.get("/api/v1/connectors?health=HEALTHY").json()["results"] == []
     one = client.get("/api/v1/connectors/flights").json()
-    assert (one["health"], one["reason"][:17]) == ("UNKNOWN", "It was healthy at")
+    assert (one["health"], one["reason"][:17]) == ("UNKNOWN", "It was healthy wh")
     told = text(client.get("/metrics"))
     assert 'ringfence_connector_health{connector="flights",health="unknown"} 1' in told
 

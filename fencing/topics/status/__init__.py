@@ -16,6 +16,7 @@ from ringfence.fencing.topics.status.connector import ConnectorStatus
 from ringfence.fencing.topics.status.leader import LeaderRecord
 from ringfence.fencing.topics.status.task import (
     FAILED,
+    KAFKA,
     LOST,
     MISCONFIGURED,
     NO_SLOT,
@@ -34,6 +35,7 @@ from ringfence.fencing.topics.topic_ids import TopicIds
 
 __all__ = [
     "FAILED",
+    "KAFKA",
     "LOST",
     "MISCONFIGURED",
     "NO_SLOT",

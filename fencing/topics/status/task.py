@@ -18,6 +18,8 @@ SUPERSEDED: Final = "superseded"
 LOST: Final = "lost"
 FAILED: Final = "failed"
 MISCONFIGURED: Final = "misconfigured"
+SOURCE: Final = "source"
+KAFKA: Final = "kafka"
 NO_SLOT: Final = "no-slot"
 """No worker has a free slot, so the task has no placement in this generation yet. The leader reports it as attempt 0.
 """
@@ -25,16 +27,18 @@ NO_SLOT: Final = "no-slot"
 
 @dataclass(frozen=True, slots=True)
 class PollRetry:
-    """Why a running task reads nothing: its source refuses, and `poll` is called again after pauses.
+    """Why a running task moves nothing: its source refuses, and `poll` is called again after pauses; or Kafka takes no
+    records, and the producer asks again.
 
-    cause: the error's message; since_ms: of the first refusal in a row; attempts: their number; next_ms: of the next
-    call.
+    cause: the error's message; since_ms: of the first refusal in a row; attempts: their number, 0 if it is not counted;
+    next_ms: of the next call, 0 for at once; by: who refuses, SOURCE or KAFKA.
     """
 
     cause: str
     since_ms: int
     attempts: int
     next_ms: int
+    by: str = SOURCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +50,7 @@ class TaskStatus(StatusEntry):
     next_ms: when the next one is due, 0 for none; version: the plugin's; left_open: it has ended, and a transaction of
     its transactional id may still be open; failure: the record on which it failed; endpoint: where it listens while it
     runs; reconfigure_ms: when it last requested new task configurations, 0 for never; retry: set while the source
-    refuses, for longer than a few seconds.
+    or Kafka refuses, for longer than a few seconds.
     """
 
     task: TaskId
@@ -159,8 +163,9 @@ def _read_endpoint(value: object) -> Endpoint | None:
 def _read_retry(value: object) -> PollRetry | None:
     if not isinstance(value, Mapping):
         return None
-    numbers = [parse_number(value, name, 0) for name in ("since_ms", "attempts", "next_ms")]
-    return PollRetry(str(value.get("cause", "")), *numbers)
+    since_ms, attempts, next_ms = (parse_number(value, name, 0) for name in ("since_ms", "attempts", "next_ms"))
+    by = KAFKA if value.get("by") == KAFKA else SOURCE
+    return PollRetry(str(value.get("cause", "")), since_ms, attempts, next_ms, by)
 
 
 def replaces(record: TaskStatus, current: TaskStatus | None) -> bool:

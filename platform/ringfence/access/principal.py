@@ -32,6 +32,17 @@ class Right:
         return is_named and all(self.allows(verb, topic) for verb in (Verb.READ_TOPICS, Verb.VIEW_DATA))
 
 
+WITHOUT_LOGIN = "a user of this machine"
+"""What everybody is called who was let in without a login, in all places."""
+
+
+def display_name(user: str, via: str = "") -> str:
+    """Return how an account is called for people, and over which way it came. user: "" without a login."""
+    if not user:
+        return WITHOUT_LOGIN
+    return f"{user} ({via})" if via else user
+
+
 ALL_RIGHTS = Right(frozenset(Verb))
 
 _WITHOUT_ACCOUNT = frozenset({"loopback", "nobody", "server token", "session by server token"})

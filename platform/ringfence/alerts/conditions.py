@@ -18,6 +18,8 @@ class Kind(StrEnum):
 
     FAILED = "failed"
     RETRYING = "retrying"
+    NOT_RUNNING = "not-running"
+    CLUSTER = "cluster"
     STALLED = "stalled"
     BAD_RECORDS = "bad-records"
     OPEN_TRANSACTION = "open-transaction"
@@ -25,6 +27,7 @@ class Kind(StrEnum):
     FENCING_FAILED = "fencing-failed"
     NO_LEADER = "no-leader"
     TOPIC_LOST = "topic-lost"
+    TOPIC_REPLACED = "topic-replaced"
     FOREIGN_RECORD = "foreign-record"
 
     @property
@@ -34,13 +37,16 @@ class Kind(StrEnum):
 
 _MEANINGS = {
     Kind.FAILED: "a connector or one of its tasks has failed",
-    Kind.RETRYING: "a source cannot be read, and its task tries again after pauses",
+    Kind.RETRYING: "a source cannot be read or Kafka takes no records, and the task tries again",
+    Kind.NOT_RUNNING: "a connector does not reach its requested state, or it is unknown whether it runs",
+    Kind.CLUSTER: "Kafka, Redis, a worker or the projection does not answer",
     Kind.STALLED: "a running task has read nothing from its source",
     Kind.BAD_RECORDS: "records were skipped, or went to a dead letter queue, in the last hour",
     Kind.OPEN_TRANSACTION: "a task's transaction is open: readers of its topics wait",
     Kind.SOURCE_METRIC: "a source is behind, or holds too much back: one of its metrics is above its limit",
     Kind.FENCING_FAILED: "a fencing round has failed, and its tasks wait",
     Kind.TOPIC_LOST: "a topic that holds the cluster's state is gone or was replaced: nothing runs",
+    Kind.TOPIC_REPLACED: "a topic that a connector writes to was deleted and created again in the last day",
     Kind.FOREIGN_RECORD: "a process other than a leader of this cluster has written to the config topic",
     Kind.NO_LEADER: "no worker leads: nothing is placed, fenced or changed",
 }
@@ -119,8 +125,22 @@ def _find_retrying(rule: RuleCondition, snapshot: ClusterSnapshot) -> Iterator[F
     for task in snapshot.tasks:
         if _lasts(rule, snapshot, task.retrying_ms) and matches(rule.pattern, task.connector):
             subject = f"source of task {task.connector}-{task.number}"
-            message = f"Task {task.number} of {task.connector} cannot read its source, and tries again: {task.refusal}"
+            what = "cannot write to Kafka" if task.refused_by_kafka else "cannot read its source"
+            message = f"Task {task.number} of {task.connector} {what}, and tries again: {task.refusal}"
             yield Finding(subject, task.connector, message, task.retrying_ms)
+
+
+def _find_not_running(rule: RuleCondition, snapshot: ClusterSnapshot) -> Iterator[Finding]:
+    for one in snapshot.connectors:
+        if _lasts(rule, snapshot, one.not_running_ms) and matches(rule.pattern, one.name):
+            message = f"Connector {one.name} is {one.health}: {one.reason}"
+            yield Finding(f"state of {one.name}", one.name, message, one.not_running_ms)
+
+
+def _find_cluster_problems(rule: RuleCondition, snapshot: ClusterSnapshot) -> Iterator[Finding]:
+    for problem in snapshot.problems:
+        if _lasts(rule, snapshot, problem.since_ms):
+            yield Finding(problem.key, "", problem.summary, problem.since_ms)
 
 
 def _find_stalled(rule: RuleCondition, snapshot: ClusterSnapshot) -> Iterator[Finding]:
@@ -184,6 +204,13 @@ def _topic_lost(rule: RuleCondition, snapshot: ClusterSnapshot) -> Iterator[Find
         yield Finding("topics", "", snapshot.topics_lost)
 
 
+def _find_replaced(rule: RuleCondition, snapshot: ClusterSnapshot) -> Iterator[Finding]:
+    for one in snapshot.replaced_topics:
+        if _lasts(rule, snapshot, one.since_ms) and matches(rule.pattern, one.connector):
+            message = f"Topic {one.topic} of {one.connector} was deleted and created again: what it held is gone"
+            yield Finding(f"topic {one.topic} of {one.connector}", one.connector, message, one.since_ms)
+
+
 def _find_foreign_records(rule: RuleCondition, snapshot: ClusterSnapshot) -> Iterator[Finding]:
     for one in snapshot.foreign_records:
         if _lasts(rule, snapshot, one.since_ms) and matches(rule.pattern, one.connector):
@@ -194,6 +221,8 @@ def _find_foreign_records(rule: RuleCondition, snapshot: ClusterSnapshot) -> Ite
 _LOOK: dict[Kind, Callable[[RuleCondition, ClusterSnapshot], Iterator[Finding]]] = {
     Kind.FAILED: _find_failed,
     Kind.RETRYING: _find_retrying,
+    Kind.NOT_RUNNING: _find_not_running,
+    Kind.CLUSTER: _find_cluster_problems,
     Kind.STALLED: _find_stalled,
     Kind.BAD_RECORDS: _find_bad_records,
     Kind.OPEN_TRANSACTION: _open,
@@ -201,6 +230,7 @@ _LOOK: dict[Kind, Callable[[RuleCondition, ClusterSnapshot], Iterator[Finding]]]
     Kind.FENCING_FAILED: _fencing,
     Kind.NO_LEADER: _leaderless,
     Kind.TOPIC_LOST: _topic_lost,
+    Kind.TOPIC_REPLACED: _find_replaced,
     Kind.FOREIGN_RECORD: _find_foreign_records,
 }
 

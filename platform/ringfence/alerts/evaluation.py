@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, replace
+from typing import Any
 
 from django.db import Error as DatabaseError
 from django.db import transaction
@@ -15,11 +16,23 @@ from ringfence.alerts.conditions import Changes, Finding, Kind, MessageKind, Rul
 from ringfence.alerts.failure_episodes import follow
 from ringfence.alerts.messages import incident_message
 from ringfence.alerts.models import Delivery, EpisodeRow, Incident, Rule, Silence, Turn
-from ringfence.alerts.snapshot import ClusterSnapshot, ConnectorSnapshot, Episode, OverLimit, TaskSnapshot
+from ringfence.alerts.snapshot import (
+    ClusterProblem,
+    ClusterSnapshot,
+    ConnectorSnapshot,
+    Episode,
+    OverLimit,
+    ReplacedTopic,
+    TaskSnapshot,
+)
+from ringfence.fencing.topics.status import KAFKA
+from ringfence.heartbeats.cluster_view import look
 from ringfence.http.masking import Masker
 from ringfence.projection import cluster_topics
 from ringfence.projection.health import Health
-from ringfence.projection.models import Connector, GenerationRow, Task
+from ringfence.projection.health_reasons import reason
+from ringfence.projection.known_health import KnownHealth, known_health
+from ringfence.projection.models import ActiveTopic, Connector, GenerationRow, Task
 from ringfence.projection.plugin_metrics import metrics_of
 
 log = logging.getLogger(__name__)
@@ -53,10 +66,12 @@ def idle() -> bool:
     )
 
 
-def read_snapshot(kinds: Iterable[Kind], now: int, leaderless_ms: int) -> ClusterSnapshot:
+def read_snapshot(
+    kinds: Iterable[Kind], now: int, leaderless_ms: int, problems: tuple[ClusterProblem, ...] = ()
+) -> ClusterSnapshot:
     """Read the snapshot for the rules: four queries for any number of connectors. Secrets are masked."""
     kind_set = frozenset(kinds)
-    of_cluster = {Kind.NO_LEADER, Kind.TOPIC_LOST, Kind.FOREIGN_RECORD}
+    of_cluster = {Kind.NO_LEADER, Kind.TOPIC_LOST, Kind.FOREIGN_RECORD, Kind.CLUSTER, Kind.TOPIC_REPLACED}
     rows = list(Connector.objects.filter(known=True)) if kind_set - of_cluster else []
     masker = Masker({row.class_name for row in rows if row.trace or row.fencing or row.health == Health.RETRYING})
     failing: dict[str, GenerationRow] = {}
@@ -66,6 +81,7 @@ def read_snapshot(kinds: Iterable[Kind], now: int, leaderless_ms: int) -> Cluste
             one.connector: one for one in GenerationRow.objects.filter(connector__in=fencing).order_by("generation")
         }
         failing = {name: one for name, one in newest.items() if one.stage == "failed"}
+    health = known_health()
     connectors = []
     for row in rows:
         failed = failing.get(row.name)
@@ -75,7 +91,10 @@ def read_snapshot(kinds: Iterable[Kind], now: int, leaderless_ms: int) -> Cluste
         state = "FAILED" if row.unreadable else row.state
         bad = row.recent_skipped, row.recent_dead_letters, row.bad_since_ms
         connectors.append(
-            ConnectorSnapshot(row.name, state, row.target, row.since_ms, since, message, row.stalled, *bad)
+            ConnectorSnapshot(
+                *(row.name, state, row.target, row.since_ms, since, message, row.stalled, *bad),
+                **_not_running(row, health),
+            )
         )
     settings: dict[str, dict[str, str]] = {}
     by_name = {row.name: row for row in rows}
@@ -96,7 +115,10 @@ def read_snapshot(kinds: Iterable[Kind], now: int, leaderless_ms: int) -> Cluste
             )
             tasks.append(
                 TaskSnapshot(
-                    *numbers, polled_ms, open_ms, trace, committed_ms, 0 if retry is None else retry.since_ms, refusal
+                    *(*numbers, polled_ms, open_ms, trace, committed_ms, 0 if retry is None else retry.since_ms),
+                    refusal,
+                    retry is not None and retry.by == KAFKA,
+                    task.last_answer_ms if live else 0,
                 )
             )
     lost = cluster_topics.find_lost() if Kind.TOPIC_LOST in kind_set else None
@@ -104,8 +126,32 @@ def read_snapshot(kinds: Iterable[Kind], now: int, leaderless_ms: int) -> Cluste
     over = tuple(_find_over_limits(by_name, now)) if Kind.SOURCE_METRIC in kind_set else ()
     foreign = tuple(foreign_records.list_recent(now)) if Kind.FOREIGN_RECORD in kind_set else ()
     return ClusterSnapshot(
-        now, tuple(connectors), tuple(tasks), leaderless_ms, why, since, over_limits=over, foreign_records=foreign
+        now,
+        tuple(connectors),
+        tuple(tasks),
+        leaderless_ms,
+        why,
+        since,
+        over_limits=over,
+        foreign_records=foreign,
+        problems=problems,
+        replaced_topics=tuple(_find_replaced(now)) if Kind.TOPIC_REPLACED in kind_set else (),
     )
+
+
+def _not_running(row: Connector, health: KnownHealth) -> dict[str, Any]:
+    known = health.health_of(row)
+    if known not in (Health.WAITING, Health.UNKNOWN) or health.vitals.stale:
+        return {}  # of a stale database, the cluster's problem is told once
+    return {"not_running_ms": health.since_ms(row), "health": known.lower(), "reason": reason(row, health)}
+
+
+def _find_replaced(now: int) -> Iterator[ReplacedTopic]:
+    """Yield the topics of the last day: nothing shows whether what they held is missed."""
+    for row in ActiveTopic.objects.filter(replaced_ms__gt=now - foreign_records.RECENT_MS).order_by(
+        "connector", "topic"
+    ):
+        yield ReplacedTopic(row.connector, row.topic, row.replaced_ms)
 
 
 def _find_over_limits(names: Iterable[str], now: int) -> Iterator[OverLimit]:
@@ -123,11 +169,11 @@ def _find_over_limits(names: Iterable[str], now: int) -> Iterator[OverLimit]:
                 yield OverLimit(task.connector, subject, message.strip(), metric.over_since_ms)
 
 
-def evaluate(now: int, leaderless_ms: int = 0) -> Changes:
+def evaluate(now: int, leaderless_ms: int = 0, problems: tuple[ClusterProblem, ...] = ()) -> Changes:
     """Evaluate once: open and close incidents, and create their messages, all in one transaction."""
     rules = {rule.pk: rule for rule in Rule.objects.filter(enabled=True)}
     conditions = [RuleCondition(rule.pk, Kind(rule.kind), rule.pattern, rule.seconds) for rule in rules.values()]
-    snapshot = read_snapshot((rule.kind for rule in conditions), now, leaderless_ms)
+    snapshot = read_snapshot((rule.kind for rule in conditions), now, leaderless_ms, problems)
     with transaction.atomic():
         snapshot = replace(snapshot, episodes=tuple(_follow(snapshot).values()))
         findings = evaluate_rules(conditions, snapshot)
@@ -217,6 +263,7 @@ class Evaluator:
         self._hand = hand
         self._leads = leads
         self._leaderless_ms = 0
+        self._problems: dict[str, int] = {}
 
     def run(self, stop: threading.Event) -> None:
         """Run until `stop`."""
@@ -231,10 +278,16 @@ class Evaluator:
         if idle() or not take_turn(self._holder, now):
             return
         self._ask_who_leads(now)
-        evaluate(now, self._leaderless_ms)
+        evaluate(now, self._leaderless_ms, self._list_problems(now))
         for number in deliveries.due(now):
             self._hand(number)
         prune(now)
+
+    def _list_problems(self, now: int) -> tuple[ClusterProblem, ...]:
+        """Return what the head of each page says, with the time of its beginning. A missing leader has its own rule."""
+        problems = {one.key: one for one in look.vitals().problems if one.key != "no-leader"}
+        self._problems = {key: self._problems.get(key) or one.since_ms or now for key, one in problems.items()}
+        return tuple(ClusterProblem(key, problems[key].text, since_ms) for key, since_ms in self._problems.items())
 
     def _ask_who_leads(self, now: int) -> None:
         if not Rule.objects.filter(enabled=True, kind=Kind.NO_LEADER).exists():

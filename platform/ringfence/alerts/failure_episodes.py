@@ -13,7 +13,9 @@ from ringfence.alerts.conditions import last_error
 from ringfence.alerts.snapshot import ClusterSnapshot, ConnectorSnapshot, Episode, TaskSnapshot
 
 STABLE_MS: Final = 600_000
-"""After running for this long without a failure, a subject has recovered, even if its source had nothing to read."""
+"""After running for this long without a failure, a subject has recovered, whatever its source does."""
+QUIET_MS: Final = 30_000
+"""It has recovered sooner, if its source has answered for this long, even with nothing to read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,8 @@ class _Subject:
     recovered_ms: int
     """When it last did its work, 0 if it is not doing so now."""
     summary: str
+    answered_ms: int = 0
+    """When its source last answered."""
 
 
 def follow(known_episodes: Mapping[str, Episode], snapshot: ClusterSnapshot) -> dict[str, Episode]:
@@ -50,8 +54,13 @@ def _fail(before: Episode | None, subject: _Subject) -> Episode:
 
 
 def _is_over(before: Episode, subject: _Subject, now_ms: int) -> bool:
-    return subject.recovered_ms > before.failed_ms or (
-        subject.recovered_ms > 0 and now_ms - max(subject.since_ms, before.failed_ms) >= STABLE_MS
+    if subject.recovered_ms <= 0:
+        return False
+    began_ms = max(subject.since_ms, before.failed_ms)
+    return (
+        subject.recovered_ms > before.failed_ms
+        or subject.answered_ms - began_ms >= QUIET_MS
+        or now_ms - began_ms >= STABLE_MS
     )
 
 
@@ -60,11 +69,13 @@ def _subjects(snapshot: ClusterSnapshot) -> Iterator[_Subject]:
     names = {one.name for one in snapshot.connectors if one.target == "RUNNING"}
     tasks = [task for task in snapshot.tasks if task.connector in names]
     flowing: dict[str, int] = {}
+    answered: dict[str, int] = {}
     for task in tasks:
         flowing[task.connector] = max(flowing.get(task.connector, 0), _recovered_ms(task))
+        answered[task.connector] = max(answered.get(task.connector, 0), _answered_ms(task))
     for connector in snapshot.connectors:
         if connector.name in names:
-            yield _of_connector(connector, flowing.get(connector.name, 0))
+            yield _of_connector(connector, flowing.get(connector.name, 0), answered.get(connector.name, 0))
     yield from map(_of_task, tasks)
 
 
@@ -72,13 +83,21 @@ def _recovered_ms(task: TaskSnapshot) -> int:
     return max(task.committed_ms, 1) if task.state == "RUNNING" else 0
 
 
-def _of_connector(one: ConnectorSnapshot, flowing_ms: int) -> _Subject:
+def _answered_ms(task: TaskSnapshot) -> int:
+    return task.answered_ms if task.state == "RUNNING" and not task.retrying_ms else 0
+
+
+def _of_connector(one: ConnectorSnapshot, flowing_ms: int, answered_ms: int) -> _Subject:
     summary = f"Connector {one.name} has failed. {last_error(one.message)}"
     recovered_ms = flowing_ms if one.state == "RUNNING" else 0
-    return _Subject(f"connector {one.name}", one.name, one.state == "FAILED", one.since_ms, recovered_ms, summary)
+    return _Subject(
+        f"connector {one.name}", one.name, one.state == "FAILED", one.since_ms, recovered_ms, summary, answered_ms
+    )
 
 
 def _of_task(one: TaskSnapshot) -> _Subject:
     summary = f"Task {one.number} of {one.connector} has failed. {last_error(one.trace)}"
     name = f"task {one.connector}-{one.number}"
-    return _Subject(name, one.connector, one.state == "FAILED", one.since_ms, _recovered_ms(one), summary)
+    return _Subject(
+        name, one.connector, one.state == "FAILED", one.since_ms, _recovered_ms(one), summary, _answered_ms(one)
+    )

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 class TaskSnapshot:
     """One task of the newest generation. Times are milliseconds, 0 for never.
 
-    retrying_ms: since when its source refuses; refusal: the source's message, without secrets.
+    retrying_ms: since when its source or Kafka refuses; refusal: the message, without secrets. answered_ms: when its
+    source last answered.
     """
 
     connector: str
@@ -20,6 +21,8 @@ class TaskSnapshot:
     committed_ms: int = 0
     retrying_ms: int = 0
     refusal: str = ""
+    refused_by_kafka: bool = False
+    answered_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +30,8 @@ class ConnectorSnapshot:
     """round_failed_ms: since when the fencing round that its tasks wait for fails; 0 if none does.
 
     stalled: as on the pages, nothing was moved for longer than usual. skipped, dead_letters: of the last hour;
-    bad_since_ms: since when there are any.
+    bad_since_ms: since when there are any. not_running_ms: since when its known health is WAITING or UNKNOWN, 0 if it
+    is not; health, reason: as on the pages.
     """
 
     name: str
@@ -40,6 +44,9 @@ class ConnectorSnapshot:
     skipped: int = 0
     dead_letters: int = 0
     bad_since_ms: int = 0
+    not_running_ms: int = 0
+    health: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +82,24 @@ class ForeignRecords:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplacedTopic:
+    """A connector's topic that was deleted and created again."""
+
+    connector: str
+    topic: str
+    since_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterProblem:
+    """Something that does not answer, as at the head of each page. key: stays the same as long as it lasts."""
+
+    key: str
+    summary: str
+    since_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterSnapshot:
     """The cluster at one moment. leaderless_ms: since when there is no leader; 0 if there is one.
 
@@ -90,3 +115,5 @@ class ClusterSnapshot:
     episodes: tuple[Episode, ...] = ()
     over_limits: tuple[OverLimit, ...] = ()
     foreign_records: tuple[ForeignRecords, ...] = ()
+    problems: tuple[ClusterProblem, ...] = ()
+    replaced_topics: tuple[ReplacedTopic, ...] = ()

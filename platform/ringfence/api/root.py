@@ -17,7 +17,8 @@ from ringfence.dispatch import Refusal
 from ringfence.heartbeats.cluster_view import look
 from ringfence.http.errors import json_error
 from ringfence.projection import cluster_topics
-from ringfence.projection.models import ClusterInfo
+from ringfence.projection.known_health import count_attention, known_health
+from ringfence.projection.models import ClusterInfo, Connector
 from ringfence.requests.commands import Ping
 
 CONNECT_VERSION = "4.3.0"
@@ -53,6 +54,7 @@ class _Cache:
     def __init__(self) -> None:
         self.until = 0.0
         self.answer = (503, "starting", "")
+        self.attention: int | None = None
         self.was_healthy = False
         self.asking = threading.Lock()
 
@@ -87,11 +89,13 @@ def health() -> tuple[int, str, str]:
 
 def _ask_for_health() -> tuple[int, str, str]:
     missing, lost = _missing()
+    _cache.attention = None
     if lost:
         _cache.answer = (500, "unhealthy", missing)
     elif not missing:
         _cache.was_healthy = True
         _cache.answer = (200, "healthy", "Worker has completed startup and is ready to handle requests.")
+        _cache.attention = count_attention(Connector.objects.filter(known=True), known_health())
     elif _cache.was_healthy:
         _cache.answer = (500, "unhealthy", missing)
     else:
@@ -185,8 +189,15 @@ class Ready(ConnectView):
 
 
 class Health(ConnectView):
+    """`connectors_need_attention`: how many do; their state does not change the status, since no restart of a worker
+    would help them.
+    """
+
     access = {"GET": PUBLIC}
 
     def get(self, request: Request) -> Response:
         code, status, message = health()
-        return Response({"status": status, "message": message}, status=code)
+        body: dict[str, object] = {"status": status, "message": message}
+        if _cache.attention is not None:
+            body["connectors_need_attention"] = _cache.attention
+        return Response(body, status=code)

@@ -3,7 +3,7 @@
 import json
 import logging
 import time
-from typing import Any
+from typing import Any, Final
 
 from django.db import Error as DatabaseError
 from django.http import HttpRequest, HttpResponse
@@ -16,6 +16,8 @@ from ringfence.audit.audited_state import AuditContext, facts
 from ringfence.audit.models import AuditEntry
 from ringfence.audit.outcome import Outcome
 
+CREATE: Final = "create"
+"""The action of an entry about a connector that was created: the permission for that is `edit`."""
 _LONGEST = 1000
 _NO_FACTS = AuditContext(None)
 
@@ -101,6 +103,8 @@ class Draft:
                     after = facts(self._verb, connector)
                     values["after"] = json.dumps(after.display, ensure_ascii=False)
                     values["changed"] = json.dumps(before.changed_keys(after), ensure_ascii=False)
+                    if self._verb is Verb.EDIT and after.display and not before.display:
+                        values["action"] = CREATE
                 elif not connector and outcome in (Outcome.DONE, Outcome.UNKNOWN):
                     values |= self.details
                 AuditEntry.objects.complete(number, **values)

@@ -16,6 +16,7 @@ from django.views.decorators.http import require_safe
 
 from ringfence.access.authorise import principal_of
 from ringfence.access.models import Grant, Token
+from ringfence.access.principal import display_name
 from ringfence.access.routes import everywhere, requires, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.audit.listing import entries
@@ -174,7 +175,7 @@ def _filter(request: HttpRequest, name: str, word: str, options: list[tuple[str,
 
 
 def _who(row: AuditEntry) -> str:
-    return f"{row.user or 'everybody here'} ({row.via})"
+    return display_name(row.user, row.via)
 
 
 @_READS

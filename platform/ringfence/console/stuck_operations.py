@@ -15,6 +15,7 @@ from ringfence.dispatch import COMMAND_TIMEOUT, Refusal
 from ringfence.projection.health import Health
 from ringfence.projection.models import Connector, GenerationRow, Task
 from ringfence.projection.slots import count_slots
+from ringfence.projection.waits import describe_wait
 from ringfence.web.handbook.section_links import FAILURES, SIZES, TROUBLES, Reference
 
 ROUND_MS = 15_000
@@ -77,7 +78,7 @@ def _connectors(who: Principal, now: int) -> Iterator[StuckOperation]:
         why = (
             "its tasks are not created yet: the plugin has not answered"
             if row.stale
-            else "some of its tasks do not exist yet"
+            else "its tasks do not run yet: the connector's page says what they wait for"
         )
         ways = [(_path(row.name, "restart"), "Restart")]
         yield StuckOperation(f"Connector is {row.health.lower()}", row.name, row.since_ms, row.unreadable or why, ways)
@@ -90,12 +91,7 @@ def _tasks(who: Principal, now: int) -> Iterator[StuckOperation]:
         known=True, state__in=("UNASSIGNED", "RESTARTING"), connector__in=running.values("name")
     )
     for row in waits.filter(since_ms__gt=0, since_ms__lt=now - MOTION_MS).order_by("since_ms")[:MOST]:
-        why = {
-            "placed": f"placed on {row.worker}, which has not started it: is it alive?",
-            "restarted": f"its restart on {row.worker} has not started",
-            "no-slot": slots.waits,
-            "lost": "its attempt was lost, and no worker has a free slot",
-        }.get(row.why, "no worker has a free slot for it")
+        why = describe_wait(row, slots.waits)
         ways = [(_path(row.connector, f"tasks/{row.number}/restart"), "Restart")]
         more = TROUBLES if row.why in ("placed", "restarted") else SIZES
         yield StuckOperation(

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from ringfence import dispatch
 from ringfence.access.authorise import principal_of
-from ringfence.access.principal import Principal
+from ringfence.access.principal import Principal, display_name
 from ringfence.access.routes import ANYONE, everywhere, on_connector, requires, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.audit import listing
@@ -27,7 +27,7 @@ from ringfence.console.waiting_commands import cancel, list_queued_commands
 from ringfence.dispatch import Refusal
 from ringfence.heartbeats.cluster_view import look
 from ringfence.history import old_generations
-from ringfence.projection.known_health import known_health, leader_of
+from ringfence.projection.known_health import count_attention, known_health, leader_of
 from ringfence.projection.models import ClusterInfo, Connector, DrainedWorker, GenerationRow, Task, Worker
 from ringfence.requests.questions import DescribeTransactions
 from ringfence.web.state_badges import look_of
@@ -77,7 +77,7 @@ def overview(request: HttpRequest) -> HttpResponse:
     leader = leader_of(look.vitals(), cluster.leader if cluster else "")
     leads = f"{leader} leads" if leader else "no leader"
     tiles = [
-        ("Connectors", connector_rows.count(), f"{connector_rows.filter(severity__gte=80).count()} in trouble",
+        ("Connectors", connector_rows.count(), f"{count_attention(connector_rows, known_health())} need attention",
          "/console/connectors/"),
         ("Open transactions", open_tasks.count(), waits, "/console/transactions/"),
         ("Workers", Worker.objects.count(), leads, "/console/workers/"),
@@ -85,7 +85,7 @@ def overview(request: HttpRequest) -> HttpResponse:
     ]  # fmt: skip
     entries = list(listing.entries(who)[:10]) if who.may_somewhere(Verb.VIEW_CONFIG) else []
     rows = [
-        (links((f"/console/audit/auditentry/{row.pk}/change/", moment(row.time_ms))), row.user or "everybody here",
+        (links((f"/console/audit/auditentry/{row.pk}/change/", moment(row.time_ms))), display_name(row.user),
          row.action,
          row.connector or NOTHING, row.outcome, row.message[:120])
         for row in entries

@@ -1,6 +1,6 @@
 """The state of the cluster, from heartbeats: who is alive, how fresh the data is, what commands wait for. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -29,6 +29,17 @@ class ProjectionAge:
 
 
 @dataclass(frozen=True, slots=True)
+class Gone:
+    """A worker whose earlier processes are gone. incarnation: that of its living one, "" for none; since_s: for so
+    long.
+    """
+
+    worker: str
+    incarnation: str
+    since_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Vitals:
     """The cluster's vital signs. The default means that no heartbeat was ever written."""
 
@@ -40,6 +51,8 @@ class Vitals:
     """If `stale`: how many seconds old the data is, 0 if unknown."""
     silent: frozenset[tuple[str, str]] = frozenset()
     """(worker, incarnation) of those that may or may not be running."""
+    gone: tuple[Gone, ...] = ()
+    """Workers that were started again a while ago, or stopped: what earlier processes of theirs ran, runs no more."""
     leader: str = ""
     """"" if there is no live leader, or it is unknown."""
     is_known: bool = False
@@ -52,7 +65,8 @@ class Vitals:
     @property
     def stamp(self) -> str:
         """Return a value that changes when the pages must show something else."""
-        return "|".join((*(problem.key for problem in self.problems), str(self.stale), self.leader))
+        living = (f"{gone.worker}={gone.incarnation}" for gone in self.gone)
+        return "|".join((*(problem.key for problem in self.problems), str(self.stale), self.leader, *living))
 
 
 def assess(beats: Sequence[WorkerHeartbeat], projected: ProjectionAge | None, redis_error: str = "") -> Vitals:
@@ -64,12 +78,13 @@ def assess(beats: Sequence[WorkerHeartbeat], projected: ProjectionAge | None, re
         return Vitals()
     silent = [beat for beat in beats if not beat.ended and not beat.live]
     leader = next((beat.worker for beat in live if beat.leads), "")
+    gone = tuple(_find_gone(beats))
     if not live:
         last = max(beats, key=lambda beat: beat.at_ms)
         problem = no_worker(last)
         refusal = f"{problem.text} Nothing was sent or changed. {problem.remedy}"
         marks = frozenset((beat.worker, beat.incarnation) for beat in silent)
-        return Vitals((problem,), stale, as_of_ms, behind_s, marks, "", True, refusal, refusal)
+        return Vitals((problem,), stale, as_of_ms, behind_s, marks, gone, "", True, refusal, refusal)
     problems: list[Problem] = []
     refusal = leader_refusal = _cut_off_from_redis(live, leader)
     if not all(beat.redis_error for beat in live):
@@ -89,7 +104,15 @@ def assess(beats: Sequence[WorkerHeartbeat], projected: ProjectionAge | None, re
         problems += [cut_off(beat, "Redis", beat.redis_error) for beat in live if beat.redis_error]
     problems += [silent_worker(beat) for beat in silent if beat.age_s <= FORGOTTEN_S]
     marks = frozenset((beat.worker, beat.incarnation) for beat in silent)
-    return Vitals(tuple(problems), stale, as_of_ms, behind_s, marks, leader, True, refusal, leader_refusal)
+    return Vitals(tuple(problems), stale, as_of_ms, behind_s, marks, gone, leader, True, refusal, leader_refusal)
+
+
+def _find_gone(beats: Sequence[WorkerHeartbeat]) -> Iterator[Gone]:
+    for beat in beats:
+        if beat.ended and beat.age_s <= FORGOTTEN_S:
+            yield Gone(beat.worker, "", beat.age_s)
+        elif beat.live and beat.began_age_s <= FORGOTTEN_S:
+            yield Gone(beat.worker, beat.incarnation, beat.began_age_s)
 
 
 def _staleness(

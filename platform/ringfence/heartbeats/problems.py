@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from ringfence.heartbeats.heartbeat import WorkerHeartbeat
 
@@ -11,7 +10,8 @@ from ringfence.heartbeats.heartbeat import WorkerHeartbeat
 class Problem:
     """One failure. text: what failed, and the consequences; remedy: what to do. since_ms: 0 if unknown.
 
-    grave: the displayed data may be outdated.
+    No clock stands in the words, since people in several time zones read them. grave: the displayed data may be
+    outdated.
     """
 
     key: str
@@ -21,16 +21,11 @@ class Problem:
     grave: bool = False
 
 
-def format_clock(ms: int) -> str:
-    """Format a time of day; "never" for 0."""
-    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%H:%M:%S UTC") if ms else "never"
-
-
 def no_worker(last: WorkerHeartbeat) -> Problem:
     ended = f"{last.worker} was stopped" if last.ended else f"{last.worker} was the last to report"
     return Problem(
         "no-worker",
-        f"No worker reports: {ended}, at {format_clock(last.at_ms)}. Nothing is placed, restarted or changed.",
+        f"No worker reports: {ended}. Nothing is placed, restarted or changed.",
         "Start a worker, or read the last one's log.",
         last.at_ms,
         grave=True,
@@ -94,7 +89,7 @@ def cut_off(beat: WorkerHeartbeat, what: str, error: str) -> Problem:
 def silent_worker(beat: WorkerHeartbeat) -> Problem:
     return Problem(
         f"silent-{beat.worker}",
-        f"{beat.worker} has not reported since {format_clock(beat.at_ms)}: it is frozen, dead, or cut off.",
+        f"{beat.worker} does not report: it is frozen, dead, or cut off.",
         "Its tasks are placed on other workers if those have free slots.",
         beat.at_ms,
     )

@@ -13,7 +13,7 @@ from ringfence.projection.models import Connector, Task
 CONNECTOR_FIELDS: Final = (
     "name", "class_name", "type", "state", "worker", "version", "unreadable", "generation", "task_count", "fencing",
     "rounds_total", "fenced_total", "hanging_ended_total", "health", "records_total", "skipped_total",
-    "dead_letters_total", "aborted_records_total",
+    "dead_letters_total", "aborted_records_total", "trouble_since_ms",
 )  # fmt: skip
 
 _C, _G = Kind.COUNTER, Kind.GAUGE
@@ -55,7 +55,7 @@ def _descriptions(rows: Sequence[Connector], known_health: KnownHealth) -> Famil
         "ringfence_connector_health",
         _G,
         "1 for the connector's health, in the label `health`; unknown if it cannot be determined now.",
-        "it is unhealthy, degraded, retrying, stalled or unknown",
+        "it is unhealthy, degraded, retrying, waiting, stalled or unknown",
     )
     return [
         (

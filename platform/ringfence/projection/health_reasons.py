@@ -4,17 +4,30 @@ from collections.abc import Mapping
 from typing import Final
 
 from ringfence.connectors.plural_forms import write_count
-from ringfence.projection.health import Health
+from ringfence.projection.health import Health, Trouble
 from ringfence.projection.known_health import KnownHealth
 from ringfence.projection.models import Connector
 
+_TROUBLES: Final[Mapping[str, str]] = {
+    Trouble.SOURCE: "Its source cannot be read; it is tried again",
+    Trouble.KAFKA: "Kafka takes none of its records; it is tried again",
+    Trouble.FAILURE: "A task has failed and starts again; nothing has flowed since",
+}
 _FIXED: Final[Mapping[str, str]] = {
-    Health.RETRYING: "Its source cannot be read; the task tries again",
     Health.UNKNOWN: "It reports an unknown state",
     Health.FENCING: "Older tasks are fenced first",
     Health.PAUSING: "Tasks commit what they have",
     Health.STOPPING: "Tasks commit what they have",
 }
+
+
+def describe_duration(ms: int) -> str:
+    """Write a duration as people say it: `40 s`, `3 min`, `2 h`, `5 d`."""
+    seconds = ms // 1000
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"
 
 
 def _tasks(count: int) -> str:
@@ -30,13 +43,19 @@ def bad_records(dead_letters: int, skipped: int) -> str:
 
 def reason(connector: Connector, health: KnownHealth, waits: str = "") -> str:
     """Return the reason, "" if the health's name is clear enough. waits: the message about slots."""
-    return health.doubt(connector) or waits or reason_of_health(connector)
+    text = health.doubt(connector) or waits or reason_of_health(connector)
+    lasts_ms = health.lasts_ms(connector)
+    if health.health_of(connector) in (Health.WAITING, Health.RETRYING) and lasts_ms >= 1000:
+        return f"{text}, for {describe_duration(lasts_ms)}" if text else f"For {describe_duration(lasts_ms)}"
+    return text
 
 
 def reason_of_health(connector: Connector) -> str:
     """Return the reason, "" if the health's name is clear enough."""
     count, running, failed = connector.task_count, connector.tasks_running, connector.tasks_failed
     match connector.health:
+        case Health.RETRYING:
+            return _TROUBLES.get(connector.trouble, "It is tried again")
         case Health.UNHEALTHY:
             return _reason_of_failure(connector)
         case Health.DEGRADED if failed:

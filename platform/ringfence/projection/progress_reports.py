@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from ringfence.fencing.topics.events import Event as Report
 from ringfence.projection import record_totals, task_metrics
 from ringfence.projection.clean_text import clean
+from ringfence.projection.health import refresh
 from ringfence.projection.models import Task, pack
+from ringfence.projection.recoveries import forget_failure, has_recovered
 from ringfence.projection.task_minutes import Minutes
 
 RECENT = 120
@@ -14,10 +16,12 @@ RECENT = 120
 
 _LIVE_FIELDS = (
     "live_generation", "live_attempt", "reported_ms", "records", "rate", "bytes", "transactions",
-    "aborted", "errors", "open_records", "open_since_ms", "last_poll_ms", "last_commit_ms", "commit_ms",
-    "producer_id", "epoch", "recent", "measures", "totals",
+    "aborted", "errors", "open_records", "open_since_ms", "last_poll_ms", "last_commit_ms", "last_answer_ms",
+    "data_as_of_ms", "commit_ms", "producer_id", "epoch", "recent", "measures", "totals", "failed_ms", "failed_trace",
+    "failed_record",
 )  # fmt: skip
 _COUNTERS = ("records", "transactions", "aborted", "errors")
+_LIVE_NUMBERS = ("bytes", "open_records", "open_since_ms", "last_poll_ms", "last_commit_ms", "last_answer_ms")
 
 
 def number(report: Report, name: str, default: int = 0) -> int:
@@ -46,6 +50,7 @@ def write(reports: Sequence[Report], history: Minutes) -> set[str]:
     tasks = {(task.connector, task.number): task for task in rows}
     changed: dict[tuple[str, int], Task] = {}
     moved: set[str] = set()
+    recovered: set[str] = set()
     counted_reports: list[Report] = []
     for report in reports:
         key = (text(report, "connector"), number(report, "task"))
@@ -57,6 +62,9 @@ def write(reports: Sequence[Report], history: Minutes) -> set[str]:
         if gained is None:
             continue
         changed[key] = task
+        if task.failed_ms and has_recovered(task):
+            forget_failure(task)
+            recovered.add(task.connector)
         if gained["records"]:
             moved.add(task.connector)
         history.record_report(task, task.reported_ms, gained)
@@ -70,6 +78,8 @@ def write(reports: Sequence[Report], history: Minutes) -> set[str]:
         unique_fields=["connector", "number"],
         batch_size=50,
     )
+    if recovered:
+        refresh(recovered)
     return moved
 
 
@@ -94,8 +104,10 @@ def advance(task: Task, report: Report) -> dict[str, int] | None:
     task.live_generation, task.live_attempt = attempt
     task.reported_ms = time_ms
     task.commit_ms = float(number(report, "commit_ms"))
-    for name in (*_COUNTERS, "bytes", "open_records", "open_since_ms", "last_poll_ms", "last_commit_ms"):
+    for name in (*_COUNTERS, *_LIVE_NUMBERS):
         setattr(task, name, number(report, name))
+    # After a start, older data is as of then until the source has said that it has nothing newer.
+    task.data_as_of_ms = number(report, "data_as_of_ms") or task.data_as_of_ms
     task.producer_id, task.epoch = number(report, "producer_id", -1), number(report, "epoch", -1)
     entries = [*json.loads(task.recent), *between, [time_ms // 1000, gained["records"], *ended]]
     task.recent = pack(entries[-RECENT:])

@@ -33,6 +33,7 @@ from ringfence.heartbeats.freshness import FreshnessWatch
 from ringfence.projection import bad_records, cluster_topics, config_rows, event_rows
 from ringfence.projection.change_notifications import Notice
 from ringfence.projection.history_points import HistoryRecorder
+from ringfence.projection.known_health import find_late
 from ringfence.projection.models import ClusterInfo
 from ringfence.projection.offset_backlog import AT_ONCE, Backlog
 from ringfence.projection.positions import Superseded
@@ -56,6 +57,7 @@ _YIELD_SECONDS = 0.2
 _PRUNE_SECONDS = 300.0
 _IDLE_MOVE_SECONDS = 0.25
 _STALL_SECONDS = 15.0
+_LATE_SECONDS = 3.0
 _WATCH_SECONDS = 1.0
 _BACKOFF = Backoff(0.2, 5)
 _AFTER_A_DEFECT_SECONDS = 5.0
@@ -128,9 +130,15 @@ class _Chores:
         self._notify = notify
         self._stalls, self._history = Stalls(), HistoryRecorder()
         self._look_at, self._prune_at = time.monotonic() + _STALL_SECONDS, 0.0
+        self._late_at, self._late_until_ms = 0.0, 0
 
     def run(self, now: float) -> None:
         """Do what is due. now: monotonic."""
+        if now >= self._late_at:
+            now_ms = int(time.time() * 1000)
+            if late := find_late(self._late_until_ms, now_ms):
+                self._notify(Notice(tuple(late)))
+            self._late_at, self._late_until_ms = now + _LATE_SECONDS, now_ms
         if now >= self._look_at:
             now_ms = int(time.time() * 1000)
             if changed := self._stalls.look(now_ms) | bad_records.update_counts(now_ms):

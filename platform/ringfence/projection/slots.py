@@ -12,7 +12,7 @@ from ringfence.projection.health import Health
 from ringfence.projection.models import DrainedWorker, Task, Worker
 
 _WAITS = Q(why=NO_SLOT, state="UNASSIGNED")
-MAY_WAIT = frozenset({Health.STARTING, Health.RESTARTING, Health.DEGRADED, Health.UNHEALTHY})
+MAY_WAIT = frozenset({Health.STARTING, Health.RESTARTING, Health.RETRYING, Health.DEGRADED, Health.UNHEALTHY})
 _DUE_MS = 5_000
 """A restart that is due is placed within a second or two, if there is a free slot."""
 REMEDY = "Stop a connector that is not needed, add a worker, or give the workers more slots"

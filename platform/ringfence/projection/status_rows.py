@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 
 from ringfence.encryption import encrypt_text
-from ringfence.fencing.ids import NOBODY, ConnectorName, Generation, TaskId, WorkerId
+from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
 from ringfence.fencing.topics.active_topics import TopicStatus
 from ringfence.fencing.topics.status import (
     ConnectorStatus,
@@ -21,35 +21,38 @@ from ringfence.projection import endpoints, topic_rows
 from ringfence.projection.clean_text import clean
 from ringfence.projection.health import refresh
 from ringfence.projection.models import ClusterInfo, Connector, Task, Worker, pack
+from ringfence.projection.moves import Moves
 from ringfence.projection.records import Record
+from ringfence.projection.recoveries import NONE, LastFailure
 from ringfence.projection.startups import Starting
 from ringfence.projection.task_minutes import ITSELF, Minutes
 
 _CONNECTOR_FIELDS = ("state", "worker", "trace", "version", "state_generation", "since_ms")
 _TASK_FIELDS = (
     "state", "worker", "trace", "version", "generation", "attempt", "why", "since_ms", "restarts", "next_restart_ms",
-    "failure", "endpoint", "retry",
+    "failure", "endpoint", "retry", "incarnation", "failed_ms", "failed_trace", "failed_record",
 )  # fmt: skip
 
 
 def write(records: Sequence[Record]) -> set[str]:
     """Write the newest status of each key. Return the connectors that they concern. Inside the transaction."""
-    startups, history = Starting(), Minutes()
+    startups, history, moves = Starting(), Minutes(), Moves()
     decoded_records = [
         (status, record) for record in records if (status := decode(record.key, record.value)) is not None
     ]
-    newest = _newest(decoded_records, startups, history)
+    failures: dict[bytes, LastFailure] = {}
+    newest = _newest(decoded_records, startups, history, failures, moves)
     touched: set[str] = set()
     connectors: list[Connector] = []
     tasks: list[Task] = []
     topics: list[TopicStatus] = []
-    for decoded, time_ms in newest.values():
+    for key, (decoded, time_ms) in newest.items():
         match decoded:
             case ConnectorStatus():
                 connectors.append(_connector_row(decoded, time_ms))
                 touched.add(decoded.connector)
             case TaskStatus():
-                tasks.append(_task_row(decoded, time_ms))
+                tasks.append(_task_row(decoded, time_ms, failures.get(key, NONE)))
                 touched.add(decoded.task.connector)
             case TopicStatus():
                 topics.append(decoded)
@@ -67,8 +70,8 @@ def write(records: Sequence[Record]) -> set[str]:
                         "topic_tracking": decoded.topic_tracking,
                     },
                 )
-            case StatusTombstone(key):
-                touched |= _remove(key)
+            case StatusTombstone(removed):
+                touched |= _remove(removed)
     _keep_since(connectors, startups, history)
     Connector.objects.bulk_create(
         connectors,
@@ -87,16 +90,24 @@ def write(records: Sequence[Record]) -> set[str]:
     topic_rows.write(topics)
     startups.write()
     history.write()
+    moves.write()
     if touched:
         refresh(touched)
     return touched
 
 
 def _newest(
-    decoded: Sequence[tuple[StatusRecord, Record]], startups: Starting, history: Minutes
+    decoded: Sequence[tuple[StatusRecord, Record]],
+    startups: Starting,
+    history: Minutes,
+    failures: dict[bytes, LastFailure],
+    moves: Moves,
 ) -> dict[bytes, tuple[StatusRecord, int]]:
-    """Return the last record of each key; for a task, the last one that is not a late report of an older attempt."""
-    statuses = _read_held([entry.task for entry, _ in decoded if isinstance(entry, TaskStatus)])
+    """Return the last record of each key; for a task, the last one that is not a late report of an older attempt.
+
+    failures: the tasks' last failures, which are filled in.
+    """
+    statuses = _read_held([entry.task for entry, _ in decoded if isinstance(entry, TaskStatus)], failures)
     newest: dict[bytes, tuple[StatusRecord, int]] = {}
     for entry, record in decoded:
         key = record.key or b""
@@ -107,12 +118,23 @@ def _newest(
             if entry.version is None and before is not None:
                 entry = replace(entry, version=before.version)  # only the task knows its version
             startups.task(before, entry)
+            moves.note(before, entry, record.timestamp_ms)
             _tell(history, before, entry, record.timestamp_ms)
+            _note_failure(failures, key, entry, record.timestamp_ms)
             statuses[key] = entry
         elif isinstance(entry, StatusTombstone):
             statuses.pop(key, None)
+            failures.pop(key, None)
         newest[key] = (entry, record.timestamp_ms)
     return newest
+
+
+def _note_failure(failures: dict[bytes, LastFailure], key: bytes, now: TaskStatus, time_ms: int) -> None:
+    if now.state is State.FAILED:
+        at_ms = now.since_ms or time_ms
+        failures[key] = LastFailure(now.generation, at_ms, clean(now.trace or ""), _failure(now))
+    elif now.generation != failures.get(key, NONE).generation:
+        failures.pop(key, None)
 
 
 def _tell(history: Minutes, before: TaskStatus | None, now: TaskStatus, time_ms: int) -> None:
@@ -122,16 +144,27 @@ def _tell(history: Minutes, before: TaskStatus | None, now: TaskStatus, time_ms:
     history.record_change(key, state, str(now.state), now.since_ms or time_ms, again=again)
 
 
-def _read_held(tasks: Sequence[TaskId]) -> dict[bytes, TaskStatus]:
-    """Return the stored statuses of these tasks, and maybe others, by key, with what new reports are compared with."""
+def _read_held(tasks: Sequence[TaskId], failures: dict[bytes, LastFailure]) -> dict[bytes, TaskStatus]:
+    """Return the stored statuses of these tasks, and maybe others, by key, with what new reports are compared with.
+
+    failures: their last failures, which are filled in.
+    """
     connectors, numbers = {task.connector for task in tasks}, {task.task for task in tasks}
     rows = Task.objects.filter(connector__in=connectors, number__in=numbers).exclude(state="")
-    values = rows.values_list("connector", "number", "state", "worker", "generation", "attempt", "since_ms", "version")
+    values = rows.values_list(
+        *("connector", "number", "state", "worker", "generation", "attempt", "since_ms", "version"),
+        *("incarnation", "failed_ms", "failed_trace", "failed_record"),
+    )
     statuses = {}
-    for name, number, state, worker, generation, attempt, since_ms, version in values:
+    for name, number, state, worker, generation, attempt, since_ms, version, incarnation, *failure in values:
         task = TaskId(ConnectorName(name), number)
-        status = TaskStatus(task, State(state), WorkerId(worker), Generation(generation), attempt, NOBODY)
-        statuses[f"status-task-{task}".encode()] = replace(status, since_ms=since_ms, version=version or None)
+        status = TaskStatus(
+            task, State(state), WorkerId(worker), Generation(generation), attempt, Incarnation(incarnation)
+        )
+        key = f"status-task-{task}".encode()
+        statuses[key] = replace(status, since_ms=since_ms, version=version or None)
+        if failure[0]:
+            failures[key] = LastFailure(generation, *failure)
     return statuses
 
 
@@ -163,7 +196,7 @@ def _keep_since(rows: Sequence[Connector], startups: Starting, history: Minutes)
             row.since_ms = since
 
 
-def _task_row(status: TaskStatus, time_ms: int) -> Task:
+def _task_row(status: TaskStatus, time_ms: int, failure: LastFailure) -> Task:
     return Task(
         connector=status.task.connector,
         number=status.task.task,
@@ -180,6 +213,10 @@ def _task_row(status: TaskStatus, time_ms: int) -> Task:
         failure=_failure(status),
         endpoint=endpoints.pack_endpoint(status),
         retry="" if status.retry is None else pack({**asdict(status.retry), "cause": clean(status.retry.cause)}),
+        incarnation=clean(status.incarnation),
+        failed_ms=failure.at_ms,
+        failed_trace=failure.trace,
+        failed_record=failure.record,
     )
 
 
@@ -222,7 +259,10 @@ def _remove(key: str) -> set[str]:
         name, _, number = key.removeprefix("status-task-").rpartition("-")
         if name and number.isascii() and number.isdigit():
             Task.objects.filter(connector=name, number=int(number)).update(
-                state="", worker="", trace="", why="", reported_ms=0, restarts=0, next_restart_ms=0, failure=""
+                **dict.fromkeys(("state", "worker", "trace", "why", "failure", "retry", "incarnation"), ""),
+                **dict.fromkeys(("reported_ms", "restarts", "next_restart_ms", "failed_ms"), 0),
+                failed_trace="",
+                failed_record="",
             )
             return {name}
     return set()

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from ringfence.projection.health import RETRYING, Health
-from ringfence.projection.known_health import KnownHealth
+from ringfence.projection.health import MOTION, RETRYING, Health
+from ringfence.projection.known_health import ATTENTION, KnownHealth
 from ringfence.projection.models import Connector, Task
 
 
@@ -40,7 +40,10 @@ HEALTH = {
     ),
     Health.UNHEALTHY: Badge("Unhealthy", "circle-x", Severity.BAD, "It has failed, or runs without a working task."),
     Health.RETRYING: Badge(
-        "Retrying", "rotate-cw", Severity.WARN, "Its source cannot be read. Its tasks try again after pauses."
+        "Retrying", "rotate-cw", Severity.WARN, "Its source or Kafka refuses, or a task has failed. It tries again."
+    ),
+    Health.WAITING: Badge(
+        "Waiting", "hourglass", Severity.WARN, "For more than 30 s it has not reached the requested state."
     ),
     Health.STALLED: Badge("Stalled", "hourglass", Severity.WARN, "It runs, but moves nothing for longer than usual."),
     Health.FENCING: Badge("Fencing", "fence", Severity.MOTION, "Older tasks are fenced before the new ones may write."),
@@ -87,12 +90,12 @@ GROUPS: dict[str, tuple[str, Severity, frozenset[Health]]] = {
     "attention": (
         "Need attention",
         Severity.BAD,
-        frozenset({Health.UNHEALTHY, Health.DEGRADED, Health.RETRYING, Health.STALLED, Health.UNKNOWN}),
+        ATTENTION,
     ),
     "motion": (
         "In motion",
         Severity.MOTION,
-        frozenset({Health.FENCING, Health.RESTARTING, Health.STARTING, Health.PAUSING, Health.STOPPING}),
+        MOTION,
     ),
     "healthy": ("Healthy", Severity.OK, frozenset({Health.HEALTHY})),
     "resting": ("At rest", Severity.REST, frozenset({Health.COMPLETE, Health.PAUSED, Health.STOPPED})),
@@ -112,8 +115,8 @@ def task_look(state: str) -> Badge:
 
 
 def look_of_task(task: Task) -> Badge:
-    """Return the badge of a task's state; of one whose source refuses, that it tries again."""
-    return task_look(RETRYING if task.retry and task.state == "RUNNING" else task.state)
+    """Return the badge of a task's state; of one that moves nothing for now, that it tries again."""
+    return task_look(RETRYING if (task.retry or task.failed_ms) and task.state == "RUNNING" else task.state)
 
 
 def stage_look(stage: str) -> Badge:

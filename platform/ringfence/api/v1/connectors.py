@@ -81,7 +81,7 @@ class Connectors(ListView):
     }
     orders = {
         "name": "name",
-        "health": "severity",
+        "health": "now_severity",
         "state": "state",
         "generation": "generation",
         "tasks": "task_count",
@@ -90,7 +90,8 @@ class Connectors(ListView):
 
     def rows(self, **path: Any) -> QuerySet[Any]:
         rows = Connector.objects.filter(self.principal.query(), known=True)
-        return rows.annotate(now_health=known_health().column)
+        health = known_health()
+        return rows.annotate(now_health=health.column, now_severity=health.severity_column)
 
     def serialize(self, rows: Iterable[Any]) -> list[Any]:
         return as_known(rows)

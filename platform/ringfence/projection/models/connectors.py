@@ -17,13 +17,15 @@ class Connector(models.Model):
     """A connector: its target state (config topic) and its actual state (status topic).
 
     `known`: the config topic has it; otherwise the row is only a status that waits for its config or its tombstone.
-    `health`, `severity` and the counts are derived from this row and its tasks at each change of either.
+    `health`, since `health_since_ms`, `severity` and the counts are derived from this row and its tasks at each change
+    of either.
     `stalled`: it runs, but has moved nothing for longer than usual; `usual_pause`: in minutes (`projection.stalls`).
     `log_level`: what its tasks publish of their logs until then, "" for the default.
     `topic_grant`: the value of its `TopicGrantRecord`, packed JSON, "" for none: a restore from the database needs it.
     `generation_number`: its generations counted from 1, for users.
     `rounds_total`: finished fencing rounds; `fenced_total`: transactional ids that they fenced.
     `hanging_ended_total`: hanging transactions that were ended.
+    `trouble`: why it moves nothing now (`projection.health.Trouble`), "" for no reason, since `trouble_since_ms`.
     `records_total` to `last_commit_ms`: the sums of its `RecordTotals`. `recent_skipped`, `recent_dead_letters`: of the
     last hour, since `bad_since_ms` without a pause of an hour (`projection.bad_records`).
     """
@@ -54,6 +56,7 @@ class Connector(models.Model):
 
     health = models.CharField(max_length=16, default="UNKNOWN")
     severity = models.SmallIntegerField(default=0)
+    health_since_ms = models.BigIntegerField(default=0)
     tasks_running = models.IntegerField(default=0)
     tasks_failed = models.IntegerField(default=0)
     stalled = models.BooleanField(default=False)
@@ -68,6 +71,8 @@ class Connector(models.Model):
     dead_letters_total = models.BigIntegerField(default=0)
     aborted_records_total = models.BigIntegerField(default=0)
     last_commit_ms = models.BigIntegerField(default=0)
+    trouble = models.CharField(max_length=16, default="")
+    trouble_since_ms = models.BigIntegerField(default=0)
     recent_skipped = models.BigIntegerField(default=0)
     recent_dead_letters = models.BigIntegerField(default=0)
     bad_since_ms = models.BigIntegerField(default=0)
@@ -100,7 +105,10 @@ class Task(models.Model):
     `measures` (the rest of the newest report) and `totals` (counts over all attempts): see `projection.task_metrics`.
     `failure`: the record that caused its failure, encrypted JSON (`record_failure`), "" for none.
     `endpoint`: its address, encrypted in the same way (`projection.endpoints`).
-    `retry`: JSON of its `PollRetry` while its source refuses, "" for none.
+    `retry`: JSON of its `PollRetry` while its source or Kafka refuses, "" for none.
+    `incarnation`: of the worker that runs it. `failed_ms`, `failed_trace`, `failed_record`: its last failure in this
+    generation, until records have flowed or it has run for a while since (`projection.recoveries`).
+    `last_answer_ms`: when its source last answered; `data_as_of_ms`: all that the source had then is committed.
     `restarts`: consecutive automatic ones; `next_restart_ms`: the next one's time; `auto_restarts`: all of them.
     """
 
@@ -124,6 +132,10 @@ class Task(models.Model):
     failure = models.TextField(default="")
     endpoint = models.TextField(default="")
     retry = models.TextField(default="")
+    incarnation = models.TextField(default="")
+    failed_ms = models.BigIntegerField(default=0)
+    failed_trace = models.TextField(default="")
+    failed_record = models.TextField(default="")
 
     live_generation = models.BigIntegerField(default=-1)
     live_attempt = models.IntegerField(default=-1)
@@ -138,6 +150,8 @@ class Task(models.Model):
     open_since_ms = models.BigIntegerField(default=0)
     last_poll_ms = models.BigIntegerField(default=0)
     last_commit_ms = models.BigIntegerField(default=0)
+    last_answer_ms = models.BigIntegerField(default=0)
+    data_as_of_ms = models.BigIntegerField(default=0)
     commit_ms = models.FloatField(default=0)
     producer_id = models.BigIntegerField(default=-1)
     epoch = models.IntegerField(default=-1)
@@ -155,15 +169,23 @@ class Task(models.Model):
 
     @property
     def poll_retry(self) -> PollRetry | None:
-        """What it reports of a source that refuses. The cause may name settings: mask it before it is shown."""
+        """What it reports of a refusing source or Kafka. The cause may name settings: mask it before it is shown."""
         return PollRetry(**json.loads(self.retry)) if self.retry else None
 
     @property
     def record_failure(self) -> RecordFailure | None:
         """The record that caused its failure, with data of the source. Raises `NoKey`."""
-        if not self.failure:
+        return self._read_record(self.failure)
+
+    @property
+    def last_failed_record(self) -> RecordFailure | None:
+        """The record that caused its last failure. Raises `NoKey`."""
+        return self._read_record(self.failed_record)
+
+    def _read_record(self, sealed: str) -> RecordFailure | None:
+        if not sealed:
             return None
-        return failed_record.read(loads_clean(decrypt_text(self.failure, f"failure {self.connector}-{self.number}")))
+        return failed_record.read(loads_clean(decrypt_text(sealed, f"failure {self.connector}-{self.number}")))
 
 
 class RecordTotals(models.Model):
@@ -259,11 +281,15 @@ class SourceOffset(models.Model):
 
 
 class ActiveTopic(models.Model):
-    """A topic that a connector has written to since its last reset (KIP-558)."""
+    """A topic that a connector has written to since its last reset (KIP-558). topic_id: "" if it is not known;
+    replaced_ms: when it was last noticed that the topic had been deleted and created again; 0 for never.
+    """
 
     connector = models.TextField()
     topic = models.TextField()
     since_ms = models.BigIntegerField(default=0)
+    topic_id = models.CharField(max_length=32, default="")
+    replaced_ms = models.BigIntegerField(default=0)
 
     class Meta:
         constraints: ClassVar = [models.UniqueConstraint(fields=["connector", "topic"], name="one_active_topic")]

@@ -1,12 +1,13 @@
 """Folds the events of a task or a fencing round into one row: an attempt has about seven steps, a crash loop many
 attempts.
 
-A task's steps are folded until another event of its connector intervenes: a command, or the round of a different
-generation. The steps of a round are folded separately, since tasks are prepared during it.
+The steps of one attempt are one row, and so are attempts in a row that failed with the same message, until another
+event of their connector intervenes: a command, or the round of a different generation. The steps of a round are folded
+separately, since tasks are prepared during it.
 """
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ringfence.connectors.plural_forms import write_count
@@ -39,6 +40,8 @@ def fold(events: Iterable[Event]) -> list[list[Event]]:
     groups: list[list[Event]] = []
     open_groups: dict[str, dict[int, tuple[int, list[Event]]]] = {}
     """By connector and task (a round: -1): the generation of the open group, and the group."""
+    attempts: dict[int, tuple[int, str]] = {}
+    """By the group's identity: its oldest attempt so far, and the message with which its attempts failed."""
     for event in events:
         of_connector = open_groups.setdefault(event.connector, {})
         key = _ROUND if event.type == "round" else event.task if event.type == "task" else None
@@ -50,11 +53,23 @@ def fold(events: Iterable[Event]) -> list[list[Event]]:
         if key == _ROUND:
             for other in [each for each, (belongs, _) in of_connector.items() if belongs != generation]:
                 del of_connector[other]
-        if of_connector.get(key, (None,))[0] != generation:
-            of_connector[key] = generation, []
-            groups.append(of_connector[key][1])
-        of_connector[key][1].append(event)
+        body = json.loads(event.body)
+        attempt, failed_with = int(body.get("attempt") or 0), _failure_of(body)
+        belongs, group = of_connector.get(key, (None, []))
+        before = attempts.get(id(group))
+        is_next = before is not None and before[0] != attempt and not (failed_with and before[1] == failed_with)
+        if belongs != generation or is_next:
+            group = []
+            of_connector[key] = generation, group
+            groups.append(group)
+        group.append(event)
+        attempts[id(group)] = attempt, failed_with or (before[1] if before and len(group) > 1 else "")
     return groups
+
+
+def _failure_of(body: Mapping[str, object]) -> str:
+    """Return how an attempt failed, "" for any other step."""
+    return f"{body.get('stage')}: {body.get('message')}" if body.get("stage") in _BAD else ""
 
 
 def steps_of(group: Sequence[Event]) -> list[Step]:

@@ -7,12 +7,13 @@ from typing import Any
 
 from ringfence.alerts.models import Incident
 from ringfence.http.masking import Masker
-from ringfence.projection.health import is_past
-from ringfence.projection.health_reasons import bad_records
+from ringfence.projection.health import Health, is_past, is_recovering
+from ringfence.projection.health_reasons import bad_records, reason
 from ringfence.projection.known_health import known_health, leader_of
-from ringfence.projection.models import ClusterInfo, Connector, Event, SourceOffset, Task
+from ringfence.projection.models import ClusterInfo, Connector, Event, GenerationRow, SourceOffset, Task
 from ringfence.projection.record_totals import find_reported
-from ringfence.projection.slots import REMEDY, waits_for_slot
+from ringfence.projection.slots import REMEDY, count_slots, waits_for_slot
+from ringfence.projection.waits import describe_wait
 from ringfence.web.connector.notes import read_notes
 from ringfence.web.connector.root_causes import Failure, Refusal, cause_of, group_refusals, group_traces
 from ringfence.web.connector.transaction_lanes import open_now
@@ -60,7 +61,11 @@ def facts(connector: Connector, tasks: list[Task] | None = None, masker: Masker 
         "wish": wish(connector),
         "trace": trace,
         "cause": cause_of(trace) if trace else None,
-        "failures": failures([task for task in tasks if not is_past(connector, task)], masker, config),
+        "since_ms": health.since_ms(connector),
+        "waits": waits(connector, tasks, masker, config) if health.health_of(connector) is Health.WAITING else [],
+        "waits_for": reason(connector, health),
+        "failures": failures([task for task in tasks if not is_past(connector, task)], masker, config)
+        + past_failures([task for task in tasks if is_recovering(connector, task)], masker, config),
         "refusals": refusals(tasks, masker, config),
         "rate": None if health.vitals.stale else rate_of(tasks, now),
         "records": connector.records_total,
@@ -87,12 +92,47 @@ def wish(connector: Connector) -> str:
     return "" if connector.state in reached_states else wishes.get(connector.target, "")
 
 
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """What some tasks wait for; without tasks, the connector."""
+
+    text: str
+    tasks: tuple[int, ...] = ()
+
+
+def waits(connector: Connector, tasks: list[Task], masker: Masker, config: dict[str, str]) -> list[Wait]:
+    """Group the tasks that do not run by what they wait for."""
+    if connector.fencing:
+        row = GenerationRow.objects.filter(connector=connector.name).order_by("-generation").first()
+        text = masker.scrub(row.message, config) if row is not None and row.message else ""
+        return [Wait(text or "Its older tasks are fenced first, and that is not done yet")]
+    slots = count_slots().waits
+    groups: dict[str, list[int]] = {}
+    for task in tasks:
+        if task.state in ("UNASSIGNED", "RESTARTING", ""):
+            groups.setdefault(masker.scrub(describe_wait(task, slots), config), []).append(task.number)
+    return [Wait(text, tuple(numbers)) for text, numbers in groups.items()] or [Wait("It has no task that runs yet")]
+
+
 def failures(tasks: list[Task], masker: Masker, config: dict[str, str]) -> list[Failure]:
     """Group failed tasks by equal traces, the most frequent first."""
     failed_tasks = [task for task in tasks if task.state == "FAILED"]
     by_number = {task.number: task for task in failed_tasks}
     groups = group_traces((task.number, masker.scrub(task.trace or task.why, config)) for task in failed_tasks)
     return [_with_its_record(each, [by_number[number] for number in each.tasks]) for each in groups]
+
+
+def past_failures(tasks: list[Task], masker: Masker, config: dict[str, str]) -> list[Failure]:
+    """Group the last failures of tasks that were started again and have not recovered."""
+    by_number = {task.number: task for task in tasks}
+    return [
+        replace(
+            group,
+            record=by_number[group.tasks[0]].last_failed_record,
+            past_ms=max(by_number[number].failed_ms for number in group.tasks),
+        )
+        for group in group_traces((task.number, masker.scrub(task.failed_trace, config)) for task in tasks)
+    ]
 
 
 def refusals(tasks: list[Task], masker: Masker, config: dict[str, str]) -> list[Refusal]:

@@ -66,7 +66,7 @@ def overview(request: HttpRequest, row: Connector) -> dict[str, Any]:
     return {
         **facts(row, tasks, masker),
         "tasks": tasks,
-        "picture": line([*rates(tasks, now)[1:], rate_of(tasks, now)]),
+        "picture": line([*rates(tasks, now)[1:], rate_of(tasks, now) or 0.0]),
         "hour": line(task_heatmap.rates(hour, name)),
         "hour_records": sum(cell.records for cell in join_strips([*hour.values()])),
         "strips": [

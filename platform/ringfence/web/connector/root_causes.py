@@ -7,7 +7,7 @@ from typing import Final
 from ringfence.connectors.api import DataException
 from ringfence.error_class import split_class
 from ringfence.fencing.topics.error_traces import NOTE
-from ringfence.fencing.topics.status import PollRetry
+from ringfence.fencing.topics.status import KAFKA, PollRetry
 from ringfence.fencing.topics.status.failed_record import RecordFailure
 from ringfence.web.connector.error_hints import Hint, find_hint
 from ringfence.web.handbook.section_links import Reference
@@ -67,13 +67,14 @@ def _last_error(block: str) -> str:
 @dataclass(frozen=True, slots=True)
 class Failure:
     """Failed tasks with the same trace. record: the one on which the first of them failed, if any; next_ms: wall clock
-    of their next automatic restart, 0 for none."""
+    of their next automatic restart, 0 for none; past_ms: when they failed, if they have been started again since."""
 
     tasks: tuple[int, ...]
     trace: str
     cause: Cause
     record: RecordFailure | None = None
     next_ms: int = 0
+    past_ms: int = 0
 
 
 def group_traces(traces: Iterable[tuple[int, str]]) -> list[Failure]:
@@ -87,14 +88,15 @@ def group_traces(traces: Iterable[tuple[int, str]]) -> list[Failure]:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Tasks whose source refuses with the same message. since_ms, next_ms: wall clock of the first refusal, and of
-    the next try."""
+    """Tasks whose source, or Kafka, refuses with the same message. since_ms, next_ms: wall clock of the first refusal,
+    and of the next try."""
 
     tasks: tuple[int, ...]
     cause: str
     since_ms: int
     attempts: int
     next_ms: int
+    by_kafka: bool = False
 
 
 def group_refusals(retries: Iterable[tuple[int, PollRetry]], redact: Callable[[str], str]) -> list[Refusal]:
@@ -109,6 +111,7 @@ def group_refusals(retries: Iterable[tuple[int, PollRetry]], redact: Callable[[s
             min(retry.since_ms for _, retry in group),
             max(retry.attempts for _, retry in group),
             min(retry.next_ms for _, retry in group),
+            all(retry.by == KAFKA for _, retry in group),
         )
         for cause, group in groups.items()
     ]

@@ -33,7 +33,7 @@ class TaskRow:
     task: Task
     totals: RecordTotals
     look: Badge
-    rate: float
+    rate: float | None
     old: bool
     cause: Cause | None
     restart: str

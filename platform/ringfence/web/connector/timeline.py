@@ -11,7 +11,7 @@ from django.http import HttpRequest
 from django.urls import path
 
 from ringfence.access.authorise import principal_of
-from ringfence.access.principal import Principal
+from ringfence.access.principal import Principal, display_name
 from ringfence.audit.listing import entries
 from ringfence.audit.models import AuditEntry
 from ringfence.audit.outcome import Outcome
@@ -135,16 +135,16 @@ def _is_audited(event: Event, entries: Iterable[AuditEntry]) -> bool:
 
 
 def _of_entry(entry: AuditEntry, masker: Masker, config: dict[str, str]) -> Line:
-    who = entry.user or "a user of this machine"
+    who = display_name(entry.user, entry.via)
     message = f". {entry.message}" if entry.message else ""
-    text = f"{who} ({entry.via}): {_action(entry)}, {_OUTCOMES.get(Outcome(entry.outcome), entry.outcome)}{message}"
+    text = f"{who}: {_action(entry)}, {_OUTCOMES.get(Outcome(entry.outcome), entry.outcome)}{message}"
     settings = ", ".join(json.loads(entry.changed))
     bad = entry.completed and entry.outcome != Outcome.DONE
     return Line(f"a{entry.pk}", AUDIT, "user", bad, masker.scrub(text, config), entry.time_ms, settings)
 
 
 def _action(entry: AuditEntry) -> str:
-    """Describe the action. A creation is audited under the permission `edit`, too."""
+    """Describe the action. Earlier releases audited a creation under the permission `edit`."""
     created = entry.action == "edit" and entry.outcome == Outcome.DONE and not json.loads(entry.before or "null")
     return "create" if created and json.loads(entry.after or "null") else entry.action
 

@@ -23,11 +23,11 @@ __all__ = ["LIVE_MS", "ORDERS", "PAGE_SIZE", "ListQuery", "choose", "listing", "
 
 PAGE_SIZE = 50
 ORDERS = {
-    "": ("-severity", "name"),
+    "": ("-now_severity", "name"),
     "name": ("name",),
     "-name": ("-name",),
-    "since": ("since_ms", "name"),
-    "-since": ("-since_ms", "name"),
+    "since": ("health_since_ms", "name"),
+    "-since": ("-health_since_ms", "name"),
     "tasks": ("task_count", "name"),
     "-tasks": ("-task_count", "name"),
     "rate": ("rate", "name"),
@@ -94,7 +94,10 @@ def choose(query: Mapping[str, str], who: Principal, now_ms: int) -> ListQuery:
     search, state = query.get("q", "").strip()[:200].replace("\x00", ""), query.get("state", "")
     plugin, sort = query.get("plugin", "")[:400].replace("\x00", ""), query.get("sort", "")
     sort = sort if sort in ORDERS else ""
-    connectors = Connector.objects.filter(who.query(), known=True).annotate(now_health=known_health().column)
+    health = known_health()
+    connectors = Connector.objects.filter(who.query(), known=True).annotate(
+        now_health=health.column, now_severity=health.severity_column
+    )
     matching = connectors
     if search:
         writers = ActiveTopic.objects.filter(topic__icontains=search).values("connector")

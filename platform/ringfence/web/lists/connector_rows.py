@@ -16,8 +16,10 @@ from ringfence.web.connector.minute_cells import Strip, strip
 from ringfence.web.sparklines import Line, line, rates
 from ringfence.web.state_badges import Badge, look_of
 
-LIVE_MS = 10_000
-"""Milliseconds. An older reported rate counts as 0."""
+LIVE_MS = 5_000
+"""Milliseconds. A task that moves records reports each second: an older rate is unknown."""
+IDLE_MS = 25_000
+"""Milliseconds. An idle task reports every ten seconds: an older 0 is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,7 @@ class Row:
 
     connector: Connector
     look: Badge
+    since_ms: int
     reason: str
     rate: float | None
     """None if it is currently unknown."""
@@ -43,7 +46,7 @@ def rows_of(page: Iterable[Connector], now_ms: int) -> list[Row]:
     connectors, health = list(page), known_health()
     of: dict[str, list[Task]] = {connector.name: [] for connector in connectors}
     tasks = Task.objects.filter(connector__in=of, known=True)
-    for task in tasks.only("connector", "rate", "reported_ms", "recent"):
+    for task in tasks.only("connector", "state", "rate", "reported_ms", "recent"):
         of[task.connector].append(task)
     strips = {name: strip(hour) for name, hour in hours(of, now_ms).items()}
     waiting = find_waiting([one.name for one in connectors if one.health in MAY_WAIT])
@@ -67,11 +70,12 @@ def _row(
     return Row(
         connector=connector,
         look=look_of(connector, health),
+        since_ms=health.since_ms(connector),
         reason=reason(connector, health, waits),
         rate=None if health.vitals.stale else rate,
         records=_records(connector, reported),
         reported=reported,
-        picture=line([*rates(tasks, now_ms)[1:], rate]),
+        picture=line([*rates(tasks, now_ms)[1:], rate or 0.0]),
         hour=hour,
     )
 
@@ -84,6 +88,8 @@ def _records(connector: Connector, reported: bool) -> SafeString:
     return format_html("{}{}{}", f"{connector.records_total:,}", suffix, link if bad else "")
 
 
-def rate_of(tasks: list[Task], now_ms: int) -> float:
-    """Return the current records per second. A task that has not reported recently counts as 0."""
-    return sum(task.rate for task in tasks if task.reported_ms > now_ms - LIVE_MS)
+def rate_of(tasks: list[Task], now_ms: int) -> float | None:
+    """Return the current records per second of the tasks whose rate is known; None if a task runs, and none's is."""
+    running = [task for task in tasks if task.state == "RUNNING"]
+    known_rates = [task.rate for task in running if task.reported_ms > now_ms - (LIVE_MS if task.rate else IDLE_MS)]
+    return sum(known_rates) if known_rates or not running else None

@@ -53,7 +53,7 @@ def judge(
         return Verdict(sentence, Severity.WARN, shares)
     if moving:
         verb = "is" if moving == 1 else "are"
-        return Verdict(f"{_of(moving, total)} {verb} in transition, and nothing is wrong.", Severity.MOTION, shares)
+        return Verdict(f"{_of(moving, total)} {verb} in transition.", Severity.MOTION, shares)
     sentence = "All is well: the connector is" if total == 1 else f"All is well: all {total:,} connectors are"
     return Verdict(f"{sentence} in the requested state.", Severity.OK, shares)
 

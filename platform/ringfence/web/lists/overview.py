@@ -33,7 +33,7 @@ WRONG_SHOWN = 10
 HANGING_SHOWN = 20
 EVENTS_SHOWN = 12
 _HEALTHS = (
-    *(Health.UNHEALTHY, Health.DEGRADED, Health.RETRYING, Health.STALLED),
+    *(Health.UNHEALTHY, Health.DEGRADED, Health.RETRYING, Health.WAITING, Health.STALLED),
     *(Health.HEALTHY, Health.COMPLETE, Health.PAUSED, Health.STOPPED),
 )
 _ALWAYS_SHOWN = (Health.UNHEALTHY, Health.HEALTHY)
@@ -49,6 +49,7 @@ class Problem:
     connector: Connector
     look: Badge
     reason: str
+    since_ms: int
     cause: Cause | None
 
 
@@ -82,8 +83,14 @@ def overview(who: Principal = EVERYBODY_HERE) -> dict[str, Any]:
     healths = known_health()
     by_health = connectors.annotate(now_health=healths.column).values("now_health").order_by().annotate(n=Count("name"))
     counts = {row["now_health"]: row["n"] for row in by_health}
-    bad = connectors.aggregate(letters=Sum("recent_dead_letters"), skipped=Sum("recent_skipped"))
-    tasks = connectors.aggregate(running=Sum("tasks_running"), failed=Sum("tasks_failed"), all=Sum("task_count"))
+    sums = connectors.aggregate(
+        letters=Sum("recent_dead_letters"),
+        skipped=Sum("recent_skipped"),
+        running=Sum("tasks_running"),
+        failed=Sum("tasks_failed"),
+        all=Sum("task_count"),
+    )
+    letters, skipped = sums["letters"] or 0, sums["skipped"] or 0
     of_tasks = Task.objects.filter(who.query(field="connector"), known=True)
     live = Q(reported_ms__gt=now_ms - LIVE_MS)
     has_open = Q(open_since_ms__gt=0)
@@ -104,10 +111,10 @@ def overview(who: Principal = EVERYBODY_HERE) -> dict[str, Any]:
             counts, [one.connector.name for one in wrong], stale=healths.vitals.stale, placeless=sorted(waiting)
         ),
         "tiles": _tiles(counts),
-        "tasks": {key: value or 0 for key, value in tasks.items()},
+        "tasks": {key: sums[key] or 0 for key in ("running", "failed", "all")},
         "rate": None if healths.vitals.stale else numbers["rate"] or 0.0,
-        "bad_records": (bad["letters"] or 0) + (bad["skipped"] or 0),
-        "bad_records_told": bad_records(bad["letters"] or 0, bad["skipped"] or 0),
+        "bad_records": letters + skipped,
+        "bad_records_told": bad_records(letters, skipped),
         "open_transactions": numbers["open"],
         "oldest_open_ms": numbers["oldest"] or 0,
         "workers": workers,
@@ -167,13 +174,17 @@ def _wrong(
     healths = GROUPS["attention"][2]
     needs = Q(now_health__in=healths) | Q(name__in=waiting)
     matches = connectors.annotate(now_health=now.column).filter(needs)
-    worst = list(matches.order_by("-severity", "since_ms", "name")[:WRONG_SHOWN])
+    matches = matches.annotate(now_severity=now.severity_column)
+    worst = list(matches.order_by("-now_severity", "health_since_ms", "name")[:WRONG_SHOWN])
     sick = [row.name for row in worst if row.health not in _MOVING]
     failed_tasks = Task.objects.filter(connector__in=sick, known=True, state="FAILED")
     traces: dict[str, str] = {}
     for task in failed_tasks.order_by("connector", "number").only("connector", "trace"):
         traces[task.connector] = traces.get(task.connector) or task.trace
     retrying = [row.name for row in worst if row.health == Health.RETRYING]
+    failed = Task.objects.filter(connector__in=retrying, known=True, failed_ms__gt=0).order_by("connector", "number")
+    for task in failed.only("connector", "failed_trace") if retrying else ():
+        traces[task.connector] = traces.get(task.connector) or task.failed_trace
     tasks = Task.objects.filter(connector__in=retrying, known=True).exclude(retry="").order_by("-connector", "-number")
     refusals = {task.connector: task.poll_retry for task in tasks.only("connector", "retry")} if retrying else {}
     masker = Masker({row.class_name for row in worst})
@@ -183,8 +194,9 @@ def _wrong(
         cause = cause_of(masker.scrub(trace, row.settings)) if trace else None
         if retry := refusals.get(row.name):
             cause = Cause(masker.scrub(retry.cause, row.settings), "", "", None)
-        problems.append(Problem(row, look_of(row, now), reason(row, now, waiting.get(row.name, "")), cause))
-    return problems, sum(counts.get(health, 0) for health in healths) + len(waiting) - len(problems)
+        why = reason(row, now, waiting.get(row.name, ""))
+        problems.append(Problem(row, look_of(row, now), why, now.since_ms(row), cause))
+    return problems, matches.count() - len(problems)
 
 
 def _curve(who: Principal, now_ms: int) -> Curve:

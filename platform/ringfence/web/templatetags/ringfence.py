@@ -12,6 +12,7 @@ from django import template
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
+from ringfence.access.principal import display_name
 from ringfence.connectors.plural_forms import write_count
 from ringfence.web.icons import draw_icon
 from ringfence.web.markdown import render_markdown
@@ -155,6 +156,12 @@ def moment(ms: int, style: str = "clock") -> SafeString:
         style,
         at.strftime(_STYLES[style]),
     )
+
+
+@register.filter
+def principal(user: str) -> str:
+    """Return how an account is called for people; "" without a login."""
+    return display_name(user)
 
 
 @register.filter

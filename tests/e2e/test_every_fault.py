@@ -1,0 +1,225 @@
+"""Faults of docs/exactly-once.md, made on a running platform: within 15 s all places say the same, and none says that
+all is well while a connector delivers nothing.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.kafka.topic_admin import delete_topics
+from tests.e2e import processes
+from tests.e2e.flow import Flow
+from tests.e2e.machine import watched
+from tests.e2e.up import Up, environment
+from tests.support.exchanged_files import exchange
+from tests.support.health_places import read_places
+from tests.support.names import unique
+from tests.support.waiting import eventually
+
+Make = Callable[..., Flow]
+Note = Callable[[str, float], None]
+Fault = Callable[[Up, Flow], AbstractContextManager[None]]
+SAID_WITHIN_SECONDS = 15.0
+
+
+def say(up: Up, name: str) -> dict[str, Any]:
+    """What all places say of the connector, and what the overview, the head of the pages and `/health` say of all."""
+
+    def read(path: str) -> tuple[str, Any]:
+        answer = up.rest.call("GET", path, headers={} if path.startswith("/api") else {"Accept": "text/html"})
+        assert answer.status_code == 200, f"{path}: {answer.status_code} {answer.text[:300]}"
+        return answer.text, answer.json() if path.startswith("/api") else None
+
+    home = " ".join(read("/ui/")[0].split())
+    health = up.rest.call("GET", "/health").json()
+    return {
+        "places": {**read_places(read, name), "command line": command_line(up, name)},
+        "all is well": "All is well" in home or "Nothing needs attention" in home,
+        "named": f'id="wrong-{name}"' in home,
+        "head": "data-problem=" in home,
+        "healthy": health["status"] == "healthy" and not health.get("connectors_need_attention"),
+    }
+
+
+def command_line(up: Up, name: str) -> str:
+    ringfence = Path(sys.executable).with_name("ringfence")
+    variables = environment({"RINGFENCE_URL": up.rest.url, "XDG_CONFIG_HOME": str(up.data)})
+    command = [str(ringfence), "connectors", "status", name]
+    printed = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=60, check=True).stdout
+    return printed.split(" is ", 1)[1].split("\n")[0].split(":")[0].strip()
+
+
+@contextmanager
+def workers_frozen(up: Up, one: Flow) -> Iterator[None]:
+    """Nobody starts them again: for the supervisor they live."""
+    with up.frozen([up.pid(f"worker-{number}") for number in range(1, up.workers + 1)]):
+        yield
+
+
+@contextmanager
+def broker_killed(up: Up, one: Flow) -> Iterator[None]:
+    with processes.frozen([up.lock_holder]):
+        os.kill(up.pid("kafka"), signal.SIGKILL)
+        yield
+
+
+@contextmanager
+def broker_frozen(up: Up, one: Flow) -> Iterator[None]:
+    with processes.frozen([up.pid("kafka")]):
+        yield
+
+
+@pytest.mark.parametrize("fault", [workers_frozen, broker_killed, broker_frozen], ids=lambda fault: fault.__name__)
+def test_what_stops_a_connector_is_said_everywhere(platform: Up, flow: Make, stopwatch: Note, fault: Fault) -> None:
+    one = flow()
+    eventually(lambda: set(say(platform, one.name)["places"].values()) == {"HEALTHY"}, 30, "it is healthy")
+    with fault(platform, one):
+        began, said = time.monotonic(), {}
+
+        def is_said() -> bool:
+            said.update(say(platform, one.name))
+            is_one = len(set(said["places"].values())) == 1
+            is_known = said["head"] and not said["healthy"] and not said["all is well"]
+            return is_one and said["places"]["page"] == "UNKNOWN" and is_known
+
+        with watched() as promised:
+            eventually(is_said, 60, lambda: str(said), pause=0.5)
+            took = time.monotonic() - began
+        stopwatch("said everywhere", took)
+        assert took < promised(SAID_WITHIN_SECONDS)
+        assert said["named"]
+    one.await_progress(20, timeout=200)
+    eventually(
+        lambda: set(say(platform, one.name)["places"].values()) == {"HEALTHY"}, 60, lambda: str(say(platform, one.name))
+    )
+
+
+def test_a_source_that_is_gone_is_said_everywhere(platform: Up, tmp_path: Path, stopwatch: Note) -> None:
+    name, folder = unique("gone"), tmp_path / "files"
+    folder.mkdir()
+    (folder / "a.txt").write_text("one\n")
+    config = {
+        "connector.class": "FilesSource",
+        "url": f"file://{folder}",
+        "topic": name,
+        "format": "text",
+        "poll.interval.ms": "500",
+    }
+    platform.rest.create(name, config)
+    try:
+        healthy = {"HEALTHY"}
+        eventually(lambda: set(say(platform, name)["places"].values()) == healthy, 60, lambda: str(say(platform, name)))
+        began, said = time.monotonic(), {}
+        folder.rename(tmp_path / "aside")
+
+        def is_said() -> bool:
+            said.update(say(platform, name))
+            is_known = said["named"] and not said["healthy"] and not said["all is well"]
+            return set(said["places"].values()) == {"RETRYING"} and is_known
+
+        with watched() as promised:
+            eventually(is_said, 60, lambda: str(said), pause=0.5)
+            took = time.monotonic() - began
+        stopwatch("said everywhere", took)
+        assert took < promised(SAID_WITHIN_SECONDS)
+
+        def incidents() -> list[str]:
+            found = platform.rest.expect(200, "GET", "/api/v1/alerts/incidents?limit=500")["results"]
+            return [each["kind"] for each in found if each["connector"] == name and not each["resolved_ms"]]
+
+        eventually(lambda: incidents() == ["retrying"], 60, lambda: str(incidents()), pause=0.5)
+        (tmp_path / "aside").rename(folder)
+        eventually(lambda: set(say(platform, name)["places"].values()) == healthy, 90, lambda: str(say(platform, name)))
+        eventually(lambda: incidents() == [], 30, lambda: str(incidents()), pause=0.5)
+    finally:
+        platform.rest.settled(204, "DELETE", f"/connectors/{name}")
+
+
+def test_without_redis_it_delivers_and_all_places_say_so_but_the_head_says_what_is_missing(
+    platform: Up, flow: Make
+) -> None:
+    one = flow()
+    with processes.frozen([platform.lock_holder]):
+        os.kill(platform.pid("redis"), signal.SIGKILL)
+        said: dict[str, Any] = {}
+
+        def is_said() -> bool:
+            said.update(say(platform, one.name))
+            return bool(said["head"]) and not said["healthy"]
+
+        with watched() as promised:
+            began = time.monotonic()
+            eventually(is_said, 60, lambda: str(said), pause=0.5)
+            assert time.monotonic() - began < promised(SAID_WITHIN_SECONDS)
+        assert set(said["places"].values()) == {"HEALTHY"}
+        one.await_progress(20)
+    one.settle()
+
+
+def test_without_the_database_no_place_says_anything_but_that(platform: Up, flow: Make) -> None:
+    one = flow()
+    file = platform.data / "ringfence.sqlite3"
+    aside = file.with_suffix(".aside")
+    aside.mkdir()
+    exchange(file, aside)
+    paths = ("/ui/", "/ui/connectors", f"/ui/connectors/{one.name}", "/ui/connectors.csv", "/metrics", "/ui/alerts")
+    own = ("/api/v1/connectors", f"/api/v1/connectors/{one.name}", f"/connectors/{one.name}/status")
+    try:
+        statuses = {path: platform.rest.call("GET", path).status_code for path in (*paths, *own)}
+        assert statuses == dict.fromkeys((*paths, *own), 503)
+        assert platform.rest.call("GET", "/health").status_code >= 500
+        one.await_progress(20)
+    finally:
+        exchange(file, aside)
+        aside.rmdir()
+    one.settle()
+
+
+def test_a_topic_that_is_deleted_under_a_connector_is_an_event_and_an_incident(platform: Up, flow: Make) -> None:
+    one = flow()
+    delete_topics(platform.connection, [one.name], Deadline.after(30))
+
+    def said() -> bool:
+        events = platform.rest.expect(200, "GET", f"/api/v1/events?connector={one.name}&limit=500")["results"]
+        told = any("was deleted and created again" in each["summary"] for each in events)
+        incidents = platform.rest.expect(200, "GET", "/api/v1/alerts/incidents?limit=500")["results"]
+        return told and any((each["kind"], each["connector"]) == ("topic-replaced", one.name) for each in incidents)
+
+    eventually(said, 60, "the event and the incident", pause=0.5)
+    assert "deleted and created again" in platform.rest.call("GET", f"/ui/connectors/{one.name}/topics").text
+
+
+def test_what_a_killed_worker_ran_is_not_healthy_before_it_runs_again(platform: Up, flow: Make) -> None:
+    one = flow()
+    path = f"/api/v1/connectors/{one.name}"
+
+    def attempt() -> int:
+        return int(platform.rest.expect(200, "GET", f"{path}/tasks")["results"][0]["attempt"])
+
+    def health() -> str:
+        return str(platform.rest.expect(200, "GET", path)["health"])
+
+    eventually(lambda: health() == "HEALTHY", 60, health)
+    first = attempt()
+    os.kill(platform.pid(one.worker_of()), signal.SIGKILL)
+    seen: list[str] = []
+    until = time.monotonic() + 120
+    while True:
+        now = health()
+        if attempt() != first:
+            break  # it may have changed before `now`
+        seen += [now] if [now] != seen[-1:] else []
+        assert time.monotonic() < until, seen
+    came_back = "HEALTHY" in seen[next((at for at, each in enumerate(seen) if each != "HEALTHY"), len(seen)) :]
+    assert not came_back, seen
+    assert len(seen) > 1, "somebody has looked in between"
+    one.settle()
