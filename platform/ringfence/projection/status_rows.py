@@ -1,10 +1,10 @@
 """Writes the status topic as rows: the states of connectors and tasks, the workers, the leader."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 
 from ringfence.encryption import encrypt_text
-from ringfence.fencing.ids import NOBODY, ConnectorName, Generation, TaskId, WorkerId
+from ringfence.fencing.ids import NOBODY, ConnectorName, Generation, TaskId, WorkerId, parse_task
 from ringfence.fencing.topics.active_topics import TopicStatus
 from ringfence.fencing.topics.status import (
     ConnectorStatus,
@@ -24,6 +24,7 @@ from ringfence.projection.models import ClusterInfo, Connector, Task, Worker, pa
 from ringfence.projection.records import Record
 from ringfence.projection.startups import Starting
 from ringfence.projection.task_minutes import ITSELF, Minutes
+from ringfence.projection.upserts import upsert
 
 _CONNECTOR_FIELDS = ("state", "worker", "trace", "version", "state_generation", "since_ms")
 _TASK_FIELDS = (
@@ -43,6 +44,7 @@ def write(records: Sequence[Record]) -> set[str]:
     connectors: list[Connector] = []
     tasks: list[Task] = []
     topics: list[TopicStatus] = []
+    gone_tasks: dict[str, list[int]] = {}
     for decoded, time_ms in newest.values():
         match decoded:
             case ConnectorStatus():
@@ -67,8 +69,12 @@ def write(records: Sequence[Record]) -> set[str]:
                         "topic_tracking": decoded.topic_tracking,
                     },
                 )
+            case StatusTombstone(key) if (task := _task_of(key)) is not None:
+                gone_tasks.setdefault(task.connector, []).append(task.task)
             case StatusTombstone(key):
                 touched |= _remove(key)
+    _clear(gone_tasks)
+    touched |= gone_tasks.keys()
     _keep_since(connectors, startups, history)
     Connector.objects.bulk_create(
         connectors,
@@ -77,13 +83,7 @@ def write(records: Sequence[Record]) -> set[str]:
         unique_fields=["name"],
         batch_size=80,
     )
-    Task.objects.bulk_create(
-        tasks,
-        update_conflicts=True,
-        update_fields=_TASK_FIELDS,
-        unique_fields=["connector", "number"],
-        batch_size=80,
-    )
+    upsert(tasks, _TASK_FIELDS, ("connector", "number"))
     topic_rows.write(topics)
     startups.write()
     history.write()
@@ -218,14 +218,20 @@ def _remove(key: str) -> set[str]:
         name = key.removeprefix("status-connector-")
         Connector.objects.filter(name=name).update(state="", worker="", trace="", state_generation=-1)
         return {name}
-    elif key.startswith("status-task-"):
-        name, _, number = key.removeprefix("status-task-").rpartition("-")
-        if name and number.isascii() and number.isdigit():
-            Task.objects.filter(connector=name, number=int(number)).update(
-                state="", worker="", trace="", why="", reported_ms=0, restarts=0, next_restart_ms=0, failure=""
-            )
-            return {name}
     return set()
+
+
+def _task_of(key: str) -> TaskId | None:
+    prefix = TaskStatus.PREFIX
+    return parse_task(key.removeprefix(prefix)) if key.startswith(prefix) else None
+
+
+def _clear(tasks: Mapping[str, Sequence[int]]) -> None:
+    """Clear the statuses of these tasks, by connector."""
+    for name, numbers in tasks.items():
+        Task.objects.filter(connector=name, number__in=numbers).update(
+            state="", worker="", trace="", why="", reported_ms=0, restarts=0, next_restart_ms=0, failure=""
+        )
 
 
 def forget() -> None:
