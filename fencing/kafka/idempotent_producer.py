@@ -15,10 +15,13 @@ from ringfence.connectors.kafka_settings.java_names import MAX_BLOCK
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.error_translation import kafka_errors, translate
+from ringfence.fencing.kafka.full_queue import queue
 from ringfence.fencing.kafka.producer_settings import idempotent_settings
 from ringfence.fencing.kafka.safe_close import drop
 
 log = logging.getLogger(__name__)
+
+_ROOM_SECONDS = 0.02
 
 OnDelivery = Callable[[FencingError | None], None]
 """Called with the error of one record, or with None if the broker has acknowledged it."""
@@ -37,16 +40,21 @@ class IdempotentProducer:
         with kafka_errors("creating the producer"):
             self._producer = Producer(settings, logger=log)
 
-    def reporting(self, report: OnDelivery) -> Callable[..., None]:
+    def reporting(self, report: OnDelivery, check: Callable[[], None]) -> Callable[..., None]:
         """Return a function `produce(topic, value, key, partition, timestamp, headers)` that calls `report` with each
         record's delivery.
 
-        It raises BufferError if the queue is full.
+        It waits while the queue is full. Meanwhile it serves deliveries, and calls `check`, which raises an error to
+        give up.
         """
         produce = self._producer.produce
 
         def on_delivery(error: KafkaError | None, message: Message) -> None:
             report(None if error is None else translate(error, f"delivering a record to {message.topic()}"))
+
+        def make_room() -> None:
+            self.serve(_ROOM_SECONDS)
+            check()
 
         def produce_with_report(
             topic: str,
@@ -57,7 +65,7 @@ class IdempotentProducer:
             headers: RawHeaders | None = None,
         ) -> None:
             pairs: list[tuple[str, str | bytes | None]] | None = list(headers) if headers else None
-            produce(topic, value, key, partition, on_delivery, None, max(0, timestamp), pairs)
+            queue(lambda: produce(topic, value, key, partition, on_delivery, None, max(0, timestamp), pairs), make_room)
 
         return produce_with_report
 

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from confluent_kafka import KafkaError, Message, Producer
@@ -10,11 +11,10 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Retriable
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.error_translation import kafka_errors, translate
+from ringfence.fencing.kafka.full_queue import QueueFull, queue
 from ringfence.fencing.kafka.safe_close import drop
 
 log = logging.getLogger(__name__)
-
-_MOST_AT_ONCE = 10_000
 
 
 class PlainProducer:
@@ -53,14 +53,24 @@ class PlainProducer:
                 errors.append(error)
 
         doing = f"writing topic {topic}"
+
+        def make_room() -> None:
+            if errors:
+                raise translate(errors[0], doing)
+            if deadline.expired:
+                raise QueueFull(f"{doing}: the brokers did not acknowledge what came before in time")
+            self._producer.poll(deadline.slice(0.05))
+
         with kafka_errors(doing):
-            for start in range(0, len(records), _MOST_AT_ONCE):
-                for number, (key, value) in enumerate(records[start : start + _MOST_AT_ONCE], start + 1):
-                    headers: Any = list(last) if number == len(records) else []
-                    self._producer.produce(topic, value, key, self._partition_of(key), on_delivery, headers=headers)
-                left = self._producer.flush(max(0.01, deadline.remaining))
-                if left or errors:
+            for number, (key, value) in enumerate(records, 1):
+                if errors:
                     break
+                headers: Any = list(last) if number == len(records) else []
+                place = self._partition_of(key)
+                queue(
+                    partial(self._producer.produce, topic, value, key, place, on_delivery, headers=headers), make_room
+                )
+            left = self._producer.flush(max(0.01, deadline.remaining))
         if errors:
             raise translate(errors[0], doing)
         if left:

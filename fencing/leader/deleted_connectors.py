@@ -20,9 +20,9 @@ from ringfence.fencing.topics.config_records import (
 )
 from ringfence.fencing.topics.connector_state import ConnectorState
 
-AT_ONCE: Final = 200
+AT_ONCE: Final = 100
 """The maximum of names in one transaction, and of task numbers: after an upgrade, thousands may be due."""
-_MAX_RECORDS: Final = 1000
+_MAX_RECORDS: Final = 500
 
 
 def find_forgettable(state: ClusterState) -> list[ConnectorName]:

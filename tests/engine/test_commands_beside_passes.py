@@ -1,8 +1,10 @@
 """On the real broker: a command waits for one write of the leader's pass, and the pass reaches its end all the same."""
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -96,6 +98,33 @@ def test_a_steady_stream_of_commands_holds_up_no_part_of_the_pass(crowded: Clust
         stop.set()
         sender.join(60)
     assert sent[0] > 100
+
+
+def test_a_long_pass_leaves_time_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [100.0]
+    loop: Any = Reconciler.__new__(Reconciler)
+    loop._pass, loop._next_pass_at = None, float("-inf")
+    passes: list[float] = []
+
+    def parts(seconds: float) -> Callable[[], Iterator[None]]:
+        def run() -> Iterator[None]:
+            passes.append(clock[0])
+            clock[0] += seconds
+            yield
+
+        return run
+
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    for seconds, rest in ((0.02, 0.0), (0.1, 0.2), (9.0, 0.5)):
+        loop._parts = parts(seconds)
+        loop.step([])
+        began = clock[0]
+        count = len(passes)
+        while len(passes) == count:
+            clock[0] += 0.01
+            loop.step([])
+        assert passes[-1] - began == pytest.approx(rest, abs=0.02)
+        loop._next_pass_at = float("-inf")
 
 
 def await_all(cluster: Cluster) -> None:

@@ -43,11 +43,37 @@ def test_folded_it_makes_the_same_rows() -> None:
     backlog = Backlog()
     for at in range(0, len(topic.records), 50):
         backlog.add(topic.records[at : at + 50], 0.0)
-    folded = backlog.take(0.0)
+    folded, _ = backlog.take(1_000, 0.0)
     assert len(folded) < 40, "of 604 records"
     assert not backlog
     Projection("offsets", "offsets-topic", "id-1").apply(folded, topic.end)
     assert rows() == expected
+
+
+def test_in_slices_it_makes_the_same_rows_wherever_it_is_interrupted() -> None:
+    topic = long_topic()
+    running(1)
+    project("offsets", topic)
+    expected = rows()
+    for limit in (1, 7, 30):
+        for last in range(1, 6):
+            database.empty()
+            running(1)
+            write_in_slices(topic, limit, last)
+            write_in_slices(topic, limit, 1_000)
+            assert rows() == expected
+
+
+def write_in_slices(topic: Topic, limit: int, slices: int) -> None:
+    """A projector that goes on at the stored position, and is killed after so many transactions."""
+    projection, backlog = Projection("offsets", "offsets-topic", "id-1"), Backlog()
+    backlog.add(topic.records[projection.start.get(0, 0) :], 0.0)
+    while backlog and slices:
+        folded, reached = backlog.take(limit, 0.0)
+        assert len(folded) <= limit
+        assert backlog.is_due(0.0, more=True) is backlog.is_taken_in_part is bool(backlog)
+        projection.apply(folded, reached if backlog else topic.end)
+        slices -= 1
 
 
 def test_it_is_written_in_time() -> None:
@@ -60,7 +86,7 @@ def test_it_is_written_in_time() -> None:
     many = Topic()
     for number in range(60_000):
         many.raw(b"%d" % number, b"{}")
-    backlog.take(110.5)
+    backlog.take(1_000, 110.5)
     backlog.add(many.records, 200.0)
     assert backlog.is_due(200.0, more=True), "memory is bounded"
 
@@ -71,7 +97,7 @@ def test_many_small_transactions_are_written_four_times_a_second() -> None:
         now = 50.0 + number / 100
         backlog.add([record], now)
         if backlog.is_due(now, more=False):
-            backlog.take(now)
+            backlog.take(1_000, now)
             written.append(now)
     assert written[0] == 50.0, "the first one at once"
     assert len(written) == 12

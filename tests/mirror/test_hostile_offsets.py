@@ -116,7 +116,7 @@ def test_large_records_are_written_in_time() -> None:
     assert not backlog.is_due(100.1, more=True)
     backlog.add(topic.records[3:], 100.1)
     assert backlog.is_due(100.2, more=True), "20 MiB do not wait for 50,000 of their kind"
-    backlog.take(100.2)
+    backlog.take(1_000, 100.2)
     backlog.add(topic.records[:3], 101.0)
     assert not backlog.is_due(101.1, more=True)
 

@@ -1,6 +1,7 @@
 """Records that are sent without transactions, and the source offsets that may be written for them."""
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from ringfence.connectors.api import RecordBatch, SourceRecord
 from ringfence.fencing.clock import Clock, Deadline
@@ -40,6 +41,11 @@ def _for_all(book: SubmittedRecords, runs: Sequence[SubmittedBatch]) -> Callable
             run.on_delivery(failure)
 
     return on_delivery
+
+
+def _produce_columns(produce: Callable[..., None], columns: RecordColumns) -> None:
+    for record in columns.records():
+        produce(*record)
 
 
 class Deliveries:
@@ -85,8 +91,8 @@ class Deliveries:
                 run.topics = ready.topics
             before = self._path.bytes
             with kafka_errors("producing"):
-                produce = self._producing(self._producer.reporting(_for_all(self._book, runs)))
-                count = self._path.send(ready, produce, self._unused_offsets)
+                produce = self._producer.reporting(_for_all(self._book, runs), self._check_while_full)
+                count = self._path.send(ready, partial(_produce_columns, produce), self._unused_offsets)
             self._unused_offsets.take()
             self._counters.records += count
             self._sent_counts = self._sent_counts.plus(ready.counts(count))
@@ -94,24 +100,11 @@ class Deliveries:
             self._counters.measures.count_left_out(part, self._clock)
         self._count()
 
-    def _producing(self, produce: Callable[..., None]) -> Callable[[RecordColumns], None]:
-        def produce_columns(columns: RecordColumns) -> None:
-            for record in columns.records():
-                while True:
-                    try:
-                        produce(*record)
-                        break
-                    except BufferError:
-                        self._make_room()
-
-        return produce_columns
-
     def _count_acknowledged(self) -> None:
         self._counters.open_records = waiting = self._book.waiting
         self._counters.committed = self._sent_counts._replace(records=max(0, self._sent_counts.records - waiting))
 
-    def _make_room(self) -> None:
-        self._producer.serve(0.02)
+    def _check_while_full(self) -> None:
         self.check()
         self._stopping()
 

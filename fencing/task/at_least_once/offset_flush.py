@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from ringfence.fencing.clock import Clock, Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.kafka.error_translation import kafka_errors
+from ringfence.fencing.kafka.full_queue import QueueFull
 from ringfence.fencing.kafka.idempotent_producer import IdempotentProducer
 from ringfence.fencing.metrics import Measures
 from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOffsets, encode_value
@@ -73,20 +74,19 @@ class OffsetFlush:
         if self._copy is not None:
             self._copy.before(offsets)
         flush = self._flush = _Flush(offsets, self._clock.monotonic())
-        produce = self._producer.reporting(flush.on_delivery)
         room = Deadline.after(self._timeout_s, self._clock)
+
+        def check() -> None:
+            if room.expired:
+                raise QueueFull("the producer's queue is full")
+
+        produce = self._producer.reporting(flush.on_delivery, check)
         for partition, offset in offsets:
-            key, value = self._offsets.key_of(partition), encode_value(offset)
-            while True:
-                try:
-                    with kafka_errors("writing source offsets"):
-                        produce(self._topic, value, key)
-                    break
-                except BufferError:
-                    self._producer.serve(0.02)
-                    if room.expired:
-                        flush.on_delivery(FencingError("the producer's queue is full"))
-                        break
+            try:
+                with kafka_errors("writing source offsets"):
+                    produce(self._topic, encode_value(offset), self._offsets.key_of(partition))
+            except QueueFull as error:
+                flush.on_delivery(error)
 
     def settle(self, seconds: float = 0.0) -> tuple[bool, Offsets] | None:
         """Return once whether the offsets were written, and the offsets; None if no flush ends within `seconds`.

@@ -99,7 +99,7 @@ def fold(state: ClusterState, records: Iterable[Record], topic: str = "the confi
             arrived[decoded.task] = decoded.config
             if decoded.task.task in folding.connector(decoded.owner).pending:
                 continue  # nothing shows it before its commit record
-        if connector is not None and not (had_config and _keeps_tasks(decoded)):
+        if connector is not None and _may_change_tasks(decoded, had_config, folding.connector(connector)):
             retasked.add(connector)
         match decoded:
             case UnknownKey(key) if record.value is not None:
@@ -142,11 +142,14 @@ def fold(state: ClusterState, records: Iterable[Record], topic: str = "the confi
     )
 
 
-def _keeps_tasks(record: ConfigRecord) -> bool:
-    """Return whether the record leaves the tasks of an existing connector as they are."""
-    if isinstance(record, ConnectorRecord):
-        return record.config is not None
-    return not isinstance(record, CommitRecord | TaskRecord | TombstoneRecord)
+def _may_change_tasks(record: ConfigRecord, had_config: bool, now: ConnectorState) -> bool:
+    """Return whether the connector's tasks may be other ones than before the record. A deleted one has none, which the
+    record that deletes it has shown: thousands that remove what is left of it change no row.
+    """
+    has_config = now.config is not None
+    if had_config and has_config:
+        return isinstance(record, CommitRecord | TaskRecord | TombstoneRecord)
+    return had_config or has_config
 
 
 def write(change: ConfigChange) -> set[str]:

@@ -5,9 +5,12 @@ The number is the severity: lists show the highest first.
 
 import json
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final
+
+from django.db.models import Count, Min, Q
 
 from ringfence.fencing.topics.status import KAFKA
 from ringfence.projection.models import Connector, Minute, RecordTotals, Task
@@ -75,18 +78,17 @@ _TRIES_AGAIN: Final = frozenset({RETRYING, RECOVERING})
 _KNOWN_STATES = {"", "RUNNING", "PAUSED", "STOPPED", "FAILED", "UNASSIGNED", "RESTARTING", *_TRIES_AGAIN}
 
 
-def health_of(connector: Connector, tasks: Sequence[str]) -> Health:  # noqa: C901 - decisions in the order of their rank
-    """Return the health. tasks: the states of the newest generation's tasks, "" for one without a status yet;
-    `RETRYING` and `RECOVERING` in place of some others.
+def health_of(connector: Connector, tasks: Mapping[str, int]) -> Health:  # noqa: C901 - decisions in the order of their rank
+    """Return the health. tasks: how many of the newest generation's tasks are in each state, none in no state;
+    "" stands for those without a status yet; `RETRYING` and `RECOVERING` in place of some other states.
     """
-    failed = tasks.count("FAILED")
-    if connector.unreadable or connector.state == "FAILED" or (tasks and failed == len(tasks)):
+    if connector.unreadable or connector.state == "FAILED" or tasks.keys() == {"FAILED"}:
         return Health.UNHEALTHY
     if connector.state not in _KNOWN_STATES or any(state not in _KNOWN_STATES for state in tasks):
         return Health.UNKNOWN
     if connector.target == "STOPPED":
         return Health.STOPPED if connector.state == "STOPPED" and not tasks else Health.STOPPING
-    if failed:
+    if "FAILED" in tasks:
         return Health.DEGRADED
     if connector.fencing:
         return Health.FENCING
@@ -121,62 +123,31 @@ def _is_past(connector: Connector, state: str, generation: int) -> bool:
     return state == "FAILED" and (connector.stale or generation not in (-1, connector.generation))
 
 
-class _Status(NamedTuple):
-    """What a task's row says of its state."""
-
-    state: str
-    generation: int
-    retry: str
-    failed_ms: int
-
-    def shown_for(self, connector: Connector) -> str:
-        """Return the state that counts for the connector's health."""
-        if _is_past(connector, self.state, self.generation):
-            return ""
-        recovering = self.failed_ms and self.generation == connector.generation
-        if self.state == "RUNNING":
-            return RETRYING if self.retry or recovering else self.state
-        return RECOVERING if recovering and self.state in ("UNASSIGNED", "RESTARTING") else self.state
-
-
-def _trouble_of(connector: Connector, health: Health, tasks: Sequence[_Status], now_ms: int) -> tuple[Trouble, int]:
-    """Return the trouble, and since when it lasts. connector: with the health and the trouble until now."""
-    if health in MOTION:
-        lasts = connector.trouble == Trouble.MOTION and connector.health in MOTION
-        return Trouble.MOTION, connector.trouble_since_ms if lasts else now_ms
-    if health is not Health.RETRYING:
-        return Trouble.NONE, 0
-    retries = [json.loads(task.retry) for task in tasks if task.retry and task.state == "RUNNING"]
-    if not retries:
-        return Trouble.FAILURE, min(task.failed_ms for task in tasks if task.failed_ms)
-    by_kafka = all(retry.get("by") == KAFKA for retry in retries)
-    return Trouble.KAFKA if by_kafka else Trouble.SOURCE, min(retry["since_ms"] for retry in retries)
-
-
-def refresh(names: set[str]) -> None:
+def refresh(names: Collection[str]) -> None:
     """Update health, severity and counts of these connectors from their rows; delete the rows of those that are gone.
 
-    Three queries for any number of names. Inside the transaction that changed them.
+    A few queries for any number of names. Inside the transaction that changed them.
     """
     Task.objects.filter(connector__in=names, known=False, next_config="", state="", reported_ms=0).delete()
-    known_tasks: dict[str, list[_Status]] = {}
-    rows = Task.objects.filter(connector__in=names, known=True)
-    values = rows.values_list("connector", "state", "generation", "retry", "failed_ms")
-    for name, state, generation, retry, failed_ms in values:  # plain values: a connector may have thousands
-        known_tasks.setdefault(name, []).append(_Status(state, generation, retry, failed_ms))
     connectors = list(Connector.objects.filter(name__in=names))
+    states = _count_states({connector.name: connector for connector in connectors})
+    healths = {connector.name: health_of(connector, states[connector.name]) for connector in connectors}
+    refusals = _find_refusals([name for name, health in healths.items() if health is Health.RETRYING])
     now_ms = int(time.time() * 1000)
     for connector in connectors:
-        statuses = known_tasks.get(connector.name, [])
-        tasks = [each.shown_for(connector) for each in statuses]
-        health = health_of(connector, tasks)
-        connector.trouble, connector.trouble_since_ms = _trouble_of(connector, health, statuses, now_ms)
+        tasks, health = states[connector.name], healths[connector.name]
+        if health in MOTION:
+            lasts = connector.trouble == Trouble.MOTION and connector.health in MOTION
+            trouble = Trouble.MOTION, connector.trouble_since_ms if lasts else now_ms
+        else:
+            trouble = refusals.get(connector.name, (Trouble.NONE, 0))
+        connector.trouble, connector.trouble_since_ms = trouble
         if health != connector.health or not connector.health_since_ms:
             connector.health_since_ms = connector.trouble_since_ms or now_ms
         connector.health, connector.severity = health, SEVERITY[health]
         connector.stalled = health is Health.STALLED
-        connector.tasks_running = sum(state in _AT_WORK for state in tasks)
-        connector.tasks_failed = tasks.count("FAILED")
+        connector.tasks_running = sum(tasks[state] for state in _AT_WORK)
+        connector.tasks_failed = tasks["FAILED"]
     # An upsert that always meets its row: many times as fast as bulk_update, which writes a CASE for each field.
     Connector.objects.bulk_create(
         connectors,
@@ -194,3 +165,46 @@ def refresh(names: set[str]) -> None:
         Task.objects.filter(connector__in=gone_names).delete()
         Minute.objects.filter(connector__in=gone_names).delete()
         RecordTotals.objects.filter(connector__in=gone_names).delete()
+
+
+def _count_states(connectors: Mapping[str, Connector]) -> Mapping[str, Counter[str]]:
+    """Count the tasks of each connector in each state. The database does: a connector may have thousands."""
+    counts: dict[str, Counter[str]] = {name: Counter() for name in connectors}
+    tasks = Task.objects.filter(connector__in=list(connectors), known=True)
+    refuses, failed = ~Q(retry=""), Q(failed_ms__gt=0)
+    rows = tasks.values_list("connector", "state", "generation").annotate(
+        count=Count("id"),
+        retrying=Count("id", filter=refuses),
+        failed=Count("id", filter=failed),
+        troubled=Count("id", filter=refuses | failed),
+    )
+    for name, state, generation, count, retrying, failed_before, troubled in rows:
+        current = generation == connectors[name].generation
+        shown, instead, some = state, "", 0
+        if _is_past(connectors[name], state, generation):
+            shown = ""
+        elif state == "RUNNING":
+            instead, some = RETRYING, troubled if current else retrying
+        elif state in ("UNASSIGNED", "RESTARTING") and current:
+            instead, some = RECOVERING, failed_before
+        counts[name] += Counter({shown: count - some})
+        counts[name] += Counter({instead: some})
+    return counts
+
+
+def _find_refusals(names: Collection[str]) -> dict[str, tuple[Trouble, int]]:
+    """Return the trouble of each of these connectors, all of which are retrying, and since when it lasts."""
+    tasks = Task.objects.filter(connector__in=names, known=True)
+    retries: dict[str, list[dict[str, object]]] = {}
+    for name, retry in tasks.filter(state="RUNNING").exclude(retry="").values_list("connector", "retry"):
+        retries.setdefault(name, []).append(json.loads(retry))
+    found = {
+        name: (
+            Trouble.KAFKA if all(retry.get("by") == KAFKA for retry in some) else Trouble.SOURCE,
+            min(int(str(retry["since_ms"])) for retry in some),
+        )
+        for name, some in retries.items()
+    }
+    failures = tasks.filter(failed_ms__gt=0).exclude(connector__in=list(found)).values_list("connector")
+    found.update({name: (Trouble.FAILURE, since) for name, since in failures.annotate(since=Min("failed_ms"))})
+    return found

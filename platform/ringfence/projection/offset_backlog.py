@@ -6,6 +6,7 @@ record of each key counts, and the newest header with an attempt's committed rec
 makes the same rows from these.
 """
 
+from collections import deque
 from collections.abc import Iterable
 from typing import Final
 
@@ -23,7 +24,10 @@ _COUNTS: Final = b',"records"'
 
 
 class Backlog:
-    """Consecutive records that are not written yet. The caller keeps the position before them."""
+    """Consecutive records that are not written yet. The caller keeps the position before them.
+
+    They are taken in slices. Behind a slice, each key's newest record is written, or still to come.
+    """
 
     def __init__(self) -> None:
         self._newest: dict[bytes | None, tuple[int, Record]] = {}
@@ -31,9 +35,15 @@ class Backlog:
         self._count = self._size = 0
         self._since = 0.0
         self._taken_at = float("-inf")
+        self._folded: deque[Record] = deque()
 
     def __bool__(self) -> bool:
-        return bool(self._newest)
+        return bool(self._newest or self._folded)
+
+    @property
+    def is_taken_in_part(self) -> bool:
+        """Whether the last slice was not the last one of its records."""
+        return bool(self._folded)
 
     def add(self, records: Iterable[Record], now: float) -> None:
         """Add the next records. now: monotonic, in seconds."""
@@ -59,13 +69,20 @@ class Backlog:
         """
         if not self:
             return False
+        if self._folded:
+            return True
         if not more:
             return now - self._taken_at >= _PACE_SECONDS
         many = len(self._newest) + len(self._counts) >= _MOST or self._size >= _MOST_BYTES
         return many or now - self._since >= _SECONDS
 
-    def take(self, now: float) -> list[Record]:
-        """Remove and return the records that count, in order."""
-        rest = dict([*self._counts.values(), *self._newest.values()])
-        self._newest, self._counts, self._size, self._taken_at = {}, {}, 0, now
-        return [rest[number] for number in sorted(rest)]
+    def take(self, limit: int, now: float) -> tuple[list[Record], dict[int, int]]:
+        """Remove and return the next records that count, in order, at most `limit`, and the position in each of their
+        partitions behind them.
+        """
+        if not self._folded:
+            rest = dict([*self._counts.values(), *self._newest.values()])
+            self._folded.extend(rest[number] for number in sorted(rest))
+            self._newest, self._counts, self._size, self._taken_at = {}, {}, 0, now
+        records = [self._folded.popleft() for _ in range(min(limit, len(self._folded)))]
+        return records, {record.partition: record.offset + 1 for record in records}

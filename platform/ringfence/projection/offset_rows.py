@@ -1,7 +1,7 @@
 """Writes the offsets topic as rows. Keys are compared after parsing: `["connector", {source partition}]`."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from ringfence.connectors.name_length import is_long
@@ -61,15 +61,21 @@ def write(records: Sequence[Record]) -> set[str]:
         unique_fields=["connector", "partition_key"],
         batch_size=200,
     )
-    for (connector, partition), offset in newest.items():
-        if offset is None:
-            SourceOffset.objects.filter(connector=connector, partition_key=partition_key(partition)).delete()
+    _delete(key for key, offset in newest.items() if offset is None)
     history = Minutes()
     record_totals.add(all_told, history)
     history.write()
     if history.bad:
         bad_records.update_counts(int(time.time() * 1000), history.bad)
     return {connector for connector, _ in newest}
+
+
+def _delete(keys: Iterable[tuple[str, str]]) -> None:
+    digests: dict[str, list[str]] = {}
+    for connector, partition in keys:
+        digests.setdefault(connector, []).append(partition_key(partition))
+    for connector, partitions in digests.items():
+        SourceOffset.objects.filter(connector=connector, partition_key__in=partitions).delete()
 
 
 def forget() -> None:

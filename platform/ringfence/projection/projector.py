@@ -14,7 +14,7 @@ have are only removed when its end is reached, so the lists are never empty beca
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from django.db import Error as DatabaseError
 from django.db import close_old_connections, connection
@@ -35,11 +35,10 @@ from ringfence.projection.change_notifications import Notice
 from ringfence.projection.history_points import HistoryRecorder
 from ringfence.projection.known_health import find_late
 from ringfence.projection.models import ClusterInfo
-from ringfence.projection.offset_backlog import AT_ONCE, Backlog
 from ringfence.projection.positions import Superseded
-from ringfence.projection.records import Record
 from ringfence.projection.signals import housekeeping_due
 from ringfence.projection.stalls import Stalls
+from ringfence.projection.topic_follower import Changes, TopicFollower
 from ringfence.projection.topic_projection import Projection
 from ringfence.worker_config import WorkerConfig
 
@@ -48,12 +47,8 @@ log = logging.getLogger(__name__)
 Notify = Callable[[Notice], None]
 
 _WAIT_SECONDS = 0.05
-_BATCH = 500
-_ROWS_BATCH = 200
-"""Of topics whose records become wide rows: nobody else writes to SQLite while a batch is written."""
-_SHOWN_BYTES = 16 << 20
-"""Of source offsets behind an open transaction, which any task may keep open."""
 _YIELD_SECONDS = 0.2
+"""What is left to the other threads at most, after each pass with much to do."""
 _PRUNE_SECONDS = 300.0
 _IDLE_MOVE_SECONDS = 0.25
 _STALL_SECONDS = 15.0
@@ -63,64 +58,17 @@ _BACKOFF = Backoff(0.2, 5)
 _AFTER_A_DEFECT_SECONDS = 5.0
 
 
-class _Changes:
-    """The changes of one pass over the topics."""
+def _step(topics: Mapping[str, TopicFollower], wait: float, changes: Changes, *, move_idle: bool) -> None:
+    """Do the next slice of each topic. Commands wait for rows of the config topic, so it comes before each other one.
 
-    def __init__(self) -> None:
-        self.any = False
-        """Whether any record was applied or shown."""
-        self._names: dict[str, set[str]] = {"config": set(), "status": set(), "offsets": set(), "events": set()}
-        self._other = False
-
-    def add(self, role: str, names: Iterable[str], records: Sequence[Record]) -> None:
-        """Add a topic's records, and the connectors that they concern."""
-        unique_names = set(names)
-        self._names[role] |= unique_names
-        self.any |= bool(records)
-        self._other |= bool(records) and not unique_names
-
-    def show(self, role: str, names: Iterable[str]) -> None:
-        """Add the connectors of records behind an open transaction. They may also have disappeared."""
-        self._names[role] |= set(names)
-        self.any = True
-
-    def notice(self) -> Notice:
-        state = self._names["config"] | self._names["status"]
-        return Notice(tuple(state), tuple((self._names["offsets"] | self._names["events"]) - state), self._other)
-
-
-def _read(
-    role: str,
-    reader: TopicLog,
-    projection: Projection,
-    wait: float,
-    *,
-    move_idle: bool,
-    backlog: Backlog,
-    into: _Changes,
-) -> bool:
-    """Read and apply the next records of one topic. Return whether there is more to read at once.
-
-    move_idle: store a new position even if there were no records.
+    wait: for a record of the config topic, in seconds. move_idle: store new positions even if there were no records.
     """
-    limit = {"offsets": AT_ONCE, "status": _ROWS_BATCH, "config": _ROWS_BATCH}.get(role, _BATCH)
-    before = reader.ahead
-    records: Sequence[Record] = reader.follow(wait, limit, shown_bytes=_SHOWN_BYTES if role == "offsets" else None)
-    more = len(records) >= limit // 2
-    if role == "offsets" and (records or backlog):
-        now = time.monotonic()
-        backlog.add(records, now)
-        if not (backlog.is_due(now, more=more) or reader.ahead is not before):
-            return more
-        records = backlog.take(now)
-    reached = reader.positions
-    # Markers move the position without a record, and a command may wait for the position in the config topic.
-    if records or ((role == "config" or move_idle) and projection.behind(reached)):
-        into.add(role, projection.apply(records, reached), records)
-    if reader.ahead is not before:
-        ahead = [one for one in reader.ahead if one.offset >= reached[one.partition]]
-        into.show(role, projection.show(ahead, reached))
-    return more
+    config = topics["config"]
+    config.step(wait, changes, move_idle=move_idle)
+    for role, topic in topics.items():
+        if role != "config":
+            topic.step(0.0, changes, move_idle=move_idle)
+            config.step(0.0, changes, move_idle=False)
 
 
 class _Chores:
@@ -207,19 +155,19 @@ class Projector:
         }
 
     def _session(self, stop: threading.Event) -> None:
-        logs: dict[str, tuple[TopicLog, Projection]] = {}
+        topics: dict[str, TopicFollower] = {}
         try:
             for role, topic in self._topics().items():
-                logs[role] = self._open(role, topic)
+                topics[role] = self._open(role, topic)
             self._store_cluster_id()
             if self._ids is not None:
                 cluster_topics.remember(self._ids)
-            self._follow(logs, stop)
+            self._follow(topics, stop)
         finally:
-            for reader, _ in logs.values():
-                reader.close()
+            for one in topics.values():
+                one.reader.close()
 
-    def _open(self, role: str, topic: str) -> tuple[TopicLog, Projection]:
+    def _open(self, role: str, topic: str) -> TopicFollower:
         # Status and events are not written in transactions, so another client's open one must not stop their reader.
         isolation = Isolation.UNCOMMITTED if role in ("status", "events") else Isolation.COMMITTED
         reader = TopicLog(self._config.connection("ringfence-projection"), topic, isolation=isolation)
@@ -229,7 +177,7 @@ class Projector:
             reader.close()
             raise
         reader.restart(projection.start)
-        return reader, projection
+        return TopicFollower(reader, projection)
 
     def _store_cluster_id(self) -> None:
         id_of_cluster = cluster_id(self._config.connection("ringfence-projection"), Deadline.after(10))
@@ -241,49 +189,52 @@ class Projector:
         }
         ClusterInfo.objects.update_or_create(id=1, defaults=fields)
 
-    def _follow(self, logs: Mapping[str, tuple[TopicLog, Projection]], stop: threading.Event) -> None:
+    def _follow(self, topics: Mapping[str, TopicFollower], stop: threading.Event) -> None:
         idle_at = 0.0
         connection_ = self._config.connection("ringfence-projection")
         end = end_offsets(connection_, self._config.config_topic, [0], Deadline.after(30))[0]
-        compared = busy = False
-        backlog, chores = Backlog(), _Chores(self._notify)
-        watch = TopicWatch(connection_, {one.topic: one.topic_id for _, one in logs.values()}, _WATCH_SECONDS)
-        partitions = {reader.topic: reader.partitions for reader, _ in logs.values()}
+        config = topics["config"]
+        compared, wait, chores = False, _WAIT_SECONDS, _Chores(self._notify)
+        watch = TopicWatch(
+            connection_, {one.reader.topic: one.reader.topic_id for one in topics.values()}, _WATCH_SECONDS
+        )
+        partitions = {one.reader.topic: one.reader.partitions for one in topics.values()}
         freshness = FreshnessWatch(lambda: StableEnds(connection_, partitions))
-        roles = {one.topic: role for role, (_, one) in logs.items()}
         while not stop.is_set():
             if odd := watch.look(time.monotonic()):
-                self._refuse(odd, roles, logs)
-            if not compared and logs["config"][0].positions[0] >= end:
+                self._refuse(odd, topics)
+            if not compared and config.reader.positions[0] >= end:
                 compared = True
-                if deleted := logs["config"][1].remove_others():
+                if deleted := config.projection.remove_others():
                     self._notify(Notice(tuple(deleted)))
             now = time.monotonic()
             move_idle = now >= idle_at
             if move_idle:
                 idle_at = now + _IDLE_MOVE_SECONDS
-            wait, busy = 0.0 if busy else _WAIT_SECONDS, False
-            changes = _Changes()
-            for role, (reader, projection) in logs.items():
-                wait_here = wait if role == "config" else 0.0
-                busy |= _read(role, reader, projection, wait_here, move_idle=move_idle, backlog=backlog, into=changes)
-            if busy:  # leave half of the time to connectors that start
-                stop.wait(min(time.monotonic() - now, _YIELD_SECONDS))
+            changes = Changes()
+            _step(topics, wait, changes, move_idle=move_idle)
             projection_trouble.current.note("")
-            freshness.look({(one.topic, p): at for reader, one in logs.values() for p, at in reader.positions.items()})
+            freshness.look(
+                {(one.reader.topic, p): at for one in topics.values() for p, at in one.reader.positions.items()}
+            )
             if changes.any:
                 self._recover()
                 self._notify(changes.notice())
             chores.run(now)
+            wait = _WAIT_SECONDS
+            if any(one.has_more for one in topics.values()):  # leave half of the time to connectors that start
+                wait = min(time.monotonic() - now, _YIELD_SECONDS)
+            if config.has_more:
+                stop.wait(wait)
+                wait = 0.0
 
-    def _refuse(
-        self,
-        odd: Mapping[str, str | None],
-        roles: Mapping[str, str],
-        logs: Mapping[str, tuple[TopicLog, Projection]],
-    ) -> None:
+    def _refuse(self, odd: Mapping[str, str | None], topics: Mapping[str, TopicFollower]) -> None:
         """Report that a topic was replaced. Its rows stay; a new status or events topic is followed again."""
-        lost = [Loss(roles[name], name, logs[roles[name]][1].topic_id, topic_id) for name, topic_id in odd.items()]
+        lost = [
+            Loss(role, one.reader.topic, one.reader.topic_id, odd[one.reader.topic])
+            for role, one in topics.items()
+            if one.reader.topic in odd
+        ]
         precious = [one for one in lost if one.role in PRECIOUS]
         if precious:
             raise TopicLost(explanation(precious))

@@ -1,10 +1,10 @@
 """Writes the status topic as rows: the states of connectors and tasks, the workers, the leader."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 
 from ringfence.encryption import encrypt_text
-from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
+from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId, parse_task
 from ringfence.fencing.topics.active_topics import TopicStatus
 from ringfence.fencing.topics.status import (
     ConnectorStatus,
@@ -26,6 +26,7 @@ from ringfence.projection.records import Record
 from ringfence.projection.recoveries import NONE, LastFailure
 from ringfence.projection.startups import Starting
 from ringfence.projection.task_minutes import ITSELF, Minutes
+from ringfence.projection.upserts import upsert
 
 _CONNECTOR_FIELDS = ("state", "worker", "trace", "version", "state_generation", "since_ms")
 _TASK_FIELDS = (
@@ -46,6 +47,7 @@ def write(records: Sequence[Record]) -> set[str]:
     connectors: list[Connector] = []
     tasks: list[Task] = []
     topics: list[TopicStatus] = []
+    gone_tasks: dict[str, list[int]] = {}
     for key, (decoded, time_ms) in newest.items():
         match decoded:
             case ConnectorStatus():
@@ -70,8 +72,12 @@ def write(records: Sequence[Record]) -> set[str]:
                         "topic_tracking": decoded.topic_tracking,
                     },
                 )
+            case StatusTombstone(removed) if (task := _task_of(removed)) is not None:
+                gone_tasks.setdefault(task.connector, []).append(task.task)
             case StatusTombstone(removed):
                 touched |= _remove(removed)
+    _clear(gone_tasks)
+    touched |= gone_tasks.keys()
     _keep_since(connectors, startups, history)
     Connector.objects.bulk_create(
         connectors,
@@ -80,13 +86,7 @@ def write(records: Sequence[Record]) -> set[str]:
         unique_fields=["name"],
         batch_size=80,
     )
-    Task.objects.bulk_create(
-        tasks,
-        update_conflicts=True,
-        update_fields=_TASK_FIELDS,
-        unique_fields=["connector", "number"],
-        batch_size=80,
-    )
+    upsert(tasks, _TASK_FIELDS, ("connector", "number"))
     topic_rows.write(topics)
     startups.write()
     history.write()
@@ -255,17 +255,23 @@ def _remove(key: str) -> set[str]:
         name = key.removeprefix("status-connector-")
         Connector.objects.filter(name=name).update(state="", worker="", trace="", state_generation=-1)
         return {name}
-    elif key.startswith("status-task-"):
-        name, _, number = key.removeprefix("status-task-").rpartition("-")
-        if name and number.isascii() and number.isdigit():
-            Task.objects.filter(connector=name, number=int(number)).update(
-                **dict.fromkeys(("state", "worker", "trace", "why", "failure", "retry", "incarnation"), ""),
-                **dict.fromkeys(("reported_ms", "restarts", "next_restart_ms", "failed_ms"), 0),
-                failed_trace="",
-                failed_record="",
-            )
-            return {name}
     return set()
+
+
+def _task_of(key: str) -> TaskId | None:
+    prefix = TaskStatus.PREFIX
+    return parse_task(key.removeprefix(prefix)) if key.startswith(prefix) else None
+
+
+def _clear(tasks: Mapping[str, Sequence[int]]) -> None:
+    """Clear the statuses of these tasks, by connector."""
+    for name, numbers in tasks.items():
+        Task.objects.filter(connector=name, number__in=numbers).update(
+            **dict.fromkeys(("state", "worker", "trace", "why", "failure", "retry", "incarnation"), ""),
+            **dict.fromkeys(("reported_ms", "restarts", "next_restart_ms", "failed_ms"), 0),
+            failed_trace="",
+            failed_record="",
+        )
 
 
 def forget() -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ringfence.projection.models import Minute, Task
+from ringfence.projection.upserts import upsert
 
 ITSELF = -1
 EVERYTHING = ""
@@ -109,10 +110,10 @@ class Minutes:
         """Add to the rows, with two queries for up to a hundred of them."""
         if not self._gains:
             return
-        connectors, minutes = {key[0] for key in self._gains}, {key[2] for key in self._gains}
+        connectors, tasks, minutes = map(set, zip(*self._gains, strict=True))
         rows = {
             (row.connector, row.task, row.minute): row
-            for row in Minute.objects.filter(connector__in=connectors, minute__in=minutes)
+            for row in Minute.objects.filter(connector__in=connectors, task__in=tasks, minute__in=minutes)
         }
         for key, gain in self._gains.items():
             row = rows.get(key)
@@ -121,13 +122,7 @@ class Minutes:
             row.state = worst((row.state, gain.state))
             for name, count in gain.counts.items():
                 setattr(row, name, getattr(row, name) + count)
-        Minute.objects.bulk_create(
-            [rows[key] for key in self._gains],
-            update_conflicts=True,
-            update_fields=("state", *COUNTS),
-            unique_fields=["connector", "minute", "task"],
-            batch_size=60,
-        )
+        upsert([rows[key] for key in self._gains], ("state", *COUNTS), ("connector", "minute", "task"))
 
 
 def prune(now_ms: int) -> None:

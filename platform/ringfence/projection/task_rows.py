@@ -15,6 +15,7 @@ from ringfence.fencing.ids import ConnectorName, TaskId
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.connector_state import ConnectorState
 from ringfence.projection.models import Task, pack
+from ringfence.projection.upserts import upsert
 
 SHORT: Final = 100
 """A set of at most this many tasks is written at once."""
@@ -45,29 +46,19 @@ def _pack(task: TaskId, config: Mapping[str, str]) -> str:
 
 
 def _write_arrived(arrived: Mapping[TaskId, Mapping[str, str]]) -> None:
-    Task.objects.bulk_create(
-        [Task(connector=t.connector, number=t.task, next_config=_pack(t, config)) for t, config in arrived.items()],
-        update_conflicts=True,
-        update_fields=("next_config",),
-        unique_fields=["connector", "number"],
-        batch_size=80,
-    )
+    rows = [Task(connector=t.connector, number=t.task, next_config=_pack(t, config)) for t, config in arrived.items()]
+    upsert(rows, ("next_config",), ("connector", "number"))
 
 
 def _write_short(states: Iterable[ConnectorState]) -> None:
     states = list(states)
-    Task.objects.filter(connector__in=[state.name for state in states]).update(known=False, next_config="")
+    rows = Task.objects.filter(connector__in=[state.name for state in states])
+    rows.exclude(known=False, next_config="").update(known=False, next_config="")
     _put([_row(state, number) for state in states for number in range(_count(state))])
 
 
 def _put(rows: Sequence[Task]) -> None:
-    Task.objects.bulk_create(
-        rows,
-        update_conflicts=True,
-        update_fields=("known", "config"),
-        unique_fields=["connector", "number"],
-        batch_size=80,
-    )
+    upsert(rows, ("known", "config"), ("connector", "number"))
 
 
 def _row(state: ConnectorState, number: int) -> Task:

@@ -17,7 +17,7 @@ from ringfence.engine.leader.leader_statuses import LeaderStatuses
 from ringfence.engine.leader.lost_attempts import LostAttempts
 from ringfence.engine.leader.mode_watch import ModeWatch
 from ringfence.engine.leader.reconfiguration_requests import TaskRequests
-from ringfence.engine.leader.task_slices import is_written
+from ringfence.engine.leader.task_slices import fits, is_written
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Conflict, FencingError
 from ringfence.fencing.ids import ConnectorName, Incarnation, WorkerId
@@ -44,6 +44,25 @@ log = logging.getLogger(__name__)
 _WRITE_SECONDS = 8.0
 _ROUNDS_AT_ONCE = 500
 _SLICE_SECONDS = 0.1
+_LONG_PASS_SECONDS = 0.05
+_MOST_REST_SECONDS = 0.5
+_BETWEEN_SLICES_SECONDS = 0.25
+"""Of long sets of tasks, and of what a deleted one leaves: the rows of others' commands come behind theirs."""
+
+
+class _Paced:
+    """Something that is done again and again, with pauses."""
+
+    def __init__(self) -> None:
+        self._next_at = float("-inf")
+
+    def is_due(self) -> bool:
+        """Return whether it may be done now; if so, the next pause begins."""
+        now = time.monotonic()
+        if now < self._next_at:
+            return False
+        self._next_at = now + _BETWEEN_SLICES_SECONDS
+        return True
 
 
 class Reconciler:
@@ -80,22 +99,32 @@ class Reconciler:
         self._unwritten: dict[ConnectorName, TaskSet] = {}
         """Task sets that are being written, a slice in each pass."""
         self._pass: Iterator[None] | None = None
+        self._busy_seconds = 0.0
+        self._next_pass_at = float("-inf")
+        self._next_slice, self._next_removal = _Paced(), _Paced()
         self.statuses = LeaderStatuses(worker, reporter, instances, status)
 
     def step(self, members: list[LiveWorker], waits: Callable[[], bool] = lambda: False) -> None:
         """Do one pass: handle what has finished, then start what is due.
 
         If a command `waits`, the pass stops after the current write, and the next call continues it. Each call does at
-        least one part, so a steady stream of commands cannot block the later parts.
+        least one part, so a steady stream of commands cannot block the later parts. After a pass that took long, since
+        somebody has thousands of tasks, twice its time is left to the worker's other threads.
         """
         self._members = members
         self._live = {(member.worker, member.incarnation) for member in members}
-        until = time.monotonic() + _SLICE_SECONDS
-        self._pass = self._pass or self._parts()
+        began = time.monotonic()
+        if self._pass is None:
+            if began < self._next_pass_at:
+                return
+            self._pass, self._busy_seconds = self._parts(), 0.0
         for _ in self._pass:
-            if waits() and time.monotonic() >= until:
+            if waits() and time.monotonic() >= began + _SLICE_SECONDS:
+                self._busy_seconds += time.monotonic() - began
                 return
         self._pass = None
+        busy = self._busy_seconds + time.monotonic() - began
+        self._next_pass_at = time.monotonic() + (min(2 * busy, _MOST_REST_SECONDS) if busy > _LONG_PASS_SECONDS else 0)
 
     def _parts(self) -> Iterator[None]:
         """Do the parts of a pass, and yield after each. Commands may run in between, so each uses the newest state."""
@@ -114,7 +143,7 @@ class Reconciler:
         yield
         for name in due.stale_connectors:
             yield from self._make_tasks(self._term.state.connector(name))
-        if due.forgettable:
+        if due.forgettable and self._next_removal.is_due():
             self._write(forget)
             yield
         if self._term.encryption.renewals(self._term.state):
@@ -227,11 +256,17 @@ class Reconciler:
         self._reporter.event("task", last.task.connector, task=last.task.task, **attempt, stage=stage, message=message)
 
     def _write_task_sets(self) -> Iterator[None]:
-        """Write the next slice of each set. In between, the thread serves its membership, commands and other parts."""
+        """Write the short sets, and a slice of a long one. In between, the thread serves its membership, commands and
+        other parts.
+        """
         for answer in self._instances.answers():
             self._unwritten[answer.connector] = answer
         for name, answer in list(self._unwritten.items()):
             if answer.tasks is not None:
+                if not fits(answer.tasks):
+                    if not self._next_slice.is_due():
+                        continue
+                    self._unwritten[name] = self._unwritten.pop(name)  # long sets take turns
                 self._write(task_set(name, answer.config_offset, answer.tasks))
                 yield
             connector = self._term.state.connector(name)

@@ -2,7 +2,7 @@
 
 The cause of such an end is a call that timed out, or the only call that was running. Otherwise it is unknown, and each
 affected call is tried again. An instance that was the cause is not started again; the host's caller is notified by
-the call's own error or by `on_failed`.
+the call's own error or by `on_failed`. The next start of that connector has to wait (`crash_pauses`).
 
 The instances share the process's memory, too (`connectors.memory.limit`). A call that finds none left ends the process,
 but need not be the one that has taken it. So it is tried again, in a new process and beside no other such call.
@@ -15,7 +15,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ringfence.engine.plugins.errors import OutOfMemory, PluginCrash, PluginError, PluginTimeout
+from ringfence.engine.plugins.crash_pauses import CrashPauses
+from ringfence.engine.plugins.errors import OutOfMemory, PluginCrash, PluginError, PluginStarting, PluginTimeout
 from ringfence.engine.plugins.process import ChildProcess
 from ringfence.fencing.backoff import Backoff
 from ringfence.requests.plugin_calls import MakeTaskConfigs, Pairs, PluginCall, StartInstance, StopInstance
@@ -42,6 +43,11 @@ class _Instance:
     without_memory: int = 0
     """How many of its last starts found no memory."""
 
+    @property
+    def account(self) -> str:
+        """Who saved its configuration; "" if nobody's grant says so."""
+        return str((self.grant or {}).get("user", ""))
+
 
 class InstanceSupervisor:
     """Instances by connector name. Thread-safe; timeouts in seconds."""
@@ -61,6 +67,7 @@ class InstanceSupervisor:
         self._tokens = itertools.count(1)
         self._condition = threading.Condition()
         self._second_try = threading.Lock()
+        self._pauses = CrashPauses()
         self._supervisor: threading.Thread | None = None
 
     def start(
@@ -71,12 +78,16 @@ class InstanceSupervisor:
         timeout: float,
         grant: Mapping[str, object] | None = None,
     ) -> str:
-        """Start the connector's instance; a running one with this name is stopped first. Returns its version."""
+        """Start the connector's instance; a running one with this name is stopped first. Returns its version.
+
+        Raises `PluginError` also if it has to wait, because instances of its connector or account ended their process.
+        """
         deadline = time.monotonic() + timeout
         with self._condition:
             self._instances.pop(name, None)
             instance = _Instance(dict(config), list(offsets), grant, next(self._tokens), None)
-        child, version = self._call(self._process, _start(name, instance), name, deadline)
+        self._pauses.check(name, instance.account)
+        child, version = self._call(self._process, _start(name, instance), name, instance.account, deadline)
         with self._condition:
             instance.child = child if child.alive else None
             self._instances[name] = instance
@@ -87,8 +98,11 @@ class InstanceSupervisor:
         """Return the instance's task configurations. offsets: if given, they replace those that the instance sees."""
         deadline = time.monotonic() + timeout
         call = MakeTaskConfigs(name, max_tasks, None if offsets is None else pairs_of(offsets))
+        with self._condition:
+            instance = self._instances.get(name)
+        account = "" if instance is None else instance.account
         try:
-            return self._call(lambda: self._process_of(name, deadline, offsets), call, name, deadline)[1]
+            return self._call(lambda: self._process_of(name, deadline, offsets), call, name, account, deadline)[1]
         except (PluginTimeout, PluginCrash, OutOfMemory):
             self._forget(name)
             raise
@@ -120,6 +134,17 @@ class InstanceSupervisor:
             child.close()
 
     def _call(
+        self, process: Callable[[], ChildProcess], call: PluginCall[Answer], name: str, account: str, deadline: float
+    ) -> tuple[ChildProcess, Answer]:
+        """Make the call, as `_call_twice`, and note if it has ended the process."""
+        try:
+            return self._call_twice(process, call, name, deadline)
+        except PluginError as error:
+            if _has_ended_process(error):
+                self._pauses.note(name, account)
+            raise
+
+    def _call_twice(
         self, process: Callable[[], ChildProcess], call: PluginCall[Answer], name: str, deadline: float
     ) -> tuple[ChildProcess, Answer]:
         """Make the call, and where another one may have ended its process, again: exclusively, so that the culprit is
@@ -134,7 +159,9 @@ class InstanceSupervisor:
         except OutOfMemory:
             pass
         if not self._second_try.acquire(timeout=max(0.0, deadline - time.monotonic())):
-            raise PluginTimeout(f"The plugin process ended during {call.name}, and there was no time for a second try.")
+            raise PluginStarting(
+                f"The plugin process ended during {call.name}, and there was no time for a second try."
+            )
         try:
             for last_try in (False, False, True):
                 child = process()
@@ -170,7 +197,7 @@ class InstanceSupervisor:
                 if instance.child is not None:
                     return instance.child
                 if not self._condition.wait(max(0.0, deadline - time.monotonic())) and time.monotonic() >= deadline:
-                    raise PluginTimeout(f"Connector {name} is being started again after its process ended; try again.")
+                    raise PluginStarting(f"Connector {name} is being started again after its process ended; try again.")
 
     def _forget(self, name: str) -> None:
         with self._condition:
@@ -223,6 +250,8 @@ class InstanceSupervisor:
                 mine = self._instances.get(name) is instance
                 if mine:
                     del self._instances[name]
+            if _has_ended_process(error):
+                self._pauses.note(name, instance.account)
             if mine:
                 logger.warning("Connector %s could not be started again: %s", name, error)
                 self._on_failed(name, error)
@@ -245,6 +274,13 @@ class InstanceSupervisor:
             child.call(StopInstance(name, instance.token), RESTART_TIMEOUT_SECONDS, lane=name)
         except PluginError as error:
             logger.warning("Connector %s was stopped while it was being started again: %s", name, error)
+
+
+def _has_ended_process(error: PluginError) -> bool:
+    """Return whether the call with this error has ended its process, by all that is known."""
+    if isinstance(error, PluginCrash):
+        return error.alone
+    return isinstance(error, OutOfMemory | PluginTimeout) and not isinstance(error, PluginStarting)
 
 
 def _is_cause(instance: _Instance, error: PluginError) -> bool:
