@@ -18,13 +18,10 @@ from ringfence.connectors.api import (
     SourcePartition,
     SourceTask,
 )
-from ringfence.connectors.builtin.postgres import setting_names as names
+from ringfence.connectors.builtin.postgres import settings as names
 from ringfence.connectors.builtin.postgres.offsets import position_of
-from ringfence.connectors.builtin.postgres.setting_names import TRIAL
-from ringfence.connectors.builtin.postgres.settings import CONFIG_DEF
-from ringfence.connectors.builtin.postgres.snapshot.plan import is_snapshot_partition
-from ringfence.connectors.builtin.postgres.snapshot.task_share import share_config
-from ringfence.connectors.builtin.postgres.unsupported import find_unsupported
+from ringfence.connectors.builtin.postgres.settings import CONFIG_DEF, TRIAL, find_unsupported
+from ringfence.connectors.builtin.postgres.snapshot.plan import is_snapshot_partition, share_config
 from ringfence.connectors.delivery_settings import transaction_boundary, with_boundary
 
 _WATCH_SECONDS: Final = 10.0
@@ -89,7 +86,7 @@ class PostgresSourceConnector(SourceConnector):
 
     def _count_tasks(self, max_tasks: int) -> int:
         """Return one task for streaming, or one for each range of a snapshot, up to `max_tasks`."""
-        from ringfence.connectors.builtin.postgres.snapshot.state import find_state
+        from ringfence.connectors.builtin.postgres.snapshot.run import find_state
 
         settings = CONFIG_DEF.parse(self._config)
         state = find_state(
@@ -129,9 +126,9 @@ class PostgresSourceConnector(SourceConnector):
     def list_choices(self, config: Mapping[str, str]) -> Mapping[str, Sequence[Choice]]:
         if not self._reached:  # `validate` has already waited for the server: do not wait again
             return {}
-        from ringfence.connectors.builtin.postgres.capture import selection_of
-        from ringfence.connectors.builtin.postgres.choices import describe_snapshot, list_choices
+        from ringfence.connectors.builtin.postgres.checks import describe_snapshot, list_choices
         from ringfence.connectors.builtin.postgres.session import Server, Session
+        from ringfence.connectors.builtin.postgres.setup import selection_of
 
         settings = CONFIG_DEF.parse(config)
         session = Session(Server(settings, config.get("name", "")))

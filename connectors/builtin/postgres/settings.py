@@ -1,26 +1,105 @@
-"""The settings of PostgresSource. Names and defaults are Debezium's if it has the setting."""
+"""The settings of PostgresSource, and those of Debezium that it refuses. Names and defaults are Debezium's if it has
+the setting.
 
+Debezium's settings that change the content or order of records, and that this connector does not support, are refused,
+so that a Debezium configuration does not silently change its meaning. Debezium's default is accepted. Settings that
+only tune Debezium's threads and queues are accepted and have no effect.
+"""
+
+from collections.abc import Mapping
 from typing import Final
 
-from ringfence.connectors.api import (
-    ConfigDef,
-    ConfigType,
-    Importance,
-    NonEmpty,
-    OneOf,
-    Range,
-    Width,
-)
-from ringfence.connectors.builtin.postgres import field_names
-from ringfence.connectors.builtin.postgres import setting_names as names
+from ringfence.connectors.api import ConfigDef, ConfigException, ConfigType, Importance, NonEmpty, OneOf, Range, Width
+from ringfence.connectors.builtin.postgres import selection
 from ringfence.connectors.builtin.postgres.selection import check_patterns
-from ringfence.connectors.builtin.postgres.setting_checks import (
-    check_key_columns,
-    check_operations,
-    check_slot_name,
-    check_topic_prefix,
-)
 from ringfence.connectors.unsupported_values import Handling, define_unsupported_values
+
+HOST: Final = "database.hostname"
+PORT: Final = "database.port"
+USER: Final = "database.user"
+PASSWORD: Final = "database.password"  # noqa: S105 - the name of a setting
+DATABASE: Final = "database.dbname"
+SSL_MODE: Final = "database.sslmode"
+SSL_ROOT: Final = "database.sslrootcert"
+PREFIX: Final = "topic.prefix"
+SLOT: Final = "slot.name"
+SLOT_FAILOVER: Final = "slot.failover"
+RETAINED_WARN: Final = "slot.retained.warn.bytes"
+PUBLICATION: Final = "publication.name"
+AUTOCREATE: Final = "publication.autocreate.mode"
+VIA_ROOT: Final = "publish.via.partition.root"
+PLUGIN: Final = "plugin.name"
+SCHEMAS: Final = "schema.include.list"
+SCHEMAS_EXCLUDE: Final = "schema.exclude.list"
+TABLES: Final = "table.include.list"
+TABLES_EXCLUDE: Final = "table.exclude.list"
+COLUMNS: Final = "column.include.list"
+COLUMNS_EXCLUDE: Final = "column.exclude.list"
+KEY_COLUMNS: Final = "message.key.columns"
+SNAPSHOT: Final = "snapshot.mode"
+SIGNALS: Final = "signal.data.collection"
+CHUNK_SIZE: Final = "incremental.snapshot.chunk.size"
+RANGE_ROWS: Final = "snapshot.range.rows"
+FIELD_NAMES: Final = "field.name.adjustment.mode"
+DECIMALS: Final = "decimal.handling.mode"
+TIMES: Final = "time.precision.mode"
+INTERVALS: Final = "interval.handling.mode"
+BINARY: Final = "binary.handling.mode"
+HSTORE: Final = "hstore.handling.mode"
+MONEY_DIGITS: Final = "money.fraction.digits"
+UNKNOWN_TYPES: Final = "include.unknown.datatypes"
+PLACEHOLDER: Final = "unavailable.value.placeholder"
+TOMBSTONES: Final = "tombstones.on.delete"
+SKIPPED: Final = "skipped.operations"
+METADATA: Final = "provide.transaction.metadata"
+CONTEXT_HEADERS: Final = "extended.headers.enabled"
+HEARTBEAT: Final = "heartbeat.interval.ms"
+HEARTBEAT_PREFIX: Final = "heartbeat.topics.prefix"
+HEARTBEAT_QUERY: Final = "heartbeat.action.query"
+MESSAGES: Final = "message.prefix.include.list"
+MESSAGES_EXCLUDE: Final = "message.prefix.exclude.list"
+BATCH_SIZE: Final = "max.batch.size"
+TRANSACTIONS: Final = "source.transactions"
+TRANSACTION_ROWS: Final = "source.transaction.max.rows"
+
+TRIAL: Final = "postgres.trial"
+"""In a task's configuration: the task is for a preview, and changes nothing."""
+WHOLE: Final = "whole"
+SPLIT: Final = "split"
+ALL_TABLES: Final = "all_tables"
+FILTERED: Final = "filtered"
+NO_TABLES: Final = "no_tables"
+DISABLED: Final = "disabled"
+INITIAL: Final = "initial"
+INITIAL_ONLY: Final = "initial_only"
+NO_DATA: Final = "no_data"
+WHEN_NEEDED: Final = "when_needed"
+
+
+def check_slot_name(name: str, value: object) -> None:
+    text = str(value)
+    if not text or len(text) > 63 or not all(char in "abcdefghijklmnopqrstuvwxyz0123456789_" for char in text):
+        raise ConfigException.invalid(name, value, "Use 1 to 63 lowercase letters, digits and underscores")
+
+
+def check_topic_prefix(name: str, value: object) -> None:
+    text = str(value)
+    if not text or not all(char.isascii() and (char.isalnum() or char in "._-") for char in text):
+        raise ConfigException.invalid(name, value, "Use letters, digits, '.', '_' and '-'")
+
+
+def check_operations(name: str, value: object) -> None:
+    operations = {str(one) for one in value} if isinstance(value, list) else set()
+    if operations - {"c", "u", "d", "t", "m", "r", "none"}:
+        raise ConfigException.invalid(name, value, "Use c, u, d, t, m and r, or none")
+
+
+def check_key_columns(name: str, value: object) -> None:
+    for part in str(value).split(";"):
+        table, colon, columns = part.strip().rpartition(":")
+        if part.strip() and not (table and colon and columns):
+            raise ConfigException.invalid(name, value, "Use schema.table:column,column;…")
+
 
 _CONNECTION: Final = "Connection"
 _TABLES: Final = "Tables"
@@ -28,7 +107,7 @@ _RECORDS: Final = "Records"
 _STREAM: Final = "Replication"
 
 
-_CHOSEN: Final = (names.SCHEMAS, names.SCHEMAS_EXCLUDE, names.TABLES, names.TABLES_EXCLUDE)
+_CHOSEN: Final = (SCHEMAS, SCHEMAS_EXCLUDE, TABLES, TABLES_EXCLUDE)
 """Settings whose choices depend on the server."""
 
 
@@ -69,7 +148,7 @@ def _definition() -> ConfigDef:
         )
 
     definition.define(
-        names.HOST,
+        HOST,
         ConfigType.STRING,
         validator=NonEmpty(),
         importance=Importance.HIGH,
@@ -78,9 +157,9 @@ def _definition() -> ConfigDef:
         display_name="Host",
         dependents=_CHOSEN,
     )
-    number(names.PORT, _CONNECTION, "Port of the database server.", 5432, 1, 65535)
+    number(PORT, _CONNECTION, "Port of the database server.", 5432, 1, 65535)
     definition.define(
-        names.USER,
+        USER,
         ConfigType.STRING,
         validator=NonEmpty(),
         importance=Importance.HIGH,
@@ -90,7 +169,7 @@ def _definition() -> ConfigDef:
         dependents=_CHOSEN,
     )
     definition.define(
-        names.PASSWORD,
+        PASSWORD,
         ConfigType.PASSWORD,
         None,
         importance=Importance.HIGH,
@@ -100,7 +179,7 @@ def _definition() -> ConfigDef:
         dependents=_CHOSEN,
     )
     definition.define(
-        names.DATABASE,
+        DATABASE,
         ConfigType.STRING,
         validator=NonEmpty(),
         importance=Importance.HIGH,
@@ -110,15 +189,15 @@ def _definition() -> ConfigDef:
         dependents=_CHOSEN,
     )
     choice(
-        names.SSL_MODE,
+        SSL_MODE,
         _CONNECTION,
         "Whether to encrypt the connection, and to verify the server's certificate.",
         *("disable", "allow", "prefer", "require", "verify-ca", "verify-full"),
         default="prefer",
     )
-    text(names.SSL_ROOT, _CONNECTION, "File with the CA certificates that verify the server's certificate.")
+    text(SSL_ROOT, _CONNECTION, "File with the CA certificates that verify the server's certificate.")
     definition.define(
-        names.PREFIX,
+        PREFIX,
         ConfigType.STRING,
         validator=check_topic_prefix,
         importance=Importance.HIGH,
@@ -126,34 +205,34 @@ def _definition() -> ConfigDef:
         documentation="Prefix of topic names: prefix.schema.table. Do not change it later.",
         display_name="Topic prefix",
     )
-    patterns(names.SCHEMAS, _TABLES, "Schemas to read, as regular expressions. Default: all but PostgreSQL's own.")
-    patterns(names.SCHEMAS_EXCLUDE, _TABLES, "Schemas to exclude, as regular expressions.")
-    patterns(names.TABLES, _TABLES, "Tables to read, as regular expressions for schema.table. Default: all.")
-    patterns(names.TABLES_EXCLUDE, _TABLES, "Tables to exclude, as regular expressions for schema.table.")
-    patterns(names.COLUMNS, _TABLES, "Columns to read, as regular expressions for schema.table.column. Default: all.")
-    patterns(names.COLUMNS_EXCLUDE, _TABLES, "Columns to exclude, as regular expressions for schema.table.column.")
+    patterns(SCHEMAS, _TABLES, "Schemas to read, as regular expressions. Default: all but PostgreSQL's own.")
+    patterns(SCHEMAS_EXCLUDE, _TABLES, "Schemas to exclude, as regular expressions.")
+    patterns(TABLES, _TABLES, "Tables to read, as regular expressions for schema.table. Default: all.")
+    patterns(TABLES_EXCLUDE, _TABLES, "Tables to exclude, as regular expressions for schema.table.")
+    patterns(COLUMNS, _TABLES, "Columns to read, as regular expressions for schema.table.column. Default: all.")
+    patterns(COLUMNS_EXCLUDE, _TABLES, "Columns to exclude, as regular expressions for schema.table.column.")
     text(
-        names.KEY_COLUMNS,
+        KEY_COLUMNS,
         _TABLES,
         "Record keys in place of primary keys: schema.table:column,column;… The table is a regular expression.",
         validator=check_key_columns,
         importance=Importance.LOW,
     )
     text(
-        names.SLOT,
+        SLOT,
         _STREAM,
         "Name of the replication slot. It is created if it is missing.",
         "debezium",
         validator=check_slot_name,
     )
     flag(
-        names.SLOT_FAILOVER,
+        SLOT_FAILOVER,
         _STREAM,
         "Synchronize the slot to standbys (PostgreSQL 17 or newer).",
         False,
     )
     definition.define(
-        names.RETAINED_WARN,
+        RETAINED_WARN,
         ConfigType.LONG,
         5 * 1024**3,
         group=_STREAM,
@@ -162,88 +241,86 @@ def _definition() -> ConfigDef:
         documentation="If the server retains more bytes of write-ahead log for the slot, the connector's page and an "
         "alert report it; 0: never. At most 80 % of max_slot_wal_keep_size.",
     )
-    text(names.PUBLICATION, _STREAM, "Name of the publication.", "dbz_publication", validator=NonEmpty())
+    text(PUBLICATION, _STREAM, "Name of the publication.", "dbz_publication", validator=NonEmpty())
     choice(
-        names.AUTOCREATE,
+        AUTOCREATE,
         _STREAM,
         "How a missing publication is created: for all tables, for the captured tables, for none, or not at all.",
-        *(names.ALL_TABLES, names.FILTERED, names.NO_TABLES, names.DISABLED),
-        default=names.ALL_TABLES,
+        *(ALL_TABLES, FILTERED, NO_TABLES, DISABLED),
+        default=ALL_TABLES,
     )
-    flag(names.VIA_ROOT, _STREAM, "Publish changes of partitions as changes of their root table.", False)
-    choice(names.PLUGIN, _STREAM, "The output plugin of the slot.", "pgoutput", default="pgoutput")
+    flag(VIA_ROOT, _STREAM, "Publish changes of partitions as changes of their root table.", False)
+    choice(PLUGIN, _STREAM, "The output plugin of the slot.", "pgoutput", default="pgoutput")
     choice(
-        names.SNAPSHOT,
+        SNAPSHOT,
         _STREAM,
         "initial: if nothing is committed yet, read the existing rows, then changes; initial_only: the rows, but no "
         "changes; no_data: changes from now on; when_needed: as initial, and read the rows again if changes were lost, "
         "for example because the slot was dropped.",
-        *(names.INITIAL, names.INITIAL_ONLY, names.NO_DATA, names.WHEN_NEEDED),
-        default=names.INITIAL,
+        *(INITIAL, INITIAL_ONLY, NO_DATA, WHEN_NEEDED),
+        default=INITIAL,
     )
     number(
-        names.RANGE_ROWS,
+        RANGE_ROWS,
         _STREAM,
         "Approximate rows in a range of the snapshot. The ranges are distributed to up to tasks.max tasks.",
         100_000,
         1,
     )
     text(
-        names.SIGNALS,
+        SIGNALS,
         _STREAM,
         "Debezium's signal table, schema.table, with the columns id, type and data. It must be in the publication.",
         importance=Importance.LOW,
     )
-    number(names.CHUNK_SIZE, _STREAM, "Rows in a chunk of an incremental snapshot.", 1024, 1, 100_000)
+    number(CHUNK_SIZE, _STREAM, "Rows in a chunk of an incremental snapshot.", 1024, 1, 100_000)
     choice(
-        names.TRANSACTIONS,
+        TRANSACTIONS,
         _STREAM,
         "whole: a transaction of the database is never visible in parts (with transaction.boundary=connector); split: "
         "transaction.boundary alone determines where transactions end.",
-        *(names.WHOLE, names.SPLIT),
-        default=names.WHOLE,
+        *(WHOLE, SPLIT),
+        default=WHOLE,
     )
     number(
-        names.TRANSACTION_ROWS,
+        TRANSACTION_ROWS,
         _STREAM,
         "A transaction of the database with more changes becomes visible in parts, with a warning.",
         500_000,
         1,
     )
     number(
-        names.HEARTBEAT,
+        HEARTBEAT,
         _STREAM,
         "Milliseconds after which the position is committed if no captured table has changed; 0: a minute, without "
         "records in the heartbeat topic.",
         0,
         0,
     )
-    text(names.HEARTBEAT_PREFIX, _STREAM, "Prefix of the heartbeat topic's name.", "__debezium-heartbeat")
-    text(names.HEARTBEAT_QUERY, _STREAM, "SQL to run with each heartbeat.")
+    text(HEARTBEAT_PREFIX, _STREAM, "Prefix of the heartbeat topic's name.", "__debezium-heartbeat")
+    text(HEARTBEAT_QUERY, _STREAM, "SQL to run with each heartbeat.")
     # About one produce request. If more records wait while a request is in flight, librdkafka's thread polls its
     # connection without a pause (`rd_kafka_toppar_producer_serve` in 2.16), and slows down a broker on this machine.
-    number(names.BATCH_SIZE, _STREAM, "Maximum number of records in a batch.", 2048, 1)
+    number(BATCH_SIZE, _STREAM, "Maximum number of records in a batch.", 2048, 1)
     choice(
-        names.FIELD_NAMES,
+        FIELD_NAMES,
         _RECORDS,
         "How to name fields of columns whose names Avro does not allow. none: as the columns, or as with avro if the "
         "connector has an AvroConverter of its own; avro: with underscores; avro_unicode: with the codes of "
         "characters, such as _u005f, also for underscores.",
-        *(field_names.NONE, field_names.AVRO, field_names.AVRO_UNICODE),
-        default=field_names.NONE,
+        *(selection.NONE, selection.AVRO, selection.AVRO_UNICODE),
+        default=selection.NONE,
     )
+    choice(DECIMALS, _RECORDS, "How numeric and money are written.", "precise", "double", "string", default="precise")
     choice(
-        names.DECIMALS, _RECORDS, "How numeric and money are written.", "precise", "double", "string", default="precise"
-    )
-    choice(
-        names.TIMES,
+        TIMES,
         _RECORDS,
         "How dates and times are written: with the column's precision, in microseconds, or as Kafka Connect's types.",
         *("adaptive", "adaptive_time_microseconds", "connect"),
         default="adaptive",
     )
     choice(
-        names.INTERVALS,
+        INTERVALS,
         _RECORDS,
         "How intervals are written: microseconds or ISO 8601.",
         "numeric",
@@ -251,25 +328,25 @@ def _definition() -> ConfigDef:
         default="numeric",
     )
     choice(
-        names.BINARY,
+        BINARY,
         _RECORDS,
         "How bytea is written.",
         *("bytes", "base64", "base64-url-safe", "hex"),
         default="bytes",
     )
-    choice(names.HSTORE, _RECORDS, "How hstore is written.", "json", "map", default="json")
-    number(names.MONEY_DIGITS, _RECORDS, "Decimal places of money.", 2, 0, 9)
+    choice(HSTORE, _RECORDS, "How hstore is written.", "json", "map", default="json")
+    number(MONEY_DIGITS, _RECORDS, "Decimal places of money.", 2, 0, 9)
     define_unsupported_values(definition, _RECORDS, default=Handling.NULL)
-    flag(names.UNKNOWN_TYPES, _RECORDS, "Write columns of unsupported types as the bytes of their text.", False)
+    flag(UNKNOWN_TYPES, _RECORDS, "Write columns of unsupported types as the bytes of their text.", False)
     text(
-        names.PLACEHOLDER,
+        PLACEHOLDER,
         _RECORDS,
         "Replaces a large value that an update did not change: the server does not send it.",
         "__debezium_unavailable_value",
     )
-    flag(names.TOMBSTONES, _RECORDS, "Write a tombstone after each delete, so that compaction removes the key.", True)
+    flag(TOMBSTONES, _RECORDS, "Write a tombstone after each delete, so that compaction removes the key.", True)
     definition.define(
-        names.SKIPPED,
+        SKIPPED,
         ConfigType.LIST,
         "t",
         group=_RECORDS,
@@ -278,19 +355,89 @@ def _definition() -> ConfigDef:
         documentation="Operations without records: c, u, d, t(runcate), m(essage), r(ead in a snapshot); or none.",
     )
     flag(
-        names.METADATA,
+        METADATA,
         _RECORDS,
         "Write the beginning and end of transactions to the topic prefix.transaction, and number their records.",
         False,
     )
-    flag(names.CONTEXT_HEADERS, _RECORDS, "Write headers with the connector's name and the task's id.", True)
-    patterns(
-        names.MESSAGES, _RECORDS, "Prefixes of logical decoding messages to read, as regular expressions. Default: all."
-    )
-    patterns(
-        names.MESSAGES_EXCLUDE, _RECORDS, "Prefixes of logical decoding messages to exclude, as regular expressions."
-    )
+    flag(CONTEXT_HEADERS, _RECORDS, "Write headers with the connector's name and the task's id.", True)
+    patterns(MESSAGES, _RECORDS, "Prefixes of logical decoding messages to read, as regular expressions. Default: all.")
+    patterns(MESSAGES_EXCLUDE, _RECORDS, "Prefixes of logical decoding messages to exclude, as regular expressions.")
     return definition
 
 
 CONFIG_DEF: Final = _definition()
+
+
+_FAMILIES: Final = (
+    "column.mask.",
+    "column.truncate.",
+    "column.propagate.",
+    "datatype.propagate.",
+    "notification.",
+    "signal.",
+    "snapshot.",
+    "openlineage.",
+)
+TUNING: Final = frozenset(
+    {
+        "signal.poll.interval.ms",
+        "snapshot.delay.ms",
+        "snapshot.fetch.size",
+        "snapshot.lock.timeout.ms",
+        "snapshot.locking.mode",
+        "snapshot.max.threads",
+    }
+)
+"""Settings of these families that do not change what is delivered. They have no effect: no lock is taken."""
+_NAMES: Final[Mapping[str, str]] = {
+    "converters": "",
+    "custom.metric.tags": "",
+    "database.initial.statements": "",
+    "database.sslcert": "",
+    "database.sslfactory": "",
+    "database.sslkey": "",
+    "database.sslpassword": "",
+    "flush.lsn.source": "true",
+    "include.schema.comments": "false",
+    "incremental.snapshot.allow.schema.changes": "false",
+    "incremental.snapshot.watermarking.strategy": "insert_insert",
+    "lsn.flush.mode": "connector",
+    "post.processors": "",
+    "read.only": "false",
+    "replica.identity.autoset.values": "",
+    "schema.name.adjustment.mode": "none",
+    "skip.messages.without.change": "false",
+    "signal.enabled.channels": "source",
+    "slot.drop.on.stop": "false",
+    "slot.stream.params": "",
+    "sourceinfo.struct.maker": "io.debezium.connector.postgresql.PostgresSourceInfoStructMaker",
+    "topic.delimiter": ".",
+    "topic.naming.strategy": "io.debezium.schema.SchemaTopicNamingStrategy",
+    "transaction.metadata.factory": "io.debezium.pipeline.txmetadata.DefaultTransactionMetadataFactory",
+}
+"""Unsupported settings, with Debezium's defaults."""
+
+
+_MODES: Final[Mapping[str, str]] = {
+    "always": "Tasks also restart when a worker fails, and each start would read all rows again. To read them again, "
+    "request an incremental snapshot.",
+    "never": "Use no_data, Debezium's new name of this mode.",
+}
+"""Unsupported values of `snapshot.mode`, with the alternative."""
+
+
+def find_unsupported(config: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return errors by setting."""
+    mode = config.get(SNAPSHOT, "").strip().lower()
+    return {
+        **({SNAPSHOT: [f"{SNAPSHOT}={mode} is not supported. {_MODES[mode]}"]} if mode in _MODES else {}),
+        **{
+            name: [f"PostgresSource does not support Debezium's setting {name} yet. Remove it."]
+            for name, value in config.items()
+            if name not in CONFIG_DEF.keys
+            and name not in TUNING
+            and (name.startswith(_FAMILIES) or name in _NAMES)
+            and value.strip() not in ("", _NAMES.get(name))
+        },
+    }

@@ -8,10 +8,11 @@ from typing import Final
 
 from ringfence import dispatch
 from ringfence.connectors.api import ConnectorError
-from ringfence.connectors.builtin.postgres.incremental.requests import COLLECTIONS, parse_request
-from ringfence.connectors.builtin.postgres.incremental.state import (
+from ringfence.connectors.builtin.postgres.incremental.requests import (
+    COLLECTIONS,
     IncrementalState,
     incremental_partition,
+    parse_request,
     state_of,
 )
 from ringfence.http.errors import ConnectError, bad_request

@@ -6,8 +6,14 @@ from dataclasses import dataclass, field
 
 from ringfence.api.incremental_snapshots import find_measured, percent_of
 from ringfence.connectors.api import ConnectorError, SourceOffset, SourcePartition
-from ringfence.connectors.builtin.postgres.snapshot.plan import Plan, PlannedTable, range_partition, read_plan
-from ringfence.connectors.builtin.postgres.snapshot.range_offsets import RangeProgress, progress_of
+from ringfence.connectors.builtin.postgres.snapshot.plan import (
+    Plan,
+    PlannedTable,
+    RangeProgress,
+    progress_of,
+    range_partition,
+    read_plan,
+)
 from ringfence.projection import committed_offsets
 from ringfence.projection.committed_offsets import TooManyOffsets
 from ringfence.projection.models import Connector, Task, pack

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from ringfence.connectors.builtin.postgres.unsupported import TUNING
+from ringfence.connectors.builtin.postgres.settings import TUNING
 
 _DEBEZIUM_NAMES: Final = {
     "collection.blacklist": "collection.exclude.list",
