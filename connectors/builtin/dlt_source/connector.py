@@ -82,8 +82,7 @@ class DltSourceConnector(SourceConnector):
         if TRANSACTION_BOUNDARY in (errors := self.check_settings(config)):
             return errors
         try:
-            from ringfence.connectors.builtin.dlt_source.checks import find_problem
-            from ringfence.connectors.builtin.dlt_source.resources import open_resources
+            from ringfence.connectors.builtin.dlt_source.resources import find_problem, open_resources
         except ModuleNotFoundError:
             return {"connector.class": [_EXTRA]}
         try:
@@ -111,8 +110,7 @@ class DltSourceConnector(SourceConnector):
 
     def list_choices(self, config: Mapping[str, str]) -> Mapping[str, Sequence[Choice]]:
         """Return the resources, and what each of them promises."""
-        from ringfence.connectors.builtin.dlt_source.promises import find_doubt
-        from ringfence.connectors.builtin.dlt_source.resources import open_resources
+        from ringfence.connectors.builtin.dlt_source.resources import find_doubt, open_resources
 
         settings = CONFIG_DEF.parse({**config, names.RESOURCES: ""})
         resources, changes_only = open_resources(settings), settings.boolean(names.CHANGES)
@@ -129,8 +127,7 @@ class DltSourceConnector(SourceConnector):
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
         """Unsupported if the incremental of a resource repeats or misses rows."""
         try:
-            from ringfence.connectors.builtin.dlt_source.promises import find_doubt
-            from ringfence.connectors.builtin.dlt_source.resources import open_resources
+            from ringfence.connectors.builtin.dlt_source.resources import find_doubt, open_resources
 
             settings = CONFIG_DEF.parse(config)
             resources = open_resources(settings)
@@ -144,8 +141,7 @@ class DltSourceConnector(SourceConnector):
 
     def explain_guarantee(self, config: Mapping[str, str]) -> str:
         try:
-            from ringfence.connectors.builtin.dlt_source.checks import explain
-            from ringfence.connectors.builtin.dlt_source.resources import open_resources
+            from ringfence.connectors.builtin.dlt_source.resources import explain, open_resources
 
             settings = CONFIG_DEF.parse(config)
             return explain(settings, open_resources(settings))

@@ -17,10 +17,16 @@ from ringfence.connectors.api import (
     SourcePartition,
     SourceTask,
 )
-from ringfence.connectors.builtin.file_stream.followed_file import not_a_file, unreadable
 from ringfence.connectors.builtin.file_stream.line_splitting import count_lines
-from ringfence.connectors.builtin.file_stream.settings import CONFIG_DEF, FILE, FILENAME, POSITION
-from ringfence.connectors.builtin.file_stream.task import FileStreamSourceTask
+from ringfence.connectors.builtin.file_stream.task import (
+    CONFIG_DEF,
+    FILE,
+    FILENAME,
+    POSITION,
+    FileStreamSourceTask,
+    not_a_file,
+    unreadable,
+)
 from ringfence.connectors.files import ClosedFile, open_allowed
 
 

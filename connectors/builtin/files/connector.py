@@ -22,8 +22,8 @@ from ringfence.connectors.api import (
 from ringfence.connectors.builtin.files import settings as names
 from ringfence.connectors.builtin.files.backlog import BUCKETS
 from ringfence.connectors.builtin.files.formats import FORMATS
-from ringfence.connectors.builtin.files.offsets import parse
 from ringfence.connectors.builtin.files.places import PLACES, Place, list_place_settings, open_place, require
+from ringfence.connectors.builtin.files.reading import parse
 
 CONFIG_DEF: Final = names.define(tuple(FORMATS))
 for _key in list_place_settings():

@@ -51,7 +51,7 @@ class PySparkSourceConnector(SourceConnector):
     def validate(self, config: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
         if not config.get(names.SOURCE):
             return {}  # the definition has already reported it
-        from ringfence.connectors.builtin.pyspark_source.sources import open_reader, open_source, read_schema
+        from ringfence.connectors.builtin.pyspark_source.task import open_reader, open_source, read_schema
         from ringfence.connectors.builtin.pyspark_source.types import describe
 
         try:

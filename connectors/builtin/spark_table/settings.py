@@ -4,8 +4,7 @@ from typing import Final
 
 from ringfence.connectors.api import ConfigDef, ConfigType, Importance, NonEmpty, OneOf, Range, ShownIf, Width
 from ringfence.connectors.builtin.files.settings import URL
-from ringfence.connectors.builtin.sql.settings import BEST_FIT, NONE, NUMERIC, ZONE
-from ringfence.connectors.builtin.sql.zones import check_zone
+from ringfence.connectors.builtin.sql.settings import BEST_FIT, NONE, NUMERIC, ZONE, check_zone
 from ringfence.connectors.unsupported_values import define_unsupported_values
 
 DBTABLE: Final = "dbtable"

@@ -101,7 +101,7 @@ class SqlSourceConnector(SourceConnector):
 
     def list_choices(self, config: Mapping[str, str]) -> Mapping[str, Sequence[Choice]]:
         """Return tables, and columns to read by."""
-        from ringfence.connectors.builtin.sql.choices import list_choices
+        from ringfence.connectors.builtin.sql.checks import list_choices
 
         return list_choices(CONFIG_DEF.parse(config))
 

@@ -1,7 +1,9 @@
 """The settings of SqlSource, and the names in its source partitions and offsets: those of the JDBC source connector."""
 
 import re
+from datetime import UTC, tzinfo
 from typing import Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from ringfence.connectors.api import (
     Choices,
@@ -16,7 +18,6 @@ from ringfence.connectors.api import (
     ShownIf,
     Width,
 )
-from ringfence.connectors.builtin.sql.zones import check_zone
 from ringfence.connectors.unsupported_values import define_unsupported_values
 
 URL: Final = "connection.url"
@@ -64,6 +65,24 @@ _IF_TIME: Final = ShownIf(MODE, lambda mode: TIMESTAMP_MODE in mode)
 
 
 _LIMIT: Final = re.compile(r"\s*limit\s+([1-9][0-9]{0,8})[\s;]*", re.IGNORECASE)
+
+
+def load_zone(name: str) -> tzinfo:
+    """Return the time zone. Raises ValueError for an unknown name."""
+    if name.upper() == "UTC":
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, OSError) as error:
+        raise ValueError(f"no time zone {name!r}") from error
+
+
+def check_zone(name: str, value: object) -> None:
+    """The name of a time zone."""
+    try:
+        load_zone(str(value))
+    except ValueError as error:
+        raise ConfigException.invalid(name, value, "Not a time zone, such as UTC or Europe/Berlin") from error
 
 
 def check_suffix(name: str, value: object) -> None:

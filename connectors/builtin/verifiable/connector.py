@@ -16,8 +16,14 @@ from ringfence.connectors.api import (
     SourcePartition,
     SourceTask,
 )
-from ringfence.connectors.builtin.verifiable.settings import COMPLETE_RECORD_DATA, CONFIG_DEF, ID, SEQNO
-from ringfence.connectors.builtin.verifiable.task import VerifiableSourceTask, next_number
+from ringfence.connectors.builtin.verifiable.task import (
+    COMPLETE_RECORD_DATA,
+    CONFIG_DEF,
+    ID,
+    SEQNO,
+    VerifiableSourceTask,
+    next_number,
+)
 
 
 class VerifiableSourceConnector(SourceConnector):

@@ -1,22 +1,72 @@
-"""Counts 0, 1, 2, … at a given rate, from the number after the committed one."""
+"""Counts 0, 1, 2, … at a given rate, from the number after the committed one.
+
+Settings, and names in offsets, are the same as Kafka's.
+"""
 
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
 
-from ringfence.connectors.api import ConfigType, ConnectorError, RecordBatch, SourceOffset, SourceRecord, SourceTask
-from ringfence.connectors.api.schemas import INT32, INT64
-from ringfence.connectors.builtin.verifiable.settings import (
-    COMPLETE_RECORD_DATA,
-    CONFIG_DEF,
-    ID,
-    SEQNO,
-    THROUGHPUT,
-    TOPIC,
+from ringfence.connectors.api import (
+    ConfigDef,
+    ConfigType,
+    ConnectorError,
+    Importance,
+    NonEmpty,
+    Range,
+    RecordBatch,
+    SourceOffset,
+    SourceRecord,
+    SourceTask,
+    Width,
 )
+from ringfence.connectors.api.schemas import INT32, INT64
 
 logger = logging.getLogger(__name__)
+
+
+TOPIC: Final = "topic"
+THROUGHPUT: Final = "throughput"
+COMPLETE_RECORD_DATA: Final = "complete.record.data"
+
+ID: Final = "id"
+"""The task's number: a key of its configuration, and of its source partition."""
+SEQNO: Final = "seqno"
+"""The key of the source offset: the last number that was delivered."""
+
+CONFIG_DEF: Final = (
+    ConfigDef()
+    .define(
+        TOPIC,
+        ConfigType.STRING,
+        validator=NonEmpty(),
+        importance=Importance.HIGH,
+        documentation="The topic to write the numbers to.",
+        width=Width.MEDIUM,
+        display_name="Topic",
+    )
+    .define(
+        THROUGHPUT,
+        ConfigType.LONG,
+        default=-1,
+        validator=Range(-1),
+        importance=Importance.HIGH,
+        documentation="Records per second for each task; -1 for no limit, 0 for no records.",
+        width=Width.SHORT,
+        display_name="Throughput",
+    )
+    .define(
+        COMPLETE_RECORD_DATA,
+        ConfigType.BOOLEAN,
+        default=False,
+        importance=Importance.LOW,
+        documentation="Write connector, task, topic, time and number in each record, instead of the bare number.",
+        width=Width.SHORT,
+        display_name="Complete record data",
+    )
+)
+
 
 MOST_AT_ONCE = 1000
 LONGEST_WAIT_SECONDS = 0.5

@@ -28,10 +28,10 @@ from ringfence.connectors.builtin.dlt_source.rest_config import parse_rest_confi
 from ringfence.connectors.builtin.files.compression import BROKEN, contents
 from ringfence.connectors.builtin.files.connector import FilesSourceConnector
 from ringfence.connectors.builtin.files.formats import FORMATS
-from ringfence.connectors.builtin.files.offsets import parse as parse_file_offset
+from ringfence.connectors.builtin.files.reading import parse as parse_file_offset
 from ringfence.connectors.builtin.postgres import pgoutput, text_values
 from ringfence.connectors.builtin.postgres.incremental.requests import parse_request
-from ringfence.connectors.builtin.pyspark_source.ddl import parse_ddl
+from ringfence.connectors.builtin.pyspark_source.types import parse_ddl
 from ringfence.connectors.builtin.spark_table.delta_log import DeltaSnapshot
 from ringfence.connectors.builtin.spark_table.iceberg_metadata import IcebergSnapshot
 from ringfence.connectors.builtin.webhook import frames as webhook_frames

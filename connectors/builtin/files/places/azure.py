@@ -10,8 +10,15 @@ from urllib.parse import urlsplit
 
 from ringfence.connectors import egress
 from ringfence.connectors.api import ConfigDef, ConfigType, ConnectorError, Importance, ParsedConfig, Width
-from ringfence.connectors.builtin.files.places.base import FileChanged, FileInfo, OpenedFile, Place, is_hidden, secret
-from ringfence.connectors.builtin.files.places.ranges import OpenedObject
+from ringfence.connectors.builtin.files.places.base import (
+    FileChanged,
+    FileInfo,
+    OpenedFile,
+    OpenedObject,
+    Place,
+    is_hidden,
+    secret,
+)
 from ringfence.connectors.builtin.files.settings import URL
 
 ACCOUNT_KEY: Final = "azure.account.key"
