@@ -2,16 +2,7 @@
 
 from typing import Final
 
-from ringfence.connectors.api import (
-    Choices,
-    ConfigDef,
-    ConfigType,
-    Importance,
-    NonEmpty,
-    OneOf,
-    Range,
-    Width,
-)
+from ringfence.connectors.api import Choices, ConfigDef, ConfigType, Importance, NonEmpty, OneOf, Range, Width
 
 DEAD_LETTERS: Final = "errors.deadletterqueue.topic.name"
 AUTO_RESTART_ENABLED: Final = "auto.restart.enabled"

@@ -1,6 +1,6 @@
 """The connector: it validates the configuration and divides the work among tasks. It moves no data."""
 
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -8,6 +8,7 @@ from typing import ClassVar, Protocol
 
 from ringfence.connectors.api.catalog_entry import CatalogEntry
 from ringfence.connectors.api.config_def import ConfigDef
+from ringfence.connectors.api.errors import ConnectorError
 from ringfence.connectors.api.offsets import OffsetReader, SourceOffset, SourcePartition
 from ringfence.connectors.api.positions import PositionPaths
 from ringfence.connectors.api.task import SourceTask
@@ -73,7 +74,10 @@ class SourceConnectorContext(Protocol):
 
 
 class SourceConnector(ABC):
-    """Describes a source and divides it into tasks. Runs in the plugin process, never where records are processed."""
+    """Describes a source and divides it into tasks. Runs in the plugin process, never where records are processed.
+
+    A connector with one task declares `own_settings` and `task_type`, and needs no method.
+    """
 
     version: ClassVar[str] = "0"
     aliases: ClassVar[tuple[str, ...]] = ()
@@ -83,31 +87,39 @@ class SourceConnector(ABC):
     preview_while_running: ClassVar[bool] = False
     """Whether a preview may read while this connector's tasks run: several tasks can read the same data at once, and
     `start` and `poll` of a preview change nothing at the source."""
+    own_settings: ClassVar[ConfigDef] = ConfigDef()
+    """The connector's own settings. The framework adds the common ones (`name`, `tasks.max`, converters, ...)."""
+    task_type: ClassVar[type[SourceTask] | None] = None
+    """The task class. Every executor must be able to import it by its module path."""
     context: SourceConnectorContext
     """Set by the framework before `start`."""
+    config: Mapping[str, str]
+    """The configuration, from `start` on."""
 
     @classmethod
-    @abstractmethod
     def config_def(cls) -> ConfigDef:
-        """Return the connector's own settings. The framework adds the common ones (`name`, `tasks.max`, converters,
-        ...).
-        """
+        """Return the connector's own settings, by default `own_settings`."""
+        return cls.own_settings
 
     @classmethod
-    @abstractmethod
     def task_class(cls) -> type[SourceTask]:
-        """Return the task class. Every executor must be able to import it by its module path."""
+        """Return the task class, by default `task_type`. Override it to import the task's module only here."""
+        if cls.task_type is None:
+            raise ConnectorError(f"{cls.__name__} has no task class: set `task_type`, or override `task_class`.")
+        return cls.task_type
 
-    @abstractmethod
     def start(self, config: Mapping[str, str]) -> None:
-        """Receive the configuration. The connector may start a thread here that watches the source for changes."""
+        """Receive the configuration, by default as `config`. The connector may start a thread here that watches the
+        source for changes.
+        """
+        self.config = dict(config)
 
-    @abstractmethod
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
-        """Return at most `max_tasks` task configurations, string to string, in a stable order.
+        """Return at most `max_tasks` task configurations, string to string, in a stable order; by default one.
 
         The framework adds `task.class`. An empty list means that there is nothing to read at present.
         """
+        return [dict(self.config)]
 
     def stop(self) -> None:  # noqa: B027 - optional to override
         """Release what `start` opened."""

@@ -8,7 +8,6 @@ from ringfence.connectors.api import (
     CatalogEntry,
     Category,
     Choice,
-    ConfigDef,
     ConfigException,
     ConnectorError,
     ConnectorTransactionBoundaries,
@@ -31,6 +30,7 @@ class DltSourceConnector(SourceConnector):
     """Resources are distributed to up to `tasks.max` tasks; each task reads its resources in turn."""
 
     version: ClassVar[str] = "1.0.0"
+    own_settings = CONFIG_DEF
     preview_while_running = True
     catalog: ClassVar[CatalogEntry | None] = CatalogEntry(
         title="REST APIs and dlt sources",
@@ -52,10 +52,6 @@ class DltSourceConnector(SourceConnector):
     )
 
     @classmethod
-    def config_def(cls) -> ConfigDef:
-        return CONFIG_DEF
-
-    @classmethod
     def task_class(cls) -> type[SourceTask]:
         try:
             from ringfence.connectors.builtin.dlt_source.task import DltSourceTask
@@ -66,13 +62,13 @@ class DltSourceConnector(SourceConnector):
     def start(self, config: Mapping[str, str]) -> None:
         from ringfence.connectors.builtin.dlt_source.resources import open_resources
 
-        self._config = dict(config)
+        super().start(config)
         self._resources = list(open_resources(CONFIG_DEF.parse(config)).selection)
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
         count = min(max_tasks, len(self._resources))
         dealt = [self._resources[index::count] for index in range(count)]
-        return [{**self._config, names.TASK_RESOURCES: json.dumps(each)} for each in dealt]
+        return [{**self.config, names.TASK_RESOURCES: json.dumps(each)} for each in dealt]
 
     def validate(self, config: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
         try:

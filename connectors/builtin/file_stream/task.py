@@ -12,11 +12,8 @@ from typing import ClassVar, Final
 
 from ringfence.connectors.api import (
     ConfigDef,
-    ConfigType,
     ConnectorError,
     Importance,
-    NonEmpty,
-    Range,
     RecordBatch,
     RetriableError,
     SourceOffset,
@@ -31,47 +28,27 @@ from ringfence.connectors.files import open_allowed
 logger = logging.getLogger(__name__)
 
 
-FILE: Final = "file"
-TOPIC: Final = "topic"
-BATCH_SIZE: Final = "batch.size"
-
 FILENAME: Final = "filename"
 """The key of the source partition."""
 POSITION: Final = "position"
 """The key of the source offset: the byte after the last line that was delivered."""
 
-CONFIG_DEF: Final = (
-    ConfigDef()
-    .define(
-        FILE,
-        ConfigType.STRING,
-        validator=NonEmpty(),
-        importance=Importance.HIGH,
-        documentation="The file to read. Its path must be the same on every machine that runs tasks.",
-        width=Width.LONG,
-        display_name="File",
-    )
-    .define(
-        TOPIC,
-        ConfigType.STRING,
-        validator=NonEmpty(),
-        importance=Importance.HIGH,
-        documentation="The topic to write to: one record per line.",
-        width=Width.MEDIUM,
-        display_name="Topic",
-    )
-    .define(
-        BATCH_SIZE,
-        ConfigType.INT,
-        default=2000,
-        validator=Range(1),
-        importance=Importance.LOW,
-        documentation=(
-            "The maximum number of lines in a batch; with transaction.boundary=poll, a batch is a transaction."
-        ),
-        width=Width.SHORT,
-        display_name="Batch size",
-    )
+CONFIG_DEF: Final = ConfigDef()
+_settings: Final = CONFIG_DEF.group()
+
+FILE: Final = _settings.text(
+    "file", "The file to read. Its path must be the same on every machine that runs tasks.", display_name="File"
+)
+TOPIC: Final = _settings.text(
+    "topic", "The topic to write to: one record per line.", width=Width.MEDIUM, display_name="Topic"
+)
+BATCH_SIZE: Final = _settings.integer(
+    "batch.size",
+    "The maximum number of lines in a batch; with transaction.boundary=poll, a batch is a transaction.",
+    2000,
+    1,
+    importance=Importance.LOW,
+    display_name="Batch size",
 )
 
 

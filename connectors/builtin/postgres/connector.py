@@ -8,7 +8,6 @@ from ringfence.connectors.api import (
     CatalogEntry,
     Category,
     Choice,
-    ConfigDef,
     ConnectorError,
     ConnectorTransactionBoundaries,
     ExactlyOnceSupport,
@@ -36,6 +35,7 @@ class PostgresSourceConnector(SourceConnector):
     """
 
     version: ClassVar[str] = "1.0.0"
+    own_settings = CONFIG_DEF
     preview_while_running = True
     catalog: ClassVar[CatalogEntry | None] = CatalogEntry(
         title="PostgreSQL changes",
@@ -59,10 +59,6 @@ class PostgresSourceConnector(SourceConnector):
     _reached = False
 
     @classmethod
-    def config_def(cls) -> ConfigDef:
-        return CONFIG_DEF
-
-    @classmethod
     def task_class(cls) -> type[SourceTask]:
         try:
             from ringfence.connectors.builtin.postgres.task import PostgresSourceTask
@@ -71,24 +67,24 @@ class PostgresSourceConnector(SourceConnector):
         return PostgresSourceTask
 
     def start(self, config: Mapping[str, str]) -> None:
-        self._config = dict(config)
+        super().start(config)
         self._stopping = threading.Event()
         self._watching: threading.Thread | None = None
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
         if self.context.trial:
-            return [{**self._config, TRIAL: "true"}]
+            return [{**self.config, TRIAL: "true"}]
         tasks = self._count_tasks(max_tasks)
         if tasks > 1 and self._watching is None:
             self._watching = threading.Thread(target=self._watch, name="snapshot watch", daemon=True)
             self._watching.start()
-        return [{**self._config, **share_config(number, tasks)} for number in range(tasks)]
+        return [{**self.config, **share_config(number, tasks)} for number in range(tasks)]
 
     def _count_tasks(self, max_tasks: int) -> int:
         """Return one task for streaming, or one for each range of a snapshot, up to `max_tasks`."""
         from ringfence.connectors.builtin.postgres.snapshot.run import find_state
 
-        settings = CONFIG_DEF.parse(self._config)
+        settings = CONFIG_DEF.parse(self.config)
         state = find_state(
             settings.string(names.PREFIX), settings.string(names.SNAPSHOT), self.context.offset_reader.offset
         )

@@ -49,16 +49,15 @@ def parse_part(offset: SourceOffset) -> Part:
     return key_ranges.parse_part(offset) if names.KEY in offset else parquet_table.parse_part(offset)
 
 
-CONFIG_DEF: Final = names.define()
-for _key in list_place_settings():
-    CONFIG_DEF.add(_key)
-define_values(CONFIG_DEF, None, lambda *values: ShownIf(URL, lambda url: not url.startswith(names.JDBC), *values))
+CONFIG_DEF: Final = ConfigDef([*names.OWN.keys.values(), *list_place_settings()])
+define_values(CONFIG_DEF.group(), lambda *values: ShownIf(URL, lambda url: not url.startswith(names.JDBC), *values))
 
 
 class SparkTableSourceConnector(SourceConnector):
     """The parts of a plan are distributed to `tasks.max` tasks, each of them a Spark job on an executor."""
 
     version: ClassVar[str] = "1.0.0"
+    own_settings = CONFIG_DEF
     preview_while_running = True
     catalog: ClassVar[CatalogEntry | None] = CatalogEntry(
         title="A big table, once",
@@ -74,28 +73,21 @@ class SparkTableSourceConnector(SourceConnector):
     )
 
     @classmethod
-    def config_def(cls) -> ConfigDef:
-        return CONFIG_DEF
-
-    @classmethod
     def task_class(cls) -> type[SourceTask]:
         from ringfence.connectors.builtin.spark_table.task import SparkTableSourceTask
 
         return SparkTableSourceTask
 
-    def start(self, config: Mapping[str, str]) -> None:
-        self._config = dict(config)
-
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
         if self.context.trial:
-            return [{**self._config, names.SHARE: "0/1", names.PREVIEW: "true"}]
+            return [{**self.config, names.SHARE: "0/1", names.PREVIEW: "true"}]
         if self._is_read():
             return []
-        return [{**self._config, names.SHARE: f"{index}/{max_tasks}"} for index in range(max_tasks)]
+        return [{**self.config, names.SHARE: f"{index}/{max_tasks}"} for index in range(max_tasks)]
 
     def _is_read(self) -> bool:
         """Return whether all parts of the plan are read to their ends."""
-        with closing(open_table(CONFIG_DEF.parse(self._config))) as table:
+        with closing(open_table(CONFIG_DEF.parse(self.config))) as table:
             partition = {**table.partition}
         head = self.context.offset_reader.offset(partition)
         if head is None:

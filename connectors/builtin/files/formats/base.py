@@ -1,5 +1,5 @@
-"""The interface between the task and a file format. To add a format, add a module here and a line in
-`formats.FORMATS`.
+"""The interface between the task and a file format. To add a format, add a module here, a line in `formats.FORMATS`,
+and its name in `settings.FORMATS`.
 """
 
 from abc import ABC, abstractmethod

@@ -52,10 +52,8 @@ class Place(ABC):
     address: str
     """Its address without a trailing slash: files have the address `{address}/{name}`."""
 
-    @classmethod
-    def define(cls, definition: ConfigDef) -> ConfigDef:
-        """Add this place's own settings."""
-        return definition
+    settings: ClassVar[ConfigDef] = ConfigDef()
+    """Its own settings."""
 
     @classmethod
     def find_problems(cls, settings: ParsedConfig) -> list[tuple[str, str]]:

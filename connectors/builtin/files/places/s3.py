@@ -8,15 +8,24 @@ from typing import Any, ClassVar, Final
 from urllib.parse import urlsplit
 
 from ringfence.connectors import egress, worker_limits
-from ringfence.connectors.api import ConfigDef, ConfigType, ConnectorError, Importance, ParsedConfig, Width
+from ringfence.connectors.api import ConfigDef, ConnectorError, Importance, ParsedConfig
 from ringfence.connectors.builtin.files.places.base import FileChanged, FileInfo, OpenedFile, Place, is_hidden, secret
 from ringfence.connectors.builtin.files.settings import URL
 
-ACCESS_KEY: Final = "s3.access.key"
-SECRET_KEY: Final = "s3.secret.key"  # noqa: S105 - the name of a setting
-SESSION_TOKEN: Final = "s3.session.token"  # noqa: S105
-REGION: Final = "s3.region"
-ENDPOINT: Final = "s3.endpoint.url"
+SETTINGS: Final = ConfigDef()
+_settings: Final = SETTINGS.group("S3")
+ACCESS_KEY: Final = _settings.text("s3.access.key", "Access key. If it is not set, access is anonymous.", None)
+SECRET_KEY: Final = _settings.secret("s3.secret.key", "Secret key.")
+SESSION_TOKEN: Final = _settings.secret(
+    "s3.session.token", "Session token of temporary keys.", importance=Importance.LOW
+)
+REGION: Final = _settings.text("s3.region", "Region of the bucket.", "us-east-1")
+ENDPOINT: Final = _settings.text(
+    "s3.endpoint.url",
+    "The address of another server with S3's protocol, such as https://minio.example.com:9000.",
+    None,
+    importance=Importance.LOW,
+)
 _REGION: Final = re.compile(r"[a-z0-9-]{1,40}")
 
 
@@ -111,7 +120,6 @@ def _resolver(policy: egress.Policy, judged: set[str]) -> Any:
     return GuardedResolver()
 
 
-_GROUP: Final = "S3"
 _BLOCK_BYTES: Final = 8 << 20
 _ADDRESS: Final = re.compile(r"s3://(?P<bucket>[A-Za-z0-9][A-Za-z0-9._-]{1,254})(?:/(?P<prefix>.*))?")
 
@@ -126,39 +134,7 @@ class S3Prefix(Place):
 
     scheme: ClassVar[str] = "s3"
     module: ClassVar[str | None] = "s3fs"
-
-    @classmethod
-    def define(cls, definition: ConfigDef) -> ConfigDef:
-        return (
-            definition.define(
-                ACCESS_KEY,
-                ConfigType.STRING,
-                None,
-                group=_GROUP,
-                documentation="Access key. If it is not set, access is anonymous.",
-            )
-            .define(SECRET_KEY, ConfigType.PASSWORD, None, group=_GROUP, documentation="Secret key.")
-            .define(
-                SESSION_TOKEN,
-                ConfigType.PASSWORD,
-                None,
-                importance=Importance.LOW,
-                group=_GROUP,
-                documentation="Session token of temporary keys.",
-            )
-            .define(REGION, ConfigType.STRING, "us-east-1", group=_GROUP, documentation="Region of the bucket.")
-            .define(
-                ENDPOINT,
-                ConfigType.STRING,
-                None,
-                importance=Importance.LOW,
-                group=_GROUP,
-                documentation=(
-                    "The address of another server with S3's protocol, such as https://minio.example.com:9000."
-                ),
-                width=Width.LONG,
-            )
-        )
+    settings: ClassVar[ConfigDef] = SETTINGS
 
     @classmethod
     def find_problems(cls, settings: ParsedConfig) -> list[tuple[str, str]]:

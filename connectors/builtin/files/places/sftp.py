@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ringfence.connectors import egress, worker_limits
-from ringfence.connectors.api import ConfigDef, ConfigType, ConnectorError, Importance, ParsedConfig, Width
+from ringfence.connectors.api import ConfigDef, ConnectorError, Importance, ParsedConfig
 from ringfence.connectors.builtin.files.places.base import secret
 
 if TYPE_CHECKING:
@@ -23,48 +23,23 @@ from urllib.parse import unquote, urlsplit
 from ringfence.connectors.builtin.files.places.base import FileChanged, FileInfo, OpenedFile, Place, is_hidden
 from ringfence.connectors.builtin.files.settings import URL
 
-USER: Final = "sftp.user"
-PASSWORD: Final = "sftp.password"  # noqa: S105 - the name of a setting
-PRIVATE_KEY: Final = "sftp.private.key"
-PASSPHRASE: Final = "sftp.private.key.passphrase"  # noqa: S105
-HOST_KEY: Final = "sftp.host.key"
+SETTINGS: Final = ConfigDef()
+_settings: Final = SETTINGS.group("SFTP")
+USER: Final = _settings.text("sftp.user", "User of the SFTP server.", None)
+PASSWORD: Final = _settings.secret("sftp.password", "The user's password.")
+PRIVATE_KEY: Final = _settings.secret(
+    "sftp.private.key", "The user's private key, instead of a password: the text of the key file."
+)
+PASSPHRASE: Final = _settings.secret(
+    "sftp.private.key.passphrase", "The passphrase of the private key, if it has one.", importance=Importance.LOW
+)
+HOST_KEY: Final = _settings.items(
+    "sftp.host.key",
+    "Fingerprints of the server's key, as ssh-keygen -l prints them: SHA256:… A server with another key is refused.",
+)
 
-_GROUP: Final = "SFTP"
 BLOCK_BYTES: Final = 4 << 20
 _SECONDS: Final = 30.0
-
-
-def define(definition: ConfigDef) -> ConfigDef:
-    """Add the settings."""
-    return (
-        definition.define(USER, ConfigType.STRING, None, group=_GROUP, documentation="User of the SFTP server.")
-        .define(PASSWORD, ConfigType.PASSWORD, None, group=_GROUP, documentation="The user's password.")
-        .define(
-            PRIVATE_KEY,
-            ConfigType.PASSWORD,
-            None,
-            group=_GROUP,
-            documentation="The user's private key, instead of a password: the text of the key file.",
-            width=Width.LONG,
-        )
-        .define(
-            PASSPHRASE,
-            ConfigType.PASSWORD,
-            None,
-            importance=Importance.LOW,
-            group=_GROUP,
-            documentation="The passphrase of the private key, if it has one.",
-        )
-        .define(
-            HOST_KEY,
-            ConfigType.LIST,
-            [],
-            group=_GROUP,
-            documentation="Fingerprints of the server's key, as ssh-keygen -l prints them: SHA256:… A server with "
-            "another key is refused.",
-            width=Width.LONG,
-        )
-    )
 
 
 class Login(NamedTuple):
@@ -224,11 +199,8 @@ class SftpFolder(Place):
 
     scheme: ClassVar[str] = "sftp"
     module: ClassVar[str | None] = "paramiko"
+    settings: ClassVar[ConfigDef] = SETTINGS
     least_settle_ms: ClassVar[int] = 1000
-
-    @classmethod
-    def define(cls, definition: ConfigDef) -> ConfigDef:
-        return define(definition)
 
     @classmethod
     def find_problems(cls, settings: ParsedConfig) -> list[tuple[str, str]]:
