@@ -164,8 +164,14 @@ def test_a_group_defines_settings_and_returns_their_names() -> None:
     headers = source.flag("headers", "Whether.", True)
 
     assert definition.parse({folder: "/in"}) == {
-        **{"folder": "/in", "title": None, "password": None, "order": "name", "size": 10, "seconds": None},
-        **{"tables": [], "headers": True},
+        "folder": "/in",
+        "title": None,
+        "password": None,
+        "order": "name",
+        "size": 10,
+        "seconds": None,
+        "tables": [],
+        "headers": True,
     }
     assert [*definition.keys] == [folder, title, password, order, size, seconds, tables, headers]
     assert {key.name for key in definition.keys.values() if key.group != "Source"} == {"size"}

@@ -10,7 +10,7 @@ from django.test import Client
 
 from ringfence.access.principal import Principal, Right
 from ringfence.access.verbs import ROLES
-from ringfence.connectors.builtin.postgres.incremental.requests import IncrementalState, QueuedTable
+from ringfence.connectors.builtin.postgres.incremental.state import IncrementalState, QueuedTable
 from ringfence.connectors.builtin.postgres.snapshot.plan import (
     Plan,
     PlannedTable,

@@ -10,7 +10,7 @@ from typing import Final
 from ringfence.connectors.api import ConnectorError, OffsetRecord, SourceOffset, SourceRecord
 from ringfence.connectors.builtin.postgres import pgoutput
 from ringfence.connectors.builtin.postgres.incremental.chunks import Window, leave_out
-from ringfence.connectors.builtin.postgres.incremental.requests import SignalTable
+from ringfence.connectors.builtin.postgres.incremental.state import SignalTable
 from ringfence.connectors.builtin.postgres.json_records import JsonRecords, OpenRun
 from ringfence.connectors.builtin.postgres.offsets import (
     AlreadyRead,

@@ -17,8 +17,8 @@ from ringfence.connectors.api import (
 )
 from ringfence.connectors.builtin.postgres import settings as names
 from ringfence.connectors.builtin.postgres import slots
-from ringfence.connectors.builtin.postgres.incremental.requests import SignalTable
 from ringfence.connectors.builtin.postgres.incremental.snapshots import IncrementalSnapshots
+from ringfence.connectors.builtin.postgres.incremental.state import SignalTable
 from ringfence.connectors.builtin.postgres.json_records import find_json_records
 from ringfence.connectors.builtin.postgres.offsets import LSN, lsn_text
 from ringfence.connectors.builtin.postgres.reader import TransactionReader

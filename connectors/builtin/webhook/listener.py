@@ -8,7 +8,7 @@ import time
 from collections.abc import Coroutine, Iterable
 from typing import Any, Final
 
-from ringfence.connectors.builtin.webhook import frames
+from ringfence.connectors import request_frames as frames
 from ringfence.connectors.builtin.webhook.request_parsing import Receiver
 from ringfence.connectors.builtin.webhook.request_queue import (
     FAILED,

@@ -20,6 +20,7 @@ import orjson
 import pyarrow
 from fastavro.schema import SchemaParseException, UnknownType
 
+from ringfence.connectors import request_frames as webhook_frames
 from ringfence.connectors.api import ConfigException, ConnectorError
 from ringfence.connectors.avro import container
 from ringfence.connectors.avro.bounds import Bounds, check_json
@@ -30,11 +31,9 @@ from ringfence.connectors.builtin.files.connector import FilesSourceConnector
 from ringfence.connectors.builtin.files.formats import FORMATS
 from ringfence.connectors.builtin.files.reading import parse as parse_file_offset
 from ringfence.connectors.builtin.postgres import pgoutput, text_values
-from ringfence.connectors.builtin.postgres.incremental.requests import parse_request
 from ringfence.connectors.builtin.pyspark_source.types import parse_ddl
 from ringfence.connectors.builtin.spark_table.delta_log import DeltaSnapshot
 from ringfence.connectors.builtin.spark_table.iceberg_metadata import IcebergSnapshot
-from ringfence.connectors.builtin.webhook import frames as webhook_frames
 from ringfence.connectors.builtin.webhook import request_parsing
 from ringfence.connectors.config_providers import ConfigProviders
 from ringfence.connectors.converters.registry.reading import _indexes
@@ -42,6 +41,7 @@ from ringfence.connectors.java import frames as java_frames
 from ringfence.connectors.kafka_settings import security
 from ringfence.connectors.properties import MalformedLine
 from ringfence.connectors.properties import read as read_properties
+from ringfence.connectors.snapshot_signals import parse_request
 from ringfence.connectors.transforms.patterns import java_pattern
 from ringfence.connectors.values import literals
 from ringfence.engine.browsing.expression import Wrong, parse

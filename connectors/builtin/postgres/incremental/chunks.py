@@ -10,7 +10,7 @@ import psycopg
 from psycopg import sql
 
 from ringfence.connectors.api import ConnectorError, OffsetRecord, RetriableError, SourceRecord
-from ringfence.connectors.builtin.postgres.incremental.requests import IncrementalState
+from ringfence.connectors.builtin.postgres.incremental.state import IncrementalState
 from ringfence.connectors.builtin.postgres.pgoutput import Change, Relation
 from ringfence.connectors.builtin.postgres.setup import Setup
 from ringfence.connectors.builtin.postgres.snapshot.content import ChangeKeys, Visibility

@@ -24,14 +24,11 @@ from ringfence.connectors.api import (
 )
 from ringfence.connectors.builtin.postgres import settings as names
 from ringfence.connectors.builtin.postgres.incremental.chunks import Chunk, ChunkReader, Window, read_error
-from ringfence.connectors.builtin.postgres.incremental.requests import (
-    EXECUTE,
+from ringfence.connectors.builtin.postgres.incremental.state import (
     IncrementalState,
     QueuedTable,
     SignalTable,
-    SnapshotRequest,
     incremental_partition,
-    parse_request,
     state_of,
 )
 from ringfence.connectors.builtin.postgres.pgoutput import Begin
@@ -43,6 +40,7 @@ from ringfence.connectors.builtin.postgres.snapshot.planner import TableSize, fi
 from ringfence.connectors.builtin.postgres.snapshot.run import Rate
 from ringfence.connectors.builtin.postgres.stream import Stream
 from ringfence.connectors.name_lists import list_first
+from ringfence.connectors.snapshot_signals import EXECUTE, SnapshotRequest, parse_request
 
 logger = logging.getLogger(__name__)
 

@@ -111,7 +111,7 @@ def explain_check(name: str) -> Reference | None:
 def _find_built_in() -> frozenset[str]:
     """Return the names of our own connectors."""
     entries = entry_points(group="ringfence.connectors")
-    return frozenset(each.name for each in entries if each.value.startswith("ringfence.connectors.builtin."))
+    return frozenset(each.name for each in entries if each.dist is not None and each.dist.name == "ringfence")
 
 
 def _find(table: _Table, name: str) -> Reference | None:

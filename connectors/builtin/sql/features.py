@@ -1,0 +1,20 @@
+"""What SqlSource contributes to the platform: what becomes of the JDBC source connector's settings."""
+
+from typing import Final
+
+from ringfence.connectors.features import Features
+from ringfence.connectors.foreign_names import NO_EFFECT, ForeignNames
+
+_IGNORED: Final = {
+    **dict.fromkeys(
+        ("catalog.pattern", "connection.attempts", "connection.backoff.ms", "quote.sql.identifiers",
+         "transaction.isolation.mode"),
+        NO_EFFECT,
+    ),
+    "dialect.name": "the dialect follows from connection.url. Remove it.",
+    "table.types": "tables and views are read. Remove it, or name the tables in table.whitelist.",
+}  # fmt: skip
+
+FEATURES: Final = Features(
+    foreign_names=ForeignNames({"numeric.precision.mapping": "numeric.mapping=precision_only"}, ignored=_IGNORED)
+)
