@@ -118,13 +118,15 @@ class Features:
 
     receives_requests: requests to `/hooks/<connector>` go to the `Endpoint` of its task, by `request_frames`.
     snapshots: for the Snapshots tab, and the API of incremental snapshots. share_input: for preflight checks of the
-    share group that its tasks join. foreign_names: for `ringfence check`.
+    share group that its tasks join. foreign_names: for `ringfence check`. sections: which sections of our documentation
+    explain settings, as patterns of their names, document#anchor, and title.
     """
 
     receives_requests: bool = False
     snapshots: Snapshots | None = None
     share_input: Callable[[Config], ShareInput] | None = None
     foreign_names: ForeignNames = field(default_factory=ForeignNames)
+    sections: Sequence[tuple[str, str, str]] = ()
 
 
 def features_of(class_name: str) -> Features:

@@ -71,4 +71,9 @@ def _describe(table: PlannedTable, ranges: Sequence[RangeProgress]) -> TableProg
 FEATURES: Final = Features(
     snapshots=PostgresSnapshots(),
     foreign_names=replace(DEBEZIUM, ignored=_IGNORED, ignored_prefixes={"driver.": _NO_TUNING}),
+    sections=[
+        (r"signal\..*|incremental\..*", "postgres#incremental-snapshots", "Incremental snapshots"),
+        (r"snapshot\..*", "postgres#the-snapshot", "The snapshot"),
+        (r"slot\..*|publication\..*", "postgres#operations-of-slots", "Operations of slots"),
+    ],
 )

@@ -18,4 +18,7 @@ def find_share_input(config: Mapping[str, str]) -> ShareInput:
     return ShareInput(None if source.errors else source.settings, topics)
 
 
-FEATURES: Final = Features(share_input=find_share_input)
+FEATURES: Final = Features(
+    share_input=find_share_input,
+    sections=[(".*", "share-groups#settings", "Settings of ShareGroupSource")],
+)

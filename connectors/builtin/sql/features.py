@@ -1,4 +1,5 @@
-"""What SqlSource contributes to the platform: what becomes of the JDBC source connector's settings."""
+"""What SqlSource contributes to the platform: the documentation of its settings, and what becomes of the
+JDBC source connector's."""
 
 from typing import Final
 
@@ -16,5 +17,6 @@ _IGNORED: Final = {
 }  # fmt: skip
 
 FEATURES: Final = Features(
-    foreign_names=ForeignNames({"numeric.precision.mapping": "numeric.mapping=precision_only"}, ignored=_IGNORED)
+    foreign_names=ForeignNames({"numeric.precision.mapping": "numeric.mapping=precision_only"}, ignored=_IGNORED),
+    sections=[(r"mode|(incrementing|timestamp)\..*", "sql#which-mode-misses-nothing", "Which mode misses nothing")],
 )

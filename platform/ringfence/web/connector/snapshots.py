@@ -1,4 +1,4 @@
-"""The Snapshots tab of PostgresSource: progress of the initial snapshot, and incremental snapshots on request."""
+"""The Snapshots tab: progress of the initial snapshot, and incremental snapshots on request."""
 
 import re
 from collections.abc import Callable
