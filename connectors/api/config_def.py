@@ -21,6 +21,7 @@ from ringfence.connectors.api.config_types import (
 from ringfence.connectors.api.validators import (
     AllOf,
     Choices,
+    InstalledChoices,
     NoControlCharacters,
     NonEmpty,
     OneOf,
@@ -41,6 +42,7 @@ __all__ = [
     "ConfigType",
     "ConfigValue",
     "Importance",
+    "InstalledChoices",
     "NoControlCharacters",
     "NonEmpty",
     "OneOf",

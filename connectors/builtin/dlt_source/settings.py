@@ -2,8 +2,7 @@
 
 from typing import Final
 
-from ringfence.connectors.api import ConfigDef, Importance, NonEmpty, ShownIf
-from ringfence.connectors.installed_choices import InstalledChoices
+from ringfence.connectors.api import ConfigDef, Importance, InstalledChoices, NonEmpty, ShownIf
 from ringfence.connectors.unsupported_values import define_unsupported_values
 
 REST_API: Final = "rest_api"

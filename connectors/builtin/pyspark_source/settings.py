@@ -2,8 +2,7 @@
 
 from typing import Final
 
-from ringfence.connectors.api import ConfigDef
-from ringfence.connectors.installed_choices import InstalledChoices
+from ringfence.connectors.api import ConfigDef, InstalledChoices
 
 OPTION: Final = "option."
 """The prefix of settings that are the data source's own options."""
