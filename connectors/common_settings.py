@@ -13,7 +13,6 @@ from ringfence.connectors.api import (
     ConfigType,
     Importance,
     NoControlCharacters,
-    NonEmpty,
     OneOf,
     Range,
     UniqueItems,
@@ -39,7 +38,7 @@ PLUGIN_VERSION: Final = "connector.plugin.version"
 TASKS_MAX: Final = "tasks.max"
 TASKS_MAX_ENFORCE: Final = "tasks.max.enforce"
 
-_COMMON, _TRANSFORMS, _PREDICATES = "Common", "Transforms", "Predicates"
+_COMMON: Final = "Common"
 
 
 def is_connector_name(name: str, value: object) -> None:
@@ -74,9 +73,6 @@ def _is_header_converter(name: str, value: object) -> None:
     find_header_converter(name, str(value))
 
 
-_HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
-
-
 def common_settings() -> ConfigDef:
     """Return the settings that do not depend on the configured transforms and converters."""
     keys = ConfigDef()
@@ -89,61 +85,43 @@ def common_settings() -> ConfigDef:
 
 def _identity(keys: ConfigDef) -> None:
     """Define what runs, and the number of tasks."""
-    (
-        keys.define(
-            NAME,
-            ConfigType.STRING,
-            validator=is_connector_name,
-            importance=_HIGH,
-            documentation="The connector's name, unique in this cluster.",
-            group=_COMMON,
-            width=Width.MEDIUM,
-            display_name="Connector name",
-        )
-        .define(
-            CONNECTOR_CLASS,
-            ConfigType.STRING,
-            validator=NonEmpty(),
-            importance=_HIGH,
-            documentation="The connector to run: its name, its Python class, or the Java class of its counterpart.",
-            group=_COMMON,
-            width=Width.LONG,
-            display_name="Connector class",
-        )
-        .define(
-            PLUGIN_VERSION,
-            ConfigType.STRING,
-            default=None,
-            importance=_MEDIUM,
-            documentation=(
-                "The version of the connector: one (1.2.3), the newest of a range ([1.2,2.0)), or latest. Default: "
-                "the newest that is installed."
-            ),
-            group=_COMMON,
-            width=Width.MEDIUM,
-            display_name="Connector version",
-        )
-        .define(
-            TASKS_MAX,
-            ConfigType.INT,
-            default=1,
-            validator=is_task_count,
-            importance=_HIGH,
-            documentation="The maximum number of tasks that read the source in parallel.",
-            group=_COMMON,
-            width=Width.SHORT,
-            display_name="Tasks max",
-        )
-        .define(
-            TASKS_MAX_ENFORCE,
-            ConfigType.BOOLEAN,
-            default=True,
-            importance=_LOW,
-            documentation="Whether a connector fails if it creates more than tasks.max tasks. Deprecated: leave it on.",
-            group=_COMMON,
-            width=Width.SHORT,
-            display_name="Enforce tasks max",
-        )
+    common = keys.group(_COMMON)
+    common.text(
+        NAME,
+        "The connector's name, unique in this cluster.",
+        validator=is_connector_name,
+        width=Width.MEDIUM,
+        display_name="Connector name",
+    )
+    common.text(
+        CONNECTOR_CLASS,
+        "The connector to run: its name, its Python class, or the Java class of its counterpart.",
+        width=Width.LONG,
+        display_name="Connector class",
+    )
+    common.text(
+        PLUGIN_VERSION,
+        "The version of the connector: one (1.2.3), the newest of a range ([1.2,2.0)), or latest. Default: the newest "
+        "that is installed.",
+        None,
+        width=Width.MEDIUM,
+        display_name="Connector version",
+    )
+    common.integer(
+        TASKS_MAX,
+        "The maximum number of tasks that read the source in parallel.",
+        1,
+        validator=is_task_count,
+        importance=Importance.HIGH,
+        display_name="Tasks max",
+    )
+    common.flag(
+        TASKS_MAX_ENFORCE,
+        "Whether a connector fails if it creates more than tasks.max tasks. Deprecated: leave it on.",
+        True,
+        importance=Importance.LOW,
+        width=Width.SHORT,
+        display_name="Enforce tasks max",
     )
 
 
@@ -152,41 +130,29 @@ def _conversion(keys: ConfigDef) -> None:
     _converter(keys, KEY, "key", _is_converter, CONVERTERS)
     _converter(keys, VALUE, "value", _is_converter, CONVERTERS)
     _converter(keys, HEADER, "header value", _is_header_converter, HEADER_CONVERTERS)
-    (
-        keys.define(
-            "config.action.reload",
-            ConfigType.STRING,
-            default="restart",
-            validator=OneOf("none", "restart"),
-            recommender=Choices("restart", "none"),
-            importance=_LOW,
-            documentation="What to do when a value from a configuration provider changes.",
-            group=_COMMON,
-            width=Width.MEDIUM,
-            display_name="Reload action",
-        )
-        .define(
-            "transforms",
-            ConfigType.LIST,
-            default=[],
-            validator=UniqueItems(),
-            importance=_LOW,
-            documentation="Aliases of the transforms to apply to each record, in this order.",
-            group=_TRANSFORMS,
-            width=Width.LONG,
-            display_name="Transforms",
-        )
-        .define(
-            "predicates",
-            ConfigType.LIST,
-            default=[],
-            validator=UniqueItems(),
-            importance=_LOW,
-            documentation="Aliases of the predicates that transforms use.",
-            group=_PREDICATES,
-            width=Width.LONG,
-            display_name="Predicates",
-        )
+    keys.group(_COMMON).choice(
+        "config.action.reload",
+        "What to do when a value from a configuration provider changes.",
+        ("restart", "none"),
+        "restart",
+        validator=OneOf("none", "restart"),
+        importance=Importance.LOW,
+        width=Width.MEDIUM,
+        display_name="Reload action",
+    )
+    keys.group("Transforms").items(
+        "transforms",
+        "Aliases of the transforms to apply to each record, in this order.",
+        validator=UniqueItems(),
+        importance=Importance.LOW,
+        display_name="Transforms",
+    )
+    keys.group("Predicates").items(
+        "predicates",
+        "Aliases of the predicates that transforms use.",
+        validator=UniqueItems(),
+        importance=Importance.LOW,
+        display_name="Predicates",
     )
 
 
@@ -195,27 +161,24 @@ def _converter(
 ) -> None:
     """Define the settings of one converter: its class and its version. what: what it converts to bytes."""
     title = what.partition(" ")[0].capitalize()
-    (
-        keys.define(
-            name,
-            ConfigType.CLASS,
-            default=None,
-            validator=validator,
-            recommender=Choices(*(cls.__name__ for cls in classes)),
-            importance=_LOW,
-            documentation=f"Converts {what}s to bytes. Default: the worker's converter.",
-            group=_COMMON,
-            width=Width.SHORT,
-            display_name=f"{title} converter class",
-        ).define(
-            f"{name}.plugin.version",
-            ConfigType.STRING,
-            default=None,
-            validator=not_yet("choosing a converter by its version is"),
-            importance=_LOW,
-            documentation="Not supported: converters have the version of this program.",
-            group=_COMMON,
-            width=Width.SHORT,
-            display_name=f"{title} converter version",
-        )
+    keys.define(
+        name,
+        ConfigType.CLASS,
+        default=None,
+        validator=validator,
+        recommender=Choices(*(cls.__name__ for cls in classes)),
+        importance=Importance.LOW,
+        documentation=f"Converts {what}s to bytes. Default: the worker's converter.",
+        group=_COMMON,
+        width=Width.SHORT,
+        display_name=f"{title} converter class",
+    )
+    keys.group(_COMMON).text(
+        f"{name}.plugin.version",
+        "Not supported: converters have the version of this program.",
+        None,
+        validator=not_yet("choosing a converter by its version is"),
+        importance=Importance.LOW,
+        width=Width.SHORT,
+        display_name=f"{title} converter version",
     )

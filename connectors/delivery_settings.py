@@ -4,14 +4,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from ringfence.connectors.api import (
-    Choices,
     ConfigDef,
     ConfigException,
-    ConfigType,
     Importance,
     NonEmpty,
     OneOf,
-    Range,
     SourceConnector,
     Validator,
     Width,
@@ -22,9 +19,6 @@ EXACTLY_ONCE_SUPPORT: Final = "exactly.once.support"
 TRANSACTION_BOUNDARY: Final = "transaction.boundary"
 TRANSACTION_BOUNDARY_INTERVAL_MS: Final = "transaction.boundary.interval.ms"
 OFFSETS_STORAGE_TOPIC: Final = "offsets.storage.topic"
-
-_EXACTLY_ONCE, _OFFSETS = "Exactly Once Support", "offsets.topic"
-_MEDIUM, _LOW = Importance.MEDIUM, Importance.LOW
 
 
 def transaction_boundary(config: Mapping[str, str], default: str = "poll") -> str:
@@ -65,56 +59,39 @@ def not_yet(what: str, *accepted: object) -> Validator:
 def delivery_settings(keys: ConfigDef) -> None:
     """Define the settings of topics, transactions and offsets."""
     groups_setting(keys)
-    (
-        keys.define(
-            EXACTLY_ONCE_SUPPORT,
-            ConfigType.STRING,
-            default="requested",
-            validator=OneOf("requested", "required", ignore_case=True),
-            recommender=Choices("requested", "required"),
-            importance=_MEDIUM,
-            documentation="required: refuse a connector that does not declare exactly-once support. requested: run it "
-            "anyway.",
-            group=_EXACTLY_ONCE,
-            width=Width.SHORT,
-            display_name="Exactly once support",
-        )
-        .define(
-            TRANSACTION_BOUNDARY,
-            ConfigType.STRING,
-            default="poll",
-            validator=OneOf("poll", "interval", "connector", ignore_case=True),
-            recommender=Choices("poll", "interval", "connector"),
-            importance=_MEDIUM,
-            documentation="When to commit: after each batch that the task returns (poll), after a time (interval), or "
-            "when the connector decides (connector), if it supports that. The default is poll, or connector if the "
-            "connector needs that.",
-            group=_EXACTLY_ONCE,
-            width=Width.SHORT,
-            display_name="Transaction boundary",
-        )
-        .define(
-            TRANSACTION_BOUNDARY_INTERVAL_MS,
-            ConfigType.LONG,
-            default=None,
-            validator=Range(0),
-            importance=_LOW,
-            documentation="With transaction.boundary=interval, the milliseconds between commits. Otherwise it has no "
-            "effect. The default is the worker's offset.flush.interval.ms.",
-            group=_EXACTLY_ONCE,
-            width=Width.SHORT,
-            display_name="Transaction boundary interval",
-        )
-        .define(
-            OFFSETS_STORAGE_TOPIC,
-            ConfigType.STRING,
-            default=None,
-            validator=NonEmpty(),
-            importance=_LOW,
-            documentation="A separate topic for the source offsets of this connector. The default is the worker's "
-            "offsets topic.",
-            group=_OFFSETS,
-            width=Width.LONG,
-            display_name="Offsets topic",
-        )
+    exactly_once = keys.group("Exactly Once Support")
+    exactly_once.choice(
+        EXACTLY_ONCE_SUPPORT,
+        "required: refuse a connector that does not declare exactly-once support. requested: run it anyway.",
+        ("requested", "required"),
+        "requested",
+        validator=OneOf("requested", "required", ignore_case=True),
+        display_name="Exactly once support",
+    )
+    exactly_once.choice(
+        TRANSACTION_BOUNDARY,
+        "When to commit: after each batch that the task returns (poll), after a time (interval), or when the connector "
+        "decides (connector), if it supports that. The default is poll, or connector if the connector needs that.",
+        ("poll", "interval", "connector"),
+        "poll",
+        validator=OneOf("poll", "interval", "connector", ignore_case=True),
+        display_name="Transaction boundary",
+    )
+    exactly_once.long(
+        TRANSACTION_BOUNDARY_INTERVAL_MS,
+        "With transaction.boundary=interval, the milliseconds between commits. Otherwise it has no effect. The default "
+        "is the worker's offset.flush.interval.ms.",
+        None,
+        0,
+        importance=Importance.LOW,
+        display_name="Transaction boundary interval",
+    )
+    keys.group("offsets.topic").text(
+        OFFSETS_STORAGE_TOPIC,
+        "A separate topic for the source offsets of this connector. The default is the worker's offsets topic.",
+        None,
+        validator=NonEmpty(),
+        importance=Importance.LOW,
+        width=Width.LONG,
+        display_name="Offsets topic",
     )

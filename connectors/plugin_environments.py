@@ -1,21 +1,53 @@
-"""Finds Python plugins in `plugin.path` with their own environments, by their metadata: none is imported.
+"""Finds Python plugins in `plugin.path` with their own environments, by their metadata: none is imported. And detects
+that packages were installed, upgraded or removed since a process started, by their folders.
 
 An entry of `plugin.path` contains a folder for each: a virtual environment, or the target of `pip install --target`.
 Its packages come before the worker's own, except for those that are loaded before any plugin.
 """
 
+import os
 import site
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.metadata import EntryPoint, distributions
+from importlib.metadata import Distribution, EntryPoint, distributions
 from pathlib import Path
 from typing import Final
 
 from ringfence.connectors.class_names import short_names
-from ringfence.connectors.distributions import changed_at
 from ringfence.connectors.java import versions
+
+State = frozenset[tuple[str, int]]
+_PACKAGES = ("site-packages", "dist-packages")
+
+
+def installed_state(environment: Mapping[str, str] | None = None) -> State:
+    """Return a state that is equal until a package is added, removed or replaced. Each of these touches its folder.
+
+    environment: of a process that this one starts; its PYTHONPATH is included.
+    """
+    folders = {*(path for path in sys.path if Path(path).name in _PACKAGES), *_more_folders(environment)}
+    return frozenset((path, changed_at(path)) for path in folders)
+
+
+def find_distributions(environment: Mapping[str, str] | None = None) -> Iterable[Distribution]:
+    """Return the distributions that a process with this environment finds."""
+    return distributions(path=[*_more_folders(environment), *sys.path])
+
+
+def _more_folders(environment: Mapping[str, str] | None) -> list[str]:
+    more = {**os.environ, **(environment or {})}.get("PYTHONPATH", "").split(os.pathsep)
+    return [folder for folder in more if folder]
+
+
+def changed_at(path: str) -> int:
+    """Return when a folder was last changed, in nanoseconds; 0 if it cannot be read."""
+    try:
+        return os.stat(path).st_mtime_ns
+    except OSError:
+        return 0
+
 
 GROUP: Final = "ringfence.connectors"
 """The group of entry points that name connector classes."""

@@ -11,7 +11,6 @@ from importlib.metadata import EntryPoint, entry_points
 
 from ringfence.connectors.api import SourceConnector, SourceTask
 from ringfence.connectors.class_names import class_name, short_names
-from ringfence.connectors.distributions import State, installed_state
 from ringfence.connectors.java import runtime, versions
 from ringfence.connectors.java.connector import java_connector_class
 from ringfence.connectors.java.discovery import JavaPlugin, find_plugins
@@ -21,8 +20,10 @@ from ringfence.connectors.plugin_environments import (
     GROUP,
     PluginEnvironment,
     PythonPlugin,
+    State,
     describe_point,
     entry_points_of,
+    installed_state,
 )
 
 

@@ -3,59 +3,48 @@
 from collections.abc import Mapping
 from typing import Final
 
-from ringfence.connectors.api import ConfigDef, ConfigType, Importance, Range, Width
+from ringfence.connectors.api import ConfigDef, Importance, Width
 
 SNAPSHOT_TRANSACTION: Final = "snapshot.transaction"
 SNAPSHOT_TRANSACTION_TIMEOUT_MS: Final = "snapshot.transaction.timeout.ms"
 SNAPSHOT_TRANSACTION_DROP_SLOT: Final = "snapshot.transaction.drop.slot"
 DEFAULT_TIMEOUT_MS: Final = 900_000
 """The brokers' own default of transaction.max.timeout.ms."""
-_GROUP: Final = "Exactly Once Support"
 
 
 def snapshot_keys() -> ConfigDef:
     """Return their definitions."""
-    return (
-        ConfigDef()
-        .define(
-            SNAPSHOT_TRANSACTION,
-            ConfigType.BOOLEAN,
-            default=False,
-            importance=Importance.MEDIUM,
-            documentation="Commit an initial snapshot, which is detected by source offsets in Debezium's form, as "
-            "one transaction. A snapshot that is interrupted then leaves no rows in the topics, and no "
-            "row is repeated. read_committed consumers see nothing of it until it ends.",
-            group=_GROUP,
-            width=Width.SHORT,
-            display_name="Snapshot as one transaction",
-        )
-        .define(
-            SNAPSHOT_TRANSACTION_TIMEOUT_MS,
-            ConfigType.LONG,
-            default=DEFAULT_TIMEOUT_MS,
-            validator=Range(1000, 2**31 - 1),
-            importance=Importance.LOW,
-            documentation="With snapshot.transaction, the maximum duration of the snapshot, in milliseconds. The "
-            "brokers' transaction.max.timeout.ms and the worker's connector.transaction.timeout.max.ms "
-            "must allow it.",
-            group=_GROUP,
-            width=Width.SHORT,
-            display_name="Longest snapshot",
-        )
-        .define(
-            SNAPSHOT_TRANSACTION_DROP_SLOT,
-            ConfigType.BOOLEAN,
-            default=False,
-            importance=Importance.MEDIUM,
-            documentation="With snapshot.transaction and Debezium for PostgreSQL: drop the replication slot that an "
-            "interrupted snapshot has left, before the next one. Without it, the task reports the slot "
-            "and does not start: with an old slot, changes from around the beginning of a snapshot are "
-            "repeated.",
-            group=_GROUP,
-            width=Width.SHORT,
-            display_name="Drop the slot of an interrupted snapshot",
-        )
+    keys = ConfigDef()
+    group = keys.group("Exactly Once Support")
+    group.flag(
+        SNAPSHOT_TRANSACTION,
+        "Commit an initial snapshot, which is detected by source offsets in Debezium's form, as one transaction. A "
+        "snapshot that is interrupted then leaves no rows in the topics, and no row is repeated. read_committed "
+        "consumers see nothing of it until it ends.",
+        False,
+        width=Width.SHORT,
+        display_name="Snapshot as one transaction",
     )
+    group.long(
+        SNAPSHOT_TRANSACTION_TIMEOUT_MS,
+        "With snapshot.transaction, the maximum duration of the snapshot, in milliseconds. The brokers' "
+        "transaction.max.timeout.ms and the worker's connector.transaction.timeout.max.ms must allow it.",
+        DEFAULT_TIMEOUT_MS,
+        1000,
+        2**31 - 1,
+        importance=Importance.LOW,
+        display_name="Longest snapshot",
+    )
+    group.flag(
+        SNAPSHOT_TRANSACTION_DROP_SLOT,
+        "With snapshot.transaction and Debezium for PostgreSQL: drop the replication slot that an interrupted snapshot "
+        "has left, before the next one. Without it, the task reports the slot and does not start: with an old slot, "
+        "changes from around the beginning of a snapshot are repeated.",
+        False,
+        width=Width.SHORT,
+        display_name="Drop the slot of an interrupted snapshot",
+    )
+    return keys
 
 
 def snapshot_timeout_ms(config: Mapping[str, str]) -> int:

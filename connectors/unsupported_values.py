@@ -3,16 +3,7 @@
 from enum import StrEnum
 from typing import Final
 
-from ringfence.connectors.api import (
-    Choices,
-    ConfigDef,
-    ConfigType,
-    DataException,
-    Importance,
-    OneOf,
-    ParsedConfig,
-    Width,
-)
+from ringfence.connectors.api import DataException, Importance, ParsedConfig, SettingGroup
 
 UNSUPPORTED_VALUES: Final = "unsupported.value.handling.mode"
 _REMEDY: Final = f"Set {UNSUPPORTED_VALUES} to null or text, or correct the value."
@@ -29,20 +20,16 @@ class Handling(StrEnum):
     """All columns whose type has such values are strings."""
 
 
-def define_unsupported_values(keys: ConfigDef, group: str, default: Handling = Handling.FAIL) -> None:
-    """Define the setting. group: of the settings that it is shown with."""
-    keys.define(
+def define_unsupported_values(group: SettingGroup, default: Handling = Handling.FAIL) -> None:
+    """Define the setting."""
+    group.choice(
         UNSUPPORTED_VALUES,
-        ConfigType.STRING,
-        default=default.value,
-        validator=OneOf(*(mode.value for mode in Handling)),
-        recommender=Choices(*(mode.value for mode in Handling)),
+        "What becomes of a value that Kafka Connect's type cannot hold, such as NaN in a decimal. fail: the row is "
+        "refused, and errors.tolerance decides. null: the field is null. text: every column whose type has such values "
+        "is a string, so that all its values are exact.",
+        [mode.value for mode in Handling],
+        default.value,
         importance=Importance.LOW,
-        documentation="What becomes of a value that Kafka Connect's type cannot hold, such as NaN in a decimal. fail: "
-        "the row is refused, and errors.tolerance decides. null: the field is null. text: every column whose type has "
-        "such values is a string, so that all its values are exact.",
-        group=group,
-        width=Width.SHORT,
         display_name="Unsupported values",
     )
 

@@ -16,10 +16,10 @@ ROOT = Path(__file__).parent.parent
 ROOTS = ("connectors", "fencing", "platform/ringfence", "tools", "benchmarks")
 
 ADAPTERS: Mapping[str, tuple[str, str]] = {
-    "connectors/builtin/dlt_source/promises.py": ("dlt", "tests/connectors/test_dlt_source.py"),
+    "connectors/builtin/dlt_source/resources.py": ("dlt", "tests/connectors/test_dlt_source.py"),
     "connectors/builtin/dlt_source/reading.py": ("dlt", "tests/connectors/test_dlt_source.py"),
     "connectors/builtin/dlt_source/rest_client.py": ("dlt", "tests/connectors/test_dlt_responses.py"),
-    "connectors/builtin/sql/queries.py": ("PyMySQL", "tests/connectors/test_sql_on_mariadb.py"),
+    "connectors/builtin/sql/tables.py": ("PyMySQL", "tests/connectors/test_sql_on_mariadb.py"),
     "connectors/converters/registry/confluent_client.py": (
         "confluent-kafka",
         "tests/connectors/test_confluent_client.py",

@@ -3,7 +3,6 @@
 docs/writing-a-connector.md has a complete example.
 """
 
-from ringfence.connectors.api.catalog_entry import CatalogEntry, Category, Guarantee
 from ringfence.connectors.api.config_def import (
     NO_DEFAULT,
     AllOf,
@@ -14,6 +13,7 @@ from ringfence.connectors.api.config_def import (
     ConfigType,
     ConfigValue,
     Importance,
+    InstalledChoices,
     NoControlCharacters,
     NonEmpty,
     OneOf,
@@ -21,42 +21,46 @@ from ringfence.connectors.api.config_def import (
     Password,
     Range,
     Recommender,
+    SettingGroup,
     ShownIf,
     UniqueItems,
     Validator,
     Width,
 )
 from ringfence.connectors.api.connector import (
+    CatalogEntry,
+    Category,
     Choice,
     ConnectorTransactionBoundaries,
     ExactlyOnceSupport,
+    Guarantee,
+    PositionPaths,
     SourceConnector,
     SourceConnectorContext,
 )
-from ringfence.connectors.api.distant_moments import DistantDate, DistantTimestamp, EndOfDay
-from ringfence.connectors.api.endpoints import Endpoint
 from ringfence.connectors.api.errors import ConnectorError, DataException, RecordRefused, RetriableError
-from ringfence.connectors.api.metrics import Gauge, SourceMetrics
 from ringfence.connectors.api.offsets import OffsetReader, SourceOffset, SourcePartition
-from ringfence.connectors.api.positions import PositionPaths
 from ringfence.connectors.api.records import (
     OffsetRecord,
     RecordBatch,
     SerializedRecords,
     SourceRecord,
+    StructBatch,
     UnreadableRecord,
 )
 from ringfence.connectors.api.schemas import Field, Schema, SchemaType
-from ringfence.connectors.api.signals import Signal
-from ringfence.connectors.api.struct_batch import StructBatch
-from ringfence.connectors.api.structs import SchemaAndValue, Struct
+from ringfence.connectors.api.structs import DistantDate, DistantTimestamp, EndOfDay, SchemaAndValue, Struct
 from ringfence.connectors.api.task import (
     Converters,
+    Endpoint,
+    Gauge,
     GroupInput,
     InputRecord,
     RecordPosition,
     ShareInput,
     ShareRecord,
+    Signal,
+    SourceMetrics,
     SourceTask,
     SourceTaskContext,
     TransactionContext,
@@ -89,6 +93,7 @@ __all__ = [
     "Guarantee",
     "Importance",
     "InputRecord",
+    "InstalledChoices",
     "NoControlCharacters",
     "NonEmpty",
     "OffsetReader",
@@ -107,6 +112,7 @@ __all__ = [
     "SchemaAndValue",
     "SchemaType",
     "SerializedRecords",
+    "SettingGroup",
     "ShareInput",
     "ShareRecord",
     "ShownIf",

@@ -5,6 +5,7 @@ messages and the JSON are Kafka's (`org.apache.kafka.common.config.ConfigDef`), 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TypedDict, Unpack
 
 from ringfence.connectors.api.config_keys import ConfigKey, ConfigValue, ParsedConfig, Recommender
 from ringfence.connectors.api.config_types import (
@@ -20,6 +21,7 @@ from ringfence.connectors.api.config_types import (
 from ringfence.connectors.api.validators import (
     AllOf,
     Choices,
+    InstalledChoices,
     NoControlCharacters,
     NonEmpty,
     OneOf,
@@ -40,6 +42,7 @@ __all__ = [
     "ConfigType",
     "ConfigValue",
     "Importance",
+    "InstalledChoices",
     "NoControlCharacters",
     "NonEmpty",
     "OneOf",
@@ -47,6 +50,7 @@ __all__ = [
     "Password",
     "Range",
     "Recommender",
+    "SettingGroup",
     "ShownIf",
     "UniqueItems",
     "Validator",
@@ -122,6 +126,10 @@ class ConfigDef:
         self._keys[key.name] = key
         return self
 
+    def group(self, name: str | None = None) -> "SettingGroup":
+        """Return the group of this name, to define settings in it; None: those without a group."""
+        return SettingGroup(self, name)
+
     def groups(self) -> list[str]:
         """The names of the groups, in the order of their first use."""
         return list(dict.fromkeys(key.group for key in self._keys.values() if key.group is not None))
@@ -174,3 +182,100 @@ class ConfigDef:
         except ConfigException as error:
             value.errors.append(str(error))
         return value
+
+
+class SettingOptions(TypedDict, total=False):
+    """What else `ConfigDef.define` accepts."""
+
+    validator: Validator | None
+    importance: Importance
+    width: Width
+    display_name: str
+    dependents: Sequence[str]
+    recommender: Recommender | None
+
+
+class SettingGroup:
+    """Settings that a form shows together. Each method defines one and returns its name, so that a table of settings
+    declares names, types and defaults in one place.
+
+    >>> CONFIG_DEF = ConfigDef()
+    >>> _source = CONFIG_DEF.group("Source")
+    >>> FILE = _source.text("file", "The file to read.")
+    >>> BATCH_SIZE = _source.integer("batch.size", "The maximum number of lines in a batch.", 2000, 1)
+    >>> CONFIG_DEF.parse({FILE: "/data/in.txt"})[BATCH_SIZE]
+    2000
+
+    Without a default, a setting is required, not empty, and of high importance; with the default None it is optional.
+    """
+
+    def __init__(self, definition: ConfigDef, name: str | None) -> None:
+        self._definition = definition
+        self._name = name
+
+    def _define(
+        self, type_: ConfigType, name: str, documentation: str, default: object, options: SettingOptions
+    ) -> str:
+        if default is NO_DEFAULT:
+            options = {"validator": NonEmpty(), "importance": Importance.HIGH, **options}
+        self._definition.define(name, type_, default, documentation=documentation, group=self._name, **options)
+        return name
+
+    def text(
+        self, name: str, documentation: str, default: object = NO_DEFAULT, **options: Unpack[SettingOptions]
+    ) -> str:
+        return self._define(ConfigType.STRING, name, documentation, default, options)
+
+    def secret(self, name: str, documentation: str, **options: Unpack[SettingOptions]) -> str:
+        """Define an optional secret."""
+        return self._define(ConfigType.PASSWORD, name, documentation, None, options)
+
+    def flag(self, name: str, documentation: str, default: bool, **options: Unpack[SettingOptions]) -> str:
+        return self._define(ConfigType.BOOLEAN, name, documentation, default, options)
+
+    def items(self, name: str, documentation: str, default: object = (), **options: Unpack[SettingOptions]) -> str:
+        """Define a list. Unlike others it is empty without a default; `NO_DEFAULT` makes it required."""
+        return self._define(ConfigType.LIST, name, documentation, default, {"width": Width.LONG, **options})
+
+    def choice(
+        self,
+        name: str,
+        documentation: str,
+        values: Iterable[str],
+        default: object = NO_DEFAULT,
+        **options: Unpack[SettingOptions],
+    ) -> str:
+        """Define a setting with one of these values, which forms offer."""
+        values = tuple(values)
+        choices: SettingOptions = {"validator": OneOf(*values), "recommender": Choices(*values), "width": Width.SHORT}
+        return self._define(ConfigType.STRING, name, documentation, default, {**choices, **options})
+
+    def integer(
+        self,
+        name: str,
+        documentation: str,
+        default: int | None,
+        minimum: int | None = None,
+        maximum: int | None = None,
+        **options: Unpack[SettingOptions],
+    ) -> str:
+        """Define a number of 32 bits. Both bounds are valid values."""
+        return self._define(ConfigType.INT, name, documentation, default, _with_bounds(minimum, maximum, options))
+
+    def long(
+        self,
+        name: str,
+        documentation: str,
+        default: int | None,
+        minimum: int | None = None,
+        maximum: int | None = None,
+        **options: Unpack[SettingOptions],
+    ) -> str:
+        """Define a number of 64 bits. Both bounds are valid values."""
+        return self._define(ConfigType.LONG, name, documentation, default, _with_bounds(minimum, maximum, options))
+
+
+def _with_bounds(minimum: int | None, maximum: int | None, options: SettingOptions) -> SettingOptions:
+    if minimum is not None or maximum is not None:
+        options = {"validator": Range(minimum, maximum), **options}
+    return {"width": Width.SHORT, **options}

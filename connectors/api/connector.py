@@ -1,16 +1,78 @@
 """The connector: it validates the configuration and divides the work among tasks. It moves no data."""
 
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import ClassVar, Protocol
 
-from ringfence.connectors.api.catalog_entry import CatalogEntry
 from ringfence.connectors.api.config_def import ConfigDef
+from ringfence.connectors.api.errors import ConnectorError
 from ringfence.connectors.api.offsets import OffsetReader, SourceOffset, SourcePartition
-from ringfence.connectors.api.positions import PositionPaths
 from ringfence.connectors.api.task import SourceTask
+
+
+@dataclass(frozen=True, slots=True)
+class PositionPaths:
+    """Where a record in Kafka names its position in the source.
+
+    number: the path of an integer that is unique within its sequence: `key`, `value`, `value.seqno`,
+    `headers.position`; keys and values are read as JSON or as text. sequence: the paths that identify a sequence, such
+    as the number of a task or a file. consecutive: whether the numbers of a sequence have no gaps.
+    """
+
+    number: str
+    sequence: tuple[str, ...] = ()
+    consecutive: bool = True
+
+
+class Category(StrEnum):
+    """Where the records come from."""
+
+    DATABASES = "Databases"
+    FILES = "Files"
+    KAFKA = "Kafka"
+    APPLICATIONS = "Applications"
+    TESTS = "Tests"
+    OTHER = "Other"
+
+
+class Guarantee(StrEnum):
+    """What the connector promises at best. A configuration may promise less: `exactly_once_support` says so."""
+
+    EXACTLY_ONCE = "Exactly once"
+    EXACTLY_ONCE_WITHIN_WINDOW = "Exactly once within a window"
+    AT_LEAST_ONCE = "At least once"
+    UNKNOWN = "Not stated"
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogEntry:
+    """title and summary: one line each, for people who search for a source by name.
+
+    goes_back: whether it can read its data again after its source offsets are reset. needs: what must exist before it
+    runs, one sentence each. sample: a configuration to start from, without `name` and `connector.class`.
+    """
+
+    title: str
+    summary: str
+    category: Category = Category.OTHER
+    guarantee: Guarantee = Guarantee.UNKNOWN
+    goes_back: bool = True
+    needs: Sequence[str] = ()
+    sample: Mapping[str, str] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, object]:
+        """Return the entry as JSON, for the plugin process's answer."""
+        return {
+            "title": self.title,
+            "summary": self.summary,
+            "category": self.category.value,
+            "guarantee": self.guarantee.value,
+            "goes_back": self.goes_back,
+            "needs": list(self.needs),
+            "sample": dict(self.sample),
+        }
 
 
 class ExactlyOnceSupport(StrEnum):
@@ -73,7 +135,10 @@ class SourceConnectorContext(Protocol):
 
 
 class SourceConnector(ABC):
-    """Describes a source and divides it into tasks. Runs in the plugin process, never where records are processed."""
+    """Describes a source and divides it into tasks. Runs in the plugin process, never where records are processed.
+
+    A connector with one task declares `own_settings` and `task_type`, and needs no method.
+    """
 
     version: ClassVar[str] = "0"
     aliases: ClassVar[tuple[str, ...]] = ()
@@ -83,31 +148,39 @@ class SourceConnector(ABC):
     preview_while_running: ClassVar[bool] = False
     """Whether a preview may read while this connector's tasks run: several tasks can read the same data at once, and
     `start` and `poll` of a preview change nothing at the source."""
+    own_settings: ClassVar[ConfigDef] = ConfigDef()
+    """The connector's own settings. The framework adds the common ones (`name`, `tasks.max`, converters, ...)."""
+    task_type: ClassVar[type[SourceTask] | None] = None
+    """The task class. Every executor must be able to import it by its module path."""
     context: SourceConnectorContext
     """Set by the framework before `start`."""
+    config: Mapping[str, str]
+    """The configuration, from `start` on."""
 
     @classmethod
-    @abstractmethod
     def config_def(cls) -> ConfigDef:
-        """Return the connector's own settings. The framework adds the common ones (`name`, `tasks.max`, converters,
-        ...).
-        """
+        """Return the connector's own settings, by default `own_settings`."""
+        return cls.own_settings
 
     @classmethod
-    @abstractmethod
     def task_class(cls) -> type[SourceTask]:
-        """Return the task class. Every executor must be able to import it by its module path."""
+        """Return the task class, by default `task_type`. Override it to import the task's module only here."""
+        if cls.task_type is None:
+            raise ConnectorError(f"{cls.__name__} has no task class: set `task_type`, or override `task_class`.")
+        return cls.task_type
 
-    @abstractmethod
     def start(self, config: Mapping[str, str]) -> None:
-        """Receive the configuration. The connector may start a thread here that watches the source for changes."""
+        """Receive the configuration, by default as `config`. The connector may start a thread here that watches the
+        source for changes.
+        """
+        self.config = dict(config)
 
-    @abstractmethod
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
-        """Return at most `max_tasks` task configurations, string to string, in a stable order.
+        """Return at most `max_tasks` task configurations, string to string, in a stable order; by default one.
 
         The framework adds `task.class`. An empty list means that there is nothing to read at present.
         """
+        return [dict(self.config)]
 
     def stop(self) -> None:  # noqa: B027 - optional to override
         """Release what `start` opened."""

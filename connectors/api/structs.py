@@ -1,15 +1,38 @@
-"""Values with a schema: structs, and how a value is checked against its schema."""
+"""Values with a schema: structs, and how a value is checked against its schema.
+
+`DistantDate`, `DistantTimestamp` and `EndOfDay` are what Kafka Connect's types hold and Python's do not: dates and
+timestamps outside the years 1 to 9999, and 24:00. Among them are the values that Java's drivers deliver for `infinity`.
+"""
 
 import math
 import struct as packing
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Final, NamedTuple
 
-from ringfence.connectors.api.distant_moments import DistantDate, DistantTimestamp, EndOfDay
 from ringfence.connectors.api.errors import ConnectorError
 from ringfence.connectors.api.schemas import DATE_NAME, DECIMAL_NAME, TIME_NAME, TIMESTAMP_NAME, Schema, SchemaType
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class DistantDate:
+    """A value for the logical type Date. days: since 1970-01-01, negative before; 32 bits."""
+
+    days: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class DistantTimestamp:
+    """A value for the logical type Timestamp. milliseconds: since 1970-01-01 in UTC, negative before; 64 bits."""
+
+    milliseconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class EndOfDay:
+    """24:00, a value for the logical type Time: 86,400,000 ms."""
 
 
 class SchemaAndValue(NamedTuple):

@@ -1,15 +1,75 @@
-"""The task of a connector: it reads the source. An instance serves one attempt of one task at most."""
+"""The task of a connector: it reads the source. An instance serves one attempt of one task at most.
+
+The framework offers it transactions, committed offsets, metrics, signals of users, and an endpoint to listen at.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Protocol
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple, Protocol
 
-from ringfence.connectors.api.endpoints import Endpoint
 from ringfence.connectors.api.errors import RecordRefused
-from ringfence.connectors.api.metrics import SourceMetrics
 from ringfence.connectors.api.offsets import OffsetReader
 from ringfence.connectors.api.records import RecordBatch, SourceRecord
-from ringfence.connectors.api.signals import Signal
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """id: names this listener, since a later one may get its port. secret: both ends prove that they know it; it
+    reaches the web processes through the status topic and is never shown.
+    """
+
+    id: str
+    host: str
+    port: int
+    secret: str = field(repr=False)
+
+
+class Gauge(Protocol):
+    """A number that can go up and down. Any thread may set it."""
+
+    def set(self, value: float | None) -> None:
+        """Set the current value. None, or a number that is not finite, means unknown: no older value is shown."""
+        ...
+
+
+class SourceMetrics(Protocol):
+    """A task's own metrics. They appear on the connector's page, in alerts, and as `ringfence_source_<name>` at
+    `/metrics`.
+
+    They are reported every few seconds while the task runs. A task can report at most 100.
+    """
+
+    def gauge(
+        self,
+        name: str,
+        description: str,
+        *,
+        unit: str = "",
+        labels: Mapping[str, str] | None = None,
+        limit: float | None = None,
+        remedy: str = "",
+    ) -> Gauge:
+        """Return the gauge with this name and these labels. A second call returns the same gauge with the new
+        description.
+
+        name: lower case letters, digits and `_`. description: one sentence, without a full stop. unit: `bytes`,
+        `seconds`, ..., appended to the name at `/metrics` unless it already ends so. labels: at most four, not
+        `connector` or `task`. limit: a value above it is a problem, which alert rules of the kind `source-metric`
+        report; remedy: what to do then. Raises `ValueError` for an invalid name. Do not use secrets: everybody who may
+        see the connector sees all of this.
+        """
+        ...
+
+
+class Signal(NamedTuple):
+    """number: increases with each signal of a connector; a task that commits it handles each signal once. kind: as the
+    connector names it. data: its parameters, as parsed from JSON.
+    """
+
+    number: int
+    kind: str
+    data: Mapping[str, object]
 
 
 class TransactionContext(Protocol):

@@ -1,4 +1,6 @@
-"""Validators for `ConfigDef.define(validator=...)`. Any callable `(name, value)` that raises can be one."""
+"""Validators for `ConfigDef.define(validator=...)`, and recommenders. Any callable `(name, value)` that raises can be a
+validator.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -108,3 +110,16 @@ class ShownIf(Choices):
     def visible(self, name: str, config: Mapping[str, object]) -> bool:
         value = config.get(self._other)
         return self._fits("" if value is None else str(value).strip())
+
+
+class InstalledChoices(Choices):
+    """Offers fixed values, and after them the names of the entry points of a group."""
+
+    def __init__(self, group: str, *values: object) -> None:
+        super().__init__(*values)
+        self._group = group
+
+    def valid_values(self, name: str, config: Mapping[str, object]) -> Sequence[object]:
+        from importlib.metadata import entry_points  # slow to import, and needed for few settings only
+
+        return [*self.values, *sorted({point.name for point in entry_points(group=self._group)})]

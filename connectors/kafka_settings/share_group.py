@@ -6,6 +6,8 @@ Your own connector that calls `join_share_group` uses the same names.
 from collections.abc import Mapping
 from typing import Final
 
+TOPICS: Final = "topics"
+SOURCE_SERVERS: Final = "source.cluster.bootstrap.servers"
 GROUP: Final = "share.group"
 START: Final = "share.start"
 LOCK_MS: Final = "share.lock.ms"

@@ -149,3 +149,52 @@ def test_values_become_text_in_kafkas_spelling() -> None:
     assert to_text(ConfigType.BOOLEAN, True) == "true"
     assert to_text(ConfigType.LIST, ["a", "b"]) == "a,b"
     assert to_text(ConfigType.STRING, None) is None
+
+
+def test_a_group_defines_settings_and_returns_their_names() -> None:
+    definition = ConfigDef()
+    source = definition.group("Source")
+    folder = source.text("folder", "Where to read.", display_name="Folder")
+    title = source.text("title", "A title.", None)
+    password = source.secret("password", "The password.")
+    order = source.choice("order", "What comes first.", ("name", "time"), "name")
+    size = definition.group().integer("size", "How many.", 10, 1, 100)
+    seconds = source.long("seconds", "How long.", None)
+    tables = source.items("tables", "Which.")
+    headers = source.flag("headers", "Whether.", True)
+
+    assert definition.parse({folder: "/in"}) == {
+        "folder": "/in",
+        "title": None,
+        "password": None,
+        "order": "name",
+        "size": 10,
+        "seconds": None,
+        "tables": [],
+        "headers": True,
+    }
+    assert [*definition.keys] == [folder, title, password, order, size, seconds, tables, headers]
+    assert {key.name for key in definition.keys.values() if key.group != "Source"} == {"size"}
+    assert definition.keys[order].recommender is not None
+    assert definition.keys[folder].importance is Importance.HIGH
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("folder", ""), ("size", "0"), ("size", "101"), ("size", str(2**31)), ("order", "size")]
+)
+def test_a_group_refuses_empty_text_numbers_beyond_their_bounds_and_other_choices(name: str, value: str) -> None:
+    definition = ConfigDef()
+    group = definition.group()
+    group.text("folder", "Where to read.", "/in", validator=NonEmpty())
+    group.integer("size", "How many.", 10, 1, 100)
+    group.choice("order", "What comes first.", ("name", "time"), "name")
+    with pytest.raises(ConfigException, match=name):
+        definition.parse({name: value})
+
+
+def test_a_required_text_of_a_group_may_not_be_empty() -> None:
+    definition = ConfigDef()
+    definition.group().text("folder", "Where to read.")
+    for config in ({}, {"folder": ""}):
+        with pytest.raises(ConfigException, match="folder"):
+            definition.parse(config)

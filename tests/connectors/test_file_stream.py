@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ringfence.connectors.api import ConnectorError, ExactlyOnceSupport, RecordBatch
-from ringfence.connectors.builtin.file_stream import followed_file
+from ringfence.connectors.builtin.file_stream import task as task_module
 from ringfence.connectors.builtin.file_stream.connector import FileStreamSourceConnector
 from ringfence.connectors.builtin.file_stream.line_splitting import LineBuffer
 from ringfence.connectors.builtin.file_stream.task import FileStreamSourceTask
@@ -72,7 +72,7 @@ def test_a_restart_from_each_position_gives_exactly_the_rest(
     path.write_bytes(data)
     expected = whole_lines(data)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(followed_file, "CHUNK_BYTES", chunk)
+        patch.setattr(task_module, "CHUNK_BYTES", chunk)
         for done in range(len(expected) + 1):
             position = expected[done - 1][1] if done else None
             single = started(path, position, batch_size=batch_size)
@@ -99,7 +99,7 @@ def test_a_batch_carries_the_position_after_its_last_line(tmp_path: Path) -> Non
 
 
 def test_batches_are_full_while_there_is_more_to_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(followed_file, "CHUNK_BYTES", 100)
+    monkeypatch.setattr(task_module, "CHUNK_BYTES", 100)
     path = tmp_path / "lines.txt"
     path.write_bytes(b"123456789\n" * 100)
     task = started(path, raw=True, batch_size=33)
@@ -124,7 +124,7 @@ def test_an_empty_line_is_a_record(tmp_path: Path) -> None:
 
 
 def test_a_line_longer_than_many_chunks_arrives_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(followed_file, "CHUNK_BYTES", 1000)
+    monkeypatch.setattr(task_module, "CHUNK_BYTES", 1000)
     path = tmp_path / "long.txt"
     path.write_bytes(b"x" * 1_000_000 + b"\nend\n")
     assert [value for value, _ in poll_all(started(path, raw=True))] == [b"x" * 1_000_000, b"end"]

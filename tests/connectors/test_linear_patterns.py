@@ -12,8 +12,8 @@ from ringfence.connectors.api import ConfigException
 from ringfence.connectors.builtin.files import settings as files
 from ringfence.connectors.builtin.kafka_source.topics import Names
 from ringfence.connectors.builtin.postgres import selection
-from ringfence.connectors.builtin.postgres.incremental.requests import SnapshotRequest
 from ringfence.connectors.linear_patterns import LONGEST_PATTERN, LONGEST_TEXT, LinearPattern
+from ringfence.connectors.snapshot_signals import SnapshotRequest
 
 MOST_CPU_SECONDS = 2.0
 

@@ -2,6 +2,7 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
+from ringfence.connectors.api import ConfigDef, ConfigType, ConnectorError, SourceConnector
 from ringfence.connectors.builtin.file_stream.connector import FileStreamSourceConnector
 from ringfence.connectors.builtin.file_stream.task import FileStreamSourceTask
 from ringfence.connectors.builtin.verifiable.connector import VerifiableSourceConnector
@@ -55,3 +56,23 @@ def test_a_task_class_is_loaded_by_its_path() -> None:
         load_task_class("nowhere.to.be.Found")
     with pytest.raises(TypeError, match="not a subclass"):
         load_task_class("builtins.int")
+
+
+def test_a_connector_with_one_task_needs_no_method() -> None:
+    class Numbers(SourceConnector):
+        own_settings = ConfigDef().define("topic", ConfigType.STRING)
+        task_type = FileStreamSourceTask
+
+    connector = Numbers()
+    connector.start({"topic": "numbers"})
+    assert connector.task_configs(4) == [{"topic": "numbers"}]
+    assert [*connector.config_def().keys] == ["topic"]
+    assert connector.task_class() is FileStreamSourceTask
+
+
+def test_a_connector_without_a_task_class_says_so() -> None:
+    class Nothing(SourceConnector):
+        pass
+
+    with pytest.raises(ConnectorError, match="Nothing has no task class: set `task_type`"):
+        Nothing.task_class()

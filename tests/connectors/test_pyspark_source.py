@@ -12,11 +12,10 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.types import Row, StructType
 
 from ringfence.connectors.api import ConnectorError, DataException, OffsetRecord, Struct, UnreadableRecord
-from ringfence.connectors.builtin.pyspark_source import sources
+from ringfence.connectors.builtin.pyspark_source import task
 from ringfence.connectors.builtin.pyspark_source.connector import PySparkSourceConnector
-from ringfence.connectors.builtin.pyspark_source.ddl import parse_ddl
 from ringfence.connectors.builtin.pyspark_source.task import PySparkSourceTask
-from ringfence.connectors.builtin.pyspark_source.types import describe
+from ringfence.connectors.builtin.pyspark_source.types import describe, parse_ddl
 from tests.connectors.fakes import FakeContext, FakeOffsets
 
 AVAILABLE: dict[str, int] = {"rows": 0}
@@ -109,7 +108,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
         EntryPoint(cls.__name__.lower(), f"{here}:{cls.__name__}", "g") for cls in (Simple, Wide, Batches, Listed)
     ]
     points.append(EntryPoint("wrong", f"{here}:AVAILABLE", "g"))
-    monkeypatch.setattr(sources, "entry_points", lambda group: points)
+    monkeypatch.setattr(task, "entry_points", lambda group: points)
     AVAILABLE["rows"] = 0
     TOLD.clear()
 

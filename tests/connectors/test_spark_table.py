@@ -8,12 +8,16 @@ import pyarrow.parquet
 import pytest
 
 from ringfence.connectors.api import ConnectorError, RetriableError, StructBatch
-from ringfence.connectors.builtin.spark_table.connector import CONFIG_DEF, SparkTableSourceConnector
-from ringfence.connectors.builtin.spark_table.folders import check_columns, check_names, folder_values, is_data
+from ringfence.connectors.builtin.spark_table.connector import (
+    CONFIG_DEF,
+    SparkTableSourceConnector,
+    open_table,
+    parse_part,
+)
 from ringfence.connectors.builtin.spark_table.key_ranges import RangePart, cut
 from ringfence.connectors.builtin.spark_table.parquet_table import FilePart, divide
 from ringfence.connectors.builtin.spark_table.plan import Head, Planning, own_parts, parse_head
-from ringfence.connectors.builtin.spark_table.tables import open_table, parse_part
+from ringfence.connectors.builtin.spark_table.snapshots import check_columns, check_names, folder_values, is_data
 from ringfence.connectors.builtin.spark_table.task import SparkTableSourceTask
 from tests.connectors.fakes import FakeOffsets
 

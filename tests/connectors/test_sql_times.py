@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ringfence.connectors.api import DistantDate, DistantTimestamp
-from ringfence.connectors.builtin.sql.time_order import _as_postgres, offset_of, position_in
+from ringfence.connectors.builtin.sql.modes import _as_postgres, offset_of, position_in
 from ringfence.connectors.builtin.sql.time_texts import (
     BEGINNING,
     DAY_US,

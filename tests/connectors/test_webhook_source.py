@@ -22,7 +22,10 @@ from ringfence.connectors.api import (
     SourceRecord,
 )
 from ringfence.connectors.builtin.webhook import settings as names
-from ringfence.connectors.builtin.webhook.answers import (
+from ringfence.connectors.builtin.webhook.connector import WebhookSourceConnector
+from ringfence.connectors.builtin.webhook.idempotency_keys import HEAD, PAGE_KEYS, KeyWindow, digest_of, digest_of_body
+from ringfence.connectors.builtin.webhook.request_parsing import Receiver, RequestRejected
+from ringfence.connectors.builtin.webhook.request_queue import (
     ACCEPTED,
     DUPLICATE,
     FULL,
@@ -32,11 +35,9 @@ from ringfence.connectors.builtin.webhook.answers import (
     STOPPED,
     TOO_LARGE,
     Answer,
+    RequestQueue,
+    Ticket,
 )
-from ringfence.connectors.builtin.webhook.connector import WebhookSourceConnector
-from ringfence.connectors.builtin.webhook.idempotency_keys import HEAD, PAGE_KEYS, KeyWindow, digest_of, digest_of_body
-from ringfence.connectors.builtin.webhook.request_parsing import Receiver, RequestRejected
-from ringfence.connectors.builtin.webhook.request_queue import RequestQueue, Ticket
 from ringfence.connectors.builtin.webhook.settings import CONFIG_DEF
 from ringfence.connectors.builtin.webhook.signatures import signature_check
 from ringfence.connectors.builtin.webhook.task import WebhookSourceTask

@@ -80,7 +80,7 @@ def ask(bootstrap: str, name: str, topic: str, *, user: str = "", **more: str) -
             "source.cluster.sasl.mechanism": "PLAIN",
             "source.cluster.sasl.jaas.config": login(user),
         }
-    assert share_checks.concerns(settings)
+    assert [*share_checks.checks({**settings, "connector.class": "KafkaSource"}, worker_of(bootstrap))] == []
     return {check.name: check for check in share_checks.checks(settings, worker_of(bootstrap))}
 
 

@@ -12,10 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ringfence.connectors.builtin.postgres.pgoutput import Change, Relation, RelationColumn, decode
-from ringfence.connectors.builtin.postgres.snapshot.content import SnapshotContent
-from ringfence.connectors.builtin.postgres.snapshot.key_order import PythonOrder
-from ringfence.connectors.builtin.postgres.snapshot.plan import Plan, PlannedTable
-from ringfence.connectors.builtin.postgres.snapshot.range_offsets import RangeProgress
+from ringfence.connectors.builtin.postgres.snapshot.content import PythonOrder, SnapshotContent
+from ringfence.connectors.builtin.postgres.snapshot.plan import Plan, PlannedTable, RangeProgress
 
 OID = 7
 KEYS = 24

@@ -5,10 +5,10 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from ringfence.connectors.builtin.postgres import setting_names as names
+from ringfence.connectors.builtin.postgres import settings as names
 from ringfence.connectors.builtin.postgres.connector import PostgresSourceConnector
-from ringfence.connectors.builtin.postgres.snapshot.state import SnapshotState, find_state
-from ringfence.connectors.builtin.postgres.snapshot.task_share import share_config
+from ringfence.connectors.builtin.postgres.snapshot.plan import share_config
+from ringfence.connectors.builtin.postgres.snapshot.run import SnapshotState, find_state
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName, TaskId
 from ringfence.fencing.offsets.source_offsets import read_offsets

@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from benchmarks.connect import ConnectWorker
 from ringfence.connectors.api import ConnectorError, SourceRecord, Struct
-from ringfence.connectors.builtin.postgres.debezium_offsets import DeliveredPosition, SharedPosition, read_delivered
+from ringfence.connectors.builtin.postgres.offsets import DeliveredPosition, SharedPosition, read_delivered
 from tests.postgres.debezium import PLUGIN
 from tests.postgres.local import Database
 from tests.support.broker import new_kafka

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from ringfence.connectors.api import Signal
-from ringfence.connectors.builtin.postgres.incremental.requests import EXECUTE
 from ringfence.connectors.builtin.postgres.incremental.state import IncrementalState, incremental_partition, state_of
+from ringfence.connectors.snapshot_signals import EXECUTE
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.offsets.source_offsets import read_offsets

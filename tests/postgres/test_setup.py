@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ringfence.connectors.builtin.postgres import slot_watch
+from ringfence.connectors.builtin.postgres import slots
 from ringfence.connectors.plugins import PluginRegistry
 from ringfence.engine.plugins.validation import validate
 from tests.postgres.local import Database, Run, config_of
@@ -66,8 +66,8 @@ def gauges(run: Run) -> dict[str, dict[str, Any]]:
 
 
 def test_lag_and_what_slots_hold_back_are_measured(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slot_watch, "EVERY_SECONDS", 0.1)
-    monkeypatch.setattr(slot_watch, "_LOOKED_SECONDS", 1.0)
+    monkeypatch.setattr(slots, "EVERY_SECONDS", 0.1)
+    monkeypatch.setattr(slots, "_LOOKED_SECONDS", 1.0)
     database.execute("CREATE TABLE t (id serial PRIMARY KEY, v text)")
     run = database.run(slot_retained_warn_bytes="1000")
     database.await_all(run)

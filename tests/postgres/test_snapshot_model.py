@@ -6,9 +6,8 @@ import pytest
 
 from ringfence.connectors.builtin.postgres.pgoutput import Change
 from ringfence.connectors.builtin.postgres.snapshot import content
-from ringfence.connectors.builtin.postgres.snapshot.content import ReadTable, SnapshotContent
-from ringfence.connectors.builtin.postgres.snapshot.range_offsets import RangeProgress, Segment
-from ringfence.connectors.builtin.postgres.snapshot.visibility import Visibility
+from ringfence.connectors.builtin.postgres.snapshot.content import ReadTable, SnapshotContent, Visibility
+from ringfence.connectors.builtin.postgres.snapshot.plan import RangeProgress, Segment
 from tests.postgres.snapshot_model import PLAN, Rules, World
 
 SEEDS = range(120)

@@ -9,17 +9,17 @@ import pytest
 
 from ringfence.connectors.api import ConnectorError
 from ringfence.connectors.builtin.postgres.connector import PostgresSourceConnector
-from ringfence.connectors.builtin.postgres.snapshot.gauges import SnapshotGauges
 from ringfence.connectors.builtin.postgres.snapshot.plan import (
     Plan,
     PlannedTable,
+    RangeProgress,
+    Segment,
     plan_records,
     range_partition,
     read_plan,
 )
-from ringfence.connectors.builtin.postgres.snapshot.range_offsets import RangeProgress, Segment
-from ringfence.connectors.builtin.postgres.snapshot.range_reading import split_row
-from ringfence.connectors.builtin.postgres.snapshot.state import SnapshotState
+from ringfence.connectors.builtin.postgres.snapshot.reading import split_row
+from ringfence.connectors.builtin.postgres.snapshot.run import SnapshotGauges, SnapshotState
 from ringfence.engine.plugins.instances import InstanceContext
 from ringfence.fencing.task.plugin_metrics import Gauges
 from tests.connectors.fakes import FakeOffsets

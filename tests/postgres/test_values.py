@@ -9,10 +9,8 @@ from hypothesis import strategies as st
 
 from ringfence.connectors.api import EndOfDay, Struct
 from ringfence.connectors.api.schemas import DATE_NAME, TIME, TIME_NAME, TIMESTAMP_NAME, struct
-from ringfence.connectors.builtin.postgres import connect_times, geometries, text_values
-from ringfence.connectors.builtin.postgres.column_types import ColumnType, PgType, TypeSettings
-from ringfence.connectors.builtin.postgres.types import Types
-from ringfence.connectors.builtin.postgres.unavailable_values import unavailable_value
+from ringfence.connectors.builtin.postgres import text_values
+from ringfence.connectors.builtin.postgres.types import ColumnType, PgType, Types, TypeSettings, unavailable_value
 from ringfence.connectors.converters.json_converter import JsonConverter
 from ringfence.connectors.values.exact import Reading, Writing
 from ringfence.connectors.values.moments import encode, format_date
@@ -32,7 +30,7 @@ def _postgres_date(day: int) -> str:
 def test_every_date_is_its_number_of_days(day: int) -> None:
     raw = _postgres_date(day).encode()
     assert text_values.day_of(raw) == day
-    assert encode(DATE_NAME, connect_times.read_date(raw)) == day
+    assert encode(DATE_NAME, text_values.connect_date(raw)) == day
 
 
 @given(st.integers(_FIRST_DAY, 106_741_034), st.integers(0, 86_399_999_999))
@@ -43,18 +41,18 @@ def test_every_timestamp_is_its_number_of_milliseconds(day: int, micros: int) ->
     raw = f"{date} {time} {era}".strip().encode()
     milliseconds = day * 86_400_000 + micros // 1000
     assert text_values.millis_of(raw) == milliseconds
-    assert encode(TIMESTAMP_NAME, connect_times.read_timestamp(raw)) == milliseconds
+    assert encode(TIMESTAMP_NAME, text_values.connect_timestamp(raw)) == milliseconds
 
 
 @pytest.mark.parametrize(
     ("raw", "name", "read", "number"),
     [
-        (b"infinity", DATE_NAME, connect_times.read_date, 2_146_033_979),
-        (b"-infinity", DATE_NAME, connect_times.read_date, -2_147_472_691),
-        (b"infinity", TIMESTAMP_NAME, connect_times.read_timestamp, 9_223_372_036_825_200_000),
-        (b"-infinity", TIMESTAMP_NAME, connect_times.read_timestamp, -9_223_372_036_832_400_000),
-        (b"24:00:00", TIME_NAME, connect_times.read_time, 86_400_000),
-        (b"23:59:59.999999", TIME_NAME, connect_times.read_time, 86_399_999),
+        (b"infinity", DATE_NAME, text_values.connect_date, 2_146_033_979),
+        (b"-infinity", DATE_NAME, text_values.connect_date, -2_147_472_691),
+        (b"infinity", TIMESTAMP_NAME, text_values.connect_timestamp, 9_223_372_036_825_200_000),
+        (b"-infinity", TIMESTAMP_NAME, text_values.connect_timestamp, -9_223_372_036_832_400_000),
+        (b"24:00:00", TIME_NAME, text_values.connect_time, 86_400_000),
+        (b"23:59:59.999999", TIME_NAME, text_values.connect_time, 86_399_999),
     ],
 )
 def test_the_ends_of_time_are_debeziums_numbers(raw: bytes, name: str, read: object, number: int) -> None:
@@ -93,12 +91,12 @@ def test_the_ends_of_time_are_debeziums_numbers(raw: bytes, name: str, read: obj
     ],
 )
 def test_shapes_are_debeziums_geometries(type_: str, raw: bytes, wkb: str, extensions: dict[str, str]) -> None:
-    read, _ = geometries.SHAPES[type_]
+    read, _ = text_values.SHAPES[type_]
     assert list(read(raw).values) == [base64.b64decode(wkb), None, extensions]
 
 
 def test_lines_and_circles_are_structs_of_numbers() -> None:
-    line, circle = geometries.read_line(b"{1,-2.5,1e+300}"), geometries.read_circle(b"<(1,2),3>")
+    line, circle = text_values.read_line(b"{1,-2.5,1e+300}"), text_values.read_circle(b"<(1,2),3>")
     assert list(line.values) == [1.0, -2.5, 1e300]
     center = circle["center"]
     assert isinstance(center, Struct)

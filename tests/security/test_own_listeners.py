@@ -23,7 +23,7 @@ from ringfence.alerts.ssrf_guard import AddressDenied, AllowedNetworks, target
 from ringfence.connectors import own_listeners, worker_limits
 from ringfence.connectors.api import ConnectorError, SourceConnector, Struct
 from ringfence.connectors.api.schemas import STRING, struct
-from ringfence.connectors.builtin.files.places import s3_connection
+from ringfence.connectors.builtin.files.places import s3
 from ringfence.connectors.builtin.kafka_source.cluster import target_settings
 from ringfence.connectors.converters.registry import avro, json_schema, protobuf, registry_converter
 from ringfence.connectors.converters.registry.reading import SchemaReader
@@ -388,7 +388,7 @@ def test_the_workers_settings_reach_its_connectors() -> None:
 
 def test_an_address_that_no_resolver_sees_is_judged(trap: Trap) -> None:
     """aiohttp asks its resolver about names only, and a server may name an address."""
-    open_socket = s3_connection._socket_factory(Policy("loopback"), {"192.0.2.77"})
+    open_socket = s3._socket_factory(Policy("loopback"), {"192.0.2.77"})
     for closed in (("127.0.0.1", trap.port), ("169.254.169.254", 80), ("192.0.2.78", 80)):
         with pytest.raises(OSError, match="allowed"):
             open_socket((socket.AF_INET, socket.SOCK_STREAM, 0, "", closed))

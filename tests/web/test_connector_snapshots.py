@@ -11,8 +11,13 @@ from django.test import Client
 from ringfence.access.principal import Principal, Right
 from ringfence.access.verbs import ROLES
 from ringfence.connectors.builtin.postgres.incremental.state import IncrementalState, QueuedTable
-from ringfence.connectors.builtin.postgres.snapshot.plan import Plan, PlannedTable, plan_records, range_partition
-from ringfence.connectors.builtin.postgres.snapshot.range_offsets import RangeProgress
+from ringfence.connectors.builtin.postgres.snapshot.plan import (
+    Plan,
+    PlannedTable,
+    RangeProgress,
+    plan_records,
+    range_partition,
+)
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.topics.config_records.connector import ConnectorRecord
 from ringfence.projection.models import Task

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from ringfence.connectors.features import all_features
 from ringfence.connectors.source_config import source_config_def
 from ringfence.fencing.topics.status import State
 from ringfence.projection.models import ClusterInfo
@@ -22,7 +23,7 @@ from tests.support.pages import text
 from tests.support.topics import connector
 
 TEMPLATES = Path(__file__).resolve().parents[2] / "templates"
-_TABLES = (section_links.SETTINGS, section_links.CHECKS, *section_links.CONNECTORS.values())
+_TABLES = (section_links.SETTINGS, section_links.CHECKS, *map(section_links.find_sections, all_features()))
 
 
 def _all() -> Iterator[Reference]:

@@ -8,7 +8,6 @@ from ringfence.connectors.api import (
     CatalogEntry,
     Category,
     Choice,
-    ConfigDef,
     ConfigException,
     ConnectorError,
     ConnectorTransactionBoundaries,
@@ -31,6 +30,7 @@ class DltSourceConnector(SourceConnector):
     """Resources are distributed to up to `tasks.max` tasks; each task reads its resources in turn."""
 
     version: ClassVar[str] = "1.0.0"
+    own_settings = CONFIG_DEF
     preview_while_running = True
     catalog: ClassVar[CatalogEntry | None] = CatalogEntry(
         title="REST APIs and dlt sources",
@@ -52,10 +52,6 @@ class DltSourceConnector(SourceConnector):
     )
 
     @classmethod
-    def config_def(cls) -> ConfigDef:
-        return CONFIG_DEF
-
-    @classmethod
     def task_class(cls) -> type[SourceTask]:
         try:
             from ringfence.connectors.builtin.dlt_source.task import DltSourceTask
@@ -66,13 +62,13 @@ class DltSourceConnector(SourceConnector):
     def start(self, config: Mapping[str, str]) -> None:
         from ringfence.connectors.builtin.dlt_source.resources import open_resources
 
-        self._config = dict(config)
+        super().start(config)
         self._resources = list(open_resources(CONFIG_DEF.parse(config)).selection)
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
         count = min(max_tasks, len(self._resources))
         dealt = [self._resources[index::count] for index in range(count)]
-        return [{**self._config, names.TASK_RESOURCES: json.dumps(each)} for each in dealt]
+        return [{**self.config, names.TASK_RESOURCES: json.dumps(each)} for each in dealt]
 
     def validate(self, config: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
         try:
@@ -82,8 +78,7 @@ class DltSourceConnector(SourceConnector):
         if TRANSACTION_BOUNDARY in (errors := self.check_settings(config)):
             return errors
         try:
-            from ringfence.connectors.builtin.dlt_source.checks import find_problem
-            from ringfence.connectors.builtin.dlt_source.resources import open_resources
+            from ringfence.connectors.builtin.dlt_source.resources import find_problem, open_resources
         except ModuleNotFoundError:
             return {"connector.class": [_EXTRA]}
         try:
@@ -111,8 +106,7 @@ class DltSourceConnector(SourceConnector):
 
     def list_choices(self, config: Mapping[str, str]) -> Mapping[str, Sequence[Choice]]:
         """Return the resources, and what each of them promises."""
-        from ringfence.connectors.builtin.dlt_source.promises import find_doubt
-        from ringfence.connectors.builtin.dlt_source.resources import open_resources
+        from ringfence.connectors.builtin.dlt_source.resources import find_doubt, open_resources
 
         settings = CONFIG_DEF.parse({**config, names.RESOURCES: ""})
         resources, changes_only = open_resources(settings), settings.boolean(names.CHANGES)
@@ -129,8 +123,7 @@ class DltSourceConnector(SourceConnector):
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
         """Unsupported if the incremental of a resource repeats or misses rows."""
         try:
-            from ringfence.connectors.builtin.dlt_source.promises import find_doubt
-            from ringfence.connectors.builtin.dlt_source.resources import open_resources
+            from ringfence.connectors.builtin.dlt_source.resources import find_doubt, open_resources
 
             settings = CONFIG_DEF.parse(config)
             resources = open_resources(settings)
@@ -144,8 +137,7 @@ class DltSourceConnector(SourceConnector):
 
     def explain_guarantee(self, config: Mapping[str, str]) -> str:
         try:
-            from ringfence.connectors.builtin.dlt_source.checks import explain
-            from ringfence.connectors.builtin.dlt_source.resources import open_resources
+            from ringfence.connectors.builtin.dlt_source.resources import explain, open_resources
 
             settings = CONFIG_DEF.parse(config)
             return explain(settings, open_resources(settings))

@@ -2,30 +2,8 @@
 
 from typing import Final
 
-from ringfence.connectors.api import (
-    Choices,
-    ConfigDef,
-    ConfigType,
-    Importance,
-    NonEmpty,
-    OneOf,
-    Range,
-    ShownIf,
-    Width,
-)
-from ringfence.connectors.installed_choices import InstalledChoices
+from ringfence.connectors.api import ConfigDef, Importance, InstalledChoices, NonEmpty, ShownIf
 from ringfence.connectors.unsupported_values import define_unsupported_values
-
-SOURCE: Final = "dlt.source"
-ARGUMENTS: Final = "dlt.config"
-SECRETS: Final = "dlt.secrets"
-RESOURCES: Final = "dlt.resources"
-REST: Final = "rest.config"
-AUTH: Final = "rest.auth"
-PREFIX: Final = "topic.prefix"
-CHECKPOINT: Final = "checkpoint"
-CHANGES: Final = "changes.only"
-POLL_INTERVAL: Final = "poll.interval.ms"
 
 REST_API: Final = "rest_api"
 GROUP: Final = "ringfence.dlt_sources"
@@ -44,118 +22,85 @@ BUCKET: Final = "bucket"
 """In a partition with digests of rows, beside source and resource."""
 ROWS: Final = "rows"
 
-_SOURCE: Final = "Source"
-_READING: Final = "Reading"
+
+CONFIG_DEF: Final = ConfigDef()
+_source: Final = CONFIG_DEF.group("Source")
+_reading: Final = CONFIG_DEF.group("Reading")
+
+SOURCE: Final = _source.text(
+    "dlt.source",
+    f"{REST_API}: the API that rest.config describes. Otherwise a dlt source: the name of an entry point "
+    f"of the group {GROUP} in an installed package.",
+    REST_API,
+    validator=NonEmpty(),
+    recommender=InstalledChoices(GROUP, REST_API),
+    importance=Importance.HIGH,
+    display_name="Source",
+)
 _IF_REST: Final = ShownIf(SOURCE, lambda name: name == REST_API)
 _IF_INSTALLED: Final = ShownIf(SOURCE, lambda name: name != REST_API)
-
-CONFIG_DEF: Final = (
-    ConfigDef()
-    .define(
-        SOURCE,
-        ConfigType.STRING,
-        REST_API,
-        validator=NonEmpty(),
-        importance=Importance.HIGH,
-        recommender=InstalledChoices(GROUP, REST_API),
-        group=_SOURCE,
-        documentation=f"{REST_API}: the API that {REST} describes. Otherwise a dlt source: the name of an entry point "
-        f"of the group {GROUP} in an installed package.",
-        display_name="Source",
-    )
-    .define(
-        REST,
-        ConfigType.STRING,
-        None,
-        importance=Importance.HIGH,
-        recommender=_IF_REST,
-        group=_SOURCE,
-        documentation="The API, as the JSON object that dlt's rest_api expects: client, resource_defaults, "
-        f"resources. It is visible to all who may view the connector: credentials belong in {AUTH}.",
-        width=Width.LONG,
-        display_name="REST API",
-    )
-    .define(
-        AUTH,
-        ConfigType.PASSWORD,
-        None,
-        importance=Importance.HIGH,
-        recommender=_IF_REST,
-        group=_SOURCE,
-        documentation='The credentials, as the JSON object that rest_api expects: {"type": "bearer", "token": "…"}; '
-        "also api_key, http_basic, oauth2_client_credentials.",
-        width=Width.LONG,
-        display_name="Sign-in",
-    )
-    .define(
-        ARGUMENTS,
-        ConfigType.STRING,
-        None,
-        recommender=_IF_INSTALLED,
-        importance=Importance.HIGH,
-        display_name="Arguments",
-        group=_SOURCE,
-        documentation="The arguments of a dlt source from an installed package, as a JSON object.",
-        width=Width.LONG,
-    )
-    .define(
-        SECRETS,
-        ConfigType.PASSWORD,
-        None,
-        recommender=_IF_INSTALLED,
-        importance=Importance.HIGH,
-        display_name="Secret arguments",
-        group=_SOURCE,
-        documentation="Further arguments, as a JSON object that is never shown.",
-        width=Width.LONG,
-    )
-    .define(
-        RESOURCES,
-        ConfigType.LIST,
-        [],
-        display_name="Resources",
-        group=_SOURCE,
-        documentation="The resources to read. Default: all that the source selects.",
-        width=Width.LONG,
-    )
-    .define(
-        PREFIX,
-        ConfigType.STRING,
-        importance=Importance.HIGH,
-        group=_SOURCE,
-        documentation="A resource's topic is this prefix and the resource's name.",
-        display_name="Topic prefix",
-    )
-    .define(
-        CHECKPOINT,
-        ConfigType.STRING,
-        PASS,
-        validator=OneOf(PASS, PAGE),
-        recommender=Choices(PASS, PAGE),
-        display_name="Checkpoint",
-        group=_READING,
-        documentation="pass: a whole reading of a resource is one transaction, kept on disk until it is complete. "
-        "page: each page is committed by itself; the API must return rows in the order of their "
-        "cursor, and the incremental must declare it with row_order=asc.",
-    )
-    .define(
-        CHANGES,
-        ConfigType.BOOLEAN,
-        False,
-        group=_READING,
-        documentation="From resources without an incremental, which are read as a whole each time, deliver only rows "
-        "that are new or have changed since the last reading. The resources need a primary_key. "
-        "Deletions are not reported.",
-        display_name="Changes only",
-    )
-    .define(
-        POLL_INTERVAL,
-        ConfigType.INT,
-        60_000,
-        validator=Range(100),
-        display_name="Poll interval (ms)",
-        group=_READING,
-        documentation="Milliseconds between two readings of a resource.",
-    )
+REST: Final = _source.text(
+    "rest.config",
+    "The API, as the JSON object that dlt's rest_api expects: client, resource_defaults, "
+    "resources. It is visible to all who may view the connector: credentials belong in rest.auth.",
+    None,
+    recommender=_IF_REST,
+    importance=Importance.HIGH,
+    display_name="REST API",
 )
-define_unsupported_values(CONFIG_DEF, _READING)
+AUTH: Final = _source.secret(
+    "rest.auth",
+    'The credentials, as the JSON object that rest_api expects: {"type": "bearer", "token": "…"}; '
+    "also api_key, http_basic, oauth2_client_credentials.",
+    recommender=_IF_REST,
+    importance=Importance.HIGH,
+    display_name="Sign-in",
+)
+ARGUMENTS: Final = _source.text(
+    "dlt.config",
+    "The arguments of a dlt source from an installed package, as a JSON object.",
+    None,
+    recommender=_IF_INSTALLED,
+    importance=Importance.HIGH,
+    display_name="Arguments",
+)
+SECRETS: Final = _source.secret(
+    "dlt.secrets",
+    "Further arguments, as a JSON object that is never shown.",
+    recommender=_IF_INSTALLED,
+    importance=Importance.HIGH,
+    display_name="Secret arguments",
+)
+RESOURCES: Final = _source.items(
+    "dlt.resources", "The resources to read. Default: all that the source selects.", display_name="Resources"
+)
+PREFIX: Final = _source.text(
+    "topic.prefix",
+    "A resource's topic is this prefix and the resource's name.",
+    validator=None,
+    display_name="Topic prefix",
+)
+CHECKPOINT: Final = _reading.choice(
+    "checkpoint",
+    "pass: a whole reading of a resource is one transaction, kept on disk until it is complete. "
+    "page: each page is committed by itself; the API must return rows in the order of their "
+    "cursor, and the incremental must declare it with row_order=asc.",
+    (PASS, PAGE),
+    PASS,
+    display_name="Checkpoint",
+)
+CHANGES: Final = _reading.flag(
+    "changes.only",
+    "From resources without an incremental, which are read as a whole each time, deliver only rows that are new or "
+    "have changed since the last reading. The resources need a primary_key. Deletions are not reported.",
+    False,
+    display_name="Changes only",
+)
+POLL_INTERVAL: Final = _reading.integer(
+    "poll.interval.ms",
+    "Milliseconds between two readings of a resource.",
+    60_000,
+    100,
+    display_name="Poll interval (ms)",
+)
+define_unsupported_values(_reading)

@@ -22,12 +22,15 @@ from ringfence.connectors.api import (
 )
 from ringfence.connectors.builtin.dlt_source import settings as names
 from ringfence.connectors.builtin.dlt_source.changes import KnownRows
-from ringfence.connectors.builtin.dlt_source.promises import find_incremental, is_read_whole, primary_key
-from ringfence.connectors.builtin.dlt_source.reading import Reading, State
-from ringfence.connectors.builtin.dlt_source.resources import open_resources
+from ringfence.connectors.builtin.dlt_source.reading import Reading, State, digest_of
+from ringfence.connectors.builtin.dlt_source.resources import (
+    find_incremental,
+    is_read_whole,
+    open_resources,
+    primary_key,
+)
 from ringfence.connectors.builtin.dlt_source.rest_client import ResponseError, address_of
 from ringfence.connectors.builtin.dlt_source.rest_config import redact, redact_text
-from ringfence.connectors.builtin.dlt_source.row_step import digest_of
 from ringfence.connectors.builtin.dlt_source.row_values import read_unreadable
 from ringfence.connectors.builtin.dlt_source.settings import CONFIG_DEF
 from ringfence.connectors.egress import EgressDenied

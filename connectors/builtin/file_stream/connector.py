@@ -8,19 +8,23 @@ from typing import ClassVar
 from ringfence.connectors.api import (
     CatalogEntry,
     Category,
-    ConfigDef,
     ConnectorError,
     ExactlyOnceSupport,
     Guarantee,
     SourceConnector,
     SourceOffset,
     SourcePartition,
-    SourceTask,
 )
-from ringfence.connectors.builtin.file_stream.followed_file import not_a_file, unreadable
 from ringfence.connectors.builtin.file_stream.line_splitting import count_lines
-from ringfence.connectors.builtin.file_stream.settings import CONFIG_DEF, FILE, FILENAME, POSITION
-from ringfence.connectors.builtin.file_stream.task import FileStreamSourceTask
+from ringfence.connectors.builtin.file_stream.task import (
+    CONFIG_DEF,
+    FILE,
+    FILENAME,
+    POSITION,
+    FileStreamSourceTask,
+    not_a_file,
+    unreadable,
+)
 from ringfence.connectors.files import ClosedFile, open_allowed
 
 
@@ -28,6 +32,8 @@ class FileStreamSourceConnector(SourceConnector):
     """One task, regardless of `tasks.max`: a file is one stream of lines."""
 
     version: ClassVar[str] = "1.0.0"
+    own_settings = CONFIG_DEF
+    task_type = FileStreamSourceTask
     aliases: ClassVar[tuple[str, ...]] = ("org.apache.kafka.connect.file.FileStreamSourceConnector",)
     preview_while_running = True
     catalog: ClassVar[CatalogEntry | None] = CatalogEntry(
@@ -43,20 +49,6 @@ class FileStreamSourceConnector(SourceConnector):
             "value.converter": "StringConverter",
         },
     )
-
-    @classmethod
-    def config_def(cls) -> ConfigDef:
-        return CONFIG_DEF
-
-    @classmethod
-    def task_class(cls) -> type[SourceTask]:
-        return FileStreamSourceTask
-
-    def start(self, config: Mapping[str, str]) -> None:
-        self._config = dict(config)
-
-    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
-        return [dict(self._config)]
 
     def validate(self, config: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
         """Report a file that cannot be read, before a task fails because of it."""

@@ -22,18 +22,17 @@ from ringfence.connectors.api import (
 from ringfence.connectors.builtin.files import settings as names
 from ringfence.connectors.builtin.files.backlog import BUCKETS
 from ringfence.connectors.builtin.files.formats import FORMATS
-from ringfence.connectors.builtin.files.offsets import parse
 from ringfence.connectors.builtin.files.places import PLACES, Place, list_place_settings, open_place, require
+from ringfence.connectors.builtin.files.reading import parse
 
-CONFIG_DEF: Final = names.define(tuple(FORMATS))
-for _key in list_place_settings():
-    CONFIG_DEF.add(_key)
+CONFIG_DEF: Final = ConfigDef([*names.OWN.keys.values(), *list_place_settings()])
 
 
 class FilesSourceConnector(SourceConnector):
     """Files are distributed to up to `tasks.max` tasks by their names. Each task reads one file after another."""
 
     version: ClassVar[str] = "1.0.0"
+    own_settings = CONFIG_DEF
     preview_while_running = True
     catalog: ClassVar[CatalogEntry | None] = CatalogEntry(
         title="Files of a folder, S3, Google Cloud, Azure or SFTP",
@@ -49,21 +48,14 @@ class FilesSourceConnector(SourceConnector):
     )
 
     @classmethod
-    def config_def(cls) -> ConfigDef:
-        return CONFIG_DEF
-
-    @classmethod
     def task_class(cls) -> type[SourceTask]:
         from ringfence.connectors.builtin.files.task import FilesSourceTask
 
         return FilesSourceTask
 
-    def start(self, config: Mapping[str, str]) -> None:
-        self._config = dict(config)
-
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
         count = min(max_tasks, BUCKETS)
-        config = dict(self._config)
+        config = dict(self.config)
         if self.context.trial:
             config |= {names.SETTLE: "0", names.AFTER: names.KEEP}  # a preview shows what exists, and moves nothing
         return [{**config, names.SHARE: f"{index}/{count}"} for index in range(count)]

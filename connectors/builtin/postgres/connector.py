@@ -8,7 +8,6 @@ from ringfence.connectors.api import (
     CatalogEntry,
     Category,
     Choice,
-    ConfigDef,
     ConnectorError,
     ConnectorTransactionBoundaries,
     ExactlyOnceSupport,
@@ -18,13 +17,10 @@ from ringfence.connectors.api import (
     SourcePartition,
     SourceTask,
 )
-from ringfence.connectors.builtin.postgres import setting_names as names
+from ringfence.connectors.builtin.postgres import settings as names
 from ringfence.connectors.builtin.postgres.offsets import position_of
-from ringfence.connectors.builtin.postgres.setting_names import TRIAL
-from ringfence.connectors.builtin.postgres.settings import CONFIG_DEF
-from ringfence.connectors.builtin.postgres.snapshot.plan import is_snapshot_partition
-from ringfence.connectors.builtin.postgres.snapshot.task_share import share_config
-from ringfence.connectors.builtin.postgres.unsupported import find_unsupported
+from ringfence.connectors.builtin.postgres.settings import CONFIG_DEF, TRIAL, find_unsupported
+from ringfence.connectors.builtin.postgres.snapshot.plan import is_snapshot_partition, share_config
 from ringfence.connectors.delivery_settings import transaction_boundary, with_boundary
 
 _WATCH_SECONDS: Final = 10.0
@@ -39,6 +35,7 @@ class PostgresSourceConnector(SourceConnector):
     """
 
     version: ClassVar[str] = "1.0.0"
+    own_settings = CONFIG_DEF
     preview_while_running = True
     catalog: ClassVar[CatalogEntry | None] = CatalogEntry(
         title="PostgreSQL changes",
@@ -62,10 +59,6 @@ class PostgresSourceConnector(SourceConnector):
     _reached = False
 
     @classmethod
-    def config_def(cls) -> ConfigDef:
-        return CONFIG_DEF
-
-    @classmethod
     def task_class(cls) -> type[SourceTask]:
         try:
             from ringfence.connectors.builtin.postgres.task import PostgresSourceTask
@@ -74,24 +67,24 @@ class PostgresSourceConnector(SourceConnector):
         return PostgresSourceTask
 
     def start(self, config: Mapping[str, str]) -> None:
-        self._config = dict(config)
+        super().start(config)
         self._stopping = threading.Event()
         self._watching: threading.Thread | None = None
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
         if self.context.trial:
-            return [{**self._config, TRIAL: "true"}]
+            return [{**self.config, TRIAL: "true"}]
         tasks = self._count_tasks(max_tasks)
         if tasks > 1 and self._watching is None:
             self._watching = threading.Thread(target=self._watch, name="snapshot watch", daemon=True)
             self._watching.start()
-        return [{**self._config, **share_config(number, tasks)} for number in range(tasks)]
+        return [{**self.config, **share_config(number, tasks)} for number in range(tasks)]
 
     def _count_tasks(self, max_tasks: int) -> int:
         """Return one task for streaming, or one for each range of a snapshot, up to `max_tasks`."""
-        from ringfence.connectors.builtin.postgres.snapshot.state import find_state
+        from ringfence.connectors.builtin.postgres.snapshot.run import find_state
 
-        settings = CONFIG_DEF.parse(self._config)
+        settings = CONFIG_DEF.parse(self.config)
         state = find_state(
             settings.string(names.PREFIX), settings.string(names.SNAPSHOT), self.context.offset_reader.offset
         )
@@ -129,9 +122,9 @@ class PostgresSourceConnector(SourceConnector):
     def list_choices(self, config: Mapping[str, str]) -> Mapping[str, Sequence[Choice]]:
         if not self._reached:  # `validate` has already waited for the server: do not wait again
             return {}
-        from ringfence.connectors.builtin.postgres.capture import selection_of
-        from ringfence.connectors.builtin.postgres.choices import describe_snapshot, list_choices
+        from ringfence.connectors.builtin.postgres.checks import describe_snapshot, list_choices
         from ringfence.connectors.builtin.postgres.session import Server, Session
+        from ringfence.connectors.builtin.postgres.setup import selection_of
 
         settings = CONFIG_DEF.parse(config)
         session = Session(Server(settings, config.get("name", "")))

@@ -9,19 +9,23 @@ from typing import Final
 
 from ringfence.connectors.api import ConnectorError, OffsetRecord, SourceOffset, SourceRecord
 from ringfence.connectors.builtin.postgres import pgoutput
-from ringfence.connectors.builtin.postgres.already_read import AlreadyRead
-from ringfence.connectors.builtin.postgres.incremental.signal_table import SignalTable
-from ringfence.connectors.builtin.postgres.incremental.window import Window, leave_out
-from ringfence.connectors.builtin.postgres.json_records import JsonRecords
-from ringfence.connectors.builtin.postgres.known_tables import Describe, KnownTables
-from ringfence.connectors.builtin.postgres.lsn import lsn_text
-from ringfence.connectors.builtin.postgres.offsets import Origin, Position, between, start_at, within
-from ringfence.connectors.builtin.postgres.open_run import OpenRun
+from ringfence.connectors.builtin.postgres.incremental.chunks import Window, leave_out
+from ringfence.connectors.builtin.postgres.incremental.state import SignalTable
+from ringfence.connectors.builtin.postgres.json_records import JsonRecords, OpenRun
+from ringfence.connectors.builtin.postgres.offsets import (
+    AlreadyRead,
+    Origin,
+    Position,
+    between,
+    lsn_text,
+    start_at,
+    within,
+)
 from ringfence.connectors.builtin.postgres.records import RecordMaker, SourceTransaction
-from ringfence.connectors.builtin.postgres.row_values import decode_change
 from ringfence.connectors.builtin.postgres.selection import Selection
 from ringfence.connectors.builtin.postgres.snapshot.content import SnapshotContent
 from ringfence.connectors.builtin.postgres.stream import HEADER, position_of
+from ringfence.connectors.builtin.postgres.tables import Describe, KnownTables, decode_change
 
 logger = logging.getLogger(__name__)
 

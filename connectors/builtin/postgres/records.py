@@ -8,7 +8,8 @@ from typing import Final
 
 from ringfence.connectors.api import Schema, SchemaAndValue, SourceOffset, SourceRecord, Struct
 from ringfence.connectors.api.schemas import STRING
-from ringfence.connectors.builtin.postgres.envelope_schemas import (
+from ringfence.connectors.builtin.postgres.pgoutput import Begin, Change, LogicalMessage
+from ringfence.connectors.builtin.postgres.tables import (
     BLOCK,
     COLLECTION,
     HEARTBEAT,
@@ -19,10 +20,11 @@ from ringfence.connectors.builtin.postgres.envelope_schemas import (
     SOURCE,
     TRANSACTION,
     TRANSACTION_KEY,
+    RefusedRow,
+    Table,
+    convert_row,
+    unreadable,
 )
-from ringfence.connectors.builtin.postgres.pgoutput import Begin, Change, LogicalMessage
-from ringfence.connectors.builtin.postgres.row_values import RefusedRow, convert_row, unreadable
-from ringfence.connectors.builtin.postgres.tables import Table
 
 CONNECTOR: Final = "postgresql"
 VERSION: Final = "1.0.0"

@@ -10,7 +10,7 @@ from psycopg import sql
 
 from ringfence.connectors import egress, worker_limits
 from ringfence.connectors.api import ConnectorError, ParsedConfig, Password
-from ringfence.connectors.builtin.postgres import setting_names as names
+from ringfence.connectors.builtin.postgres import settings as names
 from ringfence.connectors.pinned_files import pin
 
 CONNECT_SECONDS: Final = 10

@@ -11,7 +11,7 @@ import psycopg
 from psycopg import pq
 
 from ringfence.connectors.api import ConnectorError, RetriableError
-from ringfence.connectors.builtin.postgres.lsn import lsn_text
+from ringfence.connectors.builtin.postgres.offsets import lsn_text
 from ringfence.connectors.builtin.postgres.session import Server, one_line
 from ringfence.connectors.builtin.postgres.slots import LostPosition
 

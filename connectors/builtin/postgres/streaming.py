@@ -15,18 +15,16 @@ from ringfence.connectors.api import (
     SourceRecord,
     SourceTaskContext,
 )
-from ringfence.connectors.builtin.postgres import setting_names as names
+from ringfence.connectors.builtin.postgres import settings as names
 from ringfence.connectors.builtin.postgres import slots
-from ringfence.connectors.builtin.postgres.incremental.signal_table import SignalTable
 from ringfence.connectors.builtin.postgres.incremental.snapshots import IncrementalSnapshots
+from ringfence.connectors.builtin.postgres.incremental.state import SignalTable
 from ringfence.connectors.builtin.postgres.json_records import find_json_records
-from ringfence.connectors.builtin.postgres.lsn import lsn_text
-from ringfence.connectors.builtin.postgres.offsets import LSN
-from ringfence.connectors.builtin.postgres.opening import StreamStart
+from ringfence.connectors.builtin.postgres.offsets import LSN, lsn_text
 from ringfence.connectors.builtin.postgres.reader import TransactionReader
 from ringfence.connectors.builtin.postgres.session import one_line
 from ringfence.connectors.builtin.postgres.setup import Setup
-from ringfence.connectors.builtin.postgres.slot_watch import Progress
+from ringfence.connectors.builtin.postgres.slots import Progress, StreamStart
 from ringfence.connectors.builtin.postgres.snapshot.content import SnapshotContent
 from ringfence.connectors.builtin.postgres.stream import Stream
 

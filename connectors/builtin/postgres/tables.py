@@ -1,19 +1,126 @@
-"""The schemas of a captured table's key, row and envelope, and the conversion of decoded rows to structs."""
+"""The tables that the stream has described: schemas of keys, rows and envelopes, and the conversion of rows.
+
+A row with a value that no record can hold becomes an `UnreadableRecord`.
+"""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from ringfence.connectors.api import ConnectorError, Schema, SchemaType, Struct
-from ringfence.connectors.api.schemas import struct
+from ringfence.connectors.api import (
+    ConnectorError,
+    DataException,
+    RetriableError,
+    Schema,
+    SchemaType,
+    SourceOffset,
+    SourcePartition,
+    Struct,
+    UnreadableRecord,
+)
+from ringfence.connectors.api.schemas import BYTES, INT64, STRING, array, optional, struct
 from ringfence.connectors.builtin.postgres.catalog import CatalogColumn, CatalogTable
-from ringfence.connectors.builtin.postgres.column_types import ColumnType, Read
-from ringfence.connectors.builtin.postgres.defaults import default_of
-from ringfence.connectors.builtin.postgres.envelope_schemas import envelope
-from ringfence.connectors.builtin.postgres.field_names import Rename
-from ringfence.connectors.builtin.postgres.pgoutput import UNCHANGED, Relation, Row
-from ringfence.connectors.builtin.postgres.types import Types
-from ringfence.connectors.builtin.postgres.unavailable_values import unavailable_value
+from ringfence.connectors.builtin.postgres.offsets import lsn_text
+from ringfence.connectors.builtin.postgres.pgoutput import (
+    NOT_READ,
+    UNCHANGED,
+    Change,
+    Event,
+    RawReading,
+    Reading,
+    Relation,
+    Row,
+    decode,
+)
+from ringfence.connectors.builtin.postgres.selection import Rename, Selection
+from ringfence.connectors.builtin.postgres.types import ColumnType, Read, Types, default_of, unavailable_value
+from ringfence.connectors.row_records import convert_value, row_text
+
+_OPTIONAL_STRING: Final = optional(STRING)
+_OPTIONAL_INT64: Final = optional(INT64)
+_SNAPSHOT: Final = Schema(
+    SchemaType.STRING,
+    name="io.debezium.data.Enum",
+    version=1,
+    optional=True,
+    default="false",
+    parameters={"allowed": "true,first,first_in_data_collection,last_in_data_collection,last,false,incremental"},
+)
+SOURCE: Final = struct(
+    {
+        "version": STRING,
+        "connector": STRING,
+        "name": STRING,
+        "ts_ms": INT64,
+        "snapshot": _SNAPSHOT,
+        "db": STRING,
+        "sequence": _OPTIONAL_STRING,
+        "ts_us": _OPTIONAL_INT64,
+        "ts_ns": _OPTIONAL_INT64,
+        "schema": STRING,
+        "table": STRING,
+        "txId": _OPTIONAL_INT64,
+        "lsn": _OPTIONAL_INT64,
+        "xmin": _OPTIONAL_INT64,
+        "origin": _OPTIONAL_STRING,
+        "origin_lsn": _OPTIONAL_INT64,
+    },
+    "io.debezium.connector.postgresql.Source",
+    version=1,
+)
+"""The source block. `lsn`: the change's position; `sequence`: a JSON array, the last transaction's end and `lsn`."""
+BLOCK: Final = struct(
+    {"id": STRING, "total_order": INT64, "data_collection_order": INT64}, "event.block", version=1, optional=True
+)
+"""A record's position in its transaction (`provide.transaction.metadata`)."""
+
+
+def envelope(topic: str, row: Schema) -> Schema:
+    """Return the schema of the values in a table's topic."""
+    return struct(
+        {
+            "before": row,
+            "after": row,
+            "source": SOURCE,
+            "transaction": BLOCK,
+            "op": STRING,
+            "ts_ms": _OPTIONAL_INT64,
+            "ts_us": _OPTIONAL_INT64,
+            "ts_ns": _OPTIONAL_INT64,
+        },
+        f"{topic}.Envelope",
+        version=2,
+    )
+
+
+MESSAGE_KEY: Final = struct({"prefix": _OPTIONAL_STRING}, "io.debezium.connector.postgresql.MessageKey", version=1)
+_MESSAGE: Final = struct(
+    {"prefix": _OPTIONAL_STRING, "content": optional(BYTES)}, "io.debezium.connector.postgresql.Message", version=1
+)
+MESSAGE: Final = struct(
+    {"op": STRING, "ts_ms": _OPTIONAL_INT64, "source": SOURCE, "transaction": BLOCK, "message": _MESSAGE},
+    "io.debezium.connector.postgresql.MessageValue",
+    version=1,
+)
+MESSAGE_CONTENT: Final = _MESSAGE
+TRANSACTION_KEY: Final = struct({"id": STRING}, "io.debezium.connector.common.TransactionMetadataKey", version=1)
+COLLECTION: Final = struct(
+    {"data_collection": STRING, "event_count": INT64}, "event.collection", version=1, optional=True
+)
+TRANSACTION: Final = struct(
+    {
+        "status": STRING,
+        "id": STRING,
+        "event_count": _OPTIONAL_INT64,
+        "data_collections": array(COLLECTION, optional=True),
+        "ts_ms": INT64,
+    },
+    "io.debezium.connector.common.TransactionMetadataValue",
+    version=1,
+)
+HEARTBEAT_KEY: Final = struct({"serverName": STRING}, "io.debezium.connector.common.ServerNameKey", version=1)
+HEARTBEAT: Final = struct({"ts_ms": INT64}, "io.debezium.connector.common.Heartbeat", version=1)
+
 
 _ILLEGAL: Final = re.compile(r"[^a-zA-Z0-9._-]")
 
@@ -215,3 +322,112 @@ def _field(column_type: ColumnType, here: CatalogColumn | None) -> Schema:
 
 
 Tables = Mapping[int, Table]
+
+
+RawRow = Sequence[object]
+"""Values in PostgreSQL's text format (bytes), None and `UNCHANGED`."""
+
+
+class RefusedRow(Exception):
+    """A row that cannot be converted. row: as the server wrote it."""
+
+    def __init__(self, error: DataException, row: RawRow) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.row = row
+
+
+def convert_row(table: Table, row: Sequence[bytes | None]) -> Row:
+    """Return the values of a row that was read from its table. Raises `RefusedRow`."""
+    try:
+        return [None if value is None else read(value) for read, value in zip(table.readers, row, strict=True)]
+    except RetriableError:
+        raise
+    except Exception:
+        if (error := _find_error(table, row)) is None:
+            raise
+        raise RefusedRow(error, row) from None
+
+
+def decode_change(table: Table, message: bytes, decoders: "dict[int, Reading]") -> tuple[Change, RefusedRow | None]:
+    """Decode a row's message. If it cannot be converted, the change has raw values."""
+    try:
+        return _as_change(decode(message, decoders)), None
+    except RetriableError:
+        raise
+    except Exception:
+        raw = _as_change(decode(message, {table.oid: RawReading(len(table.readers))}))
+        for row in (raw.after, raw.before):
+            if row is not None and (error := _find_error(table, row)) is not None:
+                return raw, RefusedRow(error, raw.after or row)
+        raise
+
+
+def _as_change(event: Event) -> Change:
+    assert isinstance(event, Change)
+    return event
+
+
+def _find_error(table: Table, row: RawRow) -> DataException | None:
+    for name, read, value in zip(table.columns, table.readers, row, strict=True):
+        if isinstance(value, bytes):
+            try:
+                convert_value(read, value, name)
+            except DataException as error:
+                return error
+    return None
+
+
+def unreadable(
+    table: Table, refused: RefusedRow, partition: SourcePartition, offset: SourceOffset, lsn: int
+) -> UnreadableRecord:
+    """Return the record that stands for the row. lsn: the position of the change, or of the snapshot."""
+    texts = {name: _as_text(value) for name, value in zip(table.columns, refused.row, strict=True)}
+    captured = [name for name in table.columns if name in table.field_columns]
+    key = {name: texts[name] for name in (captured[place] for place in table.key_places)}
+    row = ", ".join(f"{name}={value}" for name, value in key.items()) or f"at {lsn_text(lsn)}"
+    error = refused.error.at(where=f"The table {table.schema_name}.{table.name}", row=row)
+    value = row_text(captured, [texts[name] for name in captured])
+    return UnreadableRecord(partition, offset, table.topic, error, value, _key_text(key))
+
+
+def _key_text(key: Mapping[str, str | None]) -> str | None:
+    return row_text(list(key), list(key.values())) if key else None
+
+
+def _as_text(value: object) -> str | None:
+    if value is UNCHANGED or value is None:
+        return None
+    assert isinstance(value, bytes)
+    return value.decode(errors="replace")
+
+
+Describe = Callable[[Relation], Table]
+
+
+class KnownTables:
+    """By oid: the relation in the stream, the table (None if it is not captured), and the decoder of its rows."""
+
+    def __init__(self, selection: Selection, describe: Describe) -> None:
+        self._selection = selection
+        self._describe = describe
+        self.relations: dict[int, Relation] = {}
+        self.tables: dict[int, Table | None] = {}
+        self.decoders: dict[int, Reading] = {}
+
+    def relate(self, relation: Relation) -> bool:
+        """Register a relation message, which applies to the following rows. Return whether they are captured."""
+        oid = relation.oid
+        self.relations[oid] = relation
+        if not self._selection.has_table(relation.schema, relation.name):
+            self.tables[oid], self.decoders[oid] = None, NOT_READ
+            return False
+        table = self._describe(relation)
+        self.tables[oid] = self.decoders[oid] = table
+        return True
+
+    def clear(self) -> None:
+        """Remove all tables: a new stream describes them again."""
+        self.relations.clear()
+        self.tables.clear()
+        self.decoders.clear()

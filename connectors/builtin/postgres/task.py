@@ -7,20 +7,24 @@ from typing import ClassVar, Final
 import psycopg
 
 from ringfence.connectors.api import ConnectorError, OffsetRecord, RetriableError, SourceRecord, SourceTask
-from ringfence.connectors.builtin.postgres import setting_names as names
+from ringfence.connectors.builtin.postgres import settings as names
 from ringfence.connectors.builtin.postgres import slots
-from ringfence.connectors.builtin.postgres.capture import captured_tables
-from ringfence.connectors.builtin.postgres.opening import StreamStart, open_slot, prepare_publication, renew_slot
 from ringfence.connectors.builtin.postgres.records import VERSION
-from ringfence.connectors.builtin.postgres.sample import read_sample
 from ringfence.connectors.builtin.postgres.session import one_line
-from ringfence.connectors.builtin.postgres.setup import Setup
-from ringfence.connectors.builtin.postgres.slot_watch import Progress, SlotWatch
-from ringfence.connectors.builtin.postgres.slots import LostPosition
+from ringfence.connectors.builtin.postgres.setup import Setup, captured_tables
+from ringfence.connectors.builtin.postgres.slots import (
+    LostPosition,
+    Progress,
+    SlotWatch,
+    StreamStart,
+    open_slot,
+    prepare_publication,
+    renew_slot,
+)
 from ringfence.connectors.builtin.postgres.snapshot.content import SnapshotContent
-from ringfence.connectors.builtin.postgres.snapshot.run import SnapshotRun
-from ringfence.connectors.builtin.postgres.snapshot.state import SnapshotState, find_state
-from ringfence.connectors.builtin.postgres.snapshot.task_share import share_of
+from ringfence.connectors.builtin.postgres.snapshot.plan import share_of
+from ringfence.connectors.builtin.postgres.snapshot.reading import read_sample
+from ringfence.connectors.builtin.postgres.snapshot.run import SnapshotRun, SnapshotState, find_state
 from ringfence.connectors.builtin.postgres.streaming import Streaming
 
 logger = logging.getLogger(__name__)

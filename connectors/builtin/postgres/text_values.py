@@ -1,16 +1,24 @@
-"""Parses PostgreSQL's text of dates, times, intervals, bits and arrays.
+"""Parses PostgreSQL's text of dates, times, intervals, numbers, bits, arrays and geometric types.
 
 The session uses ISO dates, the UTC time zone, and intervals in the `postgres` style (`session.py`), so each type has
 one format. PostgreSQL's range of years is wider than Python's: years outside the latter are calculated.
+
+Debezium's schemas of geometric types are optional, also for required columns; that of a point is not.
 """
 
 import re
-from collections.abc import Callable
+import struct
+from collections.abc import Callable, Sequence
+from datetime import date, datetime, time
 from decimal import Decimal
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
-from ringfence.connectors.values.moments import day_number
+from ringfence.connectors.api import DistantDate, DistantTimestamp, EndOfDay, Struct
+from ringfence.connectors.api.schemas import BYTES, FLOAT64, INT32, STRING, mapping
+from ringfence.connectors.api.schemas import struct as struct_of
+from ringfence.connectors.converters.json_encoding import to_signed_bytes
+from ringfence.connectors.values.moments import date_of_day, day_number, timestamp_of_millis, to_time
 
 _DAY_US: Final = 86_400_000_000
 _MONTH_US: Final = 30.4375 * _DAY_US
@@ -237,3 +245,172 @@ def hstore_pairs(text: str) -> dict[str, str | None]:
         pairs[_ESCAPED.sub(r"\1", match[1])] = None if match[2] is None else _ESCAPED.sub(r"\1", match[2])
         at = match.end()
     return pairs
+
+
+MIDNIGHT: Final = time()
+
+
+def connect_date(raw: bytes) -> date | DistantDate:
+    return date_of_day(day_of(raw))
+
+
+def connect_timestamp(raw: bytes) -> datetime | DistantTimestamp:
+    return timestamp_of_millis(millis_of(raw))
+
+
+def connect_time(raw: bytes) -> time | EndOfDay:
+    if raw.startswith(b"24:"):
+        return EndOfDay()
+    return to_time(time_millis(raw))
+
+
+Read = Callable[[bytes], Any]
+Handle = Callable[[str, bytes], None]
+"""`(reason, raw)`: see `TypeSettings.handle_unsupported`."""
+_NOT_FINITE: Final = "a decimal cannot be NaN or infinite"
+
+VARIABLE_SCALE_DECIMAL: Final = struct_of(
+    {"scale": INT32, "value": BYTES},
+    "io.debezium.data.VariableScaleDecimal",
+    version=1,
+    doc="Variable scaled decimal",
+)
+
+
+def variable_decimal(unsupported: Handle) -> Read:
+    """Return a reader of decimals of any scale. unsupported: for NaN and infinities."""
+
+    def read(raw: bytes) -> Struct | None:
+        text = raw.decode()
+        whole, _, fraction = text.partition(".")
+        if not whole.lstrip("-").isdecimal():
+            unsupported(_NOT_FINITE, raw)
+            return None
+        fraction = fraction.rstrip("0")
+        return Struct.of(VARIABLE_SCALE_DECIMAL, [len(fraction), to_signed_bytes(int(whole + fraction))])
+
+    return read
+
+
+def exact_decimal(scale: int, unsupported: Handle) -> Read:
+    """Return a reader of decimals with this scale. unsupported: for NaN and infinities."""
+
+    def read(raw: bytes) -> Decimal | None:
+        number = Decimal(raw.decode())
+        if not number.is_finite():
+            unsupported(_NOT_FINITE, raw)
+            return None
+        return number if scale >= 0 else number.quantize(Decimal(1).scaleb(-scale))
+
+    return read
+
+
+def money(digits: int) -> Read:
+    """Return a reader of money in the C locale: `$1,234.50`, `-$1.00`."""
+
+    def read(raw: bytes) -> Decimal:
+        text = raw.decode()
+        number = Decimal("".join(char for char in text if char in "0123456789."))
+        negative = "-" in text or text.startswith("(")
+        return (-number if negative else number).quantize(Decimal(1).scaleb(-digits))
+
+    return read
+
+
+POINT: Final = struct_of(
+    {"x": FLOAT64, "y": FLOAT64, "wkb": BYTES.but(optional=True), "srid": INT32.but(optional=True)},
+    "io.debezium.data.geometry.Point",
+    version=1,
+    doc="Geometry (POINT)",
+)
+LINE: Final = struct_of(
+    {"a": FLOAT64, "b": FLOAT64, "c": FLOAT64},
+    "io.debezium.data.geometry.Line",
+    version=1,
+    doc="Geometry (LINE)",
+    optional=True,
+)
+CIRCLE: Final = struct_of(
+    {"center": POINT, "radius": FLOAT64},
+    "io.debezium.data.geometry.Circle",
+    version=1,
+    doc="Geometry (CIRCLE)",
+    optional=True,
+)
+GEOMETRY: Final = struct_of(
+    {"wkb": BYTES, "srid": INT32.but(optional=True), "extensions": mapping(STRING, STRING).but(optional=True)},
+    "io.debezium.data.geometry.Geometry",
+    version=2,
+    doc="Geometry",
+    optional=True,
+)
+_NUMBER: Final = re.compile(rb"[^\[\](){}<>,]+")
+_LINE_STRING: Final = 2
+_POLYGON: Final = 3
+Points = Sequence[tuple[float, float]]
+ReadShape = Callable[[bytes], Struct]
+
+
+def _numbers(raw: bytes) -> list[float]:
+    return [float(number) for number in _NUMBER.findall(raw)]
+
+
+def _points(raw: bytes) -> list[tuple[float, float]]:
+    numbers = _numbers(raw)
+    return list(zip(numbers[::2], numbers[1::2], strict=True))
+
+
+def _wkb(kind: int, points: Points) -> bytes:
+    """Return a line string, or a polygon of one ring, in little-endian WKB."""
+    rings = struct.pack("<I", 1) if kind == _POLYGON else b""
+    coordinates = b"".join(struct.pack("<dd", *point) for point in points)
+    return struct.pack("<BI", 1, kind) + rings + struct.pack("<I", len(points)) + coordinates
+
+
+def _geometry(kind: int, points: Points, **extensions: str) -> Struct:
+    return Struct.of(GEOMETRY, [_wkb(kind, points), None, extensions])
+
+
+def read_point(raw: bytes) -> Struct:
+    x, y = _numbers(raw)
+    return Struct.of(POINT, [x, y, struct.pack("<BIdd", 1, 1, x, y), None])
+
+
+def read_line(raw: bytes) -> Struct:
+    return Struct.of(LINE, [*_numbers(raw)])
+
+
+def read_circle(raw: bytes) -> Struct:
+    x, y, radius = _numbers(raw)
+    return Struct.of(CIRCLE, [read_point(b"(%r,%r)" % (x, y)), radius])
+
+
+def read_segment(raw: bytes) -> Struct:
+    return _geometry(_LINE_STRING, _points(raw), type="lseg")
+
+
+def read_box(raw: bytes) -> Struct:
+    (x, y), (other_x, other_y) = _points(raw)
+    corners = [(x, y), (x, other_y), (other_x, other_y), (other_x, y), (x, y)]
+    return _geometry(_POLYGON, corners, type="box")
+
+
+def read_path(raw: bytes) -> Struct:
+    closed = "false" if raw.startswith(b"[") else "true"
+    return _geometry(_LINE_STRING, _points(raw), type="path", closed=closed)
+
+
+def read_polygon(raw: bytes) -> Struct:
+    points = _points(raw)
+    return _geometry(_POLYGON, [*points, points[0]], type="polygon")
+
+
+SHAPES: Final[dict[str, tuple[ReadShape, Struct]]] = {
+    "line": (read_line, read_line(b"{0,1,0}")),
+    "circle": (read_circle, read_circle(b"<(0,0),0>")),
+    "lseg": (read_segment, read_segment(b"[(0,0),(1,0)]")),
+    "box": (read_box, read_box(b"(0,0),(1,1)")),
+    "path": (read_path, _geometry(_LINE_STRING, [(0, 0), (1, 0)], type="path")),
+    "polygon": (read_polygon, read_polygon(b"((0,0),(1,0),(0,1))")),
+}
+"""By type: the reader, and Debezium's value for an unknown one in a required column."""

@@ -1,13 +1,22 @@
-"""Maps PostgreSQL types to schemas and readers, as Debezium does."""
+"""Maps PostgreSQL types to schemas and readers, as Debezium does; with columns' defaults, and what stands for a large
+value (TOAST) that an update did not change: the server does not send it.
+
+A literal default becomes its value. An expression that is evaluated for each row (a function, a sequence) becomes the
+type's zero if the column is required, because a schema's default is a constant. It never replaces a real value.
+"""
 
 import base64
+import hashlib
+import re
+import uuid
 from collections.abc import Callable, Mapping
-from decimal import Decimal
-from typing import Final
+from dataclasses import dataclass
+from decimal import MAX_PREC, Decimal, localcontext
+from typing import Any, Final, NamedTuple
 
 import orjson
 
-from ringfence.connectors.api import Schema, SchemaType, Struct
+from ringfence.connectors.api import ConnectorError, Schema, SchemaType, Struct, schemas
 from ringfence.connectors.api.schemas import (
     BOOLEAN,
     BYTES,
@@ -22,10 +31,68 @@ from ringfence.connectors.api.schemas import (
     mapping,
 )
 from ringfence.connectors.api.structs import single
-from ringfence.connectors.builtin.postgres import connect_times, geometries, numbers, text_values
-from ringfence.connectors.builtin.postgres.column_types import ColumnType, PgType, Read, TypeSettings
-from ringfence.connectors.unsupported_values import Handling
+from ringfence.connectors.builtin.postgres import text_values
+from ringfence.connectors.unsupported_values import Handling, refuse_value
 from ringfence.connectors.values.moments import EPOCH
+
+Read = Callable[[bytes], Any]
+
+
+class PgType(NamedTuple):
+    """A row of pg_type. kind: typtype (b, c, d, e, r, m); base, base_typmod: for a domain; element: for an array;
+    labels: for an enum; delimiter: between the elements of an array of it.
+    """
+
+    oid: int
+    name: str
+    kind: str
+    base: int
+    base_typmod: int
+    element: int
+    labels: tuple[str, ...]
+    delimiter: str
+
+
+class ColumnType(NamedTuple):
+    """A column's type in records.
+
+    schema: a required one; a nullable column makes it optional; read: converts PostgreSQL's text; zero: the default of
+    a required column whose default is an expression; defaults: whether schemas contain the column's default, as in
+    Debezium for most types; unknown: replaces an unknown value of a required column, None for `zero`; read_default:
+    converts a default, None for `read`; pairs: whether strings are JSON objects of the pairs of an hstore.
+    """
+
+    schema: Schema
+    read: Read
+    zero: object
+    defaults: bool = True
+    unknown: object = None
+    read_default: Read | None = None
+    pairs: bool = False
+
+    @property
+    def filler(self) -> object:
+        """What replaces an unknown value of a required column."""
+        return self.zero if self.unknown is None else self.unknown
+
+
+@dataclass(frozen=True, slots=True)
+class TypeSettings:
+    """The settings that determine how types are written."""
+
+    decimals: str = "precise"
+    times: str = "adaptive"
+    binary: str = "bytes"
+    intervals: str = "numeric"
+    hstore: str = "json"
+    money_digits: int = 2
+    unknown: bool = False
+    unsupported: Handling = Handling.NULL
+
+    def handle_unsupported(self, reason: str, raw: bytes) -> None:
+        """Replace a value that its type cannot hold by null, or raise `DataException`. reason: why it cannot."""
+        if self.unsupported is not Handling.NULL:
+            raise refuse_value(reason, raw.decode(errors="replace"))
 
 
 def _logical(type_: SchemaType, name: str, **parameters: str) -> Schema:
@@ -158,8 +225,8 @@ class Types:
             return self._array(type_, typmod, dimensions)
         if type_.name in _TEXTS:
             return _plain(STRING, read_text)
-        if type_.name in geometries.SHAPES:
-            read, zero = geometries.SHAPES[type_.name]
+        if type_.name in text_values.SHAPES:
+            read, zero = text_values.SHAPES[type_.name]
             return ColumnType(zero.schema, read, zero, defaults=False)
         column_type = _BY_NAME.get(type_.name)
         if column_type is not None and not (type_.name == "date" and self._settings.times == _CONNECT):
@@ -212,19 +279,19 @@ class Types:
         unsupported = self._settings.handle_unsupported
         if typmod < 0:
             return ColumnType(
-                numbers.VARIABLE_SCALE_DECIMAL,
-                numbers.variable_decimal(unsupported),
-                Struct.of(numbers.VARIABLE_SCALE_DECIMAL, [0, b"\0"]),
+                text_values.VARIABLE_SCALE_DECIMAL,
+                text_values.variable_decimal(unsupported),
+                Struct.of(text_values.VARIABLE_SCALE_DECIMAL, [0, b"\0"]),
             )
         schema = decimal(scale)
         schema = schema.but(parameters={**schema.parameters, "connect.decimal.precision": str(precision)})
-        return ColumnType(schema, numbers.exact_decimal(scale, unsupported), Decimal(0).scaleb(-scale))
+        return ColumnType(schema, text_values.exact_decimal(scale, unsupported), Decimal(0).scaleb(-scale))
 
     def _money(self, typmod: int) -> ColumnType:
         digits = self._settings.money_digits
         mode = self._settings.decimals
 
-        read = numbers.money(digits)
+        read = text_values.money(digits)
         if mode == "double":
             return _plain(FLOAT64, lambda raw: float(read(raw)))
         if mode == "string":
@@ -254,18 +321,18 @@ class Types:
         return _plain(_logical(SchemaType.BYTES, "io.debezium.data.Bits", length=str(length)), text_values.bits_of)
 
     def _date(self, typmod: int) -> ColumnType:
-        return ColumnType(connect_times.DATE, connect_times.read_date, EPOCH.date())
+        return ColumnType(schemas.DATE, text_values.connect_date, EPOCH.date())
 
     def _time(self, typmod: int) -> ColumnType:
         if self._settings.times == _CONNECT:
-            return ColumnType(connect_times.TIME, connect_times.read_time, connect_times.MIDNIGHT)
+            return ColumnType(schemas.TIME, text_values.connect_time, text_values.MIDNIGHT)
         if 0 <= typmod <= 3 and self._settings.times == _ADAPTIVE:
             return _plain(TIME, text_values.time_millis)
         return _plain(MICRO_TIME, text_values.time_micros)
 
     def _timestamp(self, typmod: int) -> ColumnType:
         if self._settings.times == _CONNECT:
-            return ColumnType(connect_times.TIMESTAMP, connect_times.read_timestamp, EPOCH)
+            return ColumnType(schemas.TIMESTAMP, text_values.connect_timestamp, EPOCH)
         if 0 <= typmod <= 3:
             return _plain(TIMESTAMP, text_values.millis_of)
         return _plain(MICRO_TIMESTAMP, text_values.micros_of)
@@ -288,7 +355,7 @@ class Types:
         )
 
     def _point(self, typmod: int) -> ColumnType:
-        return ColumnType(geometries.POINT, geometries.read_point, geometries.read_point(b"(0,0)"))
+        return ColumnType(text_values.POINT, text_values.read_point, text_values.read_point(b"(0,0)"))
 
 
 _SPECIAL: Final = frozenset(
@@ -307,3 +374,79 @@ _SPECIAL: Final = frozenset(
         "point",
     ]
 )
+
+
+_LITERAL: Final = re.compile(r"^\(?B?'((?:[^']|'')*)'(?:::.*)?\)?$", re.DOTALL)
+_NUMBER: Final = re.compile(r"^\(?(-?\d+(?:\.\d+)?)\)?(?:::.*)?$")
+_WORDS: Final = {"true": b"t", "false": b"f"}
+_NO_DEFAULTS: Final = frozenset({SchemaType.ARRAY, SchemaType.STRUCT, SchemaType.MAP, SchemaType.BYTES})
+
+
+def default_of(expression: str | None, type_: ColumnType, required: bool) -> object:
+    """Return the schema's default value, or None if it has none."""
+    if expression is None or not type_.defaults or expression.upper().startswith("NULL"):
+        return None
+    schema = type_.schema
+    if schema.type in _NO_DEFAULTS and schema.name != "org.apache.kafka.connect.data.Decimal":
+        return None
+    text = _literal(expression)
+    if text is None:
+        return type_.zero if required else None
+    try:
+        value = (type_.read_default or type_.read)(text)
+        if isinstance(value, Decimal):
+            with localcontext(prec=MAX_PREC):
+                return value.quantize(Decimal(1).scaleb(-int(schema.parameters["scale"])))
+    except (ValueError, ArithmeticError, LookupError, TypeError, ConnectorError):
+        return type_.zero if required else None
+    return value
+
+
+def _literal(expression: str) -> bytes | None:
+    if (word := _WORDS.get(expression)) is not None:
+        return word
+    if match := _LITERAL.match(expression):
+        return match[1].replace("''", "'").encode()
+    if match := _NUMBER.match(expression):
+        return match[1].encode()
+    return None
+
+
+_BYTES_OF: Final = frozenset(
+    [(SchemaType.INT32, None), (SchemaType.INT64, None), (SchemaType.INT32, "io.debezium.time.Date")]
+)
+"""Type and name of an array's elements for which Debezium writes the placeholder's bytes, each as an element."""
+
+
+def unavailable_value(column_type: ColumnType, placeholder: str) -> object:
+    """Return Debezium's value; None for types that cannot hold the placeholder: null, also in a required column."""
+    schema = column_type.schema
+    if column_type.pairs:
+        return orjson.dumps({placeholder: placeholder}).decode()
+    if schema.type is SchemaType.STRING:
+        return placeholder
+    if schema.type is SchemaType.BYTES and schema.name is None:
+        return placeholder.encode()
+    if schema.type is SchemaType.ARRAY and schema.values is not None:
+        return _unavailable_array(schema.values, placeholder)
+    if schema.type is SchemaType.MAP:
+        return {placeholder: placeholder}
+    return None
+
+
+def _unavailable_array(element: Schema, placeholder: str) -> object:
+    if element.name == "io.debezium.data.Uuid":
+        return [_uuid_of(placeholder)]
+    if element.type is SchemaType.STRING:
+        return [placeholder]
+    if element.type is SchemaType.BYTES and element.name is None:
+        return [placeholder.encode()]
+    if (element.type, element.name) in _BYTES_OF:
+        return list(placeholder.encode())
+    return None
+
+
+def _uuid_of(text: str) -> str:
+    """Return Java's `UUID.nameUUIDFromBytes`."""
+    digest = hashlib.md5(text.encode(), usedforsecurity=False).digest()
+    return str(uuid.UUID(bytes=digest, version=3))

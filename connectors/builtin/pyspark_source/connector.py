@@ -6,7 +6,6 @@ from typing import ClassVar
 from ringfence.connectors.api import (
     CatalogEntry,
     Category,
-    ConfigDef,
     ConnectorError,
     ExactlyOnceSupport,
     Guarantee,
@@ -23,6 +22,7 @@ class PySparkSourceConnector(SourceConnector):
     """One task: the offsets of a data source are one sequence."""
 
     version: ClassVar[str] = "1.0.0"
+    own_settings = CONFIG_DEF
     catalog: ClassVar[CatalogEntry | None] = CatalogEntry(
         title="A data source of PySpark",
         summary="Any Python data source of PySpark 4 with a streaming reader, without a Spark job.",
@@ -33,25 +33,15 @@ class PySparkSourceConnector(SourceConnector):
     )
 
     @classmethod
-    def config_def(cls) -> ConfigDef:
-        return CONFIG_DEF
-
-    @classmethod
     def task_class(cls) -> type[SourceTask]:
         from ringfence.connectors.builtin.pyspark_source.task import PySparkSourceTask
 
         return PySparkSourceTask
 
-    def start(self, config: Mapping[str, str]) -> None:
-        self._config = dict(config)
-
-    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
-        return [dict(self._config)]
-
     def validate(self, config: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
         if not config.get(names.SOURCE):
             return {}  # the definition has already reported it
-        from ringfence.connectors.builtin.pyspark_source.sources import open_reader, open_source, read_schema
+        from ringfence.connectors.builtin.pyspark_source.task import open_reader, open_source, read_schema
         from ringfence.connectors.builtin.pyspark_source.types import describe
 
         try:

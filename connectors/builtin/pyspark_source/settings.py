@@ -2,12 +2,8 @@
 
 from typing import Final
 
-from ringfence.connectors.api import ConfigDef, ConfigType, Importance, NonEmpty, Range
-from ringfence.connectors.installed_choices import InstalledChoices
+from ringfence.connectors.api import ConfigDef, InstalledChoices
 
-SOURCE: Final = "data.source"
-TOPIC: Final = "topic"
-POLL_INTERVAL: Final = "poll.interval.ms"
 OPTION: Final = "option."
 """The prefix of settings that are the data source's own options."""
 
@@ -24,32 +20,21 @@ PARTITIONS: Final = "partitions"
 READ: Final = "read"
 """In a source offset within a plan: its bounds, the number of partitions, and how many of them have been read."""
 
-CONFIG_DEF: Final = (
-    ConfigDef()
-    .define(
-        SOURCE,
-        ConfigType.STRING,
-        validator=NonEmpty(),
-        importance=Importance.HIGH,
-        recommender=InstalledChoices(GROUP),
-        documentation=f"The data source: the name of an entry point of the group {GROUP}. Its options are the "
-        f"settings with the prefix {OPTION}",
-        display_name="Data source",
-    )
-    .define(
-        TOPIC,
-        ConfigType.STRING,
-        validator=NonEmpty(),
-        importance=Importance.HIGH,
-        documentation="The topic to write to: one record per row.",
-        display_name="Topic",
-    )
-    .define(
-        POLL_INTERVAL,
-        ConfigType.INT,
-        1000,
-        validator=Range(10),
-        display_name="Poll interval (ms)",
-        documentation="Milliseconds between two checks for new rows when there were none.",
-    )
+CONFIG_DEF: Final = ConfigDef()
+_settings: Final = CONFIG_DEF.group()
+
+SOURCE: Final = _settings.text(
+    "data.source",
+    f"The data source: the name of an entry point of the group {GROUP}. Its options are the "
+    f"settings with the prefix {OPTION}",
+    recommender=InstalledChoices(GROUP),
+    display_name="Data source",
+)
+TOPIC: Final = _settings.text("topic", "The topic to write to: one record per row.", display_name="Topic")
+POLL_INTERVAL: Final = _settings.integer(
+    "poll.interval.ms",
+    "Milliseconds between two checks for new rows when there were none.",
+    1000,
+    10,
+    display_name="Poll interval (ms)",
 )

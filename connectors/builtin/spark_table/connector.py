@@ -1,8 +1,11 @@
-"""SparkTableSource: reads a table that is too big for one task, each row once."""
+"""SparkTableSource: reads a table that is too big for one task, each row once.
+
+To add a kind of table, add a module here and a line in `open_table` and `parse_part`.
+"""
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from ringfence.connectors.api import (
     CatalogEntry,
@@ -13,6 +16,7 @@ from ringfence.connectors.api import (
     ConnectorError,
     ExactlyOnceSupport,
     Guarantee,
+    ParsedConfig,
     ShownIf,
     SourceConnector,
     SourceOffset,
@@ -20,22 +24,40 @@ from ringfence.connectors.api import (
     SourceTask,
 )
 from ringfence.connectors.builtin.files.places import PLACES, list_place_settings
-from ringfence.connectors.builtin.files.settings import URL
-from ringfence.connectors.builtin.files.value_settings import define_values
+from ringfence.connectors.builtin.files.settings import URL, define_values
+from ringfence.connectors.builtin.spark_table import key_ranges, parquet_table
 from ringfence.connectors.builtin.spark_table import settings as names
-from ringfence.connectors.builtin.spark_table.plan import parse_head
-from ringfence.connectors.builtin.spark_table.tables import open_table, parse_part
+from ringfence.connectors.builtin.spark_table.plan import Part, Table, parse_head
 
-CONFIG_DEF: Final = names.define()
-for _key in list_place_settings():
-    CONFIG_DEF.add(_key)
-define_values(CONFIG_DEF, None, lambda *values: ShownIf(URL, lambda url: not url.startswith(names.JDBC), *values))
+
+def open_table(settings: ParsedConfig) -> Table[Any]:
+    """Return the table at the configured address. Raises `ConnectorError`."""
+    if not settings.string(URL).strip().startswith(names.JDBC):
+        return parquet_table.ParquetTable(settings)
+    try:
+        from ringfence.connectors.builtin.spark_table.jdbc_table import JdbcTable
+    except ModuleNotFoundError as error:
+        raise ConnectorError(
+            "Database tables need SQLAlchemy, which is not installed here: pip install 'ringfence[sql]' on every "
+            "worker."
+        ) from error
+    return JdbcTable(settings)
+
+
+def parse_part(offset: SourceOffset) -> Part:
+    """Parse a part of any kind of table. Raises `ConnectorError`."""
+    return key_ranges.parse_part(offset) if names.KEY in offset else parquet_table.parse_part(offset)
+
+
+CONFIG_DEF: Final = ConfigDef([*names.OWN.keys.values(), *list_place_settings()])
+define_values(CONFIG_DEF.group(), lambda *values: ShownIf(URL, lambda url: not url.startswith(names.JDBC), *values))
 
 
 class SparkTableSourceConnector(SourceConnector):
     """The parts of a plan are distributed to `tasks.max` tasks, each of them a Spark job on an executor."""
 
     version: ClassVar[str] = "1.0.0"
+    own_settings = CONFIG_DEF
     preview_while_running = True
     catalog: ClassVar[CatalogEntry | None] = CatalogEntry(
         title="A big table, once",
@@ -51,28 +73,21 @@ class SparkTableSourceConnector(SourceConnector):
     )
 
     @classmethod
-    def config_def(cls) -> ConfigDef:
-        return CONFIG_DEF
-
-    @classmethod
     def task_class(cls) -> type[SourceTask]:
         from ringfence.connectors.builtin.spark_table.task import SparkTableSourceTask
 
         return SparkTableSourceTask
 
-    def start(self, config: Mapping[str, str]) -> None:
-        self._config = dict(config)
-
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
         if self.context.trial:
-            return [{**self._config, names.SHARE: "0/1", names.PREVIEW: "true"}]
+            return [{**self.config, names.SHARE: "0/1", names.PREVIEW: "true"}]
         if self._is_read():
             return []
-        return [{**self._config, names.SHARE: f"{index}/{max_tasks}"} for index in range(max_tasks)]
+        return [{**self.config, names.SHARE: f"{index}/{max_tasks}"} for index in range(max_tasks)]
 
     def _is_read(self) -> bool:
         """Return whether all parts of the plan are read to their ends."""
-        with closing(open_table(CONFIG_DEF.parse(self._config))) as table:
+        with closing(open_table(CONFIG_DEF.parse(self.config))) as table:
             partition = {**table.partition}
         head = self.context.offset_reader.offset(partition)
         if head is None:
@@ -104,7 +119,7 @@ class SparkTableSourceConnector(SourceConnector):
         settings = CONFIG_DEF.parse(config)
         if not settings.string(URL).strip().startswith(names.JDBC):
             return {}
-        from ringfence.connectors.builtin.spark_table.choices import list_choices
+        from ringfence.connectors.builtin.spark_table.jdbc_table import list_choices
 
         return list_choices(settings)
 

@@ -5,7 +5,7 @@ whole. Here a part is read in the order of a unique key, some rows at a time, an
 reading resumes after it, and no row is repeated, however large the part is.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -16,7 +16,7 @@ from uuid import UUID
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from ringfence.connectors.api import ConnectorError, ParsedConfig, RetriableError, SourceOffset
+from ringfence.connectors.api import Choice, ConnectorError, ParsedConfig, RetriableError, SourceOffset
 from ringfence.connectors.api.schemas import struct
 from ringfence.connectors.builtin.files.settings import URL
 from ringfence.connectors.builtin.spark_table import settings as names
@@ -29,10 +29,9 @@ from ringfence.connectors.builtin.spark_table.key_ranges import (
     within_python,
 )
 from ringfence.connectors.builtin.spark_table.plan import Batch, Table
-from ringfence.connectors.builtin.sql.columns import describe_all
 from ringfence.connectors.builtin.sql.database import Database, Login, explain
 from ringfence.connectors.builtin.sql.settings import NUMERIC
-from ringfence.connectors.builtin.sql.tables import key_of, reflect_table
+from ringfence.connectors.builtin.sql.tables import describe_all, key_of, reflect_table
 from ringfence.connectors.row_records import RowReader
 
 _KINDS: Final[Sequence[tuple[type["sa.types.TypeEngine[Any]"], type]]] = (
@@ -236,3 +235,22 @@ def kind_of(column: "sa.Column[Any]") -> type | None:
     if isinstance(column.type, sa.Enum):
         return None  # MySQL orders them by number, and compares them as strings
     return next((kind for type, kind in _KINDS if isinstance(column.type, type)), None)
+
+
+MOST: Final = 500
+"""The maximum number of tables to offer, from the user's own schema."""
+
+
+def list_choices(settings: ParsedConfig) -> Mapping[str, Sequence[Choice]]:
+    """Return choices for `dbtable`, and for `partitionColumn` if that names a table."""
+    with closing(Database(settings, LOGIN).engine().connect()) as connection:
+        choices = {names.DBTABLE: [Choice(name) for name in sorted(sa.inspect(connection).get_table_names())[:MOST]]}
+        if table_name := str(settings.get(names.DBTABLE) or "").strip():
+            schema, _, name = table_name.rpartition(".")
+            table = sa.Table(name, sa.MetaData(), schema=schema or None, autoload_with=connection, resolve_fks=False)
+            choices[names.COLUMN] = [
+                Choice(str(one.name), str(one.type).lower())
+                for one in table.columns
+                if not one.nullable and kind_of(one) in DIVISIBLE
+            ]
+    return choices

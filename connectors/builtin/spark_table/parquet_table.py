@@ -19,16 +19,21 @@ from ringfence.connectors.api import (
 from ringfence.connectors.api import schemas as connect
 from ringfence.connectors.builtin.files.formats import FormatError, Rows
 from ringfence.connectors.builtin.files.formats.parquet import ParquetReader, open_parquet
-from ringfence.connectors.builtin.files.offsets import FileOffset
 from ringfence.connectors.builtin.files.places import FileChanged, FileInfo, open_place, require
-from ringfence.connectors.builtin.files.reading import FileReading
+from ringfence.connectors.builtin.files.reading import FileOffset, FileReading
 from ringfence.connectors.builtin.files.settings import URL
 from ringfence.connectors.builtin.spark_table import delta_log
 from ringfence.connectors.builtin.spark_table import settings as names
-from ringfence.connectors.builtin.spark_table.folders import check_columns, folder_values
 from ringfence.connectors.builtin.spark_table.iceberg_metadata import IcebergSnapshot, is_iceberg
 from ringfence.connectors.builtin.spark_table.plan import Batch, Table, part_error
-from ringfence.connectors.builtin.spark_table.snapshots import FileConstants, FolderSnapshot, Snapshot, make_column
+from ringfence.connectors.builtin.spark_table.snapshots import (
+    FileConstants,
+    FolderSnapshot,
+    Snapshot,
+    check_columns,
+    folder_values,
+    make_column,
+)
 from ringfence.connectors.row_records import RowReader
 
 

@@ -2,26 +2,10 @@
 
 from typing import Final
 
-from ringfence.connectors.api import ConfigDef, ConfigType, Importance, NonEmpty, OneOf, Range, ShownIf, Width
+from ringfence.connectors.api import ConfigDef, Importance, ShownIf
 from ringfence.connectors.builtin.files.settings import URL
-from ringfence.connectors.builtin.sql.settings import BEST_FIT, NONE, NUMERIC, ZONE
-from ringfence.connectors.builtin.sql.zones import check_zone
+from ringfence.connectors.builtin.sql.settings import BEST_FIT, NONE, NUMERIC, ZONE, check_zone
 from ringfence.connectors.unsupported_values import define_unsupported_values
-
-DBTABLE: Final = "dbtable"
-USER: Final = "user"
-PASSWORD: Final = "password"  # noqa: S105 - the name of a setting
-COLUMN: Final = "partitionColumn"
-LOWER: Final = "lowerBound"
-UPPER: Final = "upperBound"
-COUNT: Final = "numPartitions"
-"""Settings for a database table, with the names of Spark's JDBC reader."""
-OF_DATABASE: Final = (DBTABLE, USER, PASSWORD, COLUMN, LOWER, UPPER, COUNT)
-TOPIC: Final = "topic"
-PART_ROWS: Final = "part.rows"
-VERSION: Final = "table.version"
-METADATA: Final = "iceberg.metadata.file"
-BATCH_SIZE: Final = "batch.size"
 
 SHARE: Final = "table.share"
 """In a task's configuration: `index/count`, its share of the parts."""
@@ -57,7 +41,6 @@ DONE: Final = "done"
 
 JDBC: Final = "jdbc:"
 """The prefix of a database table's URL."""
-_DATABASE: Final = "Database"
 
 
 def _is_database(url: str) -> bool:
@@ -67,168 +50,134 @@ def _is_database(url: str) -> bool:
 _IF_DATABASE: Final = ShownIf(URL, _is_database)
 _IF_FILES: Final = ShownIf(URL, lambda url: not _is_database(url))
 
+OWN: Final = ConfigDef()
+"""The settings, but for those of places."""
+_settings: Final = OWN.group()
+_database: Final = OWN.group("Database")
 
-def define() -> ConfigDef:
-    """Return the connector's own settings, without those of places."""
-    settings = (
-        ConfigDef()
-        .define(
-            URL,
-            ConfigType.STRING,
-            validator=NonEmpty(),
-            importance=Importance.HIGH,
-            documentation="The table: a folder with Parquet files at any depth, or with a Delta or Iceberg table, "
-            "such as file:///data/flights, s3://bucket/flights, gs://bucket/flights, "
-            "abfs://container@account.dfs.core.windows.net/flights or sftp://host/flights; or a "
-            f"database, such as jdbc:postgresql://host:5432/shop, with the table's name in {DBTABLE}.",
-            width=Width.LONG,
-            display_name="Table",
-        )
-        .define(
-            TOPIC,
-            ConfigType.STRING,
-            validator=NonEmpty(),
-            importance=Importance.HIGH,
-            documentation="The topic to write to: one record per row.",
-            display_name="Topic",
-        )
-        .define(
-            PART_ROWS,
-            ConfigType.INT,
-            500_000,
-            validator=Range(1),
-            recommender=_IF_FILES,
-            documentation="The approximate number of rows in a part: whole row groups of a file. Parts are "
-            "distributed to up to tasks.max tasks. Used only when the plan is made.",
-            display_name="Rows in a part",
-        )
-        .define(
-            VERSION,
-            ConfigType.STRING,
-            None,
-            recommender=_IF_FILES,
-            documentation="The version of a Delta table, or the id of an Iceberg table's snapshot. Default: the "
-            "newest when the plan is made, which records it. Used only when the plan is made.",
-            display_name="Version of the table",
-        )
-        .define(
-            METADATA,
-            ConfigType.STRING,
-            None,
-            importance=Importance.LOW,
-            recommender=_IF_FILES,
-            documentation="For an Iceberg table with a catalog: the name of its current metadata file, which only "
-            "the catalog knows, such as 00005-7fbec60c-8a49-49a3-b636-f0c48ca8fd3f.metadata.json.",
-            display_name="Metadata file of an Iceberg table",
-        )
-        .define(
-            BATCH_SIZE,
-            ConfigType.INT,
-            5000,
-            validator=Range(1),
-            importance=Importance.LOW,
-            display_name="Batch size",
-            documentation="The maximum number of records in a batch; with transaction.boundary=poll, a batch is a "
-            "transaction.",
-        )
-        .define(
-            DBTABLE,
-            ConfigType.STRING,
-            None,
-            recommender=_IF_DATABASE,
-            importance=Importance.HIGH,
-            group=_DATABASE,
-            documentation="The database table, as table or schema.table. It needs a primary key, or a unique key of "
-            "columns that are never null.",
-            display_name="Table in the database",
-        )
-        .define(
-            USER,
-            ConfigType.STRING,
-            None,
-            recommender=_IF_DATABASE,
-            importance=Importance.HIGH,
-            display_name="User",
-            group=_DATABASE,
-            documentation="The database user to sign in as.",
-        )
-        .define(
-            PASSWORD,
-            ConfigType.PASSWORD,
-            None,
-            recommender=_IF_DATABASE,
-            importance=Importance.HIGH,
-            display_name="Password",
-            group=_DATABASE,
-            documentation="The database user's password.",
-        )
-        .define(
-            COLUMN,
-            ConfigType.STRING,
-            None,
-            recommender=_IF_DATABASE,
-            importance=Importance.HIGH,
-            group=_DATABASE,
-            documentation="The column whose ranges are the parts: integers, dates or times, without nulls, with an "
-            "index. Default: the first column of the key.",
-            display_name="Column to divide by",
-        )
-        .define(
-            LOWER,
-            ConfigType.STRING,
-            None,
-            importance=Importance.LOW,
-            recommender=_IF_DATABASE,
-            group=_DATABASE,
-            documentation="The approximate end of the first range: rows below belong to the first part. Default: the "
-            "column's least value when the plan is made.",
-            display_name="Lower bound",
-        )
-        .define(
-            UPPER,
-            ConfigType.STRING,
-            None,
-            importance=Importance.LOW,
-            recommender=_IF_DATABASE,
-            group=_DATABASE,
-            documentation="The approximate beginning of the last range: rows above belong to the last part. Default: "
-            "the column's greatest value when the plan is made.",
-            display_name="Upper bound",
-        )
-        .define(
-            COUNT,
-            ConfigType.INT,
-            100,
-            validator=Range(1, 100_000),
-            recommender=_IF_DATABASE,
-            importance=Importance.HIGH,
-            group=_DATABASE,
-            documentation="The number of ranges of equal width between the bounds. Used only when the plan is made.",
-            display_name="Number of parts",
-        )
-        .define(
-            NUMERIC,
-            ConfigType.STRING,
-            NONE,
-            validator=OneOf(NONE, BEST_FIT),
-            importance=Importance.LOW,
-            recommender=ShownIf(URL, _is_database, NONE, BEST_FIT),
-            display_name="Numeric mapping",
-            group=_DATABASE,
-            documentation="How NUMERIC columns are written: none as exact decimals; best_fit as integers or doubles "
-            "if their precision allows.",
-        )
-        .define(
-            ZONE,
-            ConfigType.STRING,
-            "UTC",
-            validator=check_zone,
-            importance=Importance.LOW,
-            recommender=_IF_DATABASE,
-            display_name="Time zone",
-            group=_DATABASE,
-            documentation="The time zone of columns without one.",
-        )
-    )
-    define_unsupported_values(settings, _DATABASE)
-    return settings
+_settings.text(
+    URL,
+    "The table: a folder with Parquet files at any depth, or with a Delta or Iceberg table, "
+    "such as file:///data/flights, s3://bucket/flights, gs://bucket/flights, "
+    "abfs://container@account.dfs.core.windows.net/flights or sftp://host/flights; or a "
+    "database, such as jdbc:postgresql://host:5432/shop, with the table's name in dbtable.",
+    display_name="Table",
+)
+TOPIC: Final = _settings.text("topic", "The topic to write to: one record per row.", display_name="Topic")
+PART_ROWS: Final = _settings.integer(
+    "part.rows",
+    "The approximate number of rows in a part: whole row groups of a file. Parts are "
+    "distributed to up to tasks.max tasks. Used only when the plan is made.",
+    500_000,
+    1,
+    recommender=_IF_FILES,
+    display_name="Rows in a part",
+)
+VERSION: Final = _settings.text(
+    "table.version",
+    "The version of a Delta table, or the id of an Iceberg table's snapshot. Default: the "
+    "newest when the plan is made, which records it. Used only when the plan is made.",
+    None,
+    recommender=_IF_FILES,
+    display_name="Version of the table",
+)
+METADATA: Final = _settings.text(
+    "iceberg.metadata.file",
+    "For an Iceberg table with a catalog: the name of its current metadata file, which only "
+    "the catalog knows, such as 00005-7fbec60c-8a49-49a3-b636-f0c48ca8fd3f.metadata.json.",
+    None,
+    recommender=_IF_FILES,
+    importance=Importance.LOW,
+    display_name="Metadata file of an Iceberg table",
+)
+BATCH_SIZE: Final = _settings.integer(
+    "batch.size",
+    "The maximum number of records in a batch; with transaction.boundary=poll, a batch is a transaction.",
+    5000,
+    1,
+    importance=Importance.LOW,
+    display_name="Batch size",
+)
+DBTABLE: Final = _database.text(
+    "dbtable",
+    "The database table, as table or schema.table. It needs a primary key, or a unique key of "
+    "columns that are never null.",
+    None,
+    recommender=_IF_DATABASE,
+    importance=Importance.HIGH,
+    display_name="Table in the database",
+)
+USER: Final = _database.text(
+    "user",
+    "The database user to sign in as.",
+    None,
+    recommender=_IF_DATABASE,
+    importance=Importance.HIGH,
+    display_name="User",
+)
+PASSWORD: Final = _database.secret(
+    "password",
+    "The database user's password.",
+    recommender=_IF_DATABASE,
+    importance=Importance.HIGH,
+    display_name="Password",
+)
+COLUMN: Final = _database.text(
+    "partitionColumn",
+    "The column whose ranges are the parts: integers, dates or times, without nulls, with an "
+    "index. Default: the first column of the key.",
+    None,
+    recommender=_IF_DATABASE,
+    importance=Importance.HIGH,
+    display_name="Column to divide by",
+)
+LOWER: Final = _database.text(
+    "lowerBound",
+    "The approximate end of the first range: rows below belong to the first part. Default: the "
+    "column's least value when the plan is made.",
+    None,
+    recommender=_IF_DATABASE,
+    importance=Importance.LOW,
+    display_name="Lower bound",
+)
+UPPER: Final = _database.text(
+    "upperBound",
+    "The approximate beginning of the last range: rows above belong to the last part. Default: "
+    "the column's greatest value when the plan is made.",
+    None,
+    recommender=_IF_DATABASE,
+    importance=Importance.LOW,
+    display_name="Upper bound",
+)
+COUNT: Final = _database.integer(
+    "numPartitions",
+    "The number of ranges of equal width between the bounds. Used only when the plan is made.",
+    100,
+    1,
+    100_000,
+    recommender=_IF_DATABASE,
+    importance=Importance.HIGH,
+    display_name="Number of parts",
+)
+_database.choice(
+    NUMERIC,
+    "How NUMERIC columns are written: none as exact decimals; best_fit as integers or doubles "
+    "if their precision allows.",
+    (NONE, BEST_FIT),
+    NONE,
+    recommender=ShownIf(URL, _is_database, NONE, BEST_FIT),
+    importance=Importance.LOW,
+    display_name="Numeric mapping",
+)
+_database.text(
+    ZONE,
+    "The time zone of columns without one.",
+    "UTC",
+    validator=check_zone,
+    recommender=_IF_DATABASE,
+    importance=Importance.LOW,
+    display_name="Time zone",
+)
+define_unsupported_values(_database)
+OF_DATABASE: Final = (DBTABLE, USER, PASSWORD, COLUMN, LOWER, UPPER, COUNT)
+"""Settings for a database table, with the names of Spark's JDBC reader."""

@@ -16,9 +16,8 @@ from ringfence.connectors.api import (
     StructBatch,
 )
 from ringfence.connectors.builtin.spark_table import settings as names
-from ringfence.connectors.builtin.spark_table.connector import CONFIG_DEF
+from ringfence.connectors.builtin.spark_table.connector import CONFIG_DEF, open_table
 from ringfence.connectors.builtin.spark_table.plan import Head, Part, Planning, Table, own_parts, parse_head
-from ringfence.connectors.builtin.spark_table.tables import open_table
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,6 @@ from ringfence.connectors.api import (
     CatalogEntry,
     Category,
     Choice,
-    ConfigDef,
     ConfigException,
     ConnectorError,
     ExactlyOnceSupport,
@@ -34,6 +33,7 @@ class SqlSourceConnector(SourceConnector):
     """Tables are distributed to up to `tasks.max` tasks; each task queries its tables in turn. A query has one task."""
 
     version: ClassVar[str] = "1.0.0"
+    own_settings = CONFIG_DEF
     aliases: ClassVar[tuple[str, ...]] = ("io.confluent.connect.jdbc.JdbcSourceConnector",)
     preview_while_running = True
     catalog: ClassVar[CatalogEntry | None] = CatalogEntry(
@@ -56,10 +56,6 @@ class SqlSourceConnector(SourceConnector):
     )
 
     @classmethod
-    def config_def(cls) -> ConfigDef:
-        return CONFIG_DEF
-
-    @classmethod
     def task_class(cls) -> type[SourceTask]:
         try:
             from ringfence.connectors.builtin.sql.task import SqlSourceTask
@@ -68,7 +64,7 @@ class SqlSourceConnector(SourceConnector):
         return SqlSourceTask
 
     def start(self, config: Mapping[str, str]) -> None:
-        self._config = dict(config)
+        super().start(config)
         self._settings = CONFIG_DEF.parse(config)
         self._stopped = threading.Event()
         self._query = names.query_of(self._settings) is not None
@@ -79,10 +75,10 @@ class SqlSourceConnector(SourceConnector):
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
         if self._query:
-            return [dict(self._config)]
+            return [dict(self.config)]
         count = min(max_tasks, len(self._tables))
         dealt = [self._tables[index::count] for index in range(count)]
-        return [{**self._config, names.TASK_TABLES: json.dumps(tables)} for tables in dealt]
+        return [{**self.config, names.TASK_TABLES: json.dumps(tables)} for tables in dealt]
 
     def stop(self) -> None:
         if hasattr(self, "_stopped"):
@@ -101,7 +97,7 @@ class SqlSourceConnector(SourceConnector):
 
     def list_choices(self, config: Mapping[str, str]) -> Mapping[str, Sequence[Choice]]:
         """Return tables, and columns to read by."""
-        from ringfence.connectors.builtin.sql.choices import list_choices
+        from ringfence.connectors.builtin.sql.checks import list_choices
 
         return list_choices(CONFIG_DEF.parse(config))
 

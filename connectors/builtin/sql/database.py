@@ -15,7 +15,7 @@ from ringfence.connectors import egress, files, worker_limits
 from ringfence.connectors.api import ConnectorError, ParsedConfig, Password
 from ringfence.connectors.builtin.sql import settings as names
 from ringfence.connectors.builtin.sql.driver_values import DriverValues
-from ringfence.connectors.builtin.sql.zones import load_zone
+from ringfence.connectors.builtin.sql.settings import load_zone
 from ringfence.connectors.unsupported_values import handling_of
 
 CONNECT_SECONDS: Final = 5

@@ -23,12 +23,7 @@ from ringfence.connectors.builtin.sql.driver_values import (
     decimal_of_scale,
     time_of_micros,
 )
-from ringfence.connectors.builtin.sql.time_texts import (
-    BEGINNING,
-    DAY_US,
-    micros_of_text,
-    parse_time,
-)
+from ringfence.connectors.builtin.sql.time_texts import BEGINNING, DAY_US, micros_of_text, parse_time
 from ringfence.connectors.row_records import ValueOf
 from ringfence.connectors.unsupported_values import Handling, refuse_value
 from ringfence.connectors.values.moments import date_of_day, timestamp_of_micros

@@ -22,12 +22,18 @@ from ringfence.connectors.api import (
 )
 from ringfence.connectors.api.schemas import struct
 from ringfence.connectors.builtin.sql import settings as names
-from ringfence.connectors.builtin.sql.columns import describe_all
 from ringfence.connectors.builtin.sql.database import Database, explain
 from ringfence.connectors.builtin.sql.modes import MODES, Batch, Mode, Relation
-from ringfence.connectors.builtin.sql.queries import reflect_query
 from ringfence.connectors.builtin.sql.settings import CONFIG_DEF, query_of
-from ringfence.connectors.builtin.sql.tables import QUERY_PARTITION, key_of, partitions_of, reflect_table, topic_of
+from ringfence.connectors.builtin.sql.tables import (
+    QUERY_PARTITION,
+    describe_all,
+    key_of,
+    partitions_of,
+    reflect_query,
+    reflect_table,
+    topic_of,
+)
 from ringfence.connectors.row_records import RowReader
 
 logger = logging.getLogger(__name__)

@@ -6,7 +6,6 @@ from typing import ClassVar
 from ringfence.connectors.api import (
     CatalogEntry,
     Category,
-    ConfigDef,
     ConnectorError,
     ExactlyOnceSupport,
     Guarantee,
@@ -14,16 +13,23 @@ from ringfence.connectors.api import (
     SourceConnector,
     SourceOffset,
     SourcePartition,
-    SourceTask,
 )
-from ringfence.connectors.builtin.verifiable.settings import COMPLETE_RECORD_DATA, CONFIG_DEF, ID, SEQNO
-from ringfence.connectors.builtin.verifiable.task import VerifiableSourceTask, next_number
+from ringfence.connectors.builtin.verifiable.task import (
+    COMPLETE_RECORD_DATA,
+    CONFIG_DEF,
+    ID,
+    SEQNO,
+    VerifiableSourceTask,
+    next_number,
+)
 
 
 class VerifiableSourceConnector(SourceConnector):
     """As many tasks as allowed, each with its own count."""
 
     version: ClassVar[str] = "1.0.0"
+    own_settings = CONFIG_DEF
+    task_type = VerifiableSourceTask
     aliases: ClassVar[tuple[str, ...]] = ("org.apache.kafka.connect.tools.VerifiableSourceConnector",)
     preview_while_running = True
     catalog: ClassVar[CatalogEntry | None] = CatalogEntry(
@@ -34,19 +40,8 @@ class VerifiableSourceConnector(SourceConnector):
         sample={"tasks.max": "1", "topic": "numbers", "throughput": "100"},
     )
 
-    @classmethod
-    def config_def(cls) -> ConfigDef:
-        return CONFIG_DEF
-
-    @classmethod
-    def task_class(cls) -> type[SourceTask]:
-        return VerifiableSourceTask
-
-    def start(self, config: Mapping[str, str]) -> None:
-        self._config = dict(config)
-
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
-        return [{**self._config, ID: str(number)} for number in range(max_tasks)]
+        return [{**self.config, ID: str(number)} for number in range(max_tasks)]
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
         return ExactlyOnceSupport.SUPPORTED

@@ -1,22 +1,54 @@
-"""Counts 0, 1, 2, … at a given rate, from the number after the committed one."""
+"""Counts 0, 1, 2, … at a given rate, from the number after the committed one.
+
+Settings, and names in offsets, are the same as Kafka's.
+"""
 
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
 
-from ringfence.connectors.api import ConfigType, ConnectorError, RecordBatch, SourceOffset, SourceRecord, SourceTask
-from ringfence.connectors.api.schemas import INT32, INT64
-from ringfence.connectors.builtin.verifiable.settings import (
-    COMPLETE_RECORD_DATA,
-    CONFIG_DEF,
-    ID,
-    SEQNO,
-    THROUGHPUT,
-    TOPIC,
+from ringfence.connectors.api import (
+    ConfigDef,
+    ConfigType,
+    ConnectorError,
+    Importance,
+    RecordBatch,
+    SourceOffset,
+    SourceRecord,
+    SourceTask,
+    Width,
 )
+from ringfence.connectors.api.schemas import INT32, INT64
 
 logger = logging.getLogger(__name__)
+
+
+ID: Final = "id"
+"""The task's number: a key of its configuration, and of its source partition."""
+SEQNO: Final = "seqno"
+"""The key of the source offset: the last number that was delivered."""
+
+CONFIG_DEF: Final = ConfigDef()
+_settings: Final = CONFIG_DEF.group()
+
+TOPIC: Final = _settings.text("topic", "The topic to write the numbers to.", width=Width.MEDIUM, display_name="Topic")
+THROUGHPUT: Final = _settings.long(
+    "throughput",
+    "Records per second for each task; -1 for no limit, 0 for no records.",
+    -1,
+    -1,
+    importance=Importance.HIGH,
+    display_name="Throughput",
+)
+COMPLETE_RECORD_DATA: Final = _settings.flag(
+    "complete.record.data",
+    "Write connector, task, topic, time and number in each record, instead of the bare number.",
+    False,
+    importance=Importance.LOW,
+    display_name="Complete record data",
+)
+
 
 MOST_AT_ONCE = 1000
 LONGEST_WAIT_SECONDS = 0.5

@@ -6,14 +6,12 @@ from typing import ClassVar
 from ringfence.connectors.api import (
     CatalogEntry,
     Category,
-    ConfigDef,
     ConnectorError,
     ExactlyOnceSupport,
     Guarantee,
     SourceConnector,
     SourceOffset,
     SourcePartition,
-    SourceTask,
 )
 from ringfence.connectors.builtin.webhook import settings as names
 from ringfence.connectors.builtin.webhook.idempotency_keys import HEAD, check_head, check_page, page_of
@@ -27,6 +25,8 @@ class WebhookSourceConnector(SourceConnector):
     """Receives at `/hooks/<name of the connector>` of every web process, in one task."""
 
     version: ClassVar[str] = "1.0.0"
+    own_settings = CONFIG_DEF
+    task_type = WebhookSourceTask
     catalog: ClassVar[CatalogEntry | None] = CatalogEntry(
         title="Webhooks",
         summary="HTTP requests of GitHub, Stripe and others, answered once they are committed.",
@@ -42,19 +42,8 @@ class WebhookSourceConnector(SourceConnector):
         },
     )
 
-    @classmethod
-    def config_def(cls) -> ConfigDef:
-        return CONFIG_DEF
-
-    @classmethod
-    def task_class(cls) -> type[SourceTask]:
-        return WebhookSourceTask
-
-    def start(self, config: Mapping[str, str]) -> None:
-        self._config = dict(config)
-
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
-        return [{**self._config, names.PREVIEW: "true"} if self.context.trial else dict(self._config)]
+        return [{**self.config, names.PREVIEW: "true"} if self.context.trial else dict(self.config)]
 
     def validate(self, config: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
         errors: dict[str, list[str]] = {}

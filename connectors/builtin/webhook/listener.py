@@ -8,10 +8,17 @@ import time
 from collections.abc import Coroutine, Iterable
 from typing import Any, Final
 
-from ringfence.connectors.builtin.webhook import frames
-from ringfence.connectors.builtin.webhook.answers import FAILED, TOO_LATE, TOO_MANY_HEADERS, Answer
+from ringfence.connectors import request_frames as frames
 from ringfence.connectors.builtin.webhook.request_parsing import Receiver
-from ringfence.connectors.builtin.webhook.request_queue import RequestQueue, Tell, Ticket
+from ringfence.connectors.builtin.webhook.request_queue import (
+    FAILED,
+    TOO_LATE,
+    TOO_MANY_HEADERS,
+    Answer,
+    RequestQueue,
+    Tell,
+    Ticket,
+)
 from ringfence.connectors.log_limit import LogLimit
 
 logger = logging.getLogger(__name__)

@@ -7,9 +7,8 @@ import orjson
 
 from ringfence.connectors.api import ParsedConfig, Password
 from ringfence.connectors.builtin.webhook import settings as names
-from ringfence.connectors.builtin.webhook.answers import Answer
 from ringfence.connectors.builtin.webhook.idempotency_keys import digest_of, digest_of_body
-from ringfence.connectors.builtin.webhook.request_queue import RequestQueue, Tell, Ticket
+from ringfence.connectors.builtin.webhook.request_queue import Answer, RequestQueue, Tell, Ticket
 from ringfence.connectors.builtin.webhook.signatures import (
     headers_read,
     key_header,

@@ -16,11 +16,18 @@ from ringfence.connectors.api import (
     SourceTask,
 )
 from ringfence.connectors.builtin.webhook import settings as names
-from ringfence.connectors.builtin.webhook.answers import TOO_LARGE, UNCONVERTIBLE, UNCONVERTIBLE_NOW, Answer
 from ringfence.connectors.builtin.webhook.idempotency_keys import HEAD, KeyWindow
 from ringfence.connectors.builtin.webhook.listener import Listener
 from ringfence.connectors.builtin.webhook.request_parsing import Receiver, RequestRejected
-from ringfence.connectors.builtin.webhook.request_queue import RequestQueue, Tell, Ticket
+from ringfence.connectors.builtin.webhook.request_queue import (
+    TOO_LARGE,
+    UNCONVERTIBLE,
+    UNCONVERTIBLE_NOW,
+    Answer,
+    RequestQueue,
+    Tell,
+    Ticket,
+)
 from ringfence.connectors.builtin.webhook.settings import CONFIG_DEF
 from ringfence.connectors.builtin.webhook.signatures import leaves_key_unsigned
 from ringfence.connectors.log_limit import LogLimit

@@ -1,4 +1,4 @@
-"""Incremental snapshots of PostgresSource, for API and pages: their progress, and users' requests."""
+"""Incremental snapshots of the connectors that have them, for API and pages: progress, and users' requests."""
 
 import json
 import time
@@ -8,29 +8,24 @@ from typing import Final
 
 from ringfence import dispatch
 from ringfence.connectors.api import ConnectorError
-from ringfence.connectors.builtin.postgres.incremental.requests import COLLECTIONS, parse_request
-from ringfence.connectors.builtin.postgres.incremental.state import (
-    IncrementalState,
-    incremental_partition,
-    state_of,
-)
+from ringfence.connectors.features import IncrementalProgress, Snapshots, all_features, features_of
+from ringfence.connectors.snapshot_signals import COLLECTIONS, parse_request
 from ringfence.http.errors import ConnectError, bad_request
 from ringfence.projection.models import Connector, SourceOffset, Task, pack
 from ringfence.projection.models.connectors import partition_key
 from ringfence.projection.plugin_metrics import metrics_of
 from ringfence.requests.commands import SendSignal
 
-_CLASSES: Final = frozenset({"PostgresSource", "PostgresSourceConnector"})
 _GAUGE: Final = "incremental_snapshot_"
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """state: the committed state. refusal: why nothing can be requested now, "" if it can. measured: the task's gauges,
+    """state: the committed one. refusal: why nothing can be requested now, "" if it can. measured: the task's gauges,
     by their names without the prefix `incremental_snapshot_`, during a snapshot.
     """
 
-    state: IncrementalState = field(default_factory=IncrementalState)
+    state: IncrementalProgress
     refusal: str = ""
     updated_ms: int = 0
     measured: dict[str, float] = field(default_factory=dict)
@@ -50,18 +45,18 @@ def percent_of(rows: int, left: int) -> int | None:
 
 def takes_snapshots(row: Connector) -> bool:
     """Return whether the connector supports incremental snapshots."""
-    return row.class_name.rpartition(".")[2] in _CLASSES
+    return features_of(row.class_name).snapshots is not None
 
 
 def find_progress(row: Connector, tasks: Sequence[Task]) -> Progress:
     """Return the progress from the database. Raises a 400 for a connector of another kind."""
-    _require_snapshots(row)
+    snapshots = _require_snapshots(row)
     try:
-        state, updated_ms = _read_state(row)
+        state, updated_ms = _read_state(row, snapshots)
     except ConnectorError as error:
-        return Progress(refusal=str(error))
+        return Progress(snapshots.read_incremental(None), str(error))
     measured = find_measured(tasks, _GAUGE) if state.has_work else {}
-    return Progress(state, _find_refusal(row), updated_ms, measured)
+    return Progress(state, _find_refusal(row, snapshots), updated_ms, measured)
 
 
 def find_measured(tasks: Sequence[Task], prefix: str) -> dict[str, float]:
@@ -77,36 +72,41 @@ def send(row: Connector, kind: str, tables: Sequence[str], user: str) -> None:
     """Send the request to the task. Raises `Refusal`: a 400 for an invalid request, a 409 if the connector is not
     running, or could not continue from the committed state.
     """
-    _require_snapshots(row)
+    snapshots = _require_snapshots(row)
     data = {COLLECTIONS: list(tables), "type": "incremental"}
     try:
         parse_request(kind, data)
     except ValueError as error:
         raise bad_request(f"{error}.") from error
     try:
-        _read_state(row)
+        _read_state(row, snapshots)
     except ConnectorError as error:
         raise ConnectError(409, str(error)) from error
-    if refusal := _find_refusal(row):
+    if refusal := _find_refusal(row, snapshots):
         raise ConnectError(409, refusal)
     dispatch.command(SendSignal(row.name, kind, data), user=user)
 
 
-def _require_snapshots(row: Connector) -> None:
-    if not takes_snapshots(row):
-        raise bad_request(f"Connector {row.name} does not support incremental snapshots: only PostgresSource does.")
+def _require_snapshots(row: Connector) -> Snapshots:
+    snapshots = features_of(row.class_name).snapshots
+    if snapshots is None:
+        others = ", ".join(name for name, features in all_features().items() if features.snapshots is not None)
+        raise bad_request(f"Connector {row.name} does not support incremental snapshots: only {others} does.")
+    return snapshots
 
 
-def _read_state(row: Connector) -> tuple[IncrementalState, int]:
+def _read_state(row: Connector, snapshots: Snapshots) -> tuple[IncrementalProgress, int]:
     """Return the committed state, and when it was read. Raises `ConnectorError` if it cannot be read."""
-    partition = pack(incremental_partition(row.settings.get("topic.prefix", "")))
+    partition = pack(snapshots.incremental_partition(row.settings))
     offset = SourceOffset.objects.filter(connector=row.name, partition_key=partition_key(partition)).first()
-    return (IncrementalState(), 0) if offset is None else (state_of(json.loads(offset.offset)), offset.updated_ms)
+    if offset is None:
+        return snapshots.read_incremental(None), 0
+    return snapshots.read_incremental(json.loads(offset.offset)), offset.updated_ms
 
 
-def _find_refusal(row: Connector) -> str:
-    if row.settings.get("snapshot.mode") == "initial_only":
-        return "With snapshot.mode=initial_only the connector does not stream, so it cannot read tables while it runs."
+def _find_refusal(row: Connector, snapshots: Snapshots) -> str:
+    if refusal := snapshots.find_refusal(row.settings):
+        return refusal
     if row.target != "RUNNING":
         return f"Connector {row.name} is not running. Resume it first."
     return ""

@@ -1,4 +1,4 @@
-"""The initial snapshot of PostgresSource, for pages: its committed tables and ranges."""
+"""The initial snapshot of a connector that has one, for pages: its committed tables and ranges."""
 
 import json
 from collections.abc import Sequence
@@ -6,28 +6,12 @@ from dataclasses import dataclass, field
 
 from ringfence.api.incremental_snapshots import find_measured, percent_of
 from ringfence.connectors.api import ConnectorError, SourceOffset, SourcePartition
-from ringfence.connectors.builtin.postgres.snapshot.plan import Plan, PlannedTable, range_partition, read_plan
-from ringfence.connectors.builtin.postgres.snapshot.range_offsets import RangeProgress, progress_of
+from ringfence.connectors.features import TableProgress, features_of
 from ringfence.projection import committed_offsets
 from ringfence.projection.committed_offsets import TooManyOffsets
 from ringfence.projection.models import Connector, Task, pack
 
 _GAUGE = "snapshot_"
-
-
-@dataclass(frozen=True, slots=True)
-class TableProgress:
-    """name: schema.table; rows: in Kafka; rows_estimated: by the database when the plan was made."""
-
-    name: str
-    rows: int
-    rows_estimated: int
-    ranges: int
-    ranges_read: int
-
-    @property
-    def finished(self) -> bool:
-        return self.ranges_read == self.ranges
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +50,9 @@ class InitialSnapshot:
 
 def find_initial_snapshot(row: Connector, tasks: Sequence[Task]) -> InitialSnapshot | None:
     """Return the snapshot; None if none was planned: with snapshot.mode=no_data, or not yet."""
-    server = row.settings.get("topic.prefix", "")
+    snapshots = features_of(row.class_name).snapshots
+    if snapshots is None:
+        return None
     try:
         committed = dict(committed_offsets.read(row.name))
     except TooManyOffsets as error:
@@ -77,28 +63,11 @@ def find_initial_snapshot(row: Connector, tasks: Sequence[Task]) -> InitialSnaps
         return None if offset is None else json.loads(offset)
 
     try:
-        plan = read_plan(server, read)
-        if plan is None:
-            return None
-        tables = [
-            _describe(
-                table,
-                [progress_of(plan, read(range_partition(server, table, number))) for number in range(table.ranges)],
-            )
-            for table in plan.tables
-        ]
+        progress = snapshots.read_initial(row.settings, read)
     except ConnectorError as error:
         return InitialSnapshot(problem=str(error))
-    return _order(plan, tables, find_measured(tasks, _GAUGE))
-
-
-def _order(plan: Plan, tables: Sequence[TableProgress], measured: dict[str, float]) -> InitialSnapshot:
-    """Sort unfinished tables first."""
-    ordered = tuple(sorted(tables, key=lambda one: one.finished))
-    done = all(one.finished for one in tables)
-    return InitialSnapshot(plan.began_ms, ordered, {} if done else measured)
-
-
-def _describe(table: PlannedTable, ranges: Sequence[RangeProgress]) -> TableProgress:
-    rows, read = sum(one.rows for one in ranges), sum(one.done for one in ranges)
-    return TableProgress(f"{table.schema}.{table.name}", rows, table.rows, table.ranges, read)
+    if progress is None:
+        return None
+    unfinished_first = tuple(sorted(progress.tables, key=lambda one: one.finished))
+    done = all(one.finished for one in progress.tables)
+    return InitialSnapshot(progress.began_ms, unfinished_first, {} if done else find_measured(tasks, _GAUGE))

@@ -6,6 +6,8 @@ from typing import Final
 from ringfence.connectors.api import ConfigDef, SourceConnector
 from ringfence.connectors.common_settings import CONNECTOR_CLASS, NAME
 from ringfence.connectors.delivery_settings import EXACTLY_ONCE_SUPPORT, TRANSACTION_BOUNDARY, with_boundary
+from ringfence.connectors.features import features_of
+from ringfence.connectors.foreign_names import DEBEZIUM, ForeignNames
 from ringfence.connectors.java.discovery import find_plugins, select_versions
 from ringfence.connectors.known_plugins import find_counterpart, find_remedy
 from ringfence.connectors.plugins import PluginInfo, PluginRegistry, UnknownConnector
@@ -13,12 +15,12 @@ from ringfence.connectors.source_config import of_a_part, source_config_def
 from ringfence.engine.plugins.secret_removal import Redactor
 from ringfence.engine.plugins.validation import boundary_problems, exactly_once_problems
 from ringfence.engine.preflight import client_overrides
-from ringfence.file_checks.connector_names import ForeignNames, foreign_names
 from ringfence.file_checks.finding import Finding, Kind, Report, explain_unknown, without_secrets
 from ringfence.file_checks.worker_settings import KNOWN as WORKER_SETTINGS
 from ringfence.worker_config import WorkerConfig
 
-_OURS: Final = "connectors.builtin."
+_OURS: Final = "connectors."
+"""How the names of our own classes begin: they read no setting that they do not define."""
 _MISSING: Final = "Missing required configuration"
 
 
@@ -61,7 +63,7 @@ def _explain_absence(class_name: str) -> Finding:
 
 
 def _check_ours(config: Mapping[str, str], plugin: PluginInfo, worker: WorkerConfig) -> list[Finding]:
-    connector, foreign = plugin.cls(), foreign_names(plugin.class_name)
+    connector, foreign = plugin.cls(), features_of(plugin.class_name).foreign_names
     framework = source_config_def(config)
     own = ConfigDef(key for key in plugin.cls.config_def().keys.values() if key.name not in framework.keys)
     older = [*_older_names(config, foreign, {*own.keys, *framework.keys})]
@@ -83,7 +85,8 @@ def _check_ours(config: Mapping[str, str], plugin: PluginInfo, worker: WorkerCon
 
 def _check_java(config: Mapping[str, str], worker: WorkerConfig) -> list[Finding]:
     """Check what the framework knows; Java itself validates the rest when the connector is created."""
-    foreign = foreign_names(config.get(CONNECTOR_CLASS, "").strip())
+    debezium = config.get(CONNECTOR_CLASS, "").strip().startswith("io.debezium.")
+    foreign = DEBEZIUM if debezium else ForeignNames()
     framework = source_config_def(config, java=True)
     return [
         *_invalid(config, framework, foreign),

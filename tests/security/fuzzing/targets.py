@@ -20,6 +20,7 @@ import orjson
 import pyarrow
 from fastavro.schema import SchemaParseException, UnknownType
 
+from ringfence.connectors import request_frames as webhook_frames
 from ringfence.connectors.api import ConfigException, ConnectorError
 from ringfence.connectors.api.fetching import NotFetchable
 from ringfence.connectors.avro import container
@@ -29,13 +30,11 @@ from ringfence.connectors.builtin.dlt_source.rest_config import parse_rest_confi
 from ringfence.connectors.builtin.files.compression import BROKEN, contents
 from ringfence.connectors.builtin.files.connector import FilesSourceConnector
 from ringfence.connectors.builtin.files.formats import FORMATS
-from ringfence.connectors.builtin.files.offsets import parse as parse_file_offset
+from ringfence.connectors.builtin.files.reading import parse as parse_file_offset
 from ringfence.connectors.builtin.postgres import pgoutput, text_values
-from ringfence.connectors.builtin.postgres.incremental.requests import parse_request
-from ringfence.connectors.builtin.pyspark_source.ddl import parse_ddl
+from ringfence.connectors.builtin.pyspark_source.types import parse_ddl
 from ringfence.connectors.builtin.spark_table.delta_log import DeltaSnapshot
 from ringfence.connectors.builtin.spark_table.iceberg_metadata import IcebergSnapshot
-from ringfence.connectors.builtin.webhook import frames as webhook_frames
 from ringfence.connectors.builtin.webhook import request_parsing
 from ringfence.connectors.config_providers import ConfigProviders
 from ringfence.connectors.converters.registry.reading import _indexes
@@ -43,6 +42,7 @@ from ringfence.connectors.java import frames as java_frames
 from ringfence.connectors.kafka_settings import security
 from ringfence.connectors.properties import MalformedLine
 from ringfence.connectors.properties import read as read_properties
+from ringfence.connectors.snapshot_signals import parse_request
 from ringfence.connectors.transforms.patterns import java_pattern
 from ringfence.connectors.values import literals
 from ringfence.engine.browsing.expression import Wrong, parse

@@ -3,19 +3,15 @@
 from collections.abc import Mapping
 from typing import Final
 
+from ringfence.connectors.builtin.files import settings as names
 from ringfence.connectors.builtin.files.formats.avro import AvroReader
 from ringfence.connectors.builtin.files.formats.base import Columns, FormatError, FormatReader, Rows, Unreadable
 from ringfence.connectors.builtin.files.formats.csv_rows import CsvReader
-from ringfence.connectors.builtin.files.formats.json_lines import JsonLinesReader
+from ringfence.connectors.builtin.files.formats.lines import JsonLinesReader, TextReader
 from ringfence.connectors.builtin.files.formats.parquet import ParquetReader
-from ringfence.connectors.builtin.files.formats.text import TextReader
 
-FORMATS: Final[Mapping[str, type[FormatReader]]] = {
-    "text": TextReader,
-    "jsonl": JsonLinesReader,
-    "csv": CsvReader,
-    "parquet": ParquetReader,
-    "avro": AvroReader,
-}
+FORMATS: Final[Mapping[str, type[FormatReader]]] = dict(
+    zip(names.FORMATS, (TextReader, JsonLinesReader, CsvReader, ParquetReader, AvroReader), strict=True)
+)
 
 __all__ = ["FORMATS", "Columns", "FormatError", "FormatReader", "Rows", "Unreadable"]

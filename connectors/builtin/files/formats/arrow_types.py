@@ -12,9 +12,8 @@ import pyarrow.compute as pc
 
 from ringfence.connectors.api import DataException, Schema, SchemaType, Struct
 from ringfence.connectors.api import schemas as connect
-from ringfence.connectors.builtin.files.formats.base import FormatError
-from ringfence.connectors.builtin.files.formats.field_names import make_distinct
-from ringfence.connectors.builtin.files.value_settings import LONG, UNSIGNED, ValueOptions, repair_text
+from ringfence.connectors.builtin.files.formats.base import FormatError, make_distinct
+from ringfence.connectors.builtin.files.settings import LONG, UNSIGNED, ValueOptions, repair_text
 from ringfence.connectors.unsupported_values import Handling, refuse_value
 from ringfence.connectors.values.moments import (
     FIRST_DAY,

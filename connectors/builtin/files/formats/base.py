@@ -1,8 +1,9 @@
-"""The interface between the task and a file format. To add a format, add a module here and a line in
-`formats.FORMATS`.
+"""The interface between the task and a file format. To add a format, add a module here, a line in `formats.FORMATS`,
+and its name in `settings.FORMATS`.
 """
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, BinaryIO, ClassVar, Final, NamedTuple
@@ -77,3 +78,17 @@ class FormatReader(ABC):
     @abstractmethod
     def at_end(self) -> bool:
         """Whether all records were returned."""
+
+
+def make_distinct(names: Sequence[str]) -> list[str]:
+    """Return the names in order: `column3` in place of an empty third one, `name_2` of one that was there before."""
+    others = set(names)
+    counts: Counter[str] = Counter()
+    distinct: dict[str, None] = {}
+    for place, name in enumerate(names, 1):
+        base = free = name or f"column{place}"
+        while free in distinct or (free in others and free != name):
+            counts[base] = max(counts[base], 1) + 1
+            free = f"{base}_{counts[base]}"
+        distinct[free] = None
+    return list(distinct)

@@ -9,9 +9,8 @@ from typing import Any, BinaryIO, ClassVar, Final
 from ringfence.connectors.api import DataException, ParsedConfig, Schema, Struct
 from ringfence.connectors.api.schemas import STRING, optional, struct
 from ringfence.connectors.builtin.files.compression import BROKEN
-from ringfence.connectors.builtin.files.formats.base import FormatError, FormatReader, Rows, Unreadable
-from ringfence.connectors.builtin.files.formats.field_names import make_distinct
-from ringfence.connectors.builtin.files.formats.text import BOM, CHUNK_BYTES, MOST_LINE_BYTES, check_bom, encoding_of
+from ringfence.connectors.builtin.files.formats.base import FormatError, FormatReader, Rows, Unreadable, make_distinct
+from ringfence.connectors.builtin.files.formats.lines import BOM, CHUNK_BYTES, MOST_LINE_BYTES, check_bom, encoding_of
 from ringfence.connectors.builtin.files.settings import (
     CSV_DELIMITER,
     CSV_ESCAPE,
@@ -23,8 +22,9 @@ from ringfence.connectors.builtin.files.settings import (
     FAIL,
     FILL,
     as_character,
+    options_of,
+    repair_text,
 )
-from ringfence.connectors.builtin.files.value_settings import options_of, repair_text
 from ringfence.connectors.values.texts import is_unicode
 
 MOST_ROW_BYTES: Final = 16 << 20

@@ -4,9 +4,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, ClassVar, Final, NamedTuple
 
 from ringfence.connectors.api import DataException, ParsedConfig, Schema, SchemaType, Struct
-from ringfence.connectors.builtin.files.formats.base import Columns, FormatError, FormatReader, Rows, Unreadable
-from ringfence.connectors.builtin.files.formats.field_names import make_distinct
-from ringfence.connectors.builtin.files.value_settings import INT96, ValueOptions, options_of
+from ringfence.connectors.builtin.files.formats.base import (
+    Columns,
+    FormatError,
+    FormatReader,
+    Rows,
+    Unreadable,
+    make_distinct,
+)
+from ringfence.connectors.builtin.files.settings import INT96, ValueOptions, options_of
 from ringfence.connectors.row_records import row_text
 from ringfence.connectors.unsupported_values import Handling
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from importlib.util import find_spec
 from typing import Final
 
-from ringfence.connectors.api import ConfigDef, ConfigKey, ConnectorError, Importance, ParsedConfig, ShownIf
+from ringfence.connectors.api import ConfigKey, ConnectorError, Importance, ParsedConfig, ShownIf
 from ringfence.connectors.builtin.files.places.azure import AzureFolder
 from ringfence.connectors.builtin.files.places.base import FileChanged, FileInfo, OpenedFile, Place
 from ringfence.connectors.builtin.files.places.gcs import GcsPrefix
@@ -27,7 +27,7 @@ def list_place_settings() -> Iterator[ConfigKey]:
     """
     for place in PLACES.values():
         recommender = ShownIf(URL, lambda url, scheme=place.scheme: url.startswith(f"{scheme}://"))  # type: ignore[misc]
-        for key in place.define(ConfigDef()).keys.values():
+        for key in place.settings.keys.values():
             importance = Importance.HIGH if key.importance is Importance.MEDIUM else key.importance
             yield replace(key, recommender=recommender, importance=importance, display_name=_label(key.name))
 

@@ -9,16 +9,31 @@ from typing import Any, ClassVar, Final
 from urllib.parse import urlsplit
 
 from ringfence.connectors import egress
-from ringfence.connectors.api import ConfigDef, ConfigType, ConnectorError, Importance, ParsedConfig, Width
-from ringfence.connectors.builtin.files.places.base import FileChanged, FileInfo, OpenedFile, Place, is_hidden, secret
-from ringfence.connectors.builtin.files.places.ranges import OpenedObject
+from ringfence.connectors.api import ConfigDef, ConnectorError, Importance, ParsedConfig
+from ringfence.connectors.builtin.files.places.base import (
+    FileChanged,
+    FileInfo,
+    OpenedFile,
+    OpenedObject,
+    Place,
+    is_hidden,
+    secret,
+)
 from ringfence.connectors.builtin.files.settings import URL
 
-ACCOUNT_KEY: Final = "azure.account.key"
-SAS_TOKEN: Final = "azure.sas.token"  # noqa: S105 - the name of a setting
-ENDPOINT: Final = "azure.endpoint.url"
+SETTINGS: Final = ConfigDef()
+_settings: Final = SETTINGS.group("Azure")
+ACCOUNT_KEY: Final = _settings.secret("azure.account.key", "An account key of the storage account.")
+SAS_TOKEN: Final = _settings.secret(
+    "azure.sas.token", "A shared access signature, instead of the key. If neither is set, access is anonymous."
+)
+ENDPOINT: Final = _settings.text(
+    "azure.endpoint.url",
+    "The account's address on another server or cloud, such as https://account.blob.core.chinacloudapi.cn.",
+    None,
+    importance=Importance.LOW,
+)
 
-_GROUP: Final = "Azure"
 _ADDRESS: Final = re.compile(
     r"abfss?://(?P<container>[a-z0-9$][a-z0-9-]{2,62})@(?P<account>[a-z0-9]{3,24})"
     r"(?:\.(?:dfs|blob)\.core\.windows\.net)?(?:/(?P<prefix>.*))?"
@@ -42,36 +57,8 @@ class AzureFolder(Place):
 
     scheme: ClassVar[str] = "abfs"
     module: ClassVar[str | None] = "azure.storage.blob"
+    settings: ClassVar[ConfigDef] = SETTINGS
     extra: ClassVar[str] = "azure"
-
-    @classmethod
-    def define(cls, definition: ConfigDef) -> ConfigDef:
-        return (
-            definition.define(
-                ACCOUNT_KEY,
-                ConfigType.PASSWORD,
-                None,
-                group=_GROUP,
-                documentation=("An account key of the storage account."),
-            )
-            .define(
-                SAS_TOKEN,
-                ConfigType.PASSWORD,
-                None,
-                group=_GROUP,
-                documentation="A shared access signature, instead of the key. If neither is set, access is anonymous.",
-            )
-            .define(
-                ENDPOINT,
-                ConfigType.STRING,
-                None,
-                importance=Importance.LOW,
-                group=_GROUP,
-                documentation="The account's address on another server or cloud, such as "
-                "https://account.blob.core.chinacloudapi.cn.",
-                width=Width.LONG,
-            )
-        )
 
     @classmethod
     def find_problems(cls, settings: ParsedConfig) -> list[tuple[str, str]]:

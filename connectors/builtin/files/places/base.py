@@ -1,8 +1,9 @@
 """Where files are. To add a kind of place, add a module here and a line in `places.PLACES`."""
 
+import io
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar, Final, NamedTuple
 
 from ringfence.connectors.api import ConfigDef, ParsedConfig, Password
 
@@ -51,10 +52,8 @@ class Place(ABC):
     address: str
     """Its address without a trailing slash: files have the address `{address}/{name}`."""
 
-    @classmethod
-    def define(cls, definition: ConfigDef) -> ConfigDef:
-        """Add this place's own settings."""
-        return definition
+    settings: ClassVar[ConfigDef] = ConfigDef()
+    """Its own settings."""
 
     @classmethod
     def find_problems(cls, settings: ParsedConfig) -> list[tuple[str, str]]:
@@ -106,3 +105,52 @@ def secret(settings: ParsedConfig, name: str) -> str | None:
     """Return the text of a password; None if it is not set, or empty."""
     value = settings.get(name)
     return value.value if isinstance(value, Password) and value.value else None
+
+
+_BLOCK_BYTES: Final = 8 << 20
+
+Fetch = Callable[[int, int], bytes]
+"""fetch(start, count): returns these bytes of the content that was opened. Raises `FileChanged` and OSError."""
+
+
+class OpenedObject(OpenedFile):
+    """Each block is requested with the ETag, so there is nothing to check afterwards."""
+
+    def __init__(self, size: int, fetch: Fetch) -> None:
+        self.stream: Any = io.BufferedReader(_Blocks(size, fetch), _BLOCK_BYTES)
+
+    def check(self) -> None:
+        pass
+
+    def close(self) -> None:
+        self.stream.close()
+
+
+class _Blocks(io.RawIOBase):
+    def __init__(self, size: int, fetch: Fetch) -> None:
+        self._size, self._fetch, self._at = size, fetch, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        self._at = max(0, start + offset)
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        count = min(len(buffer), self._size - self._at)
+        if count <= 0:
+            return 0
+        data = self._fetch(self._at, count)
+        if len(data) != count:
+            raise OSError(f"{count} bytes were requested, and {len(data)} received")
+        buffer[:count] = data
+        self._at += count
+        return count

@@ -9,15 +9,30 @@ from typing import Any, ClassVar, Final
 from urllib.parse import quote, urlsplit
 
 from ringfence.connectors import egress
-from ringfence.connectors.api import ConfigDef, ConfigType, ConnectorError, Importance, ParsedConfig, Width
-from ringfence.connectors.builtin.files.places.base import FileChanged, FileInfo, OpenedFile, Place, is_hidden, secret
-from ringfence.connectors.builtin.files.places.ranges import OpenedObject
+from ringfence.connectors.api import ConfigDef, ConnectorError, Importance, ParsedConfig
+from ringfence.connectors.builtin.files.places.base import (
+    FileChanged,
+    FileInfo,
+    OpenedFile,
+    OpenedObject,
+    Place,
+    is_hidden,
+    secret,
+)
 from ringfence.connectors.builtin.files.settings import URL
 
-CREDENTIALS: Final = "gcs.credentials"
-ENDPOINT: Final = "gcs.endpoint.url"
+SETTINGS: Final = ConfigDef()
+_settings: Final = SETTINGS.group("Google Cloud Storage")
+CREDENTIALS: Final = _settings.secret(
+    "gcs.credentials", "The JSON text of a service account's key file. If it is not set, access is anonymous."
+)
+ENDPOINT: Final = _settings.text(
+    "gcs.endpoint.url",
+    "The address of another server with the JSON API of Google Cloud Storage.",
+    None,
+    importance=Importance.LOW,
+)
 
-_GROUP: Final = "Google Cloud Storage"
 _GOOGLE: Final = "https://storage.googleapis.com"
 _SCOPE: Final = "https://www.googleapis.com/auth/devstorage.read_write"
 _ADDRESS: Final = re.compile(r"gs://(?P<bucket>[a-z0-9][a-z0-9._-]{1,220}[a-z0-9])(?:/(?P<prefix>.*))?")
@@ -36,25 +51,8 @@ class GcsPrefix(Place):
 
     scheme: ClassVar[str] = "gs"
     module: ClassVar[str | None] = "google.auth"
+    settings: ClassVar[ConfigDef] = SETTINGS
     extra: ClassVar[str] = "gcs"
-
-    @classmethod
-    def define(cls, definition: ConfigDef) -> ConfigDef:
-        return definition.define(
-            CREDENTIALS,
-            ConfigType.PASSWORD,
-            None,
-            group=_GROUP,
-            documentation="The JSON text of a service account's key file. If it is not set, access is anonymous.",
-        ).define(
-            ENDPOINT,
-            ConfigType.STRING,
-            None,
-            importance=Importance.LOW,
-            group=_GROUP,
-            documentation="The address of another server with the JSON API of Google Cloud Storage.",
-            width=Width.LONG,
-        )
 
     def __init__(self, url: str, settings: ParsedConfig) -> None:
         self._bucket, prefix = _parts_of(url)

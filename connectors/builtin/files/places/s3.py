@@ -1,30 +1,125 @@
-"""Objects of a bucket of Amazon S3, or of another server with its protocol."""
+"""Objects of a bucket of Amazon S3, or of another server with its protocol, at allowed addresses only."""
 
 import re
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, ClassVar, Final
+from urllib.parse import urlsplit
 
-from ringfence.connectors.api import (
-    ConfigDef,
-    ConfigType,
-    ConnectorError,
-    Importance,
-    ParsedConfig,
-    Width,
-)
-from ringfence.connectors.builtin.files.places.base import FileChanged, FileInfo, OpenedFile, Place, is_hidden
-from ringfence.connectors.builtin.files.places.s3_connection import (
-    ACCESS_KEY,
-    ENDPOINT,
-    REGION,
-    SECRET_KEY,
-    SESSION_TOKEN,
-    connect,
-)
+from ringfence.connectors import egress, worker_limits
+from ringfence.connectors.api import ConfigDef, ConnectorError, Importance, ParsedConfig
+from ringfence.connectors.builtin.files.places.base import FileChanged, FileInfo, OpenedFile, Place, is_hidden, secret
 from ringfence.connectors.builtin.files.settings import URL
 
-_GROUP: Final = "S3"
+SETTINGS: Final = ConfigDef()
+_settings: Final = SETTINGS.group("S3")
+ACCESS_KEY: Final = _settings.text("s3.access.key", "Access key. If it is not set, access is anonymous.", None)
+SECRET_KEY: Final = _settings.secret("s3.secret.key", "Secret key.")
+SESSION_TOKEN: Final = _settings.secret(
+    "s3.session.token", "Session token of temporary keys.", importance=Importance.LOW
+)
+REGION: Final = _settings.text("s3.region", "Region of the bucket.", "us-east-1")
+ENDPOINT: Final = _settings.text(
+    "s3.endpoint.url",
+    "The address of another server with S3's protocol, such as https://minio.example.com:9000.",
+    None,
+    importance=Importance.LOW,
+)
+_REGION: Final = re.compile(r"[a-z0-9-]{1,40}")
+
+
+def connect(settings: ParsedConfig) -> Any:
+    import s3fs
+
+    region = settings.string(REGION)
+    if not _REGION.fullmatch(region):
+        raise ConnectorError(f"{REGION} {region!r} is not the name of a region, such as eu-central-1.")
+    endpoint = str(settings.get(ENDPOINT) or "").strip() or None
+    policy = egress.Policy(worker_limits.current().egress)
+    _check_endpoint(endpoint or f"https://s3.{region}.amazonaws.com", policy)
+    access_key = settings.get(ACCESS_KEY) or None
+    judged: set[str] = set()
+    return s3fs.S3FileSystem(
+        anon=access_key is None,
+        key=access_key,
+        secret=secret(settings, SECRET_KEY),
+        token=secret(settings, SESSION_TOKEN),
+        endpoint_url=endpoint,
+        client_kwargs={"region_name": region},
+        config_kwargs={
+            "connect_timeout": 5,
+            "read_timeout": 30,
+            "retries": {"max_attempts": 3, "mode": "standard"},
+            # With virtual-hosted addresses, a bucket's name could lead to any host.
+            "s3": {"addressing_style": "path" if endpoint else "auto"},
+            "connector_args": {
+                "resolver": _resolver(policy, judged),
+                "socket_factory": _socket_factory(policy, judged),
+            },
+        },
+        use_listings_cache=False,
+        skip_instance_cache=True,
+    )
+
+
+def _check_endpoint(endpoint: str, policy: egress.Policy) -> None:
+    parts = urlsplit(endpoint)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query:
+        raise ConnectorError(f"{ENDPOINT} must have the form https://host:port.")
+    try:
+        policy.addresses(parts.hostname, parts.port or (443 if parts.scheme == "https" else 80))
+    except egress.EgressDenied as error:
+        raise ConnectorError(f"{ENDPOINT}: {error}.") from error
+    except (OSError, UnicodeError):
+        pass  # the connection reports a name without an address
+
+
+def _socket_factory(policy: egress.Policy, judged: set[str]) -> Any:
+    """Return aiohttp's maker of sockets, which judges what no resolver has: addresses in place of a name."""
+
+    def open_socket(info: Any) -> socket.socket:
+        family, kind, protocol, _, where = info
+        if where[0] not in judged:
+            try:
+                policy.addresses(where[0], where[1])
+            except egress.EgressDenied as error:
+                raise OSError(str(error)) from error
+        client_socket = socket.socket(family, kind, protocol)
+        client_socket.setblocking(False)
+        return client_socket
+
+    return open_socket
+
+
+def _resolver(policy: egress.Policy, judged: set[str]) -> Any:
+    """Return a resolver that looks a name up for each connection, and returns allowed addresses only. It adds them to
+    `judged`."""
+    from aiohttp.abc import AbstractResolver
+    from aiohttp.resolver import ThreadedResolver
+
+    class GuardedResolver(AbstractResolver):
+        def __init__(self) -> None:
+            self._inner: ThreadedResolver | None = None
+
+        async def resolve(self, host: str, port: int = 0, family: Any = 0) -> Any:
+            if self._inner is None:
+                self._inner = ThreadedResolver()  # must be created in the loop that uses it
+            addresses = await self._inner.resolve(host, port, family)
+            try:
+                policy.addresses(host, port, lambda *_: [each["host"] for each in addresses])
+            except egress.EgressDenied as error:
+                raise OSError(str(error)) from error
+            judged.update(each["host"] for each in addresses)
+            return addresses
+
+        async def close(self) -> None:
+            if self._inner is not None:
+                await self._inner.close()
+
+    return GuardedResolver()
+
+
 _BLOCK_BYTES: Final = 8 << 20
 _ADDRESS: Final = re.compile(r"s3://(?P<bucket>[A-Za-z0-9][A-Za-z0-9._-]{1,254})(?:/(?P<prefix>.*))?")
 
@@ -39,39 +134,7 @@ class S3Prefix(Place):
 
     scheme: ClassVar[str] = "s3"
     module: ClassVar[str | None] = "s3fs"
-
-    @classmethod
-    def define(cls, definition: ConfigDef) -> ConfigDef:
-        return (
-            definition.define(
-                ACCESS_KEY,
-                ConfigType.STRING,
-                None,
-                group=_GROUP,
-                documentation="Access key. If it is not set, access is anonymous.",
-            )
-            .define(SECRET_KEY, ConfigType.PASSWORD, None, group=_GROUP, documentation="Secret key.")
-            .define(
-                SESSION_TOKEN,
-                ConfigType.PASSWORD,
-                None,
-                importance=Importance.LOW,
-                group=_GROUP,
-                documentation="Session token of temporary keys.",
-            )
-            .define(REGION, ConfigType.STRING, "us-east-1", group=_GROUP, documentation="Region of the bucket.")
-            .define(
-                ENDPOINT,
-                ConfigType.STRING,
-                None,
-                importance=Importance.LOW,
-                group=_GROUP,
-                documentation=(
-                    "The address of another server with S3's protocol, such as https://minio.example.com:9000."
-                ),
-                width=Width.LONG,
-            )
-        )
+    settings: ClassVar[ConfigDef] = SETTINGS
 
     @classmethod
     def find_problems(cls, settings: ParsedConfig) -> list[tuple[str, str]]:

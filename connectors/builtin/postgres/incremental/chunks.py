@@ -1,20 +1,75 @@
-"""Reads a chunk: the next rows of a table in the order of its key, and the database snapshot they were read with."""
+"""Reads a chunk: the next rows of a table in the order of its key, and the database snapshot they were read with; and
+the changes between reading it and the position after everything that it sees.
+"""
 
 import time
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from typing import Any, Final, NamedTuple
 
 import psycopg
 from psycopg import sql
 
-from ringfence.connectors.api import ConnectorError, RetriableError
+from ringfence.connectors.api import ConnectorError, OffsetRecord, RetriableError, SourceRecord
 from ringfence.connectors.builtin.postgres.incremental.state import IncrementalState
-from ringfence.connectors.builtin.postgres.pgoutput import Relation
+from ringfence.connectors.builtin.postgres.pgoutput import Change, Relation
 from ringfence.connectors.builtin.postgres.setup import Setup
+from ringfence.connectors.builtin.postgres.snapshot.content import ChangeKeys, Visibility
 from ringfence.connectors.builtin.postgres.snapshot.plan import Key, PlannedTable
 from ringfence.connectors.builtin.postgres.snapshot.planner import TableSize
-from ringfence.connectors.builtin.postgres.snapshot.range_reading import RangeReading, RawRow
-from ringfence.connectors.builtin.postgres.snapshot.visibility import Visibility
+from ringfence.connectors.builtin.postgres.snapshot.reading import RangeReading, RawRow
+
+
+def leave_out(records: Sequence[SourceRecord], contained: Set[int]) -> list[SourceRecord]:
+    """Return the records; of those whose `id` is in `contained`, only their offsets."""
+    return [OffsetRecord(one.source_partition, one.source_offset) if id(one) in contained else one for one in records]
+
+
+class Window:
+    """Finds the stream's records that a chunk's rows already contain. The rows precede the remaining records.
+
+    The rule: a change is contained if the database snapshot sees its transaction, and the chunk has a row with its key.
+    If the chunk has no such row, the change is delivered, for example a delete. If the rule does not apply, `broken` is
+    the reason: the chunk is discarded, and read again.
+    """
+
+    def __init__(
+        self, table: PlannedTable, view: Visibility, keys: Set[Key], until: int, *, with_metadata: bool
+    ) -> None:
+        """keys: of the chunk's rows; until: a position after the commit of every transaction that the view sees;
+        with_metadata: the records of a transaction are counted for its metadata, so none may be left out.
+        """
+        self.oid = table.oid
+        self.until = until
+        self.contained: set[int] = set()
+        """The `id`s of the contained records."""
+        self.broken = ""
+        self._view = view
+        self._keys = keys
+        self._with_metadata = with_metadata
+        self._change_keys = ChangeKeys(table.key)
+
+    def relate(self, relation: Relation) -> None:
+        """Register the table's columns for the following changes."""
+        if missing := self._change_keys.relate(relation):
+            self.broken = f"its column {missing} was dropped"
+
+    def note(self, change: Change, message: bytes, xid: int, records: Sequence[SourceRecord]) -> None:
+        """Note a change of the chunk's table, and its records."""
+        if self.broken or not records or not self._view.has(xid):
+            return
+        old, new = self._change_keys.find(change, message)
+        moved = change.op == "u" and old != new and len(records) > 1  # a delete, a tombstone and a create
+        at_old = records[:-1] if moved else records if change.op == "d" else ()
+        at_new = records[-1:] if moved else () if change.op == "d" else records
+        rows = [*(at_old if old in self._keys else ()), *(at_new if new in self._keys else ())]
+        if rows and self._with_metadata:
+            self.broken = "a transaction whose records are counted has changed its rows"
+        self.contained.update(map(id, rows))
+
+    def truncate(self) -> None:
+        """Note a TRUNCATE of the table."""
+        self.broken = "the table was truncated"
+
 
 _LOCK_MS: Final = 50
 _READ_SECONDS: Final = 10.0

@@ -13,29 +13,86 @@ from typing import Final
 
 import psycopg
 
-from ringfence.connectors.api import ConnectorError, OffsetRecord, RetriableError, SourceRecord, SourceTaskContext
-from ringfence.connectors.builtin.postgres import setting_names as names
-from ringfence.connectors.builtin.postgres.incremental.chunks import Chunk, ChunkReader, read_error
-from ringfence.connectors.builtin.postgres.incremental.gauges import IncrementalGauges
-from ringfence.connectors.builtin.postgres.incremental.requests import EXECUTE, SnapshotRequest, parse_request
-from ringfence.connectors.builtin.postgres.incremental.signal_table import SignalTable
+from ringfence.connectors.api import (
+    ConnectorError,
+    Gauge,
+    OffsetRecord,
+    RetriableError,
+    SourceMetrics,
+    SourceRecord,
+    SourceTaskContext,
+)
+from ringfence.connectors.builtin.postgres import settings as names
+from ringfence.connectors.builtin.postgres.incremental.chunks import Chunk, ChunkReader, Window, read_error
 from ringfence.connectors.builtin.postgres.incremental.state import (
     IncrementalState,
     QueuedTable,
+    SignalTable,
     incremental_partition,
     state_of,
 )
-from ringfence.connectors.builtin.postgres.incremental.window import Window
 from ringfence.connectors.builtin.postgres.pgoutput import Begin
 from ringfence.connectors.builtin.postgres.reader import TransactionReader
 from ringfence.connectors.builtin.postgres.records import RecordMaker, SourceTransaction
 from ringfence.connectors.builtin.postgres.setup import Setup
+from ringfence.connectors.builtin.postgres.snapshot.content import EarlierTransactions
 from ringfence.connectors.builtin.postgres.snapshot.planner import TableSize, find_keyed, find_tables
-from ringfence.connectors.builtin.postgres.snapshot.visibility import EarlierTransactions
+from ringfence.connectors.builtin.postgres.snapshot.run import Rate
 from ringfence.connectors.builtin.postgres.stream import Stream
 from ringfence.connectors.name_lists import list_first
+from ringfence.connectors.snapshot_signals import EXECUTE, SnapshotRequest, parse_request
 
 logger = logging.getLogger(__name__)
+
+
+_PREFIX: Final = "incremental_snapshot_"
+
+
+class IncrementalGauges:
+    """The gauges of an incremental snapshot. They do not exist before the first snapshot."""
+
+    def __init__(self, metrics: SourceMetrics) -> None:
+        self._metrics = metrics
+        self._gauges: dict[str, Gauge] = {}
+        self._rate = Rate()
+        self._table: Gauge | None = None
+
+    def show(self, state: IncrementalState) -> None:
+        """Set the gauges to the current state."""
+        if not state.queue and not self._gauges:
+            return
+        left = state.rows_left
+        rate = self._rate.measure(state.total)
+        reading = rate if state.has_work else None
+        self._set("tables_left", "Tables of the incremental snapshot that are not complete yet", len(state.queue))
+        self._set("rows", "Rows of the incremental snapshot that were read", state.total)
+        self._set(
+            "rows_estimated", "Rows of the incremental snapshot, as estimated by the database", state.total + left
+        )
+        self._set("rows_per_second", "Rows of the incremental snapshot per second, over the last minute", reading)
+        self._set(
+            "left",
+            "Time until the incremental snapshot is complete, at this rate",
+            left / reading if reading else None,
+            unit="seconds",
+        )
+        self._set("paused", "Whether the incremental snapshot is paused", float(state.paused))
+        self._show_table(state)
+
+    def _set(self, name: str, description: str, value: float | None, unit: str = "") -> None:
+        gauge = self._gauges[name] = self._metrics.gauge(_PREFIX + name, description, unit=unit)
+        gauge.set(value)
+
+    def _show_table(self, state: IncrementalState) -> None:
+        if self._table is not None:
+            self._table.set(None)
+            self._table = None
+        if state.queue:
+            first = state.queue[0]
+            of_all = f"Rows of the table that were read again, of about {first.rows}"
+            self._table = self._metrics.gauge(_PREFIX + "table_rows", of_all, labels={"table": first.name})
+            self._table.set(state.rows)
+
 
 _WINDOW_SECONDS: Final = 2.0
 _LOCK_MS: Final = 1000

@@ -4,21 +4,217 @@ The rule: a change is contained if its key is in a segment whose database snapsh
 change of a key is a delete under the old key and a create under the new key; the rule applies to each of them. Nothing
 after the position `until` is contained. docs/decisions/postgres-snapshot-rule.md has the rule;
 tests/postgres/test_snapshot_model.py shows the consequences of leaving out parts of it.
+
+So there are three questions: which transactions a database snapshot sees (`Visibility`), which key comes first in the
+database's order (`KeyOrder`), and which keys a change has (`ChangeKeys`).
 """
 
 import logging
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final
+from functools import lru_cache
+from typing import Any, Final, NamedTuple, Protocol
+
+from psycopg import sql
 
 from ringfence.connectors.api import ConnectorError, OffsetRecord
-from ringfence.connectors.builtin.postgres.pgoutput import Change, Relation
-from ringfence.connectors.builtin.postgres.snapshot.change_keys import ChangeKeys
-from ringfence.connectors.builtin.postgres.snapshot.key_order import KeyOrder
-from ringfence.connectors.builtin.postgres.snapshot.plan import Key, Plan, PlannedTable, range_partition
-from ringfence.connectors.builtin.postgres.snapshot.range_offsets import RangeProgress
-from ringfence.connectors.builtin.postgres.snapshot.visibility import Visibility
+from ringfence.connectors.builtin.postgres.catalog import Query
+from ringfence.connectors.builtin.postgres.pgoutput import UNCHANGED, Change, RawReading, Relation, Row, decode
+from ringfence.connectors.builtin.postgres.snapshot.plan import Key, Plan, PlannedTable, RangeProgress, range_partition
 
 logger = logging.getLogger(__name__)
+
+
+_WRAP: Final = 1 << 32
+_RUNNING: Final = """
+SELECT transactionid::text FROM pg_locks
+WHERE locktype = 'transactionid' AND mode = 'ExclusiveLock' AND granted AND pid IS DISTINCT FROM pg_backend_pid()
+"""
+"""A transaction holds the lock on its own id until its changes are visible to snapshots."""
+
+
+def find_running(query: Query) -> set[int]:
+    """Return the ids of transactions that have changed something, and that no snapshot sees yet."""
+    return {int(xid) for (xid,) in query(_RUNNING, ())}
+
+
+class EarlierTransactions:
+    """The transactions that were running at the first call of `count`. Later ones are not added."""
+
+    def __init__(self, query: Query) -> None:
+        self._query = query
+        self._left: set[int] | None = None
+
+    def count(self) -> int:
+        """Return how many have not ended. Raises psycopg's errors."""
+        if self._left is None or self._left:
+            now = find_running(self._query)
+            self._left = now if self._left is None else self._left & now
+        return len(self._left)
+
+
+class Visibility(NamedTuple):
+    """A `pg_snapshot`. All transactions before `xmin` had ended, and none from `xmax`; between them, `running` had not.
+
+    The ids are 64-bit ids of top-level transactions. The stream has these ids, too, even for changes in a
+    subtransaction.
+    """
+
+    xmin: int
+    xmax: int
+    running: frozenset[int]
+
+    @classmethod
+    def parse(cls, text: str) -> "Visibility":
+        """Parse `pg_current_snapshot()::text`, which is `xmin:xmax:xid,xid`. Raises `ConnectorError`."""
+        try:
+            xmin, xmax, running = text.split(":")
+            return cls(int(xmin), int(xmax), frozenset(map(int, running.split(","))) if running else frozenset())
+        except ValueError as error:
+            raise ConnectorError(
+                f"{text!r} in a source offset is not a PostgreSQL snapshot. Stop the connector and reset its offsets."
+            ) from error
+
+    def has(self, xid: int) -> bool:
+        """Return whether the snapshot sees a committed transaction. xid: the low 32 bits of its id.
+
+        The transaction ended near the snapshot, so `xid` means the nearest id with these bits.
+        """
+        full = self.xmax + (xid - self.xmax + _WRAP // 2) % _WRAP - _WRAP // 2
+        return full < self.xmin or (full < self.xmax and full not in self.running)
+
+
+_REMEMBERED: Final = 50_000
+
+
+class KeyOrder(Protocol):
+    """The order of one table's keys, with some of them as ascending bounds."""
+
+    def count_below(self, key: Key) -> int:
+        """Return how many of the bounds are less than the key."""
+        ...
+
+
+class PythonOrder:
+    """Compares types that Python orders as PostgreSQL does."""
+
+    def __init__(self, bounds: Sequence[Key], readers: Sequence[Callable[[str], Any]]) -> None:
+        self._readers = readers
+        self._bounds = [self._read(bound) for bound in bounds]
+
+    def _read(self, key: Key) -> tuple[Any, ...]:
+        return tuple(read(value) for read, value in zip(self._readers, key, strict=True))
+
+    def count_below(self, key: Key) -> int:
+        return bisect_left(self._bounds, self._read(key))
+
+
+class AskedOrder:
+    """Lets the server compare all other types, with the column's type and collation. It caches the results."""
+
+    def __init__(self, query: Query, statement: str, bounds: Sequence[Key]) -> None:
+        columns = [list(column) for column in zip(*bounds, strict=True)]
+        self.count_below = lru_cache(_REMEMBERED)(lambda key: int(query(statement, [*columns, *key])[0][0]))
+
+
+_COLUMNS: Final = """
+SELECT a.attname, t.typname, format_type(a.atttypid, a.atttypmod),
+       CASE WHEN a.attcollation <> 0 AND a.attcollation <> t.typcollation THEN
+         (SELECT format('%%I.%%I', n.nspname, c.collname)
+          FROM pg_collation c JOIN pg_namespace n ON n.oid = c.collnamespace WHERE c.oid = a.attcollation) END,
+       a.attcollation IN (950, 951) OR (a.attcollation = 100 AND d.datcollate IN ('C', 'POSIX')
+         AND coalesce(to_jsonb(d) ->> 'datlocprovider', 'c') = 'c')
+FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid JOIN pg_database d ON d.datname = current_database()
+WHERE a.attrelid = %s AND a.attname = ANY(%s)
+"""
+_NUMBERS: Final = frozenset({"int2", "int4", "int8", "oid"})
+_BYTEWISE: Final = frozenset({"uuid", "bytea"})
+_TEXTS: Final = frozenset({"text", "varchar"})
+
+
+def order_of(query: Query, table: PlannedTable, bounds: Sequence[Key]) -> KeyOrder:
+    """Return the order of the table's keys. bounds: ascending."""
+    columns = {str(name): row for name, *row in query(_COLUMNS, [table.oid, list(table.key)])}
+    if not bounds:
+        return PythonOrder((), ())
+    readers = [_reader(*columns[column]) for column in table.key if column in columns]
+    if len(readers) == len(table.key) and None not in readers:
+        return PythonOrder(bounds, [read for read in readers if read is not None])
+    types = [columns.get(column, ["", "text", None, False]) for column in table.key]
+    return AskedOrder(query, _statement([(str(row[1]), row[2]) for row in types]), bounds)
+
+
+def _reader(type_: str, _name: str, _collation: str | None, plain: bool) -> Callable[[str], Any] | None:
+    if type_ in _NUMBERS:
+        return int
+    if type_ in _BYTEWISE:
+        return str
+    return str.encode if type_ in _TEXTS and plain else None
+
+
+def _statement(types: Sequence[tuple[str, str | None]]) -> str:
+    """Return the query. types: types and collations from the catalog, quoted by the server."""
+
+    def column_of(what: str, type_: str, collation: str | None) -> str:
+        return f"{what}::{type_}" + (f" COLLATE {collation}" if collation else "")
+
+    names = ", ".join(f"c{number}" for number in range(len(types)))
+    bounds = ", ".join(column_of(f"c{number}", *one) for number, one in enumerate(types))
+    row_values = ", ".join(column_of("%s::text", *one) for one in types)
+    arrays = ", ".join("%s::text[]" for _ in types)
+    return f"SELECT count(*) FROM unnest({arrays}) AS b({names}) WHERE ROW({bounds}) < ROW({row_values})"  # noqa: S608
+
+
+def keys_between(key: Sequence[str], lower: Key | None, upper: Key | None) -> sql.Composed:
+    """Return the SQL condition for rows after `lower` and up to `upper`, in the server's order."""
+    columns = sql.SQL(", ").join(map(sql.Identifier, key))
+    parts: list[sql.Composable] = [
+        sql.SQL("ROW({}) {} ROW({})").format(columns, sql.SQL(sign), sql.SQL(", ").join(map(sql.Literal, bound)))
+        for sign, bound in ((">", lower), ("<=", upper))
+        if bound is not None
+    ]
+    return sql.SQL(" AND ").join(parts or [sql.SQL("true")])
+
+
+class ChangeKeys:
+    """Reads the keys of one table's changes. key: the names of its columns."""
+
+    def __init__(self, key: Sequence[str]) -> None:
+        self._key = key
+        self._places: list[int] = []
+        self._raw: dict[int, RawReading] = {}
+
+    def relate(self, relation: Relation) -> str:
+        """Register the table's columns for the following changes. Return the key's first missing column, or ""."""
+        columns = [column.name for column in relation.columns]
+        if missing := [name for name in self._key if name not in columns]:
+            return missing[0]
+        self._places = [columns.index(name) for name in self._key]
+        self._raw = {relation.oid: RawReading(len(columns))}
+        return ""
+
+    def find(self, change: Change, message: bytes) -> tuple[Key, Key]:
+        """Return the key before and after a change: the same one if it has not changed, or only one is known."""
+        raw = decode(message, dict(self._raw))
+        assert isinstance(raw, Change)
+        new = self._of(raw.after, raw.before) if raw.after is not None else None
+        old = self._of(raw.before, None) if raw.before is not None else new
+        new = new or old
+        assert new is not None
+        assert old is not None
+        return old, new
+
+    def _of(self, row: Row | None, other: Row | None) -> Key:
+        assert row is not None
+        values = []
+        for place in self._places:
+            value = row[place]
+            if value is UNCHANGED and other is not None:
+                value = other[place]  # an unchanged part of the key that is stored out of line
+            assert isinstance(value, bytes)
+            values.append(value.decode())
+        return tuple(values)
+
 
 Order = Callable[[PlannedTable, Sequence[Key]], KeyOrder]
 

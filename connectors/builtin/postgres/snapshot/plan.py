@@ -1,12 +1,16 @@
-"""The plan of a snapshot: its tables and their ranges. It is a source offset that is committed before any row is read.
+"""The plan of a snapshot, and what was read of its ranges. Both are source offsets; the plan is committed before any
+row is read.
 
-Its partition is `{"server": "shop", "snapshot": "plan", "part": 0}`; many tables need several parts. A later start
-with more or fewer tasks finds the same ranges.
+The plan's partition is `{"server": "shop", "snapshot": "plan", "part": 0}`; many tables need several parts. A later
+start with more or fewer tasks finds the same ranges.
+
+A range is read with one database snapshot. After a failure, the task continues after the last committed key with a
+newer snapshot, so a range may have several segments. The stream needs to know the database snapshot of each segment.
 """
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from ringfence.connectors.api import ConnectorError, OffsetRecord, SourceOffset, SourcePartition
@@ -118,3 +122,93 @@ def _table(entry: Sequence[Any]) -> PlannedTable:
 def is_snapshot_partition(partition: Mapping[str, object]) -> bool:
     """Return whether a source partition belongs to a plan or a range."""
     return SNAPSHOT in partition
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Rows after the key `after` (None: from the range's beginning), up to the next segment or the range's end.
+
+    snapshot: `pg_current_snapshot()` as text. until: a position in the write-ahead log after the commit of every
+    transaction that the snapshot sees.
+    """
+
+    after: Key | None
+    snapshot: str
+    until: int
+
+
+@dataclass(frozen=True, slots=True)
+class RangeProgress:
+    """last: the key of the last row that was read, None before the first; rows: the number of rows that were read;
+    at_ms: when the last one was read, since 1970.
+    """
+
+    plan: str
+    segments: tuple[Segment, ...] = ()
+    last: Key | None = None
+    rows: int = 0
+    done: bool = False
+    at_ms: int = 0
+
+    def begin(self, snapshot: str, until: int) -> "RangeProgress":
+        """Begin a segment for the rest of the range. It replaces the last segment if that has no rows."""
+        segments = self.segments
+        if segments and (self.last is None or segments[-1].after == self.last):
+            segments = segments[:-1]
+        return replace(self, segments=(*segments, Segment(self.last, snapshot, until)))
+
+    def as_offset(self) -> SourceOffset:
+        return {
+            "plan": self.plan,
+            "segments": [[_as_list(one.after), one.snapshot, one.until] for one in self.segments],
+            "last": _as_list(self.last),
+            "rows": self.rows,
+            "done": self.done,
+            "at_ms": self.at_ms,
+        }
+
+
+def _as_list(key: Key | None) -> list[str] | None:
+    return None if key is None else list(key)
+
+
+def _as_key(value: Any) -> Key | None:
+    return None if value is None else tuple(map(str, value))
+
+
+def progress_of(plan: Plan, offset: SourceOffset | None) -> RangeProgress:
+    """Return the progress in an offset: none if the offset is missing or of an earlier plan. Raises
+    `ConnectorError` for an invalid offset.
+    """
+    if offset is None or offset.get("plan") != plan.id:
+        return RangeProgress(plan.id)
+    try:
+        segments: Sequence[Any] = offset["segments"]  # type: ignore[assignment] # checked by what follows
+        return RangeProgress(
+            plan.id,
+            tuple(Segment(_as_key(after), str(snapshot), int(until)) for after, snapshot, until in segments),
+            _as_key(offset["last"]),
+            int(str(offset["rows"])),
+            offset["done"] is True,
+            int(str(offset.get("at_ms", 0))),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise ConnectorError(
+            f"The offset {dict(offset)} of a range of the snapshot is invalid. Stop the connector, reset its offsets "
+            "and resume it: the tables are read from the beginning."
+        ) from error
+
+
+_SHARE: Final = "postgres.snapshot.share"
+"""In a task's configuration: its number and the number of tasks, `0/4`."""
+
+
+def share_config(number: int, tasks: int) -> dict[str, str]:
+    """Return the setting with a task's share of the snapshot."""
+    return {_SHARE: f"{number}/{tasks}"}
+
+
+def share_of(config: Mapping[str, str]) -> tuple[int, int]:
+    """Return the task's number and the number of tasks."""
+    number, tasks = config.get(_SHARE, "0/1").split("/")
+    return int(number), int(tasks)

@@ -1,31 +1,174 @@
-"""A task's part in a snapshot: the plan, its share of the ranges, and the wait for the other tasks."""
+"""A task's part in a snapshot: the plan, its share of the ranges, and the wait for the other tasks; with the state and
+the progress of all tasks, which are read from the committed offsets.
+"""
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 import psycopg
 
 from ringfence.connectors.api import (
     ConnectorError,
+    Gauge,
     RetriableError,
+    SourceMetrics,
     SourceOffset,
     SourcePartition,
     SourceRecord,
     SourceTaskContext,
 )
-from ringfence.connectors.builtin.postgres import setting_names as names
+from ringfence.connectors.builtin.postgres import settings as names
+from ringfence.connectors.builtin.postgres.catalog import Query
 from ringfence.connectors.builtin.postgres.session import one_line
 from ringfence.connectors.builtin.postgres.setup import Setup
-from ringfence.connectors.builtin.postgres.snapshot.gauges import SnapshotGauges
-from ringfence.connectors.builtin.postgres.snapshot.plan import Plan, plan_records
+from ringfence.connectors.builtin.postgres.snapshot.content import EarlierTransactions, SnapshotContent, order_of
+from ringfence.connectors.builtin.postgres.snapshot.plan import (
+    Plan,
+    PlannedTable,
+    RangeProgress,
+    plan_records,
+    progress_of,
+    range_partition,
+    read_plan,
+)
 from ringfence.connectors.builtin.postgres.snapshot.planner import find_tables, make_plan
-from ringfence.connectors.builtin.postgres.snapshot.reading_phase import Limits, ReadingPhase, Source
-from ringfence.connectors.builtin.postgres.snapshot.state import SnapshotState, find_state
-from ringfence.connectors.builtin.postgres.snapshot.visibility import EarlierTransactions
+from ringfence.connectors.builtin.postgres.snapshot.reading import Limits, ReadingPhase, Source
 
 logger = logging.getLogger(__name__)
+
+
+_RATE_SECONDS: Final = 60.0
+_RATE_APART: Final = 0.5
+
+
+class Rate:
+    """The rate of a growing number of rows."""
+
+    def __init__(self) -> None:
+        self._points: deque[tuple[float, int]] = deque()
+
+    def measure(self, rows: int) -> float | None:
+        """Record the number of rows now. Return the rate, or None for the first measurement."""
+        now = time.monotonic()
+        if self._points and rows < self._points[-1][1]:
+            self._points.clear()  # another snapshot
+        if not self._points or now - self._points[-1][0] >= _RATE_APART:
+            self._points.append((now, rows))
+        while now - self._points[0][0] > _RATE_SECONDS:
+            self._points.popleft()
+        since, before = self._points[0]
+        return (rows - before) / (now - since) if now > since else None
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotState:
+    """The state of a snapshot. committed: the stream's offset; plan: of the snapshot that the mode requires; ranges: by
+    oid and number; wanted: there is something left to read, or to plan.
+    """
+
+    server: str
+    committed: SourceOffset | None
+    plan: Plan | None
+    ranges: Mapping[tuple[int, int], RangeProgress] = field(default_factory=dict)
+    has_work: bool = False
+
+    @property
+    def complete(self) -> bool:
+        """Whether every range is read and committed."""
+        return self.plan is not None and all(one.done for one in self.ranges.values())
+
+    def new_contained(self, query: Query, position: int) -> SnapshotContent | None:
+        """Return what the stream must skip from this position; None if it has passed all of that."""
+        if self.plan is None:
+            return None
+        content = SnapshotContent(
+            self.server, self.plan, self.ranges, lambda table, bounds: order_of(query, table, bounds)
+        )
+        return content if content.until > position else None
+
+
+def find_state(server: str, mode: str, offset: Callable[[SourcePartition], SourceOffset | None]) -> SnapshotState:
+    """Return the state in the offsets. Raises `ConnectorError` for invalid offsets, and if they do not fit the mode."""
+    committed = offset({"server": server})
+    plan = read_plan(server, offset)
+    if plan is not None and mode in (names.INITIAL, names.WHEN_NEEDED) and committed is None:
+        plan = None  # from a snapshot without a stream (initial_only): later changes are unknown
+    if plan is None:
+        return SnapshotState(server, committed, None, has_work=mode != names.NO_DATA and committed is None)
+    ranges = {
+        (table.oid, number): progress_of(plan, offset(range_partition(server, table, number)))
+        for table, number in plan.ranges()
+    }
+    state = SnapshotState(server, committed, plan, ranges)
+    if state.complete:
+        return state
+    if mode == names.NO_DATA:
+        raise ConnectorError(
+            f"A snapshot is unfinished, and {names.SNAPSHOT}={mode} does not continue it. Set {names.SNAPSHOT}="
+            f"{names.INITIAL}; or stop the connector and reset its offsets, to start without a snapshot."
+        )
+    return SnapshotState(server, committed, plan, ranges, has_work=True)
+
+
+_MOST_TABLES: Final = 20
+"""The maximum number of tables with a gauge of their own: the first unfinished ones."""
+
+
+class SnapshotGauges:
+    """The gauges of a snapshot. The first task sets them."""
+
+    def __init__(self, metrics: SourceMetrics) -> None:
+        gauge = metrics.gauge
+        self._metrics = metrics
+        self._tables = gauge("snapshot_tables_left", "Tables of the snapshot that are not complete yet")
+        self._ranges = gauge("snapshot_ranges_left", "Ranges of the snapshot that are not complete yet")
+        self._rows = gauge("snapshot_rows", "Rows of the snapshot that are in Kafka")
+        self._estimate = gauge("snapshot_rows_estimated", "Rows of the snapshot, as estimated by the database")
+        self._rate = gauge("snapshot_rows_per_second", "Rows of the snapshot per second, over the last minute")
+        self._seconds = gauge("snapshot_left", "Time until the snapshot is complete, at this rate", unit="seconds")
+        self._speed = Rate()
+        self._by_table: dict[str, Gauge] = {}
+
+    def show(self, state: SnapshotState) -> None:
+        """Set the gauges to what is committed now."""
+        if state.plan is None:
+            return
+        left = [one for one in state.plan.tables if not self._is_read(state, one)]
+        rows = sum(progress.rows for progress in state.ranges.values())
+        remaining = sum(max(0, one.rows - self._count_rows(state, one)) for one in left)
+        self._tables.set(len(left))
+        self._ranges.set(sum(not progress.done for progress in state.ranges.values()))
+        self._rows.set(rows)
+        self._estimate.set(rows + remaining)
+        rate = self._speed.measure(rows)
+        self._rate.set(rate if left else None)
+        self._seconds.set(None if not left else remaining / rate if rate else None)
+        self._show_tables(state, left)
+
+    def _show_tables(self, state: SnapshotState, left: list[PlannedTable]) -> None:
+        unfinished = {f"{one.schema}.{one.name}": one for one in left}
+        for name in list(self._by_table):
+            if name not in unfinished:
+                self._by_table.pop(name).set(None)
+        for name, one in unfinished.items():
+            if len(self._by_table) >= _MOST_TABLES and name not in self._by_table:
+                break
+            of_all = f"Rows of the table that are in Kafka, of about {one.rows}"
+            gauge = self._by_table[name] = self._metrics.gauge("snapshot_table_rows", of_all, labels={"table": name})
+            gauge.set(self._count_rows(state, one))
+
+    @staticmethod
+    def _is_read(state: SnapshotState, table: PlannedTable) -> bool:
+        return all(state.ranges[table.oid, number].done for number in range(table.ranges))
+
+    @staticmethod
+    def _count_rows(state: SnapshotState, table: PlannedTable) -> int:
+        return sum(state.ranges[table.oid, number].rows for number in range(table.ranges))
+
 
 _LOOK_SECONDS: Final = 0.5
 _SHOW_SECONDS: Final = 5.0

@@ -18,7 +18,6 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from ringfence.connectors.builtin.kafka_source.settings import SOURCE_SERVERS
 from ringfence.connectors.kafka_settings import share_group
 from ringfence.connectors.kafka_settings.java_names import servers
 from ringfence.connectors.name_lists import list_first
@@ -163,7 +162,7 @@ class ShareGroupAct:
         return {"moves": done, "unsure": [{"topic": topic, "partition": number} for topic, number in unsure]}
 
     def _require_here(self, owner: ConnectorState) -> None:
-        bootstrap = (owner.config or {}).get(SOURCE_SERVERS, "").strip()
+        bootstrap = (owner.config or {}).get(share_group.SOURCE_SERVERS, "").strip()
         if bootstrap and not set(servers(bootstrap)) & set(servers(self._connection.bootstrap)):
             raise Refusal(
                 409,

@@ -3,12 +3,14 @@
 from collections.abc import Mapping, Sequence
 
 from ringfence.connectors.common_settings import CONNECTOR_CLASS, PLUGIN_VERSION
-from ringfence.connectors.distributions import State, find_distributions, installed_state
 from ringfence.connectors.plugin_environments import (
     GROUP,
     PluginEnvironment,
+    State,
     choose_environment,
+    find_distributions,
     find_environments,
+    installed_state,
     names_of,
 )
 from ringfence.requests.plugin_calls import PluginCall

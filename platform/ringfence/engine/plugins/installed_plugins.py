@@ -3,10 +3,9 @@
 import json
 from collections.abc import Mapping, Sequence
 
-from ringfence.connectors.distributions import State, installed_state
 from ringfence.connectors.java import runtime as java_runtime
 from ringfence.connectors.java.discovery import Signature, find_signature
-from ringfence.connectors.plugin_environments import PluginEnvironment
+from ringfence.connectors.plugin_environments import PluginEnvironment, State, installed_state
 from ringfence.engine.plugins.environments import Environments
 
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from typing import cast
 
-from ringfence.connectors.distributions import installed_state
+from ringfence.connectors.plugin_environments import installed_state
 from ringfence.engine.plugins.errors import (
     OutOfMemory,
     PluginCrash,

@@ -138,8 +138,7 @@ def checks(subject: Subject, *, only_refusing: bool = False) -> Iterator[Check]:
         except FencingError as error:
             silent[login] = error
             yield _unknown_check(principal, error, subject.config)
-    if share_checks.concerns(subject.config):
-        yield from share_checks.checks(subject.config, worker)
+    yield from share_checks.checks(subject.config, worker)
 
 
 def _overrides(role: str, config: Mapping[str, str]) -> str:

@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from ringfence.connectors.builtin.kafka_source import settings as names
-from ringfence.connectors.builtin.kafka_source.cluster import source_settings
+from ringfence.connectors.common_settings import CONNECTOR_CLASS
+from ringfence.connectors.features import features_of
 from ringfence.connectors.kafka_settings import share_group
 from ringfence.connectors.name_lists import list_first
 from ringfence.connectors.topic_durability import UNCLEAN_ELECTION
@@ -26,7 +26,6 @@ from ringfence.fencing.kafka.share_permission_probes import FEATURE, ShareProber
 from ringfence.fencing.share.settings import ShareSettings
 from ringfence.worker_config import WorkerConfig
 
-_CLASSES: Final = frozenset({"ShareGroupSource", "ShareGroupSourceConnector"})
 _WHO: Final = "source"
 _MOST_TOPICS: Final = 20
 _RETENTION: Final = "retention.ms"
@@ -36,27 +35,25 @@ _LEVEL: Final = 1
 _probers = ClientPool(ShareProber)
 
 
-def concerns(config: Mapping[str, str]) -> bool:
-    """Return whether the connector is a ShareGroupSource."""
-    return config.get("connector.class", "").strip().rpartition(".")[2] in _CLASSES
-
-
 def checks(config: Mapping[str, str], worker: WorkerConfig) -> Iterator[Check]:
-    """Yield all checks, each as soon as it is answered."""
+    """Yield all checks, each as soon as it is answered; none unless the connector joins a share group."""
+    find_input = features_of(config.get(CONNECTOR_CLASS, "")).share_input
+    if find_input is None:
+        return
     clients = {key: value for key, value in config.items() if key.startswith(("source.", "target."))}
     if any(has_placeholder(value) for value in clients.values()):
         text = "Settings of the source's clients come from a config provider, which only tasks can read."
         yield Check("source connection", Result.UNKNOWN, text, "Compare with docs/share-groups.md.")
         return
-    source = source_settings(config)
-    servers = source.settings.get("bootstrap.servers", "")
-    if source.errors or not servers:
+    source, topics = find_input(config)
+    servers = (source or {}).get("bootstrap.servers", "")
+    if source is None or not servers:
         return  # validation reports their errors
     try:
         settings = ShareSettings.of(config)
     except Invalid:
         return  # here, too
-    others = {key: value for key, value in source.settings.items() if key != "bootstrap.servers"}
+    others = {key: value for key, value in source.items() if key != "bootstrap.servers"}
     connection = Connection(servers, others, f"ringfence-preflight-{config.get('name', '')}")
     group = share_group.group_of(worker.group_id, config.get("name", ""), config.get(share_group.GROUP))
     try:
@@ -65,7 +62,6 @@ def checks(config: Mapping[str, str], worker: WorkerConfig) -> Iterator[Check]:
             if version.result is Result.FAILED:
                 return
             yield from _check_group(prober, group, f"{worker.group_id}-{config.get('name', '')}", settings)
-            topics = [each for part in config.get(names.TOPICS, "").split(",") if (each := part.strip())]
             # Patterns are matched by the tasks; those that are names are checked.
             for topic in [each for each in topics if re.fullmatch(r"[\w.-]+", each)][:_MOST_TOPICS]:
                 yield from _check_topic(prober, topic, settings)
@@ -73,7 +69,7 @@ def checks(config: Mapping[str, str], worker: WorkerConfig) -> Iterator[Check]:
                 yield from _check_overdue(prober, connection, group)
     except FencingError as error:
         remedy = "Check the address, the security settings and the credentials of the source cluster."
-        yield Check("source connection", Result.UNKNOWN, str(error), remedy, names.SOURCE_SERVERS)
+        yield Check("source connection", Result.UNKNOWN, str(error), remedy, share_group.SOURCE_SERVERS)
 
 
 def _check_group(prober: ShareProber, group: str, client_ids: str, settings: ShareSettings) -> Iterator[Check]:
@@ -100,9 +96,9 @@ def _check_topic(prober: ShareProber, topic: str, settings: ShareSettings) -> It
     rights = prober.topic(topic)
     if rights.exists is False:
         text = f"{topic} does not exist yet. It is read from its beginning as soon as it exists."
-        yield Check(f"input topic {topic}", Result.OK, text, key=names.TOPICS)
+        yield Check(f"input topic {topic}", Result.OK, text, key=share_group.TOPICS)
         return
-    yield check_granted(_WHO, "Read", "Topic", {topic: rights.read}, names.TOPICS)
+    yield check_granted(_WHO, "Read", "Topic", {topic: rights.read}, share_group.TOPICS)
     unclean, retention = (prober.topic_setting(topic, name) for name in (UNCLEAN_ELECTION, _RETENTION))
     yield judge_election(topic, unclean, rights.replicas)
     yield judge_retention(topic, retention, settings.sweep_after_s)
@@ -124,10 +120,10 @@ def _check_overdue(prober: ShareProber, connection: Connection, group: str) -> I
 def judge_version(level: int) -> Check:
     """Check the brokers' feature. level: of share.version; 0 if it is not finalised."""
     if level >= _LEVEL:
-        return Check("share groups", Result.OK, f"{FEATURE} is {level}.", key=names.SOURCE_SERVERS)
+        return Check("share groups", Result.OK, f"{FEATURE} is {level}.", key=share_group.SOURCE_SERVERS)
     text = f"The source's brokers have no share groups: {FEATURE} is not finalised."
     remedy = f"Upgrade them to Kafka 4.2 or newer, then: kafka-features.sh upgrade --feature {FEATURE}={_LEVEL}"
-    return Check("share groups", Result.FAILED, text, remedy, names.SOURCE_SERVERS, decides=True)
+    return Check("share groups", Result.FAILED, text, remedy, share_group.SOURCE_SERVERS, decides=True)
 
 
 def judge_kind(group: str, kind: str) -> Check:
@@ -155,7 +151,7 @@ def judge_members(group: str, members: Sequence[ShareGroupMember], client_ids: s
 
 def judge_election(topic: str, unclean: str | None, replicas: int) -> Check:
     """Check the topic's election setting. unclean: unclean.leader.election.enable, None if it could not be read."""
-    name, key = f"input topic {topic} elections", names.TOPICS
+    name, key = f"input topic {topic} elections", share_group.TOPICS
     if unclean == "true" and replicas != 1:
         text = (
             f"{topic} has {UNCLEAN_ELECTION}=true: a replica that lags may become the leader. Processed records are "
@@ -191,4 +187,4 @@ def judge_overdue(topic: str, partitions: Sequence[int], retention_ms: int) -> C
         "have waited for more than half of that: they may expire before they are processed."
     )
     remedy = f"Raise {_RETENTION} on topic {topic}, or let more tasks work on it (tasks.max)."
-    return Check(f"input topic {topic} lag", Result.FAILED, text, remedy, names.TOPICS)
+    return Check(f"input topic {topic} lag", Result.FAILED, text, remedy, share_group.TOPICS)

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import Final
 
+from ringfence.connectors.features import features_of
+
 
 @dataclass(frozen=True, slots=True)
 class Reference:
@@ -60,27 +62,6 @@ SETTINGS: Final[_Table] = (
 )
 """Settings of every connector."""
 
-CONNECTORS: Final[dict[str, _Table]] = {
-    "SqlSource": [
-        (
-            r"mode|(incrementing|timestamp)\..*",
-            Reference("sql#which-mode-misses-nothing", "Which mode misses nothing"),
-        ),
-    ],
-    "PostgresSource": [
-        (r"signal\..*|incremental\..*", Reference("postgres#incremental-snapshots", "Incremental snapshots")),
-        (r"snapshot\..*", Reference("postgres#the-snapshot", "The snapshot")),
-        (r"slot\..*|publication\..*", Reference("postgres#operations-of-slots", "Operations of slots")),
-    ],
-    "ShareGroupSource": [(".*", Reference("share-groups#settings", "Settings of ShareGroupSource"))],
-    "WebhookSource": [
-        (r"signature(\..*)?", Reference("webhooks#who-may-send", "Who may send")),
-        (r"idempotency\..*", Reference("webhooks#what-is-exactly-once", "What is exactly once")),
-        (r"max\.body\.bytes|queue\..*", Reference("webhooks#limits", "Limits")),
-    ],
-}
-"""Settings of built-in connectors, by the connector's short name; for the others, their section in connectors.md."""
-
 CHECKS: Final[_Table] = (
     (r"share group.*|input topic .*", _SHARE_CHECKS),
     (r"durability of topic .*", TOPIC_DURABILITY),
@@ -99,7 +80,12 @@ def explain_setting(name: str, class_name: str) -> Reference | None:
     short = class_name.rpartition(".")[2].removesuffix("Connector")
     if short not in _find_built_in():
         return None
-    return _find(CONNECTORS.get(short, ()), name) or Reference(f"connectors#{short.lower()}", short)
+    return _find(find_sections(short), name) or Reference(f"connectors#{short.lower()}", short)
+
+
+def find_sections(connector: str) -> Sequence[tuple[str, Reference]]:
+    """Return the sections about a built-in connector's own settings, beside its section in connectors.md."""
+    return [(pattern, Reference(section, title)) for pattern, section, title in features_of(connector).sections]
 
 
 def explain_check(name: str) -> Reference | None:
@@ -111,7 +97,7 @@ def explain_check(name: str) -> Reference | None:
 def _find_built_in() -> frozenset[str]:
     """Return the names of our own connectors."""
     entries = entry_points(group="ringfence.connectors")
-    return frozenset(each.name for each in entries if each.value.startswith("ringfence.connectors.builtin."))
+    return frozenset(each.name for each in entries if each.dist is not None and each.dist.name == "ringfence")
 
 
 def _find(table: _Table, name: str) -> Reference | None:

@@ -6,8 +6,8 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final
 
+from ringfence.connectors import request_frames as frames
 from ringfence.connectors.api import Endpoint
-from ringfence.connectors.builtin.webhook import frames
 from ringfence.connectors.log_limit import LogLimit
 
 log = logging.getLogger(__name__)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ringfence.connectors.api import Endpoint
+from ringfence.connectors.features import features_of
 from ringfence.projection.endpoints import find_endpoint
 from ringfence.projection.models import Connector
 from ringfence.web.hooks.link import Link
@@ -17,7 +18,6 @@ _AGAIN_SECONDS: Final = 0.25
 _MOST_NAMES: Final = 10_000
 _MOST_QUERIES: Final = 8
 """The most queries at once about names that are no webhooks, since anyone may request any name: pages need threads."""
-_CLASSES: Final = ("WebhookSource", "WebhookSourceConnector")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class HookState:
 
 def is_hook_class(class_name: str) -> bool:
     """Whether connectors of this class take requests."""
-    return class_name.rpartition(".")[2] in _CLASSES
+    return features_of(class_name).receives_requests
 
 
 def look_up(name: str) -> tuple[bool, Endpoint | None]:

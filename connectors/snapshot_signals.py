@@ -1,4 +1,4 @@
-"""Parses Debezium's signals `execute-snapshot`, `pause-snapshot`, `resume-snapshot` and `stop-snapshot`."""
+"""Debezium's signals about incremental snapshots: requests to read tables again while a connector streams."""
 
 import json
 import re
