@@ -23,6 +23,10 @@ class Run(NamedTuple):
     times: list[int]
     offsets: list[int]
 
+    @classmethod
+    def empty(cls, topic: str, partition: int) -> "Run":
+        return cls(topic, partition, [], [], [], [], [])
+
     def part(self, rows: slice) -> "Run":
         """Return some successive records."""
         return Run(
@@ -64,8 +68,8 @@ class FetchedBatch(Protocol):
         """Return it for a topic, unless there is an obstacle. Its records are not looked at."""
         ...
 
-    def run(self) -> Run:
-        """Return its records. Raises `ConnectorError` for bytes that are no records."""
+    def add_to(self, run: Run) -> None:
+        """Append its records to a run of its partition. Raises `ConnectorError` for bytes that are no records."""
         ...
 
 

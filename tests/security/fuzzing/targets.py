@@ -60,6 +60,7 @@ from ringfence.fencing.share.share_partition import state_topic
 from ringfence.fencing.topics import config_records, status
 from ringfence.projection.models import pack
 from ringfence.projection.offset_rows import parse_key
+from tests.support.fetched import run_of
 from tests.support.hostile_folder import COMMIT, Folder
 
 
@@ -115,7 +116,7 @@ def _read_container(data: bytes) -> object:
 
 def _read_fetched(data: bytes) -> object:
     batches = committed_of(list(split_batches("t", 0, data, 0, 2**31)), [(1, 0)])
-    return [(batch.encoded("t"), batch.run()) for batch in batches]
+    return [(batch.encoded("t"), run_of(batch)) for batch in batches]
 
 
 def _zip(content: bytes) -> bytes:
