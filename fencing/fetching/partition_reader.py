@@ -168,6 +168,8 @@ class PartitionReader:
 
     def _address_of(self, node: int) -> Address:
         if node != self._ANY:
+            if node not in self._addresses:
+                raise ConnectionBroken(f"broker {node} is not among those that the cluster has told")
             return self._addresses[node]
         open_ones = [address for address, each in self._connections.items() if not each.in_flight]
         return random.choice(open_ones or [*self._bootstrap, *self._addresses.values()])  # noqa: S311

@@ -4,7 +4,6 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-import google_crc32c
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,22 +23,9 @@ from ringfence.fencing.fetching.fetched_batches import (
     split_batches,
 )
 from ringfence.fencing.transactions.record_batches import RecordBatch, encode
-from tests.support.fetched import run_of
+from tests.support.fetched import run_of, stored
 
 NOW = 1_700_000_000_000
-_COVERED = 21
-
-
-def stored(batch: RecordBatch, first: int, producer_id: int = 1, **fields: int) -> bytes:
-    """The batch as a broker keeps it. fields: of the head, in place of the producer's."""
-    whole = bytearray(batch.head(producer_id, 0, 0) + batch.data)
-    struct.pack_into(">q", whole, 0, first)
-    places = {"leader_epoch": (">i", 12), "attributes": (">H", 21), "last_delta": (">i", 23), "first_ms": (">q", 27)}
-    for name, value in fields.items():
-        form, at = places[name]
-        struct.pack_into(form, whole, at, value)
-    struct.pack_into(">I", whole, 17, google_crc32c.value(bytes(whole[_COVERED:])))
-    return bytes(whole)
 
 
 def marker(first: int, producer_id: int, kind: int) -> bytes:
