@@ -64,7 +64,7 @@ class FetchedBatch(Protocol):
         """Why it cannot be written as it is, as a name; "" if it can."""
         ...
 
-    def encoded(self, topic: str) -> EncodedBatch:
+    def encode_for(self, topic: str) -> EncodedBatch:
         """Return it for a topic, unless there is an obstacle. Its records are not looked at."""
         ...
 

@@ -100,9 +100,9 @@ class Fetched:
     def check(self) -> None:
         """Raise `ConnectorError` if the checksum shows that the batch is damaged."""
         if google_crc32c.value(bytes(self._data[self._records_at - _COVERED_BYTES : self._end])) != self._crc:
-            raise self._damaged("its checksum is another one")
+            raise self._damage_error("its checksum is another one")
 
-    def encoded(self, topic: str) -> EncodedBatch:
+    def encode_for(self, topic: str) -> EncodedBatch:
         """Return the batch for a topic."""
         data = bytes(self._data[self._records_at : self._end])
         head = google_crc32c.value(bytes(self._data[self._records_at - _COVERED_BYTES : self._records_at]))
@@ -116,9 +116,9 @@ class Fetched:
         try:
             self._add_to(run)
         except Exception as error:  # also a codec's
-            raise self._damaged(f"{type(error).__name__}") from error
+            raise self._damage_error(f"{type(error).__name__}") from error
 
-    def _damaged(self, why: str) -> ConnectorError:
+    def _damage_error(self, why: str) -> ConnectorError:
         return ConnectorError(
             f"The record batch with the offsets {self.first} to {self.last} of {self.topic}-{self.partition} is "
             f"damaged ({why}). Check the disk of the source's broker. To pass over it, stop the connector and set its "
@@ -258,7 +258,7 @@ def split_batches(topic: str, partition: int, data: Data, start: int, most_bytes
         at = end
 
 
-def committed_of(batches: Sequence[Fetched], aborted: Sequence[tuple[int, int]]) -> list[Fetched]:
+def select_committed(batches: Sequence[Fetched], aborted: Sequence[tuple[int, int]]) -> list[Fetched]:
     """Return the batches without control batches and those of aborted transactions.
 
     aborted: as the leader returns them with these batches: producer ids with the first offsets of their transactions,

@@ -47,7 +47,7 @@ def fetched(bootstrap: str, topic: str, partitions: int = 1) -> list[Fetched]:
 
 def batches_of(bootstrap: str, topic: str, partitions: int = 1) -> list[Seen]:
     """The same, without what differs in a copy."""
-    encoded = [(batch.count, batch.encoded("")) for batch in fetched(bootstrap, topic, partitions)]
+    encoded = [(batch.count, batch.encode_for("")) for batch in fetched(bootstrap, topic, partitions)]
     return [
         Seen(one.partition, count, one.codec, one.first_ms, one.newest_ms, bytes(one.data)) for count, one in encoded
     ]

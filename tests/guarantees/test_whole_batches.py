@@ -341,9 +341,9 @@ def ignore(obstacle: str) -> Callable[[pytest.MonkeyPatch], None]:
 
 
 def ignore_aborts(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = fetched_batches.committed_of
+    real = fetched_batches.select_committed
     monkeypatch.setattr(
-        "ringfence.fencing.fetching.fetch_state.committed_of", lambda batches, aborted: real(batches, ())
+        "ringfence.fencing.fetching.fetch_state.select_committed", lambda batches, aborted: real(batches, ())
     )
 
 

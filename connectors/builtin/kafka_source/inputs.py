@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from ringfence.connectors.api import ConnectorError, RetriableError, SourceMetrics
 from ringfence.connectors.api.fetching import BatchReader, FetchedBatch, OutOfRange, Place, Run
 from ringfence.connectors.builtin.kafka_source import settings
-from ringfence.connectors.builtin.kafka_source.runs import by_partition, divided, of_messages
+from ringfence.connectors.builtin.kafka_source.runs import by_partition, divide, of_messages
 
 BATCH_SIZE_OBSTACLE: Final = "batch_size"
 """A batch has more records than the connector's `batch.size`."""
@@ -75,7 +75,7 @@ class BatchInput:
                     taker.take_whole(part)
                 self._tell_whole(sum(batch.count for batch in group))
             else:
-                for run in divided(self._take_apart(group), self._together):
+                for run in divide(self._take_apart(group), self._together):
                     taker.take_run(run)
 
     def _place_apart(self, batch: FetchedBatch) -> int | None:

@@ -33,7 +33,7 @@ def of_records(run: Sequence[InputRecord]) -> Run:
     )
 
 
-def divided(run: Run, most: int) -> Iterable[Run]:
+def divide(run: Run, most: int) -> Iterable[Run]:
     """Yield the records in runs of at most `most` records."""
     for start in range(0, len(run.offsets), most):
         yield run.part(slice(start, start + most))

@@ -19,7 +19,7 @@ from ringfence.fencing.fetching.fetched_batches import (
     NO_TIME,
     SMALL,
     Fetched,
-    committed_of,
+    select_committed,
     split_batches,
 )
 from ringfence.fencing.transactions.record_batches import RecordBatch, encode
@@ -72,7 +72,7 @@ def test_records_are_what_another_implementation_reads(records: list[Any], first
 )
 def test_a_whole_batch_has_the_right_checksum(count: int, producer_id: int, sequence: int, codec: str) -> None:
     batch = encode([b"%d" % number for number in range(count)], NOW, compression=codec)
-    passed = RecordBatch.of(only(stored(batch, 1000)).encoded("other"), "lz4")
+    passed = RecordBatch.of(only(stored(batch, 1000)).encode_for("other"), "lz4")
     assert passed.attributes == (batch.attributes or 3)  # what is not compressed is, if the producer does that
     data = passed.head(producer_id, 7, sequence) + passed.data
     assert DefaultRecordBatch(data).validate_crc()
@@ -136,8 +136,8 @@ def test_a_changed_byte_is_noticed_by_the_checksum(at: int, byte: int) -> None:
     batch = only(bytes(bad))
     with pytest.raises(ConnectorError, match="damaged"):
         batch.check()
-    assert RecordBatch.of(batch.encoded("t")).is_damaged
-    passed = RecordBatch.of(batch.encoded("t"))
+    assert RecordBatch.of(batch.encode_for("t")).is_damaged
+    passed = RecordBatch.of(batch.encode_for("t"))
     assert not DefaultRecordBatch(passed.head(1, 1, 1) + passed.data).validate_crc()
 
 
@@ -175,6 +175,6 @@ def test_only_committed_transactions_are_seen(data: st.DataObject) -> None:
     batches = list(split_batches("t", 0, b"".join(each[0] for each in log if each[2] >= start), start, 2**31))
     told = data.draw(st.permutations([(producer, first) for producer, first, last in aborted if last >= start]))
     expected = [first for _, first, last, visible in log if visible and last >= start]
-    assert [batch.first for batch in committed_of(batches, told)] == expected
+    assert [batch.first for batch in select_committed(batches, told)] == expected
     uncommitted = [first for _, first, last, visible in log if visible is not None and last >= start]
-    assert [batch.first for batch in committed_of(batches, ())] == uncommitted
+    assert [batch.first for batch in select_committed(batches, ())] == uncommitted

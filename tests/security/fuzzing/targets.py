@@ -50,7 +50,7 @@ from ringfence.engine.browsing.expression_operators import TooManySteps
 from ringfence.engine.browsing.value_decoding import Decoder
 from ringfence.engine.plugins.secret_removal import Scrubber
 from ringfence.fencing.errors import FencingError
-from ringfence.fencing.fetching.fetched_batches import committed_of, split_batches
+from ringfence.fencing.fetching.fetched_batches import select_committed, split_batches
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka import record_batches
 from ringfence.fencing.offsets import record_counts
@@ -115,8 +115,8 @@ def _read_container(data: bytes) -> object:
 
 
 def _read_fetched(data: bytes) -> object:
-    batches = committed_of(list(split_batches("t", 0, data, 0, 2**31)), [(1, 0)])
-    return [(batch.encoded("t"), run_of(batch)) for batch in batches]
+    batches = select_committed(list(split_batches("t", 0, data, 0, 2**31)), [(1, 0)])
+    return [(batch.encode_for("t"), run_of(batch)) for batch in batches]
 
 
 def _zip(content: bytes) -> bytes:
