@@ -89,8 +89,8 @@ _MIRROR: Final = {
 }
 
 JOBS: Final = (
-    Job("whole-100", "Kafka to Kafka, 100 B, whole batches", "topic", 3_000_000, 100, 10.0, more=WHOLE),
-    Job("whole-1k", "Kafka to Kafka, 1 kB, whole batches", "topic", 1_000_000, 1000, 8.0, more=WHOLE),
+    Job("whole-100", "Kafka to Kafka, 100 B, whole batches", "topic", 10_000_000, 100, 10.0, more=WHOLE),
+    Job("whole-1k", "Kafka to Kafka, 1 kB, whole batches", "topic", 2_000_000, 1000, 8.0, more=WHOLE),
     Job("copy-100", "Kafka to Kafka, 100 B", "topic", 3_000_000, 100, 4.0, more=BYTES),
     Job("copy-1k", "Kafka to Kafka, 1 kB", "topic", 1_000_000, 1000, 6.0, more=BYTES),
     Job("copy-3", "Kafka to Kafka, 100 B, 3 tasks", "topic", 3_000_000, 100, 2.0, tasks=3, partitions=3, more=BYTES),
