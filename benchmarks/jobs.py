@@ -12,6 +12,8 @@ BYTES: Final = {
     "key.converter": f"{_CONVERTERS}converters.ByteArrayConverter",
     "value.converter": f"{_CONVERTERS}converters.ByteArrayConverter",
 }
+WHOLE: Final = {**BYTES, "header.converter": f"{_CONVERTERS}converters.ByteArrayConverter"}
+"""Nothing is changed, headers neither: KafkaSource passes on the record batches of its source."""
 _TRANSFORMS: Final = f"{_CONVERTERS}transforms."
 CHAIN: Final = {
     "key.converter": f"{_CONVERTERS}storage.StringConverter",
@@ -87,8 +89,10 @@ _MIRROR: Final = {
 }
 
 JOBS: Final = (
-    Job("copy-100", "Kafka to Kafka, 100 B", "topic", 3_000_000, 100, 2.0, more=BYTES),
-    Job("copy-1k", "Kafka to Kafka, 1 kB", "topic", 1_000_000, 1000, 2.0, more=BYTES),
+    Job("whole-100", "Kafka to Kafka, 100 B, whole batches", "topic", 10_000_000, 100, 10.0, more=WHOLE),
+    Job("whole-1k", "Kafka to Kafka, 1 kB, whole batches", "topic", 2_000_000, 1000, 8.0, more=WHOLE),
+    Job("copy-100", "Kafka to Kafka, 100 B", "topic", 3_000_000, 100, 4.0, more=BYTES),
+    Job("copy-1k", "Kafka to Kafka, 1 kB", "topic", 1_000_000, 1000, 6.0, more=BYTES),
     Job("copy-3", "Kafka to Kafka, 100 B, 3 tasks", "topic", 3_000_000, 100, 2.0, tasks=3, partitions=3, more=BYTES),
     Job("copy-poll", "Kafka to Kafka, 100 B, `poll`", "topic", 1_000_000, 100, 2.0, boundary="poll", more=BYTES),
     Job("chain", "file, three transforms, JSON with schema", "file", 1_000_000, 100, 1.0, more=CHAIN),

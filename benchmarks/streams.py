@@ -155,7 +155,9 @@ def page(results: Results, machine: Mapping[str, str], rounds: int) -> str:
 broker, both exactly once. Each job runs on one and then on the other, for {rounds} rounds after an unmeasured one;
 the table shows the medians. The copies compare MirrorMaker 2's source connector with KafkaSource: the same
 configuration, ByteArrayConverter on both sides, and MirrorMaker's other work (offset syncs, ACLs, topic settings)
-switched off. The chain is FileStreamSource, HoistField, InsertField, ReplaceField, then JsonConverter with schemas.
+switched off. In the jobs with whole batches, the header converter is ByteArrayConverter, too, so that KafkaSource
+passes on the record batches of its source; in the others it is Connect's default, and records go one by one. The
+chain is FileStreamSource, HoistField, InsertField, ReplaceField, then JsonConverter with schemas.
 Unless the job says otherwise, transactions end every {INTERVAL_MS} ms.
 [docs/benchmarks.md](../../docs/benchmarks.md) explains how
 records/s, CPU and memory are measured.

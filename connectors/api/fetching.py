@@ -23,6 +23,10 @@ class Run(NamedTuple):
     times: list[int]
     offsets: list[int]
 
+    @classmethod
+    def empty(cls, topic: str, partition: int) -> "Run":
+        return cls(topic, partition, [], [], [], [], [])
+
     def part(self, rows: slice) -> "Run":
         """Return some successive records."""
         return Run(
@@ -60,12 +64,12 @@ class FetchedBatch(Protocol):
         """Why it cannot be written as it is, as a name; "" if it can."""
         ...
 
-    def encoded(self, topic: str) -> EncodedBatch:
+    def encode_for(self, topic: str) -> EncodedBatch:
         """Return it for a topic, unless there is an obstacle. Its records are not looked at."""
         ...
 
-    def run(self) -> Run:
-        """Return its records. Raises `ConnectorError` for bytes that are no records."""
+    def add_to(self, run: Run) -> None:
+        """Append its records to a run of its partition. Raises `ConnectorError` for bytes that are no records."""
         ...
 
 

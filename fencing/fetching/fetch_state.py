@@ -7,7 +7,7 @@ from typing import Final
 from ringfence.connectors.api import ConnectorError, RetriableError
 from ringfence.connectors.api.fetching import OutOfRange, Place
 from ringfence.fencing.fetching.fetch_request import FetchedPartition, Position
-from ringfence.fencing.fetching.fetched_batches import Fetched, committed_of, split_batches
+from ringfence.fencing.fetching.fetched_batches import Fetched, select_committed, split_batches
 from ringfence.fencing.transactions.error_codes import ErrorCode, name_of
 from ringfence.fencing.transactions.messages import NO_TOPIC_ID, MetadataResponse, TopicMetadata
 
@@ -106,8 +106,8 @@ class FetchState:
             if topic.error:
                 self._note_missing(name, topic.error, now)
                 continue
-            known = self._topics.get(name)
-            if known is not None and NO_TOPIC_ID != known.id != topic.id:
+            earlier = self._topics.get(name)
+            if earlier is not None and NO_TOPIC_ID != earlier.id != topic.id:
                 raise ConnectorError(
                     f"Topic {name} was deleted and created again while it was read: its records are others with old "
                     "offsets. To read it from its beginning, stop the connector, reset its offsets and resume it."
@@ -128,7 +128,7 @@ class FetchState:
 
     def _note_missing(self, name: str, code: int, now: float) -> None:
         if code == _E.TOPIC_AUTHORIZATION_FAILED:
-            raise _denied(name)
+            raise _permission_error(name)
         if now - self._missing_since.setdefault(name, now) < _MISSING_S or code in _PASSING:
             return
         del self._missing_since[name]
@@ -164,7 +164,7 @@ class FetchState:
             newest = batches[-1]
             one.position = Position(newest.last + 1, one.position.leader_epoch, newest.leader_epoch)
             self._partitions[place] = self._partitions.pop(place)  # others are asked for first
-        return committed_of(batches, answer.aborted)
+        return select_committed(batches, answer.aborted)
 
     def _take_error(self, place: Place, one: _Partition, answer: FetchedPartition, node: int) -> None:
         topic, partition = place
@@ -184,12 +184,12 @@ class FetchState:
             one.replica = -1
             self.stale.add(topic)
         elif answer.error == _E.TOPIC_AUTHORIZATION_FAILED:
-            raise _denied(topic)
+            raise _permission_error(topic)
         elif answer.error not in _PASSING:
             raise RetriableError(f"Topic {topic} cannot be read: {name_of(answer.error)} in partition {partition}")
 
 
-def _denied(topic: str) -> ConnectorError:
+def _permission_error(topic: str) -> ConnectorError:
     return ConnectorError(
         f"Topic {topic} cannot be read: TOPIC_AUTHORIZATION_FAILED. Grant the source's principal READ and DESCRIBE on "
         "the topics to read."

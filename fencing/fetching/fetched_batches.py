@@ -32,7 +32,7 @@ _APPEND_TIME: Final = 0x08
 _TRANSACTIONAL: Final = 0x10
 _CONTROL: Final = 0x20
 Data = bytes | memoryview
-_FEW: Final = 16
+_FEW: Final = 50
 _FEW_BYTES: Final = 16 * 1024
 
 MIDST: Final = "midst"
@@ -100,9 +100,9 @@ class Fetched:
     def check(self) -> None:
         """Raise `ConnectorError` if the checksum shows that the batch is damaged."""
         if google_crc32c.value(bytes(self._data[self._records_at - _COVERED_BYTES : self._end])) != self._crc:
-            raise self._damaged("its checksum is another one")
+            raise self._damage_error("its checksum is another one")
 
-    def encoded(self, topic: str) -> EncodedBatch:
+    def encode_for(self, topic: str) -> EncodedBatch:
         """Return the batch for a topic."""
         data = bytes(self._data[self._records_at : self._end])
         head = google_crc32c.value(bytes(self._data[self._records_at - _COVERED_BYTES : self._records_at]))
@@ -111,31 +111,33 @@ class Fetched:
         times = self._first_ms, self._newest_ms
         return EncodedBatch(topic, self.partition, self.count, len(data), crc, *times, data, codec)
 
-    def run(self) -> Run:
-        """Return the wanted records by columns. Raises `ConnectorError` for bytes that are no records."""
+    def add_to(self, run: Run) -> None:
+        """Append the wanted records to a run. Raises `ConnectorError` for bytes that are no records."""
         try:
-            return self._run()
+            self._add_to(run)
         except Exception as error:  # also a codec's
-            raise self._damaged(f"{type(error).__name__}") from error
+            raise self._damage_error(f"{type(error).__name__}") from error
 
-    def _damaged(self, why: str) -> ConnectorError:
+    def _damage_error(self, why: str) -> ConnectorError:
         return ConnectorError(
             f"The record batch with the offsets {self.first} to {self.last} of {self.topic}-{self.partition} is "
             f"damaged ({why}). Check the disk of the source's broker. To pass over it, stop the connector and set its "
             f"offset of this partition to {self.last}."
         )
 
-    def _run(self) -> Run:
+    def _add_to(self, run: Run) -> None:
         data = bytes(self._data[self._records_at : self._end])
         codec = self.attributes & _CODEC
         if codec:
             data = BY_NUMBER[codec].decompress(data)
-        run = Run(self.topic, self.partition, [], [], [], [], [])
+        before = len(run.offsets)
         read_records(data, self.count, self.first, self._first_ms, run)
         if self.attributes & _APPEND_TIME:
-            run.times[:] = [self._newest_ms] * self.count
-        skipped = sum(1 for offset in run.offsets if offset < self.start)
-        return run.part(slice(skipped, None)) if skipped else run
+            run.times[before:] = [self._newest_ms] * self.count
+        if self.first < self.start:
+            unwanted = slice(before, before + sum(1 for offset in run.offsets[before:] if offset < self.start))
+            for column in (run.values, run.keys, run.headers, run.times, run.offsets):
+                del column[unwanted]
 
 
 def read_records(data: bytes, count: int, first: int, first_ms: int, run: Run) -> None:  # noqa: C901 - the loop over records, without calls that could be spared
@@ -256,7 +258,7 @@ def split_batches(topic: str, partition: int, data: Data, start: int, most_bytes
         at = end
 
 
-def committed_of(batches: Sequence[Fetched], aborted: Sequence[tuple[int, int]]) -> list[Fetched]:
+def select_committed(batches: Sequence[Fetched], aborted: Sequence[tuple[int, int]]) -> list[Fetched]:
     """Return the batches without control batches and those of aborted transactions.
 
     aborted: as the leader returns them with these batches: producer ids with the first offsets of their transactions,

@@ -60,7 +60,7 @@ class PartitionReader:
         self._poller = select.epoll()
         self._connections: dict[Address, BrokerConnection] = {}
         self._by_file: dict[int, BrokerConnection] = {}
-        self._asked: dict[int, tuple[int, dict[Place, int]]] = {}
+        self._pending: dict[int, tuple[int, dict[Place, int]]] = {}
         """By the number of the request, the node and the revisions of its partitions."""
         self._busy: set[int] = set()  # nodes that have a request
         self._failures: dict[int, int] = {}
@@ -150,7 +150,7 @@ class PartitionReader:
         except (Fatal, egress.EgressDenied) as error:
             raise ConnectorError(f"The source cluster cannot be read: {error}") from error
         self._number += 1
-        self._asked[self._number] = node, revisions
+        self._pending[self._number] = node, revisions
         try:
             connection.send(self._number, request, now, version)
             self._watch(connection)
@@ -168,6 +168,8 @@ class PartitionReader:
 
     def _address_of(self, node: int) -> Address:
         if node != self._ANY:
+            if node not in self._addresses:
+                raise ConnectionBroken(f"broker {node} is not among those that the cluster has told")
             return self._addresses[node]
         open_ones = [address for address, each in self._connections.items() if not each.in_flight]
         return random.choice(open_ones or [*self._bootstrap, *self._addresses.values()])  # noqa: S311
@@ -209,7 +211,7 @@ class PartitionReader:
                 self._lose(connection, str(broken), now)
 
     def _take(self, number: int, answer: object, now: float) -> None:
-        node, revisions = self._asked.pop(number)
+        node, revisions = self._pending.pop(number)
         if isinstance(answer, MetadataResponse):
             self._looks_up = False
             self._take_metadata(answer, now)
@@ -257,7 +259,7 @@ class PartitionReader:
     def _lose(self, connection: BrokerConnection, why: str, now: float) -> None:
         self._drop(connection)
         for pending in connection.in_flight:
-            node, _ = self._asked.pop(pending.number)
+            node, _ = self._pending.pop(pending.number)
             self._note_unreached(node, why, now)
 
     def _note_unreached(self, node: int, why: str, now: float) -> None:

@@ -225,9 +225,9 @@ class Metadata:
             leaders = dict(reader.array(read_partition))
             reader.i32()
             reader.tags()
-            known = [leaders.get(each, (-1, -1)) for each in range(len(leaders))]
+            by_number = [leaders.get(each, (-1, -1)) for each in range(len(leaders))]
             topics[name] = TopicMetadata(
-                error, topic_id, [leader for leader, _ in known], [epoch for _, epoch in known]
+                error, topic_id, [leader for leader, _ in by_number], [epoch for _, epoch in by_number]
             )
 
         reader.array(read_broker)

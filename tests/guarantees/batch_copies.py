@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
@@ -20,7 +20,7 @@ class Seen(NamedTuple):
     """A committed batch, without what a copy has of its own."""
 
     partition: int
-    count: int
+    number: int
     codec: int
     first_ms: int
     newest_ms: int
@@ -47,7 +47,7 @@ def fetched(bootstrap: str, topic: str, partitions: int = 1) -> list[Fetched]:
 
 def batches_of(bootstrap: str, topic: str, partitions: int = 1) -> list[Seen]:
     """The same, without what differs in a copy."""
-    encoded = [(batch.count, batch.encoded("")) for batch in fetched(bootstrap, topic, partitions)]
+    encoded = [(batch.count, batch.encode_for("")) for batch in fetched(bootstrap, topic, partitions)]
     return [
         Seen(one.partition, count, one.codec, one.first_ms, one.newest_ms, bytes(one.data)) for count, one in encoded
     ]
@@ -69,13 +69,13 @@ def offsets_of(bootstrap: str, topic: str) -> list[int]:
 def send(bootstrap: str, topic: str, numbers: Sequence[int], **settings: object) -> None:
     """Write keys, headers, a tombstone for each fifth number and a time each to partition 0, as one batch."""
     more = {name.replace("_", "."): value for name, value in settings.items()}
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 2000, "batch.num.messages": 100_000, **more})
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 60_000, "batch.num.messages": 100_000, **more})
     for number in numbers:
         value = None if number % 5 == 0 else b"v%d" % number * 20
-        headers: list[tuple[str, bytes | None]] = [("h", b"%d" % number), ("none", None), ("h", b"again")]
+        headers: list[tuple[str, Any]] = [("h", b"%d" % number), ("none", None), ("h", b"again")]
         producer.produce(
             topic, value, b"k%d" % number, 0, timestamp=START + number, headers=headers if number % 2 else []
-        )  # type: ignore[arg-type]
+        )
     assert producer.flush(30) == 0
 
 

@@ -19,7 +19,7 @@ from ringfence.connectors.api import ConnectorError, RetriableError
 from ringfence.connectors.api.fetching import NotFetchable, OutOfRange
 from ringfence.connectors.egress import EgressDenied
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.fetching import fetch_request, fetch_state, fetched_batches
+from ringfence.fencing.fetching import fetch_request, fetched_batches
 from ringfence.fencing.fetching.fetch_request import FetchResponse
 from ringfence.fencing.fetching.partition_reader import PartitionReader
 from ringfence.fencing.kafka.connection import Connection
@@ -35,6 +35,7 @@ from tests.guarantees.copies import Copy, await_topic, committed, write
 from tests.guarantees.stage import Stage
 from tests.support.broker import Broker
 from tests.support.cluster import three_brokers
+from tests.support.fetched import run_of
 from tests.support.proxy import Fate, Proxied
 from tests.support.waiting import eventually
 
@@ -58,7 +59,7 @@ def read(reader: PartitionReader, wanted: int) -> list[int]:
 
     def more() -> bool:
         for batch in reader.poll(1.0):
-            found.extend(batch.run().offsets)
+            found.extend(run_of(batch).offsets)
         return len(found) >= wanted
 
     eventually(more, 60, f"{wanted} records", pause=0)
@@ -302,14 +303,14 @@ def test_a_consumer_goes_on_where_batches_cannot_be_read(
     send(stage.connection.bootstrap, topic, range(1, 101))
     if what == "brokers":
         monkeypatch.setattr(fetch_request.Fetch, "versions", (99, 99))
-    real = fetch_state.split_batches
+    real = fetched_batches.split_batches
 
     def split(topic: str, partition: int, data: bytes, start: int, *more: int) -> Iterator[fetched_batches.Fetched]:
         if start >= 100 and data:
             raise NotFetchable("an old format")
         return real(topic, partition, data, start, *more)
 
-    monkeypatch.setattr(fetch_state, "split_batches", split)
+    monkeypatch.setattr("ringfence.fencing.fetching.fetch_state.split_batches", split)
 
     def during() -> int:
         eventually(lambda: len(committed(stage.connection.bootstrap, f"here.{topic}")) >= 100, 60, "100", pause=0.1)

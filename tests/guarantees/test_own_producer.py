@@ -30,6 +30,7 @@ from ringfence.local.kafka_login import KafkaLogin
 from ringfence.local.ports import free_port
 from tests.support.broker import new_kafka
 from tests.support.encoded import encode, read_numbers
+from tests.support.fetched import run_of
 from tests.support.older_kafka import OlderKafka
 from tests.support.proxy import Api, Fate, Proxied, proxied_kafka
 from tests.support.transaction_version import set_transaction_version
@@ -559,11 +560,11 @@ def test_a_login_by_scram_and_one_that_is_refused(tmp_path: Path, unique: Callab
             producer.commit(Deadline.after(30))
             written += 1
             for batch in reader.poll(0.1):
-                values += batch.run().values
+                values += run_of(batch).values
         assert read_numbers(good, "t", 1)[0] == list(range(written))
         while len(values) < written:
             for batch in reader.poll(30):
-                values += batch.run().values
+                values += run_of(batch).values
         reader.close()
         assert values == [b"%d" % number for number in range(written)]
         producer.close()

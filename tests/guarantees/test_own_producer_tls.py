@@ -24,6 +24,7 @@ from ringfence.local.kafka import EmbeddedKafka
 from ringfence.local.ports import free_ports
 from tests.support.broker import Broker
 from tests.support.encoded import read_numbers
+from tests.support.fetched import run_of
 
 pytestmark = pytest.mark.broker
 
@@ -152,7 +153,7 @@ def test_transactions_over_tls(tmp_path: Path, unique: Callable[[str], str]) -> 
         values: list[bytes | None] = []
         while len(values) < 3 * size:
             for batch in reader.poll(60):
-                values += batch.run().values
+                values += run_of(batch).values
         reader.close()
         assert values == [b"%0100d" % number for number in range(3 * size)]
         for each in ways_to_say_it(tmp_path, broker, client, client_key):

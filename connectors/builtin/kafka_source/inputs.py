@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from ringfence.connectors.api import ConnectorError, RetriableError, SourceMetrics
 from ringfence.connectors.api.fetching import BatchReader, FetchedBatch, OutOfRange, Place, Run
 from ringfence.connectors.builtin.kafka_source import settings
-from ringfence.connectors.builtin.kafka_source.runs import by_partition, joined, of_messages
+from ringfence.connectors.builtin.kafka_source.runs import by_partition, divide, of_messages
 
 BATCH_SIZE_OBSTACLE: Final = "batch_size"
 """A batch has more records than the connector's `batch.size`."""
@@ -75,9 +75,7 @@ class BatchInput:
                     taker.take_whole(part)
                 self._tell_whole(sum(batch.count for batch in group))
             else:
-                runs = [batch.run() for batch in group]
-                self._tell_single(group, runs)
-                for run in joined(runs, self._together):
+                for run in divide(self._take_apart(group), self._together):
                     taker.take_run(run)
 
     def _place_apart(self, batch: FetchedBatch) -> int | None:
@@ -100,20 +98,28 @@ class BatchInput:
             count += batch.count
         yield part
 
+    def _take_apart(self, batches: Sequence[FetchedBatch]) -> Run:
+        """Return the records of batches of one partition, and tell how many."""
+        run = Run.empty(batches[0].topic, batches[0].partition)
+        counts: dict[str, int] = {}
+        for batch in batches:
+            before = len(run.offsets)
+            batch.add_to(run)
+            why = self._obstacle(batch)
+            counts[why] = counts.get(why, 0) + len(run.offsets) - before
+        for why, count in counts.items():
+            self._tell_single(why, count)
+        return run
+
     def _tell_whole(self, count: int) -> None:
         self._whole += count
         text = "Records that went out in the record batches of their source, as they came"
         self._metrics.gauge("records_in_whole_batches", text).set(self._whole)
 
-    def _tell_single(self, batches: Iterable[FetchedBatch], runs: Iterable[Run]) -> None:
-        counts: dict[str, int] = {}
-        for batch, run in zip(batches, runs, strict=True):
-            why = self._obstacle(batch)
-            counts[why] = counts.get(why, 0) + len(run.offsets)
+    def _tell_single(self, why: str, count: int) -> None:
+        self._taken_out[why] = self._taken_out.get(why, 0) + count
         text = "Records that were taken out of the record batches of their source, which could not go out as they came"
-        for why, count in counts.items():
-            self._taken_out[why] = self._taken_out.get(why, 0) + count
-            self._metrics.gauge("records_out_of_batches", text, labels={"why": why}).set(self._taken_out[why])
+        self._metrics.gauge("records_out_of_batches", text, labels={"why": why}).set(self._taken_out[why])
 
 
 class ConsumerInput:

@@ -33,17 +33,10 @@ def of_records(run: Sequence[InputRecord]) -> Run:
     )
 
 
-def joined(runs: Sequence[Run], most: int) -> Iterable[Run]:
-    """Yield the records of successive runs of one partition, in runs of at most `most` records."""
-    whole = runs[0]
-    for each in runs[1:]:
-        whole.values.extend(each.values)
-        whole.keys.extend(each.keys)
-        whole.headers.extend(each.headers)
-        whole.times.extend(each.times)
-        whole.offsets.extend(each.offsets)
-    for start in range(0, len(whole.offsets), most):
-        yield whole.part(slice(start, start + most))
+def divide(run: Run, most: int) -> Iterable[Run]:
+    """Yield the records in runs of at most `most` records."""
+    for start in range(0, len(run.offsets), most):
+        yield run.part(slice(start, start + most))
 
 
 Record = TypeVar("Record")

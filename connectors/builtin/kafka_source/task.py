@@ -210,7 +210,7 @@ class KafkaSourceTask(SourceTask):
         topic = batches[0].topic
         offsets = [(self._partition((topic, batch.partition)), {settings.OFFSET: batch.last}) for batch in batches]
         target = self._targets[topic]
-        self._ready.append((topic, EncodedBatches(offsets, [batch.encoded(target) for batch in batches])))
+        self._ready.append((topic, EncodedBatches(offsets, [batch.encode_for(target) for batch in batches])))
 
     def _batch(self, run: Run) -> RecordBatch | list[SourceRecord]:
         source, target = self._partition((run.topic, run.partition)), self._targets[run.topic]

@@ -4,7 +4,6 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-import google_crc32c
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,25 +19,13 @@ from ringfence.fencing.fetching.fetched_batches import (
     NO_TIME,
     SMALL,
     Fetched,
-    committed_of,
+    select_committed,
     split_batches,
 )
 from ringfence.fencing.transactions.record_batches import RecordBatch, encode
+from tests.support.fetched import run_of, stored
 
 NOW = 1_700_000_000_000
-_COVERED = 21
-
-
-def stored(batch: RecordBatch, first: int, producer_id: int = 1, **fields: int) -> bytes:
-    """The batch as a broker keeps it. fields: of the head, in place of the producer's."""
-    whole = bytearray(batch.head(producer_id, 0, 0) + batch.data)
-    struct.pack_into(">q", whole, 0, first)
-    places = {"leader_epoch": (">i", 12), "attributes": (">H", 21), "last_delta": (">i", 23), "first_ms": (">q", 27)}
-    for name, value in fields.items():
-        form, at = places[name]
-        struct.pack_into(form, whole, at, value)
-    struct.pack_into(">I", whole, 17, google_crc32c.value(bytes(whole[_COVERED:])))
-    return bytes(whole)
 
 
 def marker(first: int, producer_id: int, kind: int) -> bytes:
@@ -68,7 +55,7 @@ rows = st.tuples(
 def test_records_are_what_another_implementation_reads(records: list[Any], first: int, codec: str) -> None:
     values, keys, times, headers = (list(column) for column in zip(*records, strict=True))
     data = stored(encode(values, NOW, keys, times, headers, codec), first)
-    run = only(data).run()
+    run = run_of(only(data))
     assert (run.topic, run.partition) == ("t", 3)
     assert [each or [] for each in run.headers] == headers
     theirs: list[Any] = list(DefaultRecordBatch(data)) if codec in ("none", "gzip") else []
@@ -81,11 +68,11 @@ def test_records_are_what_another_implementation_reads(records: list[Any], first
 
 
 @given(
-    st.integers(16, 300), st.integers(0, 2**62), st.integers(0, 2**31 - 1), st.sampled_from(["none", "gzip", "zstd"])
+    st.integers(50, 300), st.integers(0, 2**62), st.integers(0, 2**31 - 1), st.sampled_from(["none", "gzip", "zstd"])
 )
 def test_a_whole_batch_has_the_right_checksum(count: int, producer_id: int, sequence: int, codec: str) -> None:
     batch = encode([b"%d" % number for number in range(count)], NOW, compression=codec)
-    passed = RecordBatch.of(only(stored(batch, 1000)).encoded("other"), "lz4")
+    passed = RecordBatch.of(only(stored(batch, 1000)).encode_for("other"), "lz4")
     assert passed.attributes == (batch.attributes or 3)  # what is not compressed is, if the producer does that
     data = passed.head(producer_id, 7, sequence) + passed.data
     assert DefaultRecordBatch(data).validate_crc()
@@ -113,13 +100,13 @@ def test_obstacles(fields: dict[str, int], start: int, most_bytes: int, obstacle
     assert only(stored(encode(LONG, NOW), 1000, **fields), start, most_bytes).obstacle == obstacle
 
 
-@pytest.mark.parametrize(("values", "obstacle"), [([b"x"] * 15, SMALL), ([b"x"] * 16, ""), ([bytes(20_000)], "")])
+@pytest.mark.parametrize(("values", "obstacle"), [([b"x"] * 49, SMALL), ([b"x"] * 50, ""), ([bytes(20_000)], "")])
 def test_few_records_are_joined_unless_they_are_long(values: Sequence[bytes], obstacle: str) -> None:
     assert only(stored(encode(values, NOW), 0)).obstacle == obstacle
 
 
 def test_records_before_the_position_are_left_out() -> None:
-    run = only(stored(encode(LONG, NOW), 1000), 1090).run()
+    run = run_of(only(stored(encode(LONG, NOW), 1000), 1090))
     assert run.offsets == list(range(1090, 1100))
     assert run.values == LONG[90:]
     assert list(split_batches("t", 0, stored(encode(LONG, NOW), 1000), 1100, 1000)) == []
@@ -149,8 +136,8 @@ def test_a_changed_byte_is_noticed_by_the_checksum(at: int, byte: int) -> None:
     batch = only(bytes(bad))
     with pytest.raises(ConnectorError, match="damaged"):
         batch.check()
-    assert RecordBatch.of(batch.encoded("t")).is_damaged
-    passed = RecordBatch.of(batch.encoded("t"))
+    assert RecordBatch.of(batch.encode_for("t")).is_damaged
+    passed = RecordBatch.of(batch.encode_for("t"))
     assert not DefaultRecordBatch(passed.head(1, 1, 1) + passed.data).validate_crc()
 
 
@@ -188,6 +175,6 @@ def test_only_committed_transactions_are_seen(data: st.DataObject) -> None:
     batches = list(split_batches("t", 0, b"".join(each[0] for each in log if each[2] >= start), start, 2**31))
     told = data.draw(st.permutations([(producer, first) for producer, first, last in aborted if last >= start]))
     expected = [first for _, first, last, visible in log if visible and last >= start]
-    assert [batch.first for batch in committed_of(batches, told)] == expected
+    assert [batch.first for batch in select_committed(batches, told)] == expected
     uncommitted = [first for _, first, last, visible in log if visible is not None and last >= start]
-    assert [batch.first for batch in committed_of(batches, ())] == uncommitted
+    assert [batch.first for batch in select_committed(batches, ())] == uncommitted

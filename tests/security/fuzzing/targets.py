@@ -50,7 +50,7 @@ from ringfence.engine.browsing.expression_operators import TooManySteps
 from ringfence.engine.browsing.value_decoding import Decoder
 from ringfence.engine.plugins.secret_removal import Scrubber
 from ringfence.fencing.errors import FencingError
-from ringfence.fencing.fetching.fetched_batches import committed_of, split_batches
+from ringfence.fencing.fetching.fetched_batches import select_committed, split_batches
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka import record_batches
 from ringfence.fencing.offsets import record_counts
@@ -60,6 +60,7 @@ from ringfence.fencing.share.share_partition import state_topic
 from ringfence.fencing.topics import config_records, status
 from ringfence.projection.models import pack
 from ringfence.projection.offset_rows import parse_key
+from tests.support.fetched import run_of
 from tests.support.hostile_folder import COMMIT, Folder
 
 
@@ -114,8 +115,8 @@ def _read_container(data: bytes) -> object:
 
 
 def _read_fetched(data: bytes) -> object:
-    batches = committed_of(list(split_batches("t", 0, data, 0, 2**31)), [(1, 0)])
-    return [(batch.encoded("t"), batch.run()) for batch in batches]
+    batches = select_committed(list(split_batches("t", 0, data, 0, 2**31)), [(1, 0)])
+    return [(batch.encode_for("t"), run_of(batch)) for batch in batches]
 
 
 def _zip(content: bytes) -> bytes:
