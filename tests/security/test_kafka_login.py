@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import shlex
 import socket
 import stat
 import subprocess
@@ -13,13 +14,17 @@ from pathlib import Path
 
 import psutil
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
+from ringfence.consumer_commands import consumer_commands
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.admin_clients import login_refused
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.topics.topic_log import TopicLog
+from ringfence.local.data_directory import DataDirectory
+from ringfence.local.jars import KAFKA_SERVER, resolve
+from ringfence.local.java import find_java
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.local.kafka_login import MECHANISM, USER, KafkaLogin
 from ringfence.local.ports import free_port
@@ -139,6 +144,83 @@ def as_nobody(port: int, how: str) -> str:
 
 def test_the_login_opens_the_door(machine: Machine) -> None:
     assert keys(connection(machine.kafka)) == [b"session-key"]
+
+
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """What the printed commands say for a topic: the words of each, by the tool."""
+
+    kcat: list[str]
+    console: list[str]
+
+    @classmethod
+    def of(cls, machine: Machine, folder: Path) -> "Printed":
+        (folder / "kafka-password").write_text(PASSWORD)
+        login = DataDirectory(folder).create_kafka_login()
+        file = str(DataDirectory(folder).kafka_client_file)
+        texts = consumer_commands(machine.kafka.bootstrap, CONFIGS, login.java_settings(), file)
+        return cls(*(shlex.split(each.text) for each in texts))
+
+    @staticmethod
+    def after(words: list[str], option: str) -> str:
+        return words[words.index(option) + 1]
+
+
+def test_the_printed_command_of_kcat_reads(machine: Machine, tmp_path: Path) -> None:
+    """With librdkafka, which reads its file and its options as kcat does."""
+    words = Printed.of(machine, tmp_path).kcat
+    lines = Path(Printed.after(words, "-F")).read_text().split()
+    settings = dict(line.split("=", 1) for line in [*lines, Printed.after(words, "-X")])
+    where = {"bootstrap.servers": Printed.after(words, "-b"), "group.id": "none", "auto.offset.reset": "earliest"}
+    reader = Consumer({**where, **settings})
+    try:
+        reader.assign([TopicPartition(Printed.after(words, "-t"), 0, 0)])
+        (message,) = reader.consume(1, timeout=30)
+        assert message.value() == b"the-secret-in-the-topic"
+    finally:
+        reader.close()
+
+
+READ = """
+import java.nio.file.*; import java.time.Duration; import java.util.*;
+import org.apache.kafka.clients.consumer.*; import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.serialization.StringDeserializer;
+public class Read {
+    public static void main(String[] words) throws Exception {
+        var settings = new Properties();
+        settings.load(Files.newBufferedReader(Path.of(words[2])));
+        settings.put("bootstrap.servers", words[0]);
+        settings.put("isolation.level", words[3]);
+        settings.put("auto.offset.reset", "earliest");
+        try (var reader = new KafkaConsumer<>(settings, new StringDeserializer(), new StringDeserializer())) {
+            reader.assign(List.of(new TopicPartition(words[1], 0)));
+            for (long end = System.nanoTime() + 30_000_000_000L; System.nanoTime() < end; )
+                for (var record : reader.poll(Duration.ofMillis(200))) {
+                    System.out.println(record.value());
+                    return;
+                }
+        }
+    }
+}
+"""
+
+
+@pytest.mark.thorough
+def test_the_printed_command_of_kafkas_consumer_reads(machine: Machine, tmp_path: Path) -> None:
+    """With Kafka's own Java client, which loads the file of `--consumer.config` in this way."""
+    words = Printed.of(machine, tmp_path).console
+    (tmp_path / "Read.java").write_text(READ)
+    options = ("--bootstrap-server", "--topic", "--consumer.config", "--isolation-level")
+    jars = str(resolve("kafka", KAFKA_SERVER) / "*")
+    command = [
+        str(find_java()),
+        "-cp",
+        jars,
+        str(tmp_path / "Read.java"),
+        *(Printed.after(words, each) for each in options),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert "the-secret-in-the-topic" in done.stdout.splitlines()
 
 
 def test_nobody_reads_the_config_topic(machine: Machine) -> None:

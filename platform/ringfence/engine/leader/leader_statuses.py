@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 _REFRESH_SECONDS: Final = 8.0
 _SAY_AGAIN_SECONDS: Final = 3.0
 _SILENT_SECONDS: Final = 60.0
-_AT_ONCE: Final = 200
+_AT_ONCE: Final = 100
 """Statuses in one pass: each is read by all workers, and written as a row."""
 _NOT_BEGUN: Final = (PLACED, RESTARTED, STARTING)
 
