@@ -19,6 +19,7 @@ from ringfence.connectors.converters.registry.avro import AvroConverter
 from ringfence.connectors.converters.registry.json_schema import JsonSchemaConverter
 from ringfence.connectors.converters.registry.protobuf import ProtobufConverter
 from ringfence.connectors.converters.simple import ByteArrayConverter, SimpleHeaderConverter, StringConverter
+from ringfence.connectors.converters.text_or_json import TextOrJsonConverter
 
 __all__ = [
     "AvroConverter",
@@ -30,6 +31,7 @@ __all__ = [
     "ProtobufConverter",
     "SimpleHeaderConverter",
     "StringConverter",
+    "TextOrJsonConverter",
     "find_converter",
     "find_header_converter",
     "header_converter",
@@ -52,6 +54,7 @@ _NUMBERS: Final = (
 CONVERTERS: Final[tuple[type[Converter], ...]] = (
     StringConverter,
     JsonConverter,
+    TextOrJsonConverter,
     ByteArrayConverter,
     AvroConverter,
     JsonSchemaConverter,
@@ -107,7 +110,7 @@ def value_converter(config: Mapping[str, str], worker: Mapping[str, str] | None 
     """Return the configured value converter of a connector.
 
     A connector that names a converter also has its settings (`value.converter.*`). Otherwise the worker's converter and
-    its settings are used; if the worker names none either, `StringConverter`. Raises `ConfigException`.
+    its settings are used; if the worker names none either, `TextOrJsonConverter`. Raises `ConfigException`.
     """
     return _converter(VALUE, config, worker or {})
 
@@ -123,7 +126,7 @@ def header_converter(config: Mapping[str, str], worker: Mapping[str, str] | None
 
 def _converter(setting: str, config: Mapping[str, str], worker: Mapping[str, str]) -> Converter:
     source = config if setting in config else worker
-    converter = find_converter(setting, source.get(setting, StringConverter.__name__).strip())()
+    converter = find_converter(setting, source.get(setting, TextOrJsonConverter.__name__).strip())()
     converter.configure(_below(setting, source), is_key=setting == KEY)
     return converter
 

@@ -3,6 +3,7 @@
 import codecs
 import json
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from ringfence.connectors.api import (
     ConfigDef,
@@ -28,7 +29,7 @@ class StringConverter(Converter, HeaderConverter):
     values have Java's text, as in Kafka Connect; but lists and mappings without a schema become JSON.
     """
 
-    aliases = ("org.apache.kafka.connect.storage.StringConverter",)
+    aliases: ClassVar[tuple[str, ...]] = ("org.apache.kafka.connect.storage.StringConverter",)
 
     _encoding = "utf-8"
 

@@ -28,6 +28,8 @@ _GAUGES_AGAIN_S = 30.0
 _RETRYING_AFTER_S = 5.0
 _HELD_UP_AGAIN_S = 15.0
 _IDLE_EVERY_S = 10.0
+BEHIND = "behind"
+"""The name of the gauge in seconds by which a plugin tells the age of its data."""
 _RETRYING = "the source asks to be called again"
 _NO_START = frozenset({"", "running", "paused", "copying offsets", _RETRYING})
 
@@ -342,7 +344,7 @@ class TaskReport:
             last_poll_ms=int(counters.last_poll * 1000),
             last_commit_ms=int(counters.last_commit * 1000),
             last_answer_ms=int(counters.last_answer * 1000),
-            data_as_of_ms=int(counters.data_as_of * 1000),
+            data_as_of_ms=int(self._data_as_of() * 1000),
             commit_ms=round(counters.commit_s * 1000, 2),
             **counters.measures.report(now),
             **self._times.report(now),
@@ -358,6 +360,14 @@ class TaskReport:
             return {"producer_id": -1, "epoch": -1}
         version = {"transactions_v2": producer.transactions_v2}
         return {"producer_id": producer.producer_id, "epoch": producer.epoch, **version}
+
+    def _data_as_of(self) -> float:
+        """Return the time by the task's count, or by the plugin's own if it measures how far it is behind."""
+        for gauge in self.gauges.report():
+            behind = gauge.get("value")
+            if (gauge["name"], gauge["unit"]) == (BEHIND, "seconds") and isinstance(behind, int | float):
+                return self._clock.wall() - max(0.0, behind)
+        return self._counters.data_as_of
 
     def flush(self) -> None:
         """Wait a moment for the last reports."""

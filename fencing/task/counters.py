@@ -28,3 +28,7 @@ class Counters:
     data_as_of: float = 0.0
     commit_s: float = 0.0
     measures: Measures = field(default_factory=Measures)
+
+    def note_data_as_of(self, at: float) -> None:
+        """Note that all that the source had then is committed. An older time says nothing new."""
+        self.data_as_of = max(self.data_as_of, at)

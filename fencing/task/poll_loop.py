@@ -53,6 +53,7 @@ class PollLoop:
         listens = overrides(plugin, "commit") or overrides(plugin, "commit_record")
         self._overlap = (plugin.polls_during_commit or not listens) and transactions.share is None
         self._polling = Polling(runtime, plugin)
+        self._committing_at = 0.0
 
     def run(self) -> bool:
         """Return True if the attempt must end. Return False if it must start again from the committed offsets, now or
@@ -77,7 +78,7 @@ class PollLoop:
                 for part in self._requests.parts(batch):
                     self._take(part)
             if self._polling.had_nothing_at and self._transactions.is_settled:
-                self._counters.data_as_of = self._polling.had_nothing_at
+                self._counters.note_data_as_of(self._polling.had_nothing_at)
 
     def commit_now(self) -> None:
         """Commit what is open, between two batches, because the source is about to be assigned to another task."""
@@ -112,6 +113,7 @@ class PollLoop:
         if ending is Ending.ABORT and transactions.abort():
             self._renew_spent("the connector aborted a transaction")
         if transactions.has_work:
+            self._committing_at = self._polling.newest_at
             transactions.start_commit()
 
     def _due_in(self) -> float:
@@ -145,6 +147,7 @@ class PollLoop:
         if transaction.positions:
             self._plugin.note_positions(transaction.positions)
         self._plugin.commit()
+        self._counters.note_data_as_of(self._committing_at)
         self._report.topics(transaction.topics, self._view.topics_reset)
 
 

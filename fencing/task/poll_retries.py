@@ -3,12 +3,22 @@
 from collections.abc import Callable, Sequence
 
 from ringfence.connectors.api import RecordBatch, RetriableError, SourceRecord, SourceTask
+from ringfence.connectors.api.records import EncodedBatches
 from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.task.config_view import DesiredState
 from ringfence.fencing.task.runtime import TaskRuntime
 from ringfence.fencing.topics.status import State
 
 _BACKOFF = Backoff(0.1, 60)
+
+
+def newest_timestamp(batch: Sequence[SourceRecord] | RecordBatch) -> int:
+    """Return the timestamp of the batch's last record in milliseconds; 0 if it has none."""
+    if isinstance(batch, EncodedBatches):
+        return batch.batches[-1].newest_ms if batch.batches else 0
+    if isinstance(batch, RecordBatch):
+        return (batch.timestamps[-1] or 0) if batch.timestamps else 0
+    return batch[-1].timestamp or 0
 
 
 class Polling:
@@ -23,6 +33,8 @@ class Polling:
         self._failures = 0
         self.had_nothing_at = 0.0
         """When the last `poll` began, if the source had nothing; 0 otherwise."""
+        self.newest_at = 0.0
+        """The newest record's time by the source, as far as it tells one; 0 if it does not."""
 
     def poll(self, due_in: Callable[[], float] | None = None) -> Sequence[SourceRecord] | RecordBatch | None:
         """Return the next batch; None, after a growing pause, if the plugin asks to be called again.
@@ -48,6 +60,8 @@ class Polling:
         if batch:
             self._counters.last_poll = self._counters.last_answer
         self.had_nothing_at = 0.0 if batch else asked
+        if batch:
+            self.newest_at = min(newest_timestamp(batch) / 1000, self._counters.last_answer)
         return batch
 
     def sit_out(self, verdict: DesiredState) -> None:

@@ -58,6 +58,10 @@ def command_line(up: Up, name: str) -> str:
     return printed.split(" is ", 1)[1].split("\n")[0].split(":")[0].strip()
 
 
+def data_as_of(up: Up, name: str) -> int:
+    return int(up.rest.expect(200, "GET", f"/api/v1/connectors/{name}")["data_as_of_ms"])
+
+
 @contextmanager
 def workers_frozen(up: Up, one: Flow) -> Iterator[None]:
     """Nobody starts them again: for the supervisor they live."""
@@ -118,6 +122,9 @@ def test_a_source_that_is_gone_is_said_everywhere(platform: Up, tmp_path: Path, 
     try:
         healthy = {"HEALTHY"}
         eventually(lambda: set(say(platform, name)["places"].values()) == healthy, 60, lambda: str(say(platform, name)))
+        first = data_as_of(platform, name)
+        assert first > time.time() * 1000 - 30_000, "all that the source has is committed"
+        eventually(lambda: data_as_of(platform, name) > first, 30, "its data is as of later, though there is no news")
         began, said = time.monotonic(), {}
         folder.rename(tmp_path / "aside")
 
@@ -132,11 +139,14 @@ def test_a_source_that_is_gone_is_said_everywhere(platform: Up, tmp_path: Path, 
         stopwatch("said everywhere", took)
         assert took < promised(SAID_WITHIN_SECONDS)
 
+        last = data_as_of(platform, name)
+
         def incidents() -> list[str]:
             found = platform.rest.expect(200, "GET", "/api/v1/alerts/incidents?limit=500")["results"]
             return [each["kind"] for each in found if each["connector"] == name and not each["resolved_ms"]]
 
         eventually(lambda: incidents() == ["retrying"], 60, lambda: str(incidents()), pause=0.5)
+        assert data_as_of(platform, name) == last, "nothing newer is known of a source that cannot be read"
         (tmp_path / "aside").rename(folder)
         eventually(lambda: set(say(platform, name)["places"].values()) == healthy, 90, lambda: str(say(platform, name)))
         eventually(lambda: incidents() == [], 30, lambda: str(incidents()), pause=0.5)

@@ -2,9 +2,13 @@
 
 from typing import cast
 
+import pytest
+
+from ringfence.connectors.api import RecordBatch, SourceRecord
 from ringfence.fencing.clock import SYSTEM_CLOCK
 from ringfence.fencing.task.attempt_report import TaskReport
 from ringfence.fencing.task.counters import Counters
+from ringfence.fencing.task.poll_retries import newest_timestamp
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import KAFKA, PollRetry, State, TaskStatus
 from ringfence.fencing.transactions.client import HeldUp, TransactionalClient
@@ -130,3 +134,35 @@ def test_an_idle_task_reports_that_it_is_idle_and_then_every_ten_seconds() -> No
         times += [clock.now] if len(heard.events) > before else []
     first = times[0]
     assert [at - first for at in times] == [0, 1, 11, 21], "once for the records, once for their end, then rarely"
+
+
+@pytest.mark.parametrize(
+    ("batch", "newest"),
+    [
+        ([SourceRecord({}, {}, "t", "a", None, (), 1000), SourceRecord({}, {}, "t", "b", None, (), 2000)], 2000),
+        ([SourceRecord({}, {}, "t", "a")], 0),
+        (RecordBatch({}, {}, "t", [b"a", b"b"], timestamps=[1000, 3000]), 3000),
+        (RecordBatch({}, {}, "t", [b"a"]), 0),
+    ],
+)
+def test_the_newest_records_time_is_the_sources_as_far_as_it_tells_one(
+    batch: list[SourceRecord] | RecordBatch, newest: int
+) -> None:
+    assert newest_timestamp(batch) == newest
+
+
+def test_data_never_becomes_older_and_a_gauge_of_the_plugin_says_more() -> None:
+    heard, clock, counters = Heard(), Watch(), Counters()
+    report = TaskReport(SPEC, cast(Reporter, heard), counters, clock)
+    report.running(State.RUNNING)
+
+    def told() -> object:
+        report.progress()
+        return heard.events[-1]["data_as_of_ms"]
+
+    assert told() == 0
+    counters.note_data_as_of(90.0)
+    counters.note_data_as_of(80.0)
+    assert told() == 90_000
+    report.gauges.gauge("behind", "Time by which it is behind", unit="seconds").set(4.0)
+    assert told() == (clock.now - 4) * 1000

@@ -42,6 +42,7 @@ OURS = (
     "task_aborted_transactions_total task_committed_transactions_total task_auto_restarts task_auto_restarts_total "
     "task_producers_renewed_total "
     "task_next_restart_timestamp_seconds task_attempt connector_generation connector_fencing connector_health "
+    "connector_data_age_seconds "
     "connector_records_total connector_skipped_records_total connector_dead_letters_total "
     "connector_aborted_records_total "
     "connector_fencing_rounds_total connector_fencings_total connector_hanging_transactions_ended_total worker_slots "
@@ -73,7 +74,9 @@ def client() -> Client:
 
 def test_the_exposition_parses_and_has_every_metric(client: Client) -> None:
     busy(int(time.time() * 1000))
-    assert {name for name, _ in scraped(client)} == EXPECTED
+    samples = scraped(client)
+    assert {name for name, _ in samples} == EXPECTED
+    assert 4 <= samples["ringfence_connector_data_age_seconds", (("connector", "c"),)] < 60
 
 
 def test_every_metric_says_what_it_means_and_when_it_is_bad(client: Client) -> None:

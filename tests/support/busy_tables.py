@@ -19,6 +19,7 @@ def busy(now_ms: int) -> Topic:
     running = task_status("c", 0, State.RUNNING, generation=2)
     status.status(worker, replace(connector_status("c", State.RUNNING), version="2.1.0"), running)
     report: dict[str, Any] = {"type": "progress", "connector": "c", "task": 0, "generation": 2, "attempt": 1}
+    report["data_as_of_ms"] = now_ms - 4_000
     spreads = "poll_ms batch_records active_records commit_times_ms commit_failed transaction_records"
     report |= dict.fromkeys(spreads.split(), MINUTE) | {"commit_failed": {"min": 0, "max": 1, "sum": 1, "count": 4}}
     report |= {

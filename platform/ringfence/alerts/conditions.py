@@ -23,6 +23,7 @@ class Kind(StrEnum):
     STALLED = "stalled"
     BAD_RECORDS = "bad-records"
     OPEN_TRANSACTION = "open-transaction"
+    DATA_OLD = "data-old"
     SOURCE_METRIC = "source-metric"
     FENCING_FAILED = "fencing-failed"
     NO_LEADER = "no-leader"
@@ -43,6 +44,7 @@ _MEANINGS = {
     Kind.STALLED: "a running task has read nothing from its source",
     Kind.BAD_RECORDS: "records were skipped, or went to a dead letter queue, in the last hour",
     Kind.OPEN_TRANSACTION: "a task's transaction is open: readers of its topics wait",
+    Kind.DATA_OLD: "what the source has had for so long is not in Kafka",
     Kind.SOURCE_METRIC: "a source is behind, or holds too much back: one of its metrics is above its limit",
     Kind.FENCING_FAILED: "a fencing round has failed, and its tasks wait",
     Kind.TOPIC_LOST: "a topic that holds the cluster's state is gone or was replaced: nothing runs",
@@ -182,6 +184,18 @@ def _open(rule: RuleCondition, snapshot: ClusterSnapshot) -> Iterator[Finding]:
             yield Finding(subject, task.connector, f"{message}: read_committed readers of its topics wait")
 
 
+def _find_old_data(rule: RuleCondition, snapshot: ClusterSnapshot) -> Iterator[Finding]:
+    running = {one.name for one in snapshot.connectors if one.target == "RUNNING"}
+    oldest: dict[str, int] = {}
+    for task in snapshot.tasks:
+        if task.data_as_of_ms and task.connector in running:
+            oldest[task.connector] = min(oldest.get(task.connector, task.data_as_of_ms), task.data_as_of_ms)
+    for name, at_ms in oldest.items():
+        if _lasts(rule, snapshot, at_ms) and matches(rule.pattern, name):
+            message = f"What the source of {name} has had for more than {rule.seconds} s may not be in Kafka"
+            yield Finding(f"data of {name}", name, message, at_ms)
+
+
 def _find_over_limits(rule: RuleCondition, snapshot: ClusterSnapshot) -> Iterator[Finding]:
     for one in snapshot.over_limits:
         if _lasts(rule, snapshot, one.since_ms) and matches(rule.pattern, one.connector):
@@ -226,6 +240,7 @@ _LOOK: dict[Kind, Callable[[RuleCondition, ClusterSnapshot], Iterator[Finding]]]
     Kind.STALLED: _find_stalled,
     Kind.BAD_RECORDS: _find_bad_records,
     Kind.OPEN_TRANSACTION: _open,
+    Kind.DATA_OLD: _find_old_data,
     Kind.SOURCE_METRIC: _find_over_limits,
     Kind.FENCING_FAILED: _fencing,
     Kind.NO_LEADER: _leaderless,

@@ -30,7 +30,7 @@ from ringfence.heartbeats.cluster_view import look
 from ringfence.http.masking import Masker
 from ringfence.projection import cluster_topics
 from ringfence.projection.health import Health
-from ringfence.projection.health_reasons import reason
+from ringfence.projection.health_reasons import reason_with_time
 from ringfence.projection.known_health import KnownHealth, known_health
 from ringfence.projection.models import ActiveTopic, Connector, GenerationRow, Task
 from ringfence.projection.plugin_metrics import metrics_of
@@ -99,7 +99,7 @@ def read_snapshot(
     settings: dict[str, dict[str, str]] = {}
     by_name = {row.name: row for row in rows}
     tasks = []
-    if kind_set & {Kind.FAILED, Kind.RETRYING, Kind.STALLED, Kind.OPEN_TRANSACTION}:
+    if kind_set & {Kind.FAILED, Kind.RETRYING, Kind.STALLED, Kind.OPEN_TRANSACTION, Kind.DATA_OLD}:
         for task in Task.objects.filter(known=True, connector__in=by_name).order_by("connector", "number"):
             retry = task.poll_retry
             trace, refusal = task.trace, "" if retry is None else retry.cause
@@ -119,6 +119,7 @@ def read_snapshot(
                     refusal,
                     retry is not None and retry.by == KAFKA,
                     task.last_answer_ms if live else 0,
+                    task.data_as_of_ms,
                 )
             )
     lost = cluster_topics.find_lost() if Kind.TOPIC_LOST in kind_set else None
@@ -143,7 +144,7 @@ def _not_running(row: Connector, health: KnownHealth) -> dict[str, Any]:
     known = health.health_of(row)
     if known not in (Health.WAITING, Health.UNKNOWN) or health.vitals.stale:
         return {}  # of a stale database, the cluster's problem is told once
-    return {"not_running_ms": health.since_ms(row), "health": known.lower(), "reason": reason(row, health)}
+    return {"not_running_ms": health.since_ms(row), "health": known.lower(), "reason": reason_with_time(row, health)}
 
 
 def _find_replaced(now: int) -> Iterator[ReplacedTopic]:

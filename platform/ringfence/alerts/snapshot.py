@@ -23,6 +23,7 @@ class TaskSnapshot:
     refusal: str = ""
     refused_by_kafka: bool = False
     answered_ms: int = 0
+    data_as_of_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

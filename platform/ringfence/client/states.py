@@ -59,6 +59,7 @@ def status(rest: Rest, args: argparse.Namespace) -> int:
         print(f"State:      {waiting.describe(connect_status)}; target state {own['target']}")
         print(f"Generation: {own['generation_number']} (at offset {own['generation']} of the config topic)")
         print(f"Records:    {_records(own)}; last commit {output.time_of(own['last_commit_ms'])}")
+        print(f"Data:       as of {output.time_of(own.get('data_as_of_ms', 0))}")
     else:
         print(f"{connect_status['name']}: {waiting.describe(connect_status)}")
     numbers = {task["task"]: task for task in tasks}

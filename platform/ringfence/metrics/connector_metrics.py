@@ -1,12 +1,13 @@
 """The metrics of connectors, and of the states of their tasks."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from operator import attrgetter
 from typing import Final
 
 from ringfence.metrics.text import Families, Family, Kind, Sample, labels
 from ringfence.metrics.worker_metrics import WORKER_PREFIX
+from ringfence.projection.data_age import find_data_age
 from ringfence.projection.known_health import KnownHealth
 from ringfence.projection.models import Connector, Task
 
@@ -21,7 +22,7 @@ _CONNECTOR: Final = "kafka_connect_connector_metrics_"
 _SHOWN_STATES = ("RUNNING", "PAUSED", "FAILED", "UNASSIGNED", "RESTARTING")
 
 
-def connectors(rows: Sequence[Connector], tasks: Iterable[Task], health: KnownHealth) -> Families:
+def connectors(rows: Sequence[Connector], tasks: Sequence[Task], health: KnownHealth) -> Families:
     """Return the families of the connectors, and of the states of their tasks."""
     labelled = {row.name: labels({"connector": row.name}) for row in rows}
     count: Counter[tuple[str, str]] = Counter((task.connector, task.state or "UNASSIGNED") for task in tasks)
@@ -45,7 +46,23 @@ def connectors(rows: Sequence[Connector], tasks: Iterable[Task], health: KnownHe
         column(*_TASK_COUNT),
         *(in_state(state) for state in _SHOWN_STATES),
         *(column(*each) for each in _COLUMNS),
+        _data_age(rows, tasks, health.now_ms),
     ]
+
+
+def _data_age(rows: Sequence[Connector], tasks: Sequence[Task], now_ms: int) -> tuple[Family, list[Sample]]:
+    by_name: dict[str, list[Task]] = {row.name: [] for row in rows}
+    for task in tasks:
+        by_name[task.connector].append(task)
+    family = Family(
+        "ringfence_connector_data_age_seconds",
+        _G,
+        "Seconds since the time as of which all that the source had is committed; missing while that is unknown.",
+        "it is above what readers of the topics accept",
+    )
+    times = {name: find_data_age(of_name) for name, of_name in by_name.items()}
+    ages = {name: max(0, now_ms - at) / 1000 for name, at in times.items() if at}
+    return family, [(labels({"connector": name}), age) for name, age in ages.items()]
 
 
 def _descriptions(rows: Sequence[Connector], known_health: KnownHealth) -> Families:

@@ -43,8 +43,12 @@ def bad_records(dead_letters: int, skipped: int) -> str:
 
 def reason(connector: Connector, health: KnownHealth, waits: str = "") -> str:
     """Return the reason, "" if the health's name is clear enough. waits: the message about slots."""
-    text = health.doubt(connector) or waits or reason_of_health(connector)
-    lasts_ms = health.lasts_ms(connector)
+    return health.doubt(connector) or waits or reason_of_health(connector)
+
+
+def reason_with_time(connector: Connector, health: KnownHealth, waits: str = "") -> str:
+    """Return the same, with the time that it has lasted, where nothing beside it says so."""
+    text, lasts_ms = reason(connector, health, waits), health.lasts_ms(connector)
     if health.health_of(connector) in (Health.WAITING, Health.RETRYING) and lasts_ms >= 1000:
         return f"{text}, for {describe_duration(lasts_ms)}" if text else f"For {describe_duration(lasts_ms)}"
     return text

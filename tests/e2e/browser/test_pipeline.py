@@ -24,6 +24,13 @@ def add(page: Page, words: str) -> None:
     page.keyboard.press("Enter")
 
 
+def give_sample(page: Page) -> None:
+    """A record of the user's own, as a form has none before it has read the source."""
+    value = {"id": 7, "name": "Ann", "email": "ann@example.com"}
+    page.locator("#trial summary").click()
+    page.locator("#sample").fill(json.dumps({"topic": "t", "key": None, "value": value}))
+
+
 def titles(page: Page) -> list[str]:
     return [" ".join(each.inner_text().split()) for each in page.locator(".step-title h3").all()]
 
@@ -33,6 +40,8 @@ def test_a_pipeline_is_made_by_keys_alone_and_shows_a_record_at_each_step(visito
     flow = Flow(platform, unique("piped"), throughput=50)
     try:
         page = visitor.go("/ui/new?class=VerifiableSource")
+        expect(page.locator("#written")).to_contain_text("Preview reads the source's first records")
+        give_sample(page)
         page.get_by_role("textbox", name="Name required").focus()
         page.keyboard.type(flow.name)
         add(page, "mask value")
@@ -69,6 +78,8 @@ def test_a_pipeline_is_made_by_keys_alone_and_shows_a_record_at_each_step(visito
 
 def test_a_sample_that_comes_after_its_step_was_removed_is_dropped(visitor: Visitor) -> None:
     page = visitor.go("/ui/new?class=VerifiableSource")
+    give_sample(page)
+    expect(page.locator("#written")).to_contain_text("In Kafka")
     late = visitor.hold("**/ui/new/beside", lambda: add(page, "mask value"), "maskField")
     answer = late.fetch()
     assert "sample-transforms-maskfield" in answer.text()

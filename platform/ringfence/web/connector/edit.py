@@ -27,7 +27,6 @@ from ringfence.web.connector.tab_page import find_connector, record_failure
 from ringfence.web.new import form as filling
 from ringfence.web.new.field import pretty
 from ringfence.web.new.form_state import FormState, draft_of
-from ringfence.web.new.live_results import sample_record
 from ringfence.web.views import find, is_fragment, render_gone
 
 
@@ -167,7 +166,6 @@ def _page(
         "loaded": row.config_offset,
         "text": request.POST.get("json", "") if config is None else pretty(settings),
         "mode": "json" if mode == "json" or config is None else "form",
-        "sample": sample_record(settings.get("topic", "")),
         **effect(row),
         **more,
     }

@@ -7,6 +7,7 @@ from typing import Any
 
 from ringfence.alerts.models import Incident
 from ringfence.http.masking import Masker
+from ringfence.projection.data_age import find_data_age
 from ringfence.projection.health import Health, is_past, is_recovering
 from ringfence.projection.health_reasons import bad_records, reason
 from ringfence.projection.known_health import known_health, leader_of
@@ -74,6 +75,7 @@ def facts(connector: Connector, tasks: list[Task] | None = None, masker: Masker 
         "recent_bad_records": bad_records(connector.recent_dead_letters, connector.recent_skipped),
         "open_count": sum(open_now(task) for task in tasks),
         "last_commit_ms": connector.last_commit_ms,
+        "data_as_of_ms": find_data_age(tasks),
         "offset_count": offset_count,
         "leader": leader_of(health.vitals, ClusterInfo.objects.values_list("leader", flat=True).first() or ""),
         "slots": waits_for_slot(tasks, now),

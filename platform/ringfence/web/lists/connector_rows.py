@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
+from ringfence.projection.data_age import find_data_age
 from ringfence.projection.health_reasons import bad_records, reason
 from ringfence.projection.known_health import KnownHealth, known_health
 from ringfence.projection.minute_strips import hours
@@ -35,6 +36,8 @@ class Row:
     reason: str
     rate: float | None
     """None if it is currently unknown."""
+    data_as_of_ms: int
+    """0 if it is unknown."""
     records: SafeString
     reported: bool
     picture: Line
@@ -46,7 +49,7 @@ def rows_of(page: Iterable[Connector], now_ms: int) -> list[Row]:
     connectors, health = list(page), known_health()
     of: dict[str, list[Task]] = {connector.name: [] for connector in connectors}
     tasks = Task.objects.filter(connector__in=of, known=True)
-    for task in tasks.only("connector", "state", "rate", "reported_ms", "recent"):
+    for task in tasks.only("connector", "state", "rate", "reported_ms", "recent", "data_as_of_ms"):
         of[task.connector].append(task)
     strips = {name: strip(hour) for name, hour in hours(of, now_ms).items()}
     waiting = find_waiting([one.name for one in connectors if one.health in MAY_WAIT])
@@ -73,6 +76,7 @@ def _row(
         since_ms=health.since_ms(connector),
         reason=reason(connector, health, waits),
         rate=None if health.vitals.stale else rate,
+        data_as_of_ms=find_data_age(tasks),
         records=_records(connector, reported),
         reported=reported,
         picture=line([*rates(tasks, now_ms)[1:], rate or 0.0]),

@@ -93,9 +93,12 @@ def overview(who: Principal = EVERYBODY_HERE) -> dict[str, Any]:
     letters, skipped = sums["letters"] or 0, sums["skipped"] or 0
     of_tasks = Task.objects.filter(who.query(field="connector"), known=True)
     live = Q(reported_ms__gt=now_ms - LIVE_MS)
-    has_open = Q(open_since_ms__gt=0)
+    has_open, told = Q(open_since_ms__gt=0), Q(data_as_of_ms__gt=0, state="RUNNING")
     numbers = of_tasks.aggregate(
-        rate=Sum("rate", filter=live), open=Count("id", filter=has_open), oldest=Min("open_since_ms", filter=has_open)
+        rate=Sum("rate", filter=live),
+        data=Min("data_as_of_ms", filter=told),
+        open=Count("id", filter=has_open),
+        oldest=Min("open_since_ms", filter=has_open),
     )
     workers = list(Worker.objects.order_by("worker"))
     cluster = ClusterInfo.objects.first()
@@ -117,6 +120,7 @@ def overview(who: Principal = EVERYBODY_HERE) -> dict[str, Any]:
         "bad_records_told": bad_records(letters, skipped),
         "open_transactions": numbers["open"],
         "oldest_open_ms": numbers["oldest"] or 0,
+        "oldest_data_ms": numbers["data"] or 0,
         "workers": workers,
         "slots": sum(worker.slots for worker in workers),
         "leader": leader,

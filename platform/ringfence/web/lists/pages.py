@@ -30,7 +30,7 @@ from ringfence.web.views import is_fragment, with_token
 _CSV_COLUMNS = (
     "name", "class", "health", "reason", "state", "target", "tasks", "tasks_running", "tasks_failed",
     "records_per_second", "records", "records_reported", "dead_letters", "skipped", "aborted_records_reported",
-    "last_commit_ms", "generation",
+    "last_commit_ms", "generation", "data_as_of_ms",
 )  # fmt: skip
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -109,7 +109,9 @@ def table(request: HttpRequest) -> HttpResponse:
         rate = "" if row.rate is None else round(row.rate, 1)
         numbers = [one.task_count, one.tasks_running, one.tasks_failed, rate, one.records_total]
         numbers += [str(row.reported).lower(), one.dead_letters_total, one.skipped_total, one.aborted_records_total]
-        writer.writerow([*(_harmless(value) for value in values), *numbers, one.last_commit_ms, one.generation])
+        writer.writerow(
+            [*(_harmless(value) for value in values), *numbers, one.last_commit_ms, one.generation, row.data_as_of_ms]
+        )
     headers = {"Content-Disposition": 'attachment; filename="connectors.csv"'}
     return HttpResponse(text.getvalue(), content_type="text/csv; charset=utf-8", headers=headers)
 

@@ -10,6 +10,7 @@ from django.db import Error as DatabaseError
 from django.db import close_old_connections
 
 from ringfence.projection import record_totals
+from ringfence.projection.data_age import find_data_age
 from ringfence.projection.known_health import known_health
 from ringfence.projection.models import Connector, RecordTotals, Task
 from ringfence.web.connector.header import now_ms
@@ -22,7 +23,7 @@ Numbers = dict[str, str]
 
 _OF_TASKS = (
     "connector", "number", "state", "rate", "reported_ms", "generation", "attempt", "live_generation", "live_attempt",
-    "open_since_ms",
+    "open_since_ms", "data_as_of_ms",
 )  # fmt: skip
 
 
@@ -53,6 +54,7 @@ def _read(names: Collection[str], with_tasks: Collection[str]) -> dict[str, Numb
             "rate-now": rate(None if stale else rate_of(of_name, now)),
             "records-in-all": f"{num(records)} in all",
             "last-commit": ago(last_commit_ms),
+            "data-as-of": ago(find_data_age(of_name)),
             "open-transactions": open_transactions(sum(open_now(task) for task in of_name)),
         }
         if name in with_tasks:

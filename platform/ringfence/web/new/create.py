@@ -28,7 +28,6 @@ from ringfence.web.new import form as filling
 from ringfence.web.new.catalog import group, matches
 from ringfence.web.new.field import SETTING
 from ringfence.web.new.form_state import FormState, complete, read_posted
-from ringfence.web.new.live_results import sample_record
 from ringfence.web.views import find, is_fragment
 
 
@@ -128,7 +127,7 @@ def _page(
     context = {"section": "new", **filling.form_context(request, draft, tell_all=tell_all), **more}
     if draft.class_name:
         context.setdefault("text", filling.text_of(draft))
-    context |= {"sample": sample_record(draft.config.get("topic", "")), "json_open": not draft.class_name}
+    context |= {"json_open": not draft.class_name}
     return render(request, "ringfence/new_form.html", context, status=status)
 
 
@@ -163,5 +162,5 @@ def _render_refused(request: HttpRequest, draft: FormState, error: ConnectError 
         context["problem"] = " ".join(context["layout"].rest)
     if is_fragment(request):
         return render(request, "ringfence/parts/new_outcome.html", {**context, "slots": True}, status=status)
-    context |= {"text": filling.text_of(draft), "sample": sample_record(draft.config.get("topic", ""))}
+    context |= {"text": filling.text_of(draft)}
     return render(request, "ringfence/new_form.html", context, status=status)

@@ -73,16 +73,10 @@ def beside(request: HttpRequest) -> HttpResponse:
     return render(request, "ringfence/parts/new_beside.html", context)
 
 
-def sample_record(topic: str) -> str:
-    """Return a record to begin with, as JSON."""
-    value = {"id": 7, "name": "Ann", "email": "ann@example.com", "amount": "12.50", "at": 1767225600000}
-    return json.dumps({"topic": topic or "t", "key": None, "value": value}, indent=2)
-
-
 def _walk(settings: Mapping[str, str], text: str, draft: FormState, java: bool) -> dict[str, Any]:
     """Return `samples`, and `written` or why it is missing. java: whether Java plugins are permitted."""
     if not draft.class_name or not text.strip():
-        return {}
+        return {"without_record": bool(draft.class_name)}
     try:
         record = object_of(plain(read(text.encode("utf-8", "replace"))), "The sample record")
     except ConnectError as error:
