@@ -11,13 +11,16 @@ BOUNDARIES = ("interval", "poll")
 INTERVAL_MS = 1000
 BATCH = 2000
 
-CONNECT, BATCHES, SINGLE, PLAIN = "connect", "batches", "single", "plain"
+CONNECT, BATCHES, SINGLE, PLAIN, PROTOCOL = "connect", "batches", "single", "plain", "protocol"
 TITLES = {
     CONNECT: "Kafka Connect, StringConverter",
     BATCHES: "Ringfence, RecordBatch (ByteArrayConverter)",
     SINGLE: "Ringfence, single records, StringConverter",
     PLAIN: "a bare librdkafka loop in Python",
+    PROTOCOL: "a bare loop on Kafka's protocol in Python",
 }
+BARE = {PLAIN: "benchmarks.plain", PROTOCOL: "benchmarks.bare_protocol"}
+"""Programs that are no connectors: yardsticks."""
 KINDS = tuple(TITLES)
 
 _CONVERTERS = {

@@ -75,10 +75,10 @@ share group costs ([share.md](../benchmarks/results/share.md)).
   Python process that runs the connector's task; it shares pages with the process that it was forked from.
 - **First record**: from the answer to the request that creates the connector to the first visible record. With
   `interval` it includes a whole interval.
-- **The bare loop** is `benchmarks/plain.py`: it reads lines and calls librdkafka's `produce` from Python, with a
-  transaction around it, and does nothing else: no offsets, no plugin, no reports. It is a yardstick, not an upper
-  limit. It fills a queue of a million records and begins each transaction at once, as a plain program would. Ringfence
-  keeps the queue short and waits a moment for the markers of the last commit, because both are faster.
+- **The bare loops** read lines and write them in transactions, and do nothing else: no offsets, no plugin, no reports.
+  `benchmarks/plain.py` calls librdkafka's `produce` from Python; it fills a queue of a million records and begins each
+  transaction at once, as a plain program would. `benchmarks/bare_protocol.py` encodes record batches as Ringfence's
+  producer does, and sends them over one socket without what a product needs: retries, leaders, settings.
 
 ## Machine
 

@@ -8,7 +8,7 @@ from types import TracebackType
 
 from benchmarks import lines
 from benchmarks import stand as stands
-from benchmarks.cases import CONNECT, PLAIN, Case
+from benchmarks.cases import BARE, CONNECT, Case
 from benchmarks.numbers import Numbers, numbers
 from benchmarks.rest import Rest
 from benchmarks.sides import Side
@@ -39,13 +39,13 @@ class Runs:
             self.root.mkdir(parents=True, exist_ok=True)
             lines.write(self._file(self.count), self.count)
             lines.write(self._file(self._warm), self._warm)
-            ours = [kind for kind in self.kinds if kind not in (CONNECT, PLAIN)]
+            ours = [kind for kind in self.kinds if kind != CONNECT and kind not in BARE]
             who = [stands.CONNECT] * (CONNECT in self.kinds) + [stands.OURS] * bool(ours)
             self._stand = stack.enter_context(stands.Stand(self.root, nice=self.nice, who=who))
             self._sides = {
                 kind: self._stand.sides[stands.CONNECT if kind == CONNECT else stands.OURS]
                 for kind in self.kinds
-                if kind != PLAIN
+                if kind not in BARE
             }
             self._stack = stack.pop_all()
         return self
@@ -74,8 +74,8 @@ class Runs:
         connection = self._stand.connection
         create_topics(connection, [TopicSpec(topic)], Deadline.after(30))
         try:
-            if case.kind == PLAIN:
-                return self._plain(case, topic, count)
+            if case.kind in BARE:
+                return self._bare(case, topic, count)
             return self._connector(case, topic, count)
         finally:
             delete_topics(connection, [topic], Deadline.after(30))
@@ -89,10 +89,10 @@ class Runs:
             finally:
                 rest.delete(topic)
 
-    def _plain(self, case: Case, topic: str, count: int) -> Observation:
-        command = [sys.executable, "-m", "benchmarks.plain", self._stand.bootstrap, topic, str(self._file(count))]
-        log = self.root / "plain.log"
-        process = GuardedProcess.start("plain", [*command, case.boundary], log=log, cwd=Path(__file__).parent.parent)
+    def _bare(self, case: Case, topic: str, count: int) -> Observation:
+        command = [sys.executable, "-m", BARE[case.kind], self._stand.bootstrap, topic, str(self._file(count))]
+        log = self.root / f"{case.kind}.log"
+        process = GuardedProcess.start(case.kind, [*command, case.boundary], log=log, cwd=Path(__file__).parent.parent)
         self._stand.prefer(process.pid)
         try:
             return observe(self._stand.bootstrap, topic, count, process.pid, lambda: _ended_badly(process, log))

@@ -28,7 +28,7 @@ from ringfence.fencing.proof.alignment import Alignment, Border, align
 from ringfence.fencing.proof.offset_commits import Attempt, OffsetCommits, OffsetRecord
 from ringfence.fencing.proof.positions import PositionTally
 from ringfence.fencing.proof.tally import ProofTally
-from ringfence.fencing.proof.topic_tally import TopicTally
+from ringfence.fencing.proof.topic_tally import Fate, TopicTally
 from ringfence.fencing.topics.topic_log import TopicLog
 
 Progress = Callable[[str, int, int], None]
@@ -267,9 +267,9 @@ def _align_all(
             deleted_until_ms = max(deleted_until_ms, 2**62 if tally.gaps else late)
     parts: dict[Attempt, list[tuple[int, int]]] = {}
     for tally in tallies.values():
-        for who, part in tally.producers.items():
-            if (attempt := commits.producers.get(who)) is not None:
-                parts.setdefault(attempt, []).extend(zip(part.times, part.counts, strict=True))
+        for part in tally.parts:
+            if part.fate is Fate.VISIBLE and (attempt := commits.producers.get(part.who)) is not None:
+                parts.setdefault(attempt, []).append((part.time_ms, part.records))
     return {
         attempt: align(
             [Border(each.time_ms, getattr(each.counts, what), each.early) for each in commits.commits(attempt)],

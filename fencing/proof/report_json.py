@@ -1,11 +1,14 @@
 """The report of a proof as JSON: for the API, for a file, and for pages. Pure."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ringfence.fencing.proof.check_result import Check
 from ringfence.fencing.proof.checks.other_producers import count_others
 from ringfence.fencing.proof.count import ProofCounts
+from ringfence.fencing.proof.tally import ProofTally
+from ringfence.fencing.proof.topic_tally import Fate, TopicTally
 from ringfence.fencing.proof.verdict import verdict
 
 _MOST_ROWS: Final = 200
@@ -16,8 +19,7 @@ Json = dict[str, Any]
 def to_json(counts: ProofCounts, checks: Sequence[Check]) -> Json:
     """Return the report as JSON. A count is None if it is unknown."""
     sums, positions = counts.tally, counts.positions
-    parts = [one for tally in sums.records.values() for who, one in tally.producers.items() if sums.own(who)]
-    letters = [one for tally in sums.letters.values() for who, one in tally.producers.items() if sums.own(who)]
+    own, letters = _count_own(sums, sums.records), _count_own(sums, sums.letters)
     complete = bool(sums.commits.producers) or sums.ids is not None
     gaps = positions.gaps() if positions is not None and positions.unnamed < max(1, positions.records) else None
     has_places = positions is not None and not positions.full and positions.unnamed < max(1, positions.records)
@@ -28,10 +30,10 @@ def to_json(counts: ProofCounts, checks: Sequence[Check]) -> Json:
             for each in checks
         ],
         "counts": {
-            "visible": sum(each.visible for each in parts) if complete else None,
-            "aborted": sum(each.aborted for each in parts) if complete else None,
-            "open": sum(each.open for each in parts) if complete else None,
-            "dead_letters": sum(each.visible for each in letters) if complete else None,
+            "visible": own[Fate.VISIBLE] if complete else None,
+            "aborted": own[Fate.ABORTED] if complete else None,
+            "open": own[Fate.OPEN] if complete else None,
+            "dead_letters": letters[Fate.VISIBLE] if complete else None,
             "transactions": sum(map(len, sums.commits.attempts.values())) or None,
             "others": count_others(sums) if complete else None,
             "doubles": positions.doubles if positions is not None and has_places else None,
@@ -49,6 +51,16 @@ def to_json(counts: ProofCounts, checks: Sequence[Check]) -> Json:
             )
         ],
     }
+
+
+def _count_own(sums: ProofTally, tallies: Mapping[str, TopicTally]) -> Counter[Fate]:
+    """Count the records of the connector's producers."""
+    counts: Counter[Fate] = Counter()
+    for tally in tallies.values():
+        for part in tally.parts:
+            if sums.own(part.who):
+                counts[part.fate] += part.records
+    return counts
 
 
 def _topic(topic: str, first: Mapping[int, int], end: Mapping[int, int]) -> Json:

@@ -4,8 +4,9 @@ A transaction is decided by the next marker of its producer id in each partition
 """
 
 from array import array
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import IntEnum, auto
 from typing import NamedTuple
 
 from ringfence.fencing.kafka.record_batches import Batch, Marker
@@ -18,26 +19,66 @@ class Producer(NamedTuple):
     epoch: int
 
 
-@dataclass(slots=True)
-class PartTally:
-    """Records by outcome. times, counts: the marker's time and the number of records of each visible part."""
+class Fate(IntEnum):
+    """What became of a transaction."""
 
-    visible: int = 0
-    aborted: int = 0
-    open: int = 0
-    times: "array[int]" = field(default_factory=lambda: array("q"))
-    counts: "array[int]" = field(default_factory=lambda: array("q"))
+    VISIBLE = auto()
+    ABORTED = auto()
+    OPEN = auto()
 
-    def show(self, time_ms: int, records: int) -> None:
-        self.visible += records
-        self.times.append(time_ms)
-        self.counts.append(records)
+
+class Part(NamedTuple):
+    """What a transaction has in one partition: its first and last offset, the time of its marker (0 if it is open), its
+    records.
+    """
+
+    who: Producer
+    partition: int
+    first: int
+    last: int
+    time_ms: int
+    records: int
+    fate: Fate
+
+
+class PartTable:
+    """Parts as columns: each transaction may have an epoch of its own, and a topic many millions of them."""
+
+    def __init__(self) -> None:
+        self._longs = array("q")  # producer id, first and last offset, time
+        self._integers = array("i")  # epoch, partition, records, fate
+
+    def add(self, part: Part) -> None:
+        who = part.who
+        self._longs.extend((who.producer_id, part.first, part.last, part.time_ms))
+        self._integers.extend((who.epoch, part.partition, part.records, part.fate))
+
+    def __len__(self) -> int:
+        return len(self._longs) // 4
+
+    def __iter__(self) -> Iterator[Part]:
+        longs, integers = self._longs, self._integers
+        for at in range(0, len(longs), 4):
+            producer_id, first, last, time_ms = longs[at : at + 4]
+            epoch, partition, records, fate = integers[at : at + 4]
+            yield Part(Producer(producer_id, epoch), partition, first, last, time_ms, records, Fate(fate))
+
+    @property
+    def bytes(self) -> int:
+        """What the parts take in memory."""
+        return len(self) * 4 * (self._longs.itemsize + self._integers.itemsize)
 
 
 @dataclass(slots=True)
 class _Open:
     epoch: int
-    records: int
+    first: int
+    last: int
+    records: int = 0
+
+    def part(self, partition: int, producer_id: int, time_ms: int, fate: Fate) -> Part:
+        who = Producer(producer_id, self.epoch)
+        return Part(who, partition, self.first, self.last, time_ms, self.records, fate)
 
 
 @dataclass(slots=True)
@@ -45,9 +86,7 @@ class TopicTally:
     """One topic, by partition. ends: records from there on do not count, but markers do."""
 
     ends: Mapping[int, int]
-    producers: dict[Producer, PartTally] = field(default_factory=dict)
-    spans: dict[tuple[int, Producer], tuple[int, int]] = field(default_factory=dict)
-    """The first and the last offset that a producer has written in a partition."""
+    parts: PartTable = field(default_factory=PartTable)
     plain: int = 0
     """Records without a transaction."""
     gaps: bool = False
@@ -75,22 +114,21 @@ class TopicTally:
         if batch.producer_id < 0:
             self.plain += batch.records
             return
-        who = Producer(batch.producer_id, batch.epoch)
-        first, _ = self.spans.get((partition, who), (batch.first, 0))
-        self.spans[partition, who] = first, batch.last
-        transaction = self._open.setdefault((partition, batch.producer_id), _Open(batch.epoch, 0))
+        opened = _Open(batch.epoch, batch.first, batch.last)
+        transaction = self._open.setdefault((partition, batch.producer_id), opened)
         transaction.records += batch.records
+        if batch.epoch == transaction.epoch:
+            transaction.last = batch.last
+        else:  # a transaction hung there: its records count with these, but another one wrote them
+            self.parts.add(opened.part(partition, batch.producer_id, 0, Fate.OPEN))
 
     def _end(self, partition: int, batch: Batch) -> None:
         self.first_marker_ms.setdefault(partition, batch.timestamp_ms)
         transaction = self._open.pop((partition, batch.producer_id), None)
         if transaction is None:
             return
-        part = self.producers.setdefault(Producer(batch.producer_id, transaction.epoch), PartTally())
-        if batch.marker is Marker.COMMIT:
-            part.show(batch.timestamp_ms, transaction.records)
-        else:
-            part.aborted += transaction.records
+        fate = Fate.VISIBLE if batch.marker is Marker.COMMIT else Fate.ABORTED
+        self.parts.add(transaction.part(partition, batch.producer_id, batch.timestamp_ms, fate))
 
     def find_undecided(self) -> dict[int, set[int]]:
         """Return the partitions with open transactions, and their producers."""
@@ -101,6 +139,6 @@ class TopicTally:
 
     def close(self) -> None:
         """Count everything without a marker as open."""
-        for (_, producer_id), transaction in self._open.items():
-            self.producers.setdefault(Producer(producer_id, transaction.epoch), PartTally()).open += transaction.records
+        for (partition, producer_id), transaction in self._open.items():
+            self.parts.add(transaction.part(partition, producer_id, 0, Fate.OPEN))
         self._open = {}

@@ -64,9 +64,10 @@ class PreparedBatch:
         self._keeps_rows = keeps_rows
         self._growing: dict[str, dict[int, GrowingColumns]] = {}
 
-    def counts(self, count: int) -> RecordCounts:
-        """Return what the batch adds to its transaction, if `count` of its records were sent."""
-        return RecordCounts(count - self.dead_letters, self.skipped, self.dead_letters)
+    @property
+    def counts(self) -> RecordCounts:
+        """What the batch adds to its transaction."""
+        return RecordCounts(self.count - self.dead_letters, self.skipped, self.dead_letters)
 
     def add(
         self,

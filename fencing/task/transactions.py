@@ -115,14 +115,13 @@ class Transactions:
         if isinstance(ready.batch, EncodedBatches):
             self._producer.send_batches(ready.batch.batches)
             self._path.note_sent(ready, self._gathered_offsets)
-            count = ready.count
         else:
             if self.positions is not None:
                 self.positions.begin_batch(ready.count)
-            count = self._path.send(ready, self._produce, self._gathered_offsets)
-        self._counts.add(ready.counts(count))
-        self._counters.records += count
-        self._counters.open_records += count
+            self._path.send(ready, self._produce, self._gathered_offsets)
+        self._counts.add(ready.counts)
+        self._counters.records += ready.count
+        self._counters.open_records += ready.count
         self._counters.measures.active_records.add(self._counters.open_records, self._clock.monotonic())
         self._counters.bytes += self._path.bytes - before
         self._counters.measures.count_left_out(ready.batch, self._clock)

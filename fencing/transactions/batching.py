@@ -100,31 +100,29 @@ class Batching:
         """Add a record. partition: -1 for the partitioner's choice; timestamp: 0 for now."""
         if partition < 0:
             partition = self.choose(topic, key)
-        waiting = self._waiting_at((topic, partition))
-        size = RECORD_OVERHEAD + len(value or b"") + len(key or b"")
+        place = topic, partition
+        size = RECORD_OVERHEAD
+        if value:
+            size += len(value)
+        if key:
+            size += len(key)
         if headers:
             size += _size_of_headers(headers)
-        if waiting.values and waiting.bytes + size > self._batch_bytes:
+        waiting = self._waiting.get(place)
+        if waiting is not None and waiting.bytes + size > self._batch_bytes:
             self._complete(waiting)
-            waiting = self._waiting_at((topic, partition))
+            waiting = None
+        if waiting is None:
+            waiting = self._waiting[place] = _Waiting(place)
         waiting.add(value, key, timestamp, headers)
         if on_written is not None or waiting.on_written is not None:
             waiting.note((on_written,))
-        self._grow(waiting, size)
+        waiting.bytes += size
+        self.bytes += size
         if waiting.bytes >= self._batch_bytes:
             self._complete(waiting)
         elif not len(waiting.values) % _LOOKS_AT_CLOCK:
             self.complete_due()
-
-    def _waiting_at(self, place: Place) -> _Waiting:
-        waiting = self._waiting.get(place)
-        if waiting is None:
-            waiting = self._waiting[place] = _Waiting(place)
-        return waiting
-
-    def _grow(self, waiting: _Waiting, size: int) -> None:
-        waiting.bytes += size
-        self.bytes += size
 
     def add_columns(self, columns: RecordColumns, on_written: Sequence[OnWritten | None] | None = None) -> None:
         """Add many records at once. on_written: None, or one for each."""
@@ -173,11 +171,13 @@ class Batching:
             reports = None if on_written is None else on_written[start:end]
             full = end < count or sums[end] - sums[start] + filled_bytes >= self._batch_bytes
             if filled_bytes > HEAD_BYTES or not full:
-                waiting = self._waiting_at(place)
+                if waiting is None:
+                    waiting = self._waiting[place] = _Waiting(place)
                 waiting.extend(part)
                 if reports is not None or waiting.on_written is not None:
                     waiting.note(reports or [None] * (end - start))
-                self._grow(waiting, sums[end] - sums[start])
+                waiting.bytes += sums[end] - sums[start]
+                self.bytes += sums[end] - sums[start]
                 if full:
                     self._complete(waiting)
             else:

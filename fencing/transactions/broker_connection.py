@@ -206,6 +206,10 @@ class BrokerConnection:
         return self._socket.fileno()
 
     @property
+    def closed(self) -> bool:
+        return self._socket.fileno() < 0
+
+    @property
     def wants_to_write(self) -> bool:
         return bool(self._out)
 

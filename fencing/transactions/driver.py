@@ -3,12 +3,12 @@
 What is on its way goes on by itself: the kernel sends, brokers write. Answers are read when the owner calls again.
 """
 
-import select
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from math import inf
+from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
 from typing import Final
 
 from ringfence.fencing.clock import Deadline
@@ -46,16 +46,15 @@ class Driver:
         self._access = access
         self._request_s = request_s
         self._allows_v2 = allows_v2
-        self._poller = select.epoll()
-        self._by_file: dict[int, BrokerConnection] = {}
+        self._selector = DefaultSelector()
         self._looked_at = self._give_up_at = 0.0
         self._connections: dict[Address, BrokerConnection] = {}
         self._retiring: set[BrokerConnection] = set()
         self._waker, self._woken = socket.socketpair()
         self._woken.setblocking(False)
-        self._woken_file = self._woken.fileno()
-        self._poller.register(self._woken_file, select.EPOLLIN)
+        self._selector.register(self._woken, EVENT_READ)
         self._turn = 0
+        self._closed = False
 
     def run(self, done: Callable[[], bool], deadline: Deadline) -> bool:
         """Send and receive until `done`, or until the deadline. Return which."""
@@ -90,14 +89,14 @@ class Driver:
 
     def close(self) -> None:
         """End all connections. What is on its way may still arrive. Later calls do nothing."""
-        if self._poller.closed:
+        if self._closed:
             return
+        self._closed = True
+        self._selector.close()
         for each in self._all():
             each.close()
         self._connections.clear()
         self._retiring.clear()
-        self._by_file.clear()
-        self._poller.close()
         self._waker.close()
         self._woken.close()
 
@@ -113,22 +112,21 @@ class Driver:
         return chain(list(self._connections.values()), list(self._retiring))
 
     def _wait(self, seconds: float) -> None:
-        events = self._poller.poll(seconds)
+        ready = self._selector.select(seconds)
         now = self._looked_at = time.monotonic()
-        for file, event in events:
-            connection = self._by_file.get(file)
-            if connection is not None:
-                self._serve(connection, event, now)
-            elif file == self._woken_file:
+        for key, events in ready:
+            if key.data is None:
                 self._woken.recv(4096)
+            elif not key.data.closed:  # by what was served before it
+                self._serve(key.data, events, now)
         if now >= self._give_up_at:
             self._give_up_slow_requests(now)
 
-    def _serve(self, connection: BrokerConnection, event: int, now: float) -> None:
+    def _serve(self, connection: BrokerConnection, events: int, now: float) -> None:
         try:
-            if event & select.EPOLLOUT:
+            if events & EVENT_WRITE:
                 connection.write()
-            if event & ~select.EPOLLOUT:  # also errors, and the end
+            if events & EVENT_READ:  # also errors, and the end
                 for number, answer in connection.read():
                     if answer.throttle_ms > 0:
                         connection.extend(now + answer.throttle_ms / 1000)
@@ -177,9 +175,8 @@ class Driver:
             connection = None
         if connection is None:
             connection = self._connections[address] = BrokerConnection(address, self._access)
-            self._by_file[connection.fileno()] = connection
-            self._poller.register(connection.fileno(), select.EPOLLIN)
-            connection.events = select.EPOLLIN
+            self._selector.register(connection, EVENT_READ, connection)
+            connection.events = EVENT_READ
             ranges = connection.broker.ranges
             has_versions = ranges.get(0, (0, 0))[1] >= 12 and ranges.get(26, (0, 0))[1] >= 5
             has_v2 = has_versions and connection.broker.transaction_version >= V2
@@ -198,14 +195,13 @@ class Driver:
             self._retiring.discard(connection)
             self._drop(connection)
             return
-        events = select.EPOLLIN | select.EPOLLOUT if connection.wants_to_write else select.EPOLLIN
+        events = EVENT_READ | EVENT_WRITE if connection.wants_to_write else EVENT_READ
         if connection.events != events:
-            self._poller.modify(connection.fileno(), events)
+            self._selector.modify(connection, events, connection)
             connection.events = events
 
     def _drop(self, connection: BrokerConnection) -> None:
-        del self._by_file[connection.fileno()]
-        self._poller.unregister(connection.fileno())
+        self._selector.unregister(connection)
         connection.close()
 
     def _note_trouble(self, why: str) -> None:

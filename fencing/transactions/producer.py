@@ -76,6 +76,7 @@ class Producer:
         self._gathers = False
         self._queued_bytes = 0
         self._waits_since: float | None = None
+        self._most_queued = settings.buffer_bytes // 2
         self.waiting: Callable[[], None] = lambda: None
         """Called again and again while records wait for room; may raise."""
 
@@ -160,7 +161,8 @@ class Producer:
         if isinstance(key, str):
             key = key.encode()
         with self._lock:
-            self._make_room()
+            if self._queued_bytes + self._batching.bytes > self._most_queued:
+                self._make_room()
             self._batching.add(topic, value, key, partition, timestamp, headers, on_written)
 
     def produce_columns(self, columns: RecordColumns, on_written: Sequence[OnWritten | None] | None = None) -> None:
@@ -173,7 +175,7 @@ class Producer:
             self._batching.add_columns(columns, on_written)
 
     def _make_room(self) -> None:
-        most = self._settings.buffer_bytes // 2
+        most = self._most_queued
         if self._queued_bytes + self._batching.bytes <= most:
             return
         self._batching.flush()

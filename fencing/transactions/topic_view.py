@@ -50,8 +50,8 @@ class TopicView:
         since = self._missing_since.setdefault(name, now)
         if name not in self.topics or now - since < _DELETED_SECONDS:
             return False
-        for known in (self.topics, self._looked_up_at, self._missing_since):
-            del known[name]
+        for mapping in (self.topics, self._looked_up_at, self._missing_since):
+            del mapping[name]
         self._due.discard(name)
         return True
 

@@ -7,7 +7,7 @@ from ringfence.fencing.kafka.record_batches import Batch, Marker
 from ringfence.fencing.proof.alignment import Border, align
 from ringfence.fencing.proof.field_paths import find_number
 from ringfence.fencing.proof.positions import PositionTally
-from ringfence.fencing.proof.topic_tally import Producer, TopicTally
+from ringfence.fencing.proof.topic_tally import Fate, Part, Producer, TopicTally
 
 BORDERS = [Border(10, 5, True), Border(20, 8, True), Border(30, 8, True), Border(40, 12, True)]
 PARTS = [(10, 2), (11, 3), (20, 3), (41, 4)]
@@ -60,12 +60,36 @@ def test_markers_decide_and_records_behind_the_end_do_not_count() -> None:
     ):
         tally.take(0, batch)
     tally.close()
-    first, second, other = (tally.producers[Producer(*who)] for who in ((7, 0), (7, 1), (8, 0)))
-    assert (first.visible, second.aborted, other.visible) == (3, 2, 2)
-    assert (tally.plain, tally.gaps, list(first.times), list(first.counts)) == (1, False, [100], [3])
-    assert tally.spans[0, Producer(7, 1)] == (5, 6)
+    assert list(tally.parts) == [
+        Part(Producer(7, 0), 0, 0, 2, 100, 3, Fate.VISIBLE),
+        Part(Producer(7, 1), 0, 5, 6, 200, 2, Fate.ABORTED),
+        Part(Producer(8, 0), 0, 3, 9, 300, 2, Fate.VISIBLE),
+    ]
+    assert (tally.plain, tally.gaps) == (1, False)
     tally.take(0, Batch(13, 13, 8, 0, records=1))
     assert tally.gaps, "offset 12 is missing"
+
+
+def test_transactions_with_epochs_of_their_own_take_little_memory() -> None:
+    tally = TopicTally({0: 2**40})
+    for number in range(10_000):
+        tally.take(0, Batch(2 * number, 2 * number, 7, number, records=1))
+        tally.take(0, Batch(2 * number + 1, 2 * number + 1, 7, number, True, Marker.COMMIT, 1, 2**40 + number))
+    tally.close()
+    assert len(tally.parts) == 10_000
+    assert tally.parts.bytes <= 48 * 10_000
+    assert sum(part.records for part in tally.parts) == 10_000
+
+
+def test_one_that_writes_into_a_transaction_that_hangs_is_told_by_its_own_offsets() -> None:
+    tally = TopicTally({0: 10})
+    tally.take(0, Batch(0, 1, 7, 0, records=2))
+    tally.take(0, Batch(2, 2, 7, 1, records=1))
+    tally.take(0, Batch(3, 3, 7, 1, True, Marker.COMMIT, 1, 100))
+    assert list(tally.parts) == [
+        Part(Producer(7, 1), 0, 2, 2, 0, 0, Fate.OPEN),
+        Part(Producer(7, 0), 0, 0, 1, 100, 3, Fate.VISIBLE),
+    ]
 
 
 def test_places_are_found_in_json_in_text_and_in_headers() -> None:

@@ -18,12 +18,18 @@ def check_order(counts: ProofTally) -> Check:
     bad = []
     partitions = 0
     for topic, tally in (*counts.records.items(), *counts.letters.items()):
-        by_partition: dict[int, list[tuple[int, int, Attempt]]] = {}
-        for (partition, who), (first, last) in tally.spans.items():
-            if attempt := counts.commits.producers.get(who):
-                by_partition.setdefault(partition, []).append((first, last, attempt))
+        by_partition: dict[int, dict[Attempt, tuple[int, int]]] = {}
+        for part in tally.parts:
+            if attempt := counts.commits.producers.get(part.who):
+                spans = by_partition.setdefault(part.partition, {})
+                low, high = spans.get(attempt, (part.first, part.last))
+                spans[attempt] = min(low, part.first), max(high, part.last)
         partitions += len(by_partition)
-        bad += [f"{each} in {topic}" for spans in by_partition.values() for each in _find_late(spans)]
+        bad += [
+            f"{each} in {topic}"
+            for spans in by_partition.values()
+            for each in _find_late([(first, last, attempt) for attempt, (first, last) in spans.items()])
+        ]
     for who in counts.commits.strangers:
         bad.append(f"producer id {who.producer_id}, epoch {who.epoch} commits for two attempts")
     if bad:

@@ -3,6 +3,7 @@
 from ringfence.connectors.plural_forms import write_count
 from ringfence.fencing.proof.check_result import Check, Result
 from ringfence.fencing.proof.tally import ProofTally
+from ringfence.fencing.proof.topic_tally import Fate
 
 
 def check_others(counts: ProofTally) -> Check:
@@ -20,6 +21,7 @@ def check_others(counts: ProofTally) -> Check:
 def count_others(counts: ProofTally) -> int:
     """Count the visible records of other producers, including those without transactions."""
     return sum(
-        tally.plain + sum(part.visible for who, part in tally.producers.items() if not counts.own(who))
+        tally.plain
+        + sum(part.records for part in tally.parts if part.fate is Fate.VISIBLE and not counts.own(part.who))
         for tally in counts.records.values()
     )

@@ -1,19 +1,21 @@
 """Whether a producer of the connector wrote records without source offsets."""
 
+from collections import Counter
+
 from ringfence.connectors.plural_forms import write_count
 from ringfence.fencing.proof.check_result import Check, Result
 from ringfence.fencing.proof.tally import ProofTally
+from ringfence.fencing.proof.topic_tally import Fate, Producer
 
 
 def check_offsets_with_records(counts: ProofTally) -> Check:
     """Check that no record of the connector's producers is visible without source offsets."""
     name = "records without source offsets"
-    bare = {
-        who: part.visible
-        for tally in (*counts.records.values(), *counts.letters.values())
-        for who, part in tally.producers.items()
-        if part.visible and counts.own(who) and who not in counts.commits.producers
-    }
+    bare: Counter[Producer] = Counter()
+    for tally in (*counts.records.values(), *counts.letters.values()):
+        for part in tally.parts:
+            if part.fate is Fate.VISIBLE and counts.own(part.who) and part.who not in counts.commits.producers:
+                bare[part.who] += part.records
     if not bare:
         if counts.ids is None:
             text = "The connector's producer ids are unknown: its admin client may not describe its transactional ids"

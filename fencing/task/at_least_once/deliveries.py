@@ -92,10 +92,10 @@ class Deliveries:
             before = self._path.bytes
             with kafka_errors("producing"):
                 produce = self._producer.reporting(_for_all(self._book, runs), self._check_while_full)
-                count = self._path.send(ready, partial(_produce_columns, produce), self._unused_offsets)
+                self._path.send(ready, partial(_produce_columns, produce), self._unused_offsets)
             self._unused_offsets.take()
-            self._counters.records += count
-            self._sent_counts = self._sent_counts.plus(ready.counts(count))
+            self._counters.records += ready.count
+            self._sent_counts = self._sent_counts.plus(ready.counts)
             self._counters.bytes += self._path.bytes - before
             self._counters.measures.count_left_out(part, self._clock)
         self._count()

@@ -60,8 +60,8 @@ def describe(
     def ask(access: AdminAccess) -> list[dict[str, object]]:
         with TransactionProber(access.connection) as prober:
             version = prober.feature("transaction.version")
-            found = prober.transactions(ids, limit)
-            return [{**_serialize(access, n, each), "transaction_version": version} for n, each in enumerate(found)]
+            rows = enumerate(prober.transactions(ids, limit))
+            return [{**_serialize(access, n, each), "transaction_version": version} for n, each in rows]
 
     purpose = f"The transactions of connector {name} cannot be described"
     return [row for accesses in list_clusters(name, configs, worker) for row in try_each_access(accesses, ask, purpose)]
