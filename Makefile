@@ -16,7 +16,7 @@ JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
 IMAGE_PYTHON = $(shell sed -n 's/^FROM python:\([0-9.]*\)-.*/\1/p' Dockerfile)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-debezium demo-postgres up test test-pure test-thorough test-all fuzz chaos mutate bench reports golden font screenshots lint format audit sbom lock clean
+.PHONY: help setup demo demo-debezium demo-postgres up test test-pure test-thorough test-all fuzz chaos mutate bench reports golden font screenshots lint format audit sbom lock changelog clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -126,6 +126,10 @@ lock: setup $(TOOLS)/bin/uv ## Write constraints.txt from the installed packages
 	@{ sed -n '/^#/p' requirements.lock; echo setuptools | $(TOOLS)/bin/uv pip compile --quiet --no-header --no-annotate --generate-hashes \
 		--constraint constraints.txt --python-version $(IMAGE_PYTHON) --python-platform linux --extra postgres --extra schema-registry \
 		pyproject.toml -; } > requirements.new && mv requirements.new requirements.lock
+
+changelog: $(TOOLS)/bin/towncrier ## Move the notes of docs/changes into CHANGELOG.md, under VERSION=1.2.3
+	@if [ -z "$(VERSION)" ]; then echo "Say which version: make changelog VERSION=1.2.3" >&2; exit 1; fi
+	@$(TOOLS)/bin/towncrier build --yes --version $(VERSION)
 
 # Beside the environment, so that what is installed there stays what constraints.txt says.
 $(TOOLS)/bin/%:

@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,8 @@ _RELEASE = re.compile(r"^## (\d+\.\d+\.\d+) - (\d{4}-\d\d-\d\d)$", re.MULTILINE)
 
 def test_the_newest_release_of_the_changelog_is_the_packages_version() -> None:
     headings = re.findall(r"^## .*$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
-    assert headings[0] == "## Unreleased"
-    releases = [found.groups() for heading in headings[1:] if (found := _RELEASE.match(heading))]
-    assert len(releases) == len(headings) - 1, "a heading is neither a version with a date nor Unreleased"
+    releases = [found.groups() for heading in headings if (found := _RELEASE.match(heading))]
+    assert len(releases) == len(headings), "a heading is no version with a date; new changes have notes in docs/changes"
     assert releases[0][0] == __version__
     numbers = [tuple(int(part) for part in version.split(".")) for version, _ in releases]
     assert numbers == sorted(numbers, reverse=True)
@@ -33,3 +33,17 @@ def test_a_tag_marks_the_commit_of_its_version() -> None:
         package = git("show", f"{tag}:platform/ringfence/__init__.py")
         assert f'__version__ = "{tag.removeprefix("v")}"' in package, tag
         assert f"## {tag.removeprefix('v')} - " in git("show", f"{tag}:CHANGELOG.md"), tag
+
+
+def test_every_note_for_the_changelog_is_of_a_kind_that_a_release_takes() -> None:
+    kinds = [each["directory"] for each in tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["towncrier"]["type"]]
+    notes = [note.name for note in (ROOT / "docs" / "changes").iterdir() if note.name != "README.md"]
+    pattern = re.compile(rf"\+[\w-]+\.({'|'.join(kinds)})\.md")
+
+    assert [name for name in notes if not pattern.fullmatch(name)] == [], "see docs/changes/README.md"
+
+
+def test_a_release_finds_its_place_in_the_changelog() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["towncrier"]
+
+    assert (ROOT / "CHANGELOG.md").read_text().count(settings["start_string"]) == 1
