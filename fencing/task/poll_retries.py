@@ -41,7 +41,7 @@ class Polling:
 
         due_in: returns the seconds until the caller has something else to do; called before a pause, which it limits.
         """
-        asked = self._clock.wall()
+        asked_at = self._clock.wall()
         try:
             batch = self._counters.measures.poll(self._plugin.poll, self._clock)
         except RetriableError as error:
@@ -59,7 +59,7 @@ class Polling:
         self._counters.last_answer = self._clock.wall()
         if batch:
             self._counters.last_poll = self._counters.last_answer
-        self.had_nothing_at = 0.0 if batch else asked
+        self.had_nothing_at = 0.0 if batch else asked_at
         if batch:
             self.newest_at = min(newest_timestamp(batch) / 1000, self._counters.last_answer)
         return batch

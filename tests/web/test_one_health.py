@@ -11,7 +11,7 @@ from django.test import Client
 from ringfence.alerts import evaluation
 from ringfence.alerts.models import Incident, Rule
 from ringfence.fencing.topics.status import KAFKA, PollRetry, State
-from ringfence.heartbeats.cluster_health import Gone, Vitals
+from ringfence.heartbeats.cluster_health import FormerProcess, Vitals
 from ringfence.heartbeats.cluster_view import look
 from ringfence.heartbeats.problems import no_projection
 from ringfence.projection.health import SEVERITY, Health
@@ -85,12 +85,12 @@ def started_again(leader: FakeLeader, _: SetVitals) -> None:
 def worker_started_again(_: FakeLeader, vitals: SetVitals) -> None:
     Task.objects.update(worker="w", incarnation="first")
     Task.objects.filter(connector="calm").update(incarnation="second")
-    vitals(Vitals(gone=(Gone("w", "second", 3.0),), is_known=True))
+    vitals(Vitals(former_processes=(FormerProcess("w", "second", 3.0),), is_known=True))
 
 
 def worker_started_again_long_ago(leader: FakeLeader, vitals: SetVitals) -> None:
     worker_started_again(leader, vitals)
-    vitals(Vitals(gone=(Gone("w", "second", 40.0),), is_known=True))
+    vitals(Vitals(former_processes=(FormerProcess("w", "second", 40.0),), is_known=True))
 
 
 def worker_is_silent(_: FakeLeader, vitals: SetVitals) -> None:

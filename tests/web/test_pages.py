@@ -72,7 +72,7 @@ def test_the_list_is_ordered_by_address(client: Client, leader: FakeLeader) -> N
     Task.objects.filter(connector="b").update(rate=2.0, reported_ms=now_ms + 60_000)
     Task.objects.filter(connector="c").update(rate=99.0, reported_ms=now_ms - 60_000)  # a rate no more
     for number, name in enumerate("cab"):
-        Connector.objects.filter(name=name).update(since_ms=number)
+        Connector.objects.filter(name=name).update(health_since_ms=number + 1)
     orders = {"": "cab", "nonsense": "cab", "name": "abc", "-name": "cba", "tasks": "acb", "-tasks": "bca"}
     orders |= {"rate": "cba", "-rate": "abc", "since": "cab", "-since": "bac"}
     shown = {sort: "".join(names_of(client.get("/ui/connectors", {"sort": sort}))) for sort in orders}

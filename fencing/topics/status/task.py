@@ -164,7 +164,7 @@ def _read_retry(value: object) -> PollRetry | None:
     if not isinstance(value, Mapping):
         return None
     since_ms, attempts, next_ms = (parse_number(value, name, 0) for name in ("since_ms", "attempts", "next_ms"))
-    by = KAFKA if value.get("by") == KAFKA else SOURCE
+    by = str(value.get("by", SOURCE))
     return PollRetry(str(value.get("cause", "")), since_ms, attempts, next_ms, by)
 
 

@@ -141,10 +141,14 @@ def read_snapshot(
 
 
 def _not_running(row: Connector, health: KnownHealth) -> dict[str, Any]:
-    known = health.health_of(row)
-    if known not in (Health.WAITING, Health.UNKNOWN) or health.vitals.stale:
+    now_health = health.health_of(row)
+    if now_health not in (Health.WAITING, Health.UNKNOWN) or health.vitals.stale:
         return {}  # of a stale database, the cluster's problem is told once
-    return {"not_running_ms": health.since_ms(row), "health": known.lower(), "reason": reason_with_time(row, health)}
+    return {
+        "not_running_ms": health.since_ms(row),
+        "health": now_health.lower(),
+        "reason": reason_with_time(row, health),
+    }
 
 
 def _find_replaced(now: int) -> Iterator[ReplacedTopic]:

@@ -29,7 +29,7 @@ class ProjectionAge:
 
 
 @dataclass(frozen=True, slots=True)
-class Gone:
+class FormerProcess:
     """A worker whose earlier processes are gone. incarnation: that of its living one, "" for none; since_s: for so
     long.
     """
@@ -51,7 +51,7 @@ class Vitals:
     """If `stale`: how many seconds old the data is, 0 if unknown."""
     silent: frozenset[tuple[str, str]] = frozenset()
     """(worker, incarnation) of those that may or may not be running."""
-    gone: tuple[Gone, ...] = ()
+    former_processes: tuple[FormerProcess, ...] = ()
     """Workers that were started again a while ago, or stopped: what earlier processes of theirs ran, runs no more."""
     leader: str = ""
     """"" if there is no live leader, or it is unknown."""
@@ -65,7 +65,7 @@ class Vitals:
     @property
     def stamp(self) -> str:
         """Return a value that changes when the pages must show something else."""
-        living = (f"{gone.worker}={gone.incarnation}" for gone in self.gone)
+        living = (f"{each.worker}={each.incarnation}" for each in self.former_processes)
         return "|".join((*(problem.key for problem in self.problems), str(self.stale), self.leader, *living))
 
 
@@ -78,13 +78,13 @@ def assess(beats: Sequence[WorkerHeartbeat], projected: ProjectionAge | None, re
         return Vitals()
     silent = [beat for beat in beats if not beat.ended and not beat.live]
     leader = next((beat.worker for beat in live if beat.leads), "")
-    gone = tuple(_find_gone(beats))
+    former_processes = tuple(_find_former_processes(beats))
     if not live:
         last = max(beats, key=lambda beat: beat.at_ms)
         problem = no_worker(last)
         refusal = f"{problem.text} Nothing was sent or changed. {problem.remedy}"
         marks = frozenset((beat.worker, beat.incarnation) for beat in silent)
-        return Vitals((problem,), stale, as_of_ms, behind_s, marks, gone, "", True, refusal, refusal)
+        return Vitals((problem,), stale, as_of_ms, behind_s, marks, former_processes, "", True, refusal, refusal)
     problems: list[Problem] = []
     refusal = leader_refusal = _cut_off_from_redis(live, leader)
     if not all(beat.redis_error for beat in live):
@@ -104,15 +104,17 @@ def assess(beats: Sequence[WorkerHeartbeat], projected: ProjectionAge | None, re
         problems += [cut_off(beat, "Redis", beat.redis_error) for beat in live if beat.redis_error]
     problems += [silent_worker(beat) for beat in silent if beat.age_s <= FORGOTTEN_S]
     marks = frozenset((beat.worker, beat.incarnation) for beat in silent)
-    return Vitals(tuple(problems), stale, as_of_ms, behind_s, marks, gone, leader, True, refusal, leader_refusal)
+    return Vitals(
+        tuple(problems), stale, as_of_ms, behind_s, marks, former_processes, leader, True, refusal, leader_refusal
+    )
 
 
-def _find_gone(beats: Sequence[WorkerHeartbeat]) -> Iterator[Gone]:
+def _find_former_processes(beats: Sequence[WorkerHeartbeat]) -> Iterator[FormerProcess]:
     for beat in beats:
         if beat.ended and beat.age_s <= FORGOTTEN_S:
-            yield Gone(beat.worker, "", beat.age_s)
+            yield FormerProcess(beat.worker, "", beat.age_s)
         elif beat.live and beat.began_age_s <= FORGOTTEN_S:
-            yield Gone(beat.worker, beat.incarnation, beat.began_age_s)
+            yield FormerProcess(beat.worker, beat.incarnation, beat.began_age_s)
 
 
 def _staleness(

@@ -125,10 +125,10 @@ def known_health() -> KnownHealth:
 
 def _find_left(vitals: Vitals) -> dict[str, int]:
     left: dict[str, int] = {}
-    for gone in vitals.gone:
-        rows = Task.objects.filter(known=True, worker=gone.worker, state="RUNNING")
-        for name in rows.exclude(incarnation__in=("", gone.incarnation)).values_list("connector", flat=True):
-            left[name] = max(left.get(name, 0), round(gone.since_s * 1000))
+    for former in vitals.former_processes:
+        rows = Task.objects.filter(known=True, worker=former.worker, state="RUNNING")
+        for name in rows.exclude(incarnation__in=("", former.incarnation)).values_list("connector", flat=True):
+            left[name] = max(left.get(name, 0), round(former.since_s * 1000))
     return left
 
 

@@ -93,10 +93,10 @@ def overview(who: Principal = EVERYBODY_HERE) -> dict[str, Any]:
     letters, skipped = sums["letters"] or 0, sums["skipped"] or 0
     of_tasks = Task.objects.filter(who.query(field="connector"), known=True)
     live = Q(reported_ms__gt=now_ms - LIVE_MS)
-    has_open, told = Q(open_since_ms__gt=0), Q(data_as_of_ms__gt=0, state="RUNNING")
+    has_open, has_time = Q(open_since_ms__gt=0), Q(data_as_of_ms__gt=0, state="RUNNING")
     numbers = of_tasks.aggregate(
         rate=Sum("rate", filter=live),
-        data=Min("data_as_of_ms", filter=told),
+        data=Min("data_as_of_ms", filter=has_time),
         open=Count("id", filter=has_open),
         oldest=Min("open_since_ms", filter=has_open),
     )
