@@ -4,6 +4,7 @@ import re
 import subprocess
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,7 +37,9 @@ def test_a_tag_marks_the_commit_of_its_version() -> None:
 
 
 def test_every_note_for_the_changelog_is_of_a_kind_that_a_release_takes() -> None:
-    kinds = [each["directory"] for each in tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["towncrier"]["type"]]
+    kinds = [
+        each["directory"] for each in tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["towncrier"]["type"]
+    ]
     notes = [note.name for note in (ROOT / "docs" / "changes").iterdir() if note.name != "README.md"]
     pattern = re.compile(rf"\+[\w-]+\.({'|'.join(kinds)})\.md")
 
@@ -44,6 +47,9 @@ def test_every_note_for_the_changelog_is_of_a_kind_that_a_release_takes() -> Non
 
 
 def test_a_release_finds_its_place_in_the_changelog() -> None:
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["towncrier"]
+    assert (ROOT / "CHANGELOG.md").read_text().count(_settings()["start_string"]) == 1
 
-    assert (ROOT / "CHANGELOG.md").read_text().count(settings["start_string"]) == 1
+
+def _settings() -> dict[str, Any]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    return dict(project["tool"]["towncrier"])

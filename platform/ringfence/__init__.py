@@ -2,6 +2,6 @@
 
 from ringfence import aliases
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 aliases.install()
