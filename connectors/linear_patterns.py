@@ -3,14 +3,15 @@
 Python's engine goes back to try other ways through a pattern, and `(a+)+b` has more of them than anybody can wait for.
 A pattern with at most two alternatives or repetitions of single characters is left to it. For others, all ways are
 followed at once, as in Thompson's construction, which includes look-around.
-Back references, atomic groups and possessive repetitions are refused: they are about the order of ways.
+Back references, atomic groups and possessive repetitions are refused: they are about the order of ways. Where groups
+are asked for (`search`), ways keep their order, and each remembers where its groups begin and end (Pike's machine).
 """
 
 import importlib
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 # Private modules: tests/connectors/test_linear_patterns.py holds their trees against what they mean to `re` itself.
 _parser: Any = importlib.import_module("re._parser")
@@ -26,16 +27,29 @@ _MOST_CACHED: Final = 1000
 
 _SINGLE: Final = {"LITERAL", "NOT_LITERAL", "ANY", "IN"}
 _REPEATS: Final = {"MAX_REPEAT", "MIN_REPEAT"}
+_ORDERED: Final = {"GROUPREF", "GROUPREF_EXISTS", "ATOMIC_GROUP", "POSSESSIVE_REPEAT"}
+_LOOKS: Final = {"ASSERT", "ASSERT_NOT"}
 
 
 @dataclass(slots=True)
 class _Step:
-    """One step of the program. `matches`: for a character; `after`: the next steps; `look`: what must hold here."""
+    """One step of the program. `matches`: for a character; `after`: the next steps, the preferred one first; `look`:
+    what must hold here; `bound`: which begin or end of a group is here.
+    """
 
     matches: Callable[[str], Any] | None = None
     after: list[int] = field(default_factory=list)
     look: "_Look | None" = None
     anchor: re.Pattern[str] | None = None
+    bound: int | None = None
+
+
+class Match(NamedTuple):
+    """Where a pattern was found. `groups`: their texts, the whole match first; None for a group that has none."""
+
+    start: int
+    end: int
+    groups: tuple[str | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +61,12 @@ class _Look:
 
 
 class LinearPattern:
-    """A compiled pattern. Raises `ValueError` with the reason for one that is none, is too large, or not supported."""
+    """A compiled pattern. Raises `ValueError` with the reason for one that is none, is too large, or not supported.
 
-    def __init__(self, pattern: str, flags: int = 0) -> None:
+    captures: for `search`. A pattern that is left to Python's engine may then refer back.
+    """
+
+    def __init__(self, pattern: str, flags: int = 0, *, captures: bool = False) -> None:
         if len(pattern) > LONGEST_PATTERN:
             raise ValueError(f"it has more than {LONGEST_PATTERN:,} characters")
         self.pattern = pattern
@@ -58,9 +75,13 @@ class LinearPattern:
         self._quick: re.Pattern[str] | None = None
         try:
             tree = _parser.parse(pattern, flags)
-            if _is_quick(tree):
+            self.groups: int = tree.state.groups - 1
+            self.names: dict[str, int] = dict(tree.state.groupdict)
+            if _is_quick(tree, captures):
                 self._quick = re.compile(pattern, flags)
             else:
+                if captures:
+                    _refuse_unclear_groups(tree)
                 self._steps = _Compiler(tree.state.flags).program(tree)
         except (re.error, RecursionError, OverflowError, MemoryError) as error:
             raise ValueError(str(error) or "it is too deeply nested") from error
@@ -78,24 +99,47 @@ class LinearPattern:
             verdict = self._cached[text] = _Run(text).reaches(self._steps, 0, len(text))
         return verdict
 
+    def search(self, text: str) -> Match | None:
+        """Return the first match in the text, the one that Python's engine would find. Needs `captures`."""
+        if len(text) > LONGEST_TEXT:
+            return None
+        if self._quick is not None:
+            quick = self._quick.search(text)
+            return quick and Match(quick.start(), quick.end(), (quick[0], *quick.groups()))
+        bounds = _Run(text).find(self._steps, self.groups)
+        if bounds is None:
+            return None
+        spans = zip(bounds[::2], bounds[1::2], strict=True)
+        return Match(bounds[0], bounds[1], tuple(text[start:end] if end >= 0 else None for start, end in spans))
+
 
 def _name(node: Any) -> str:
     return str(node[0])
 
 
-def _is_quick(tree: Any) -> bool:
-    ways = 0
+def _is_quick(tree: Any, captures: bool) -> bool:
+    """captures: such a pattern may have parts that are about the order of ways."""
+    nodes = list(_walk(tree))
+    names = [_name(node) for node in nodes]
+    repeats = [node for node, name in zip(nodes, names, strict=True) if name in _REPEATS or name == "POSSESSIVE_REPEAT"]
+    single = all(len(node[1][2]) == 1 and _name(node[1][2][0]) in _SINGLE for node in repeats)
+    quick = single and names.count("BRANCH") + len(repeats) <= _MOST_WAYS
+    if not _ORDERED.isdisjoint(names) and not (quick and captures):
+        where = "beside so many repetitions and alternatives" if captures else "here"
+        raise ValueError(f"back references, atomic groups and possessive repetitions are not supported {where}")
+    return quick
+
+
+def _refuse_unclear_groups(tree: Any) -> None:
+    """Raise `ValueError` for groups whose text depends on how an engine goes back."""
     for node in _walk(tree):
-        if _name(node) in ("GROUPREF", "GROUPREF_EXISTS", "ATOMIC_GROUP", "POSSESSIVE_REPEAT"):
-            raise ValueError("back references, atomic groups and possessive repetitions are not supported here")
-        if _name(node) == "BRANCH":
-            ways += 1
-        if _name(node) in _REPEATS:
-            ways += 1
-            what = node[1][2]
-            if len(what) != 1 or _name(what[0]) not in _SINGLE:
-                return False
-    return ways <= _MOST_WAYS
+        name = _name(node)
+        unclear = name in _LOOKS or (name in _REPEATS and node[1][2].getwidth()[0] == 0)
+        if unclear and any(_name(part) == "SUBPATTERN" and part[1][0] is not None for part in _walk(_parts(node)[0])):
+            raise ValueError(
+                "a group in a look-around, or in a repetition of what may be empty, is not supported beside so many "
+                "repetitions and alternatives: write (?:…) in place of (…)"
+            )
 
 
 def _walk(tree: Any) -> Iterator[Any]:
@@ -156,10 +200,14 @@ class _Compiler:
                 return self._add(_Step(anchor=self._alone(tree, node, flags), after=[after]))
             case "BRANCH":
                 return self._add(_Step(after=[self._sequence(each, after, flags) for each in value[1]]))
+            case "SUBPATTERN" if (group := value[0]) is not None:
+                end = self._add(_Step(bound=2 * group + 1, after=[after]))
+                begin = self._sequence(value[3], end, (flags | value[1]) & ~value[2])
+                return self._add(_Step(bound=2 * group, after=[begin]))
             case "SUBPATTERN":
                 return self._sequence(value[3], after, (flags | value[1]) & ~value[2])
             case "MAX_REPEAT" | "MIN_REPEAT":
-                return self._repeat(value, after, flags)
+                return self._repeat(value, after, flags, greedy=name == "MAX_REPEAT")
             case "ASSERT" | "ASSERT_NOT":
                 behind = value[1].getwidth()[1] if value[0] < 0 else None
                 program = _Compiler(flags).program(value[1])
@@ -169,16 +217,17 @@ class _Compiler:
             case _:
                 raise ValueError("it uses something that is not supported here")
 
-    def _repeat(self, value: Any, after: int, flags: int) -> int:
+    def _repeat(self, value: Any, after: int, flags: int, *, greedy: bool) -> int:
         least, most, what = value
+        order = slice(None) if greedy else slice(None, None, -1)
         if most == _parser.MAXREPEAT:
             loop = self._add(_Step())
-            self._steps[loop].after = [self._sequence(what, loop, flags), after]
+            self._steps[loop].after = [self._sequence(what, loop, flags), after][order]
             first = loop
         else:
             first = after
             for _ in range(most - least):
-                first = self._add(_Step(after=[self._sequence(what, first, flags), after]))
+                first = self._add(_Step(after=[self._sequence(what, first, flags), after][order]))
         for _ in range(least):
             first = self._sequence(what, first, flags)
         return first
@@ -215,6 +264,47 @@ class _Run:
                 return False
             here = self._follow(steps, moved, position + 1)
         return any(not steps[each].after for each in here)
+
+    def find(self, steps: list[_Step], groups: int) -> tuple[int, ...] | None:
+        """Return begin and end of the first match, and of each group; -1 for a group without a text."""
+        found: tuple[int, ...] | None = None
+        ways: list[tuple[int, tuple[int, ...]]] = []
+        nothing = (-1,) * (2 * groups + 1)
+        for position in range(len(self._text) + 1):
+            if found is None:
+                ways.append((0, (position, *nothing)))
+            here, ways = self._follow_in_order(steps, ways, position), []
+            for number, bounds in here:
+                step = steps[number]
+                if not step.after:
+                    found = (bounds[0], position, *bounds[2:])
+                    break  # the ways behind are less preferred
+                if position < len(self._text) and step.matches is not None and step.matches(self._text[position]):
+                    ways += [(each, bounds) for each in step.after]
+            if found is not None and not ways:
+                break
+        return found
+
+    def _follow_in_order(
+        self, steps: list[_Step], ways: list[tuple[int, tuple[int, ...]]], position: int
+    ) -> list[tuple[int, tuple[int, ...]]]:
+        """Return the steps that are reached without a character, the preferred ones first."""
+        reached = []
+        seen: set[int] = set()
+        waiting = ways[::-1]
+        while waiting:
+            number, bounds = waiting.pop()
+            if number in seen:
+                continue
+            seen.add(number)
+            step = steps[number]
+            if step.matches is not None or not step.after:
+                reached.append((number, bounds))
+            elif self._holds(step, position):
+                if step.bound is not None:
+                    bounds = (*bounds[: step.bound], position, *bounds[step.bound + 1 :])
+                waiting += [(each, bounds) for each in reversed(step.after)]
+        return reached
 
     def _follow(self, steps: list[_Step], waiting: list[int], position: int) -> set[int]:
         """Return the steps that are reached without a character."""

@@ -8,6 +8,7 @@ import re
 from typing import Final
 
 from ringfence.connectors.api import ConfigException
+from ringfence.connectors.linear_patterns import LinearPattern
 
 _PIECES: Final = re.compile(
     r"""
@@ -22,15 +23,16 @@ _ONLY_JAVA: Final = re.compile(r"\\[pPhHRXGQEz]|&&|\[[^\]\\]*\[")
 _ESCAPED_BACKSLASH: Final = "\\\\"
 
 
-def java_pattern(setting: str, text: str) -> re.Pattern[str]:
+def java_pattern(setting: str, text: str) -> LinearPattern:
     """Return the compiled pattern. Raises `ConfigException`, which names the setting."""
     bare = text.replace(_ESCAPED_BACKSLASH, "")
     if (match := _ONLY_JAVA.search(bare)) is not None:
         reason = f"{match.group()} is supported only in Java's regular expressions; rewrite it"
         raise ConfigException.invalid(setting, text, reason)
     try:
-        return re.compile(_PIECES.sub(_ours, text), re.ASCII)  # in Java, \d and \w are ASCII only
-    except re.error as error:
+        # In Java, \d and \w are ASCII only.
+        return LinearPattern(_PIECES.sub(_ours, text), re.ASCII, captures=True)
+    except ValueError as error:
         raise ConfigException.invalid(setting, text, f"Invalid regex: {error}") from error
 
 
@@ -49,13 +51,13 @@ def is_pattern(name: str, value: object) -> None:
 _REFERENCE: Final = re.compile(r"\\(.)|\$\{([A-Za-z][A-Za-z0-9]*)\}|\$([0-9]+)|([$\\])", re.DOTALL)
 
 
-def replacement(setting: str, text: str, pattern: re.Pattern[str]) -> list[str | tuple[int | str]]:
+def replacement(setting: str, text: str, pattern: LinearPattern) -> list[str | tuple[int]]:
     """Return the pieces of a replacement: strings, and groups, each as a tuple of one.
 
     `$12` is group 12 if it exists, else group 1 followed by a 2. Raises `ConfigException` for a group that the pattern
     does not have.
     """
-    pieces: list[str | tuple[int | str]] = []
+    pieces: list[str | tuple[int]] = []
     end = 0
     for match in _REFERENCE.finditer(text):
         pieces.append(text[end : match.start()])
@@ -63,8 +65,8 @@ def replacement(setting: str, text: str, pattern: re.Pattern[str]) -> list[str |
         escaped, name, digits, _ = match.groups()
         if escaped is not None:
             pieces.append(escaped)
-        elif name is not None and name in pattern.groupindex:
-            pieces.append((name,))
+        elif name is not None and name in pattern.names:
+            pieces.append((pattern.names[name],))
         elif digits is not None and int(digits[0]) <= pattern.groups:
             length = 1
             while length < len(digits) and int(digits[: length + 1]) <= pattern.groups:

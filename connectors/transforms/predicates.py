@@ -90,7 +90,7 @@ class TopicNameMatches(Predicate):
         self._pattern = java_pattern("pattern", self._CONFIG_DEF.parse(config).string("pattern"))
 
     def test(self, record: SourceRecord) -> bool:
-        return self._pattern.fullmatch(record.topic) is not None
+        return self._pattern.fullmatch(record.topic)
 
 
 class ConditionalTransform(Transform):

@@ -1,10 +1,10 @@
 """Transforms that change a record's topic, or drop it: RegexRouter, Filter."""
 
-import re
 from collections.abc import Mapping
 
 from ringfence.connectors.api import ConfigDef, ConfigType, Importance, SourceRecord
 from ringfence.connectors.columns import Column
+from ringfence.connectors.linear_patterns import Match
 from ringfence.connectors.transforms.base import JAVA, Transform
 from ringfence.connectors.transforms.patterns import is_pattern, java_pattern, replacement
 
@@ -53,13 +53,14 @@ class RegexRouter(Transform):
         return True
 
     def _route(self, topic: str) -> str:
-        if self._pattern.fullmatch(topic) is None:
+        if not self._pattern.fullmatch(topic):
             return topic
         # Searched again, as Java does: a lazy pattern may replace only a part of the name.
-        return self._pattern.sub(self._expand, topic, count=1)
+        match = self._pattern.search(topic)
+        return topic if match is None else topic[: match.start] + self._expand(match) + topic[match.end :]
 
-    def _expand(self, match: re.Match[str]) -> str:
-        return "".join(part if isinstance(part, str) else match[part[0]] or "" for part in self._replacement)
+    def _expand(self, match: Match) -> str:
+        return "".join(part if isinstance(part, str) else match.groups[part[0]] or "" for part in self._replacement)
 
 
 class Filter(Transform):

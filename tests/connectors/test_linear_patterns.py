@@ -99,3 +99,53 @@ def test_the_meaning_is_pythons(pattern: str, flags: int, names: list[str], slow
             assume("+" not in pattern)  # a possessive repetition
             raise
     assert [ours.fullmatch(name) for name in names] == [theirs.fullmatch(name) is not None for name in names]
+
+
+@settings(deadline=None)
+@given(
+    st.lists(_PIECES, max_size=9).map("".join),
+    st.sampled_from([0, re.IGNORECASE, re.ASCII]),
+    st.lists(st.text("abcA1\n", max_size=8), min_size=1, max_size=6),
+)
+@example("(a+)(a*?)b|(c)", 0, ["xaab", "c", "b"])
+@example("((a|ab)(c|bcd)(d*))", 0, ["abcd"])
+@example("(?:(a)|(b))+?c", 0, ["abac"])
+def test_groups_are_pythons(pattern: str, flags: int, texts: list[str]) -> None:
+    try:
+        theirs = re.compile(pattern, flags)
+    except re.error:
+        assume(False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(linear_patterns, "_MOST_WAYS", -1)
+        try:
+            ours = LinearPattern(pattern, flags, captures=True)
+        except ValueError:
+            assume(False)
+    for text in texts:
+        match = theirs.search(text)
+        expected = match and (match.start(), match.end(), (match[0], *match.groups()))
+        assert ours.search(text) == expected
+
+
+COSTLY_WITH_GROUPS = [
+    "(a+)+b", "(a|a)*b", "(a|aa)+b", "(.*a){20}b", "(.*)(.*)(.*)(.*)b", "(?:(a)|(a))*(b)", "((a|ab)|(a|ab))*c",
+    "(?!(?:a+)+b)(.*)(a+)+b",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("pattern", COSTLY_WITH_GROUPS)
+def test_no_search_takes_longer_than_its_text(pattern: str) -> None:
+    costly = LinearPattern(pattern, captures=True)
+    began = time.process_time()
+    assert costly.search("a" * 249) is None
+    assert time.process_time() - began < MOST_CPU_SECONDS
+
+
+@pytest.mark.parametrize("pattern", ["(a*)*b", "(?=(a+)+b)a*", r"(a+)+\1", "(?>a+)+(b|c)+(d|e)+"])
+def test_groups_that_depend_on_how_an_engine_goes_back_are_refused(pattern: str) -> None:
+    with pytest.raises(ValueError, match="beside so many repetitions and alternatives"):
+        LinearPattern(pattern, captures=True)
+
+
+def test_what_is_quick_may_refer_back() -> None:
+    assert LinearPattern(r"(a+)-\1", captures=True).search("x-aa-aa") == (2, 7, ("aa-aa", "aa"))

@@ -82,6 +82,7 @@ def broker_frozen(up: Up, one: Flow) -> Iterator[None]:
         yield
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("fault", [workers_frozen, broker_killed, broker_frozen], ids=lambda fault: fault.__name__)
 def test_what_stops_a_connector_is_said_everywhere(platform: Up, flow: Make, stopwatch: Note, fault: Fault) -> None:
     one = flow()
@@ -154,6 +155,7 @@ def test_a_source_that_is_gone_is_said_everywhere(platform: Up, tmp_path: Path, 
         platform.rest.settled(204, "DELETE", f"/connectors/{name}")
 
 
+@pytest.mark.thorough
 def test_without_redis_it_delivers_and_all_places_say_so_but_the_head_says_what_is_missing(
     platform: Up, flow: Make
 ) -> None:
@@ -175,6 +177,7 @@ def test_without_redis_it_delivers_and_all_places_say_so_but_the_head_says_what_
     one.settle()
 
 
+@pytest.mark.thorough
 def test_without_the_database_no_place_says_anything_but_that(platform: Up, flow: Make) -> None:
     one = flow()
     file = platform.data / "ringfence.sqlite3"
@@ -194,6 +197,7 @@ def test_without_the_database_no_place_says_anything_but_that(platform: Up, flow
     one.settle()
 
 
+@pytest.mark.thorough
 def test_a_topic_that_is_deleted_under_a_connector_is_an_event_and_an_incident(platform: Up, flow: Make) -> None:
     one = flow()
     delete_topics(platform.connection, [one.name], Deadline.after(30))

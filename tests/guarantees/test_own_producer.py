@@ -58,7 +58,7 @@ OLDER = -1
     scope="module",
     params=[
         2,
-        1,
+        pytest.param(1, marks=pytest.mark.thorough),
         pytest.param(0, marks=pytest.mark.thorough),
         pytest.param(OLDER, marks=pytest.mark.slow),
     ],
