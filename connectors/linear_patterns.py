@@ -267,36 +267,36 @@ class _Run:
 
     def find(self, steps: list[_Step], groups: int) -> tuple[int, ...] | None:
         """Return begin and end of the first match, and of each group; -1 for a group without a text."""
-        found: tuple[int, ...] | None = None
+        first: tuple[int, ...] | None = None
         ways: list[tuple[int, tuple[int, ...]]] = []
         nothing = (-1,) * (2 * groups + 1)
         for position in range(len(self._text) + 1):
-            if found is None:
+            if first is None:
                 ways.append((0, (position, *nothing)))
             here, ways = self._follow_in_order(steps, ways, position), []
             for number, bounds in here:
                 step = steps[number]
                 if not step.after:
-                    found = (bounds[0], position, *bounds[2:])
+                    first = (bounds[0], position, *bounds[2:])
                     break  # the ways behind are less preferred
                 if position < len(self._text) and step.matches is not None and step.matches(self._text[position]):
                     ways += [(each, bounds) for each in step.after]
-            if found is not None and not ways:
+            if first is not None and not ways:
                 break
-        return found
+        return first
 
     def _follow_in_order(
         self, steps: list[_Step], ways: list[tuple[int, tuple[int, ...]]], position: int
     ) -> list[tuple[int, tuple[int, ...]]]:
         """Return the steps that are reached without a character, the preferred ones first."""
         reached = []
-        seen: set[int] = set()
+        visited: set[int] = set()
         waiting = ways[::-1]
         while waiting:
             number, bounds = waiting.pop()
-            if number in seen:
+            if number in visited:
                 continue
-            seen.add(number)
+            visited.add(number)
             step = steps[number]
             if step.matches is not None or not step.after:
                 reached.append((number, bounds))

@@ -44,7 +44,7 @@ class IdempotentProducer:
         """Return a function `produce(topic, value, key, partition, timestamp, headers)` that calls `report` with each
         record's delivery.
 
-        It waits while the queue is full. Meanwhile it serves deliveries, and calls `check`, which raises an error to
+        While the queue is full, it waits, serves deliveries, and calls `check`, which raises an error to
         give up.
         """
         produce = self._producer.produce

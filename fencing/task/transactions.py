@@ -11,7 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from ringfence.connectors.api import RecordBatch, SourceRecord
 from ringfence.connectors.api.records import EncodedBatches
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.errors import FencingError, UnknownOutcome
+from ringfence.fencing.errors import Abortable, FencingError, UnknownOutcome
 from ringfence.fencing.offsets.ledger_keys import log_partition_of
 from ringfence.fencing.offsets.record_counts import RecordCounts
 from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOffsets, canonical, encode_value
@@ -89,8 +89,17 @@ class Transactions:
 
     @property
     def spent(self) -> bool:
-        """Whether the producer can no longer be used: replace it before the next batch."""
-        return self._producer.spent
+        """Whether the producer can no longer be used: replace it before the next batch.
+
+        Raises the producer's error if it has failed within a transaction: a new producer would go on without the
+        records of that transaction.
+        """
+        if not self._producer.spent:
+            return False
+        if self._open and not self._in_doubt:
+            self._producer.flush(0)
+            raise Abortable("The producer ended within a transaction")
+        return True
 
     @property
     def has_work(self) -> bool:

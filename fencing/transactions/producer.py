@@ -164,6 +164,7 @@ class Producer:
             if self._queued_bytes + self._batching.bytes > self._most_queued:
                 self._make_room()
             self._batching.add(topic, value, key, partition, timestamp, headers, on_written)
+            self._raise_error()
 
     def produce_columns(self, columns: RecordColumns, on_written: Sequence[OnWritten | None] | None = None) -> None:
         """Write many records: no object and no call for each. on_written: None, or one for each.
@@ -173,6 +174,7 @@ class Producer:
         with self._lock:
             self._make_room()
             self._batching.add_columns(columns, on_written)
+            self._raise_error()  # answers are taken beside the sending
 
     def _make_room(self) -> None:
         most = self._most_queued
@@ -198,6 +200,7 @@ class Producer:
             for each in batches:
                 self._make_room()
                 self._batching.add_encoded(each)
+            self._raise_error()
 
     def _add(self, place: Place, batch: RecordBatch) -> None:
         most = self._settings.request_bytes

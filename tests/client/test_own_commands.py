@@ -44,8 +44,18 @@ def answer(capsys: Captured, *command: str) -> Any:
 def test_transactions_are_listed_with_filters(two: FakeLeader, capsys: Captured) -> None:
     assert cli.main(["transactions", "list", "a"]) == 0
     rows = capsys.readouterr().out.splitlines()
-    assert rows[0].split() == ["CONNECTOR", "TASK", "ID", "STATE", "AGE", "TIMEOUT", "PRODUCER", "PARTITIONS"]
-    assert rows[1].split() == ["a", "0", "g-a-0", "Ongoing", "12", "ms", "60", "s", "7/3", "t-0"]
+    assert rows[0].split() == [
+        "CONNECTOR",
+        "TASK",
+        "ID",
+        "STATE",
+        "AGE",
+        "TIMEOUT",
+        "PRODUCER",
+        "VERSION",
+        "PARTITIONS",
+    ]
+    assert rows[1].split() == ["a", "0", "g-a-0", "Ongoing", "12", "ms", "60", "s", "7/3", "2", "t-0"]
     everywhere = answer(capsys, "transactions", "list")
     assert [row["connector"] for row in everywhere] == ["a", "a", "b c"]
     for filters, tasks in (

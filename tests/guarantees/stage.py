@@ -204,7 +204,7 @@ class Stage(ConfigTopic):
     def exact(self, at_least: int) -> int:
         """Asserts 0..n-1, none missing, none twice, and an offset that agrees; returns n."""
         seen = self.visible()
-        assert seen == list(range(len(seen))), "missing or twice"
+        assert seen == list(range(len(seen))), f"missing or twice: {seen[:60]}"
         assert len(seen) >= at_least
         assert self.offset() == len(seen)
         return len(seen)

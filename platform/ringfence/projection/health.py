@@ -180,14 +180,14 @@ def _count_states(connectors: Mapping[str, Connector]) -> Mapping[str, Counter[s
     )
     for name, state, generation, count, retrying, failed_before, troubled in rows:
         current = generation == connectors[name].generation
-        shown, instead, some = state, "", 0
+        label, instead, some = state, "", 0
         if _is_past(connectors[name], state, generation):
-            shown = ""
+            label = ""
         elif state == "RUNNING":
             instead, some = RETRYING, troubled if current else retrying
         elif state in ("UNASSIGNED", "RESTARTING") and current:
             instead, some = RECOVERING, failed_before
-        counts[name] += Counter({shown: count - some})
+        counts[name] += Counter({label: count - some})
         counts[name] += Counter({instead: some})
     return counts
 
@@ -198,13 +198,13 @@ def _find_refusals(names: Collection[str]) -> dict[str, tuple[Trouble, int]]:
     retries: dict[str, list[dict[str, object]]] = {}
     for name, retry in tasks.filter(state="RUNNING").exclude(retry="").values_list("connector", "retry"):
         retries.setdefault(name, []).append(json.loads(retry))
-    found = {
+    refusals = {
         name: (
             Trouble.KAFKA if all(retry.get("by") == KAFKA for retry in some) else Trouble.SOURCE,
             min(int(str(retry["since_ms"])) for retry in some),
         )
         for name, some in retries.items()
     }
-    failures = tasks.filter(failed_ms__gt=0).exclude(connector__in=list(found)).values_list("connector")
-    found.update({name: (Trouble.FAILURE, since) for name, since in failures.annotate(since=Min("failed_ms"))})
-    return found
+    failures = tasks.filter(failed_ms__gt=0).exclude(connector__in=list(refusals)).values_list("connector")
+    refusals.update({name: (Trouble.FAILURE, since) for name, since in failures.annotate(since=Min("failed_ms"))})
+    return refusals

@@ -76,7 +76,7 @@ class TopicFollower:
         self._role = projection.role
         self._pace = Pace(_MOST_ROWS if self._role in ("status", "config") else _MOST)
         self._backlog = Backlog() if self._role == "offsets" else None
-        self._shown: Sequence[LogRecord] = reader.ahead
+        self._displayed_records: Sequence[LogRecord] = reader.ahead
         self.has_more = False
         """Whether there is more to do at once."""
 
@@ -100,7 +100,7 @@ class TopicFollower:
         backlog.add(records, self._clock())
         if not backlog:
             self._write((), self.reader.positions, changes, move_idle=move_idle)
-        elif backlog.is_due(self._clock(), more=more) or self.reader.ahead is not self._shown:
+        elif backlog.is_due(self._clock(), more=more) or self.reader.ahead is not self._displayed_records:
             folded, reached = backlog.take(self._pace.limit, self._clock())
             self._write(folded, reached if backlog else self.reader.positions, changes, move_idle=move_idle)
         if backlog:
@@ -118,8 +118,8 @@ class TopicFollower:
 
     def _show(self, changes: Changes) -> None:
         ahead, reached = self.reader.ahead, self.reader.positions
-        if ahead is self._shown:
+        if ahead is self._displayed_records:
             return
-        self._shown = ahead
+        self._displayed_records = ahead
         behind = [one for one in ahead if one.offset >= reached[one.partition]]
         changes.show(self._role, self.projection.show(behind, reached))

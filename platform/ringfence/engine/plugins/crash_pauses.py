@@ -60,9 +60,9 @@ class CrashPauses:
         )
 
 
-def _count(known: dict[str, _Ends], who: str, free: int, now: float) -> None:
-    for name in [name for name, ends in known.items() if now - ends.last > _FORGIVEN_SECONDS]:
-        del known[name]
-    ends = known.setdefault(who, _Ends())
+def _count(by_name: dict[str, _Ends], who: str, free: int, now: float) -> None:
+    for name in [name for name, ends in by_name.items() if now - ends.last > _FORGIVEN_SECONDS]:
+        del by_name[name]
+    ends = by_name.setdefault(who, _Ends())
     ends.times += 1
     ends.last, ends.until = now, now + _BACKOFF.pause(ends.times - free)
