@@ -11,6 +11,7 @@ import importlib
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 # Private modules: tests/connectors/test_linear_patterns.py holds their trees against what they mean to `re` itself.
@@ -24,6 +25,7 @@ LONGEST_TEXT: Final = 4096
 _MOST_STEPS: Final = 5000
 _MOST_WAYS: Final = 2
 _MOST_CACHED: Final = 1000
+"""Texts: the names that a task meets are few, and come again with each record."""
 
 _SINGLE: Final = {"LITERAL", "NOT_LITERAL", "ANY", "IN"}
 _REPEATS: Final = {"MAX_REPEAT", "MIN_REPEAT"}
@@ -70,7 +72,8 @@ class LinearPattern:
         if len(pattern) > LONGEST_PATTERN:
             raise ValueError(f"it has more than {LONGEST_PATTERN:,} characters")
         self.pattern = pattern
-        self._cached: dict[str, bool] = {}
+        self._matches_all = lru_cache(_MOST_CACHED)(self._follow_all)
+        self._find_first = lru_cache(_MOST_CACHED)(self._follow_groups)
         self._steps: list[_Step] = []
         self._quick: re.Pattern[str] | None = None
         try:
@@ -92,12 +95,7 @@ class LinearPattern:
             return False
         if self._quick is not None:
             return self._quick.fullmatch(text) is not None
-        verdict = self._cached.get(text)
-        if verdict is None:
-            if len(self._cached) >= _MOST_CACHED:
-                self._cached.clear()
-            verdict = self._cached[text] = _Run(text).reaches(self._steps, 0, len(text))
-        return verdict
+        return self._matches_all(text)
 
     def search(self, text: str) -> Match | None:
         """Return the first match in the text, the one that Python's engine would find. Needs `captures`."""
@@ -106,6 +104,12 @@ class LinearPattern:
         if self._quick is not None:
             quick = self._quick.search(text)
             return quick and Match(quick.start(), quick.end(), (quick[0], *quick.groups()))
+        return self._find_first(text)
+
+    def _follow_all(self, text: str) -> bool:
+        return _Run(text).reaches(self._steps, 0, len(text))
+
+    def _follow_groups(self, text: str) -> Match | None:
         bounds = _Run(text).find(self._steps, self.groups)
         if bounds is None:
             return None
