@@ -164,7 +164,6 @@ class Producer:
             if self._queued_bytes + self._batching.bytes > self._most_queued:
                 self._make_room()
             self._batching.add(topic, value, key, partition, timestamp, headers, on_written)
-            self._raise_error()
 
     def produce_columns(self, columns: RecordColumns, on_written: Sequence[OnWritten | None] | None = None) -> None:
         """Write many records: no object and no call for each. on_written: None, or one for each.
@@ -174,7 +173,6 @@ class Producer:
         with self._lock:
             self._make_room()
             self._batching.add_columns(columns, on_written)
-            self._raise_error()  # answers are taken beside the sending
 
     def _make_room(self) -> None:
         most = self._most_queued
@@ -200,7 +198,6 @@ class Producer:
             for each in batches:
                 self._make_room()
                 self._batching.add_encoded(each)
-            self._raise_error()
 
     def _add(self, place: Place, batch: RecordBatch) -> None:
         most = self._settings.request_bytes
@@ -214,6 +211,7 @@ class Producer:
         self._queued_bytes += batch.size
         if not self._gathers:
             self._driver.pump()
+            self._raise_error()  # an answer that was just taken may have ended the transaction
 
     def _complete_batches(self) -> None:
         """Complete all batches, which then go together, with what waits next for the network."""
