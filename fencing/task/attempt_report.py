@@ -363,11 +363,8 @@ class TaskReport:
 
     def _data_as_of(self) -> float:
         """Return the time by the task's count, or by the plugin's own if it measures how far it is behind."""
-        for gauge in self.gauges.report():
-            behind = gauge.get("value")
-            if (gauge["name"], gauge["unit"]) == (BEHIND, "seconds") and isinstance(behind, int | float):
-                return self._clock.wall() - max(0.0, behind)
-        return self._counters.data_as_of
+        behind = self.gauges.read(BEHIND, "seconds")
+        return self._counters.data_as_of if behind is None else self._clock.wall() - max(0.0, behind)
 
     def flush(self) -> None:
         """Wait a moment for the last reports."""

@@ -80,6 +80,12 @@ class Gauges:
         with self._lock:
             self._gauges.clear()
 
+    def read(self, name: str, unit: str) -> float | None:
+        """Return the value of the first gauge of that name and unit that has one."""
+        with self._lock:
+            gauges = [each for each in self._gauges.values() if (each.name, each.unit) == (name, unit)]
+            return next((each.value for each in gauges if each.value is not None), None)
+
     def report(self) -> list[dict[str, object]]:
         """Return the gauges that have a value."""
         with self._lock:
