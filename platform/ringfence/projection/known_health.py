@@ -57,7 +57,9 @@ class KnownHealth:
             return f"It was {was} when it was last heard of; nothing newer is known"
         if connector.name in self.unsure:
             return f"Its worker does not report; it was {was}"
-        return "Its worker was started again or stopped, and its tasks have not followed yet" * self._is_left(connector)
+        if self._is_left(connector):
+            return "Its worker was started again or stopped, and its tasks have not followed yet"
+        return ""
 
     def lasts_ms(self, connector: Connector) -> int:
         """Return for how long it has needed attention, 0 if it does not or if that is unknown."""

@@ -18,10 +18,10 @@ from ringfence.api.v1.base import V1View
 from ringfence.api.v1.listing import ListView, contains, equal, flag, since, until
 from ringfence.http.errors import not_found
 from ringfence.http.masking import Masker
-from ringfence.projection.data_age import find_data_age
+from ringfence.projection.data_age import find_data_ages
 from ringfence.projection.health_reasons import reason_with_time
 from ringfence.projection.known_health import known_health
-from ringfence.projection.models import Connector, GenerationRow, Task
+from ringfence.projection.models import Connector, GenerationRow
 from ringfence.projection.record_totals import find_reported
 from ringfence.projection.slots import MAY_WAIT, find_waiting
 
@@ -60,11 +60,9 @@ def as_known(rows: Iterable[Connector]) -> list[Connector]:
     connectors, health = list(rows), known_health()
     waiting = find_waiting([row.name for row in connectors if row.health in MAY_WAIT])
     reported = find_reported([row.name for row in connectors])
-    tasks: dict[str, list[Task]] = {row.name: [] for row in connectors}
-    for task in Task.objects.filter(connector__in=tasks, known=True).only("connector", "data_as_of_ms"):
-        tasks[task.connector].append(task)
+    ages = find_data_ages([row.name for row in connectors])
     for row in connectors:
-        row.data_as_of_ms = find_data_age(tasks[row.name])  # type: ignore[attr-defined]
+        row.data_as_of_ms = ages.get(row.name, 0)  # type: ignore[attr-defined]
         row.records_reported = row.name in reported  # type: ignore[attr-defined]
         row.now_health = health.health_of(row)  # type: ignore[attr-defined]
         row.now_reason = reason_with_time(row, health, waiting.get(row.name, ""))  # type: ignore[attr-defined]
