@@ -11,11 +11,10 @@ from typing import Final
 
 from ringfence.alerts.conditions import last_error
 from ringfence.alerts.snapshot import ClusterSnapshot, ConnectorSnapshot, Episode, TaskSnapshot
+from ringfence.projection.recoveries import QUIET_MS
 
 STABLE_MS: Final = 600_000
 """After running for this long without a failure, a subject has recovered, whatever its source does."""
-QUIET_MS: Final = 30_000
-"""It has recovered sooner, if its source has answered for this long, even with nothing to read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,10 @@ again. Until then nothing is mended: its failure stays visible, and its connecto
 """
 
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from ringfence.projection.models import Task
+if TYPE_CHECKING:  # so that the pure `alerts.failure_episodes` needs no database
+    from ringfence.projection.models import Task
 
 QUIET_MS: Final = 30_000
 """A task whose source has answered for this long since the failure has recovered, even if there was nothing to read."""
@@ -26,7 +27,7 @@ class LastFailure:
 NONE: Final = LastFailure()
 
 
-def has_recovered(task: Task) -> bool:
+def has_recovered(task: "Task") -> bool:
     """Return whether the failed task has committed records since, or its source has answered for a while."""
     if task.state != "RUNNING" or (task.live_generation, task.live_attempt) != (task.generation, task.attempt):
         return False
@@ -35,5 +36,5 @@ def has_recovered(task: Task) -> bool:
     return not task.retry and task.last_answer_ms - max(task.since_ms, task.failed_ms) >= QUIET_MS
 
 
-def forget_failure(task: Task) -> None:
+def forget_failure(task: "Task") -> None:
     task.failed_ms, task.failed_trace, task.failed_record = 0, "", ""
