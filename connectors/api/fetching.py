@@ -4,12 +4,16 @@ Not for plugins: `SourceTaskContext` does not have it, since it is offered only 
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
 
 from ringfence.connectors.api.records import EncodedBatch
 
 Place = tuple[str, int]
 """Topic and partition."""
+
+NOT_ALLOWED: Final = "Grant the source's principal READ and DESCRIBE on the topics to read."
+NO_TOPIC: Final = "The topic was deleted, or does not exist yet: the next refresh looks for topics again."
+"""What to do where a topic cannot be read, whichever client says so."""
 
 
 class Run(NamedTuple):
@@ -29,15 +33,8 @@ class Run(NamedTuple):
 
     def part(self, rows: slice) -> "Run":
         """Return some successive records."""
-        return Run(
-            self.topic,
-            self.partition,
-            self.values[rows],
-            self.keys[rows],
-            self.headers[rows],
-            self.times[rows],
-            self.offsets[rows],
-        )
+        _, _, *columns = self
+        return Run(self.topic, self.partition, *(column[rows] for column in columns))
 
 
 class FetchedBatch(Protocol):

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ringfence.connectors.api import ConnectorError, RetriableError
-from ringfence.connectors.api.fetching import OutOfRange, Place
+from ringfence.connectors.api.fetching import NO_TOPIC, NOT_ALLOWED, OutOfRange, Place
 from ringfence.fencing.fetching.fetch_request import FetchedPartition, Position
 from ringfence.fencing.fetching.fetched_batches import Fetched, select_committed, split_batches
 from ringfence.fencing.transactions.error_codes import ErrorCode, name_of
@@ -132,10 +132,7 @@ class FetchState:
         if now - self._missing_since.setdefault(name, now) < _MISSING_S or code in _PASSING:
             return
         del self._missing_since[name]
-        raise RetriableError(
-            f"Topic {name} cannot be read: {name_of(code)}. The topic was deleted, or does not exist yet: the next "
-            "refresh looks for topics again."
-        )
+        raise RetriableError(f"Topic {name} cannot be read: {name_of(code)}. {NO_TOPIC}")
 
     def take(self, place: Place, revision: int, answer: FetchedPartition, node: int, now: float) -> list[Fetched]:
         """Take what a broker returned for a partition. Returns the committed batches; raises as `BatchReader.poll`.
@@ -190,7 +187,4 @@ class FetchState:
 
 
 def _permission_error(topic: str) -> ConnectorError:
-    return ConnectorError(
-        f"Topic {topic} cannot be read: TOPIC_AUTHORIZATION_FAILED. Grant the source's principal READ and DESCRIBE on "
-        "the topics to read."
-    )
+    return ConnectorError(f"Topic {topic} cannot be read: TOPIC_AUTHORIZATION_FAILED. {NOT_ALLOWED}")

@@ -7,7 +7,7 @@ from typing import Final, Protocol
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from ringfence.connectors.api import ConnectorError, RetriableError, SourceMetrics
-from ringfence.connectors.api.fetching import BatchReader, FetchedBatch, OutOfRange, Place, Run
+from ringfence.connectors.api.fetching import NO_TOPIC, NOT_ALLOWED, BatchReader, FetchedBatch, OutOfRange, Place, Run
 from ringfence.connectors.builtin.kafka_source import settings
 from ringfence.connectors.builtin.kafka_source.runs import by_partition, divide, of_messages
 
@@ -177,9 +177,7 @@ def error_of(error: KafkaError, doing: str) -> ConnectorError:
     """Return the error to raise: retriable if the client recovers by itself, or the next attempt may succeed."""
     text = f"{doing}: {error.str()}"
     if error.code() in _DENIED:
-        return ConnectorError(f"{text}. Grant the source's principal READ and DESCRIBE on the topics to read.")
+        return ConnectorError(f"{text}. {NOT_ALLOWED}")
     if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-        return RetriableError(
-            f"{text}. The topic was deleted, or does not exist yet: the next refresh looks for topics again."
-        )
+        return RetriableError(f"{text}. {NO_TOPIC}")
     return RetriableError(text) if error.retriable() or error.code() < 0 else ConnectorError(text)
