@@ -311,12 +311,11 @@ class RecordPath:
             ready.topics.add(topic)
         ready.size += len(value or b"")
 
-    def send(self, ready: PreparedBatch, produce: ProduceColumns, offsets: GatheredOffsets) -> int:
-        """Produce the batch, and collect its offsets. Returns the number of records (transforms dropped the rest)."""
+    def send(self, ready: PreparedBatch, produce: ProduceColumns, offsets: GatheredOffsets) -> None:
+        """Produce the batch, and collect its offsets."""
         for each in ready.columns:
             produce(each)
         self.note_sent(ready, offsets)
-        return ready.count
 
     def note_sent(self, ready: PreparedBatch, offsets: GatheredOffsets) -> None:
         """Collect the offsets of a batch whose records are sent, and count its bytes."""

@@ -69,8 +69,10 @@ def test_single_records_are_converted_and_produced_in_order() -> None:
         record(None, 4, key="k"),
     ]
 
-    assert path.send(path.prepare(batch), queue.produce, offsets) == 4
+    ready = path.prepare(batch)
+    path.send(ready, queue.produce, offsets)
 
+    assert ready.count == 4
     assert queue.taken == [
         ("t", b"ONE", None, -1, 0, None),
         ("t", b"TWO", b"K", -1, 7, None),
@@ -84,8 +86,11 @@ def test_single_records_are_converted_and_produced_in_order() -> None:
 def test_a_dropped_record_still_moves_the_offset() -> None:
     path, queue, offsets = RecordPath(Upper()), Queue(), GatheredOffsets()
 
-    assert path.send(path.prepare([record("drop", 1), record("drop", 2)]), queue.produce, offsets) == 0
+    ready = path.prepare([record("drop", 1), record("drop", 2)])
+    path.send(ready, queue.produce, offsets)
 
+    assert ready.count == 0
+    assert queue.taken == []
     assert offsets.take() == [({"file": "a"}, {"at": 2})]
 
 
@@ -113,7 +118,9 @@ def test_a_batch_of_ready_bytes_goes_out_whole() -> None:
         for partition in (None, 3):
             path, columns = RecordPath(Raw()), list[RecordColumns]()
             batch = RecordBatch({"file": "a"}, {"at": 7}, "t", values, keys, partition)
-            assert path.send(path.prepare(batch), columns.append, GatheredOffsets()) == 7
+            ready = path.prepare(batch)
+            path.send(ready, columns.append, GatheredOffsets())
+            assert ready.count == 7
             (whole,) = columns
             assert (whole.values, whole.keys, whole.partition) == (values, keys, -1 if partition is None else partition)
 
