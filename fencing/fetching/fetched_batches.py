@@ -15,22 +15,24 @@ import google_crc32c
 from ringfence.connectors.api import ConnectorError
 from ringfence.connectors.api.fetching import NotFetchable, Run
 from ringfence.connectors.api.records import EncodedBatch, RawHeaders
-from ringfence.fencing.kafka.record_batches import Marker, read_marker, read_varint
+from ringfence.fencing.kafka.record_batches import (
+    CODEC,
+    CONTROL,
+    HEADER,
+    LOG_APPEND_TIME,
+    MAGIC_AT,
+    TRANSACTIONAL,
+    Marker,
+    read_marker,
+    read_varint,
+)
 from ringfence.fencing.transactions.checksums import remove_first
 from ringfence.fencing.transactions.compression import BY_NUMBER
 
-# Base offset, length of the rest, leader epoch, magic, checksum; then what it covers: attributes, last offset delta,
-# first and newest timestamp, producer id and epoch, sequence number, number of records.
-_HEAD: Final = struct.Struct(">qiibIhiqqqhii")
 _AFTER_LENGTH: Final = 12
-_MAGIC_AT: Final = 16
 _COVERED_BYTES: Final = 40
 """Of the head, by the checksum."""
 _MAGIC: Final = 2
-_CODEC: Final = 0x07
-_APPEND_TIME: Final = 0x08
-_TRANSACTIONAL: Final = 0x10
-_CONTROL: Final = 0x20
 Data = bytes | memoryview
 _FEW: Final = 50
 _FEW_BYTES: Final = 16 * 1024
@@ -59,12 +61,12 @@ class Fetched:
 
     def __init__(self, topic: str, partition: int, data: Data, at: int, end: int, start: int, most_bytes: int) -> None:
         """most_bytes: of a batch that goes whole."""
-        head = _HEAD.unpack_from(data, at)
+        head = HEADER.unpack_from(data, at)
         self.topic = topic
         self.partition = partition
         self.start = start
         self._data = data
-        self._records_at = at + _HEAD.size
+        self._records_at = at + HEADER.size
         self._end = end
         self.first, _, self.leader_epoch, _, self._crc, self.attributes, last_delta = head[:7]
         self._first_ms, self._newest_ms, self.producer_id, _, _, self.count = head[7:]
@@ -76,7 +78,7 @@ class Fetched:
             return MIDST
         if self.count != self.last - self.first + 1:
             return GAPS
-        if self.attributes & _APPEND_TIME:
+        if self.attributes & LOG_APPEND_TIME:
             return APPEND_TIME
         if self._first_ms <= 0 or self._newest_ms <= 0:
             return NO_TIME
@@ -86,11 +88,11 @@ class Fetched:
 
     @property
     def is_control(self) -> bool:
-        return bool(self.attributes & _CONTROL)
+        return bool(self.attributes & CONTROL)
 
     @property
     def is_transactional(self) -> bool:
-        return bool(self.attributes & _TRANSACTIONAL)
+        return bool(self.attributes & TRANSACTIONAL)
 
     @property
     def marker(self) -> Marker | None:
@@ -107,7 +109,7 @@ class Fetched:
         data = bytes(self._data[self._records_at : self._end])
         head = google_crc32c.value(bytes(self._data[self._records_at - _COVERED_BYTES : self._records_at]))
         crc = remove_first(self._crc, head, len(data))
-        codec = self.attributes & _CODEC
+        codec = self.attributes & CODEC
         times = self._first_ms, self._newest_ms
         return EncodedBatch(topic, self.partition, self.count, len(data), crc, *times, data, codec)
 
@@ -127,12 +129,12 @@ class Fetched:
 
     def _add_to(self, run: Run) -> None:
         data = bytes(self._data[self._records_at : self._end])
-        codec = self.attributes & _CODEC
+        codec = self.attributes & CODEC
         if codec:
             data = BY_NUMBER[codec].decompress(data)
         before = len(run.offsets)
         read_records(data, self.count, self.first, self._first_ms, run)
-        if self.attributes & _APPEND_TIME:
+        if self.attributes & LOG_APPEND_TIME:
             run.times[before:] = [self._newest_ms] * self.count
         if self.first < self.start:
             unwanted = slice(before, before + sum(1 for offset in run.offsets[before:] if offset < self.start))
@@ -243,12 +245,12 @@ def split_batches(topic: str, partition: int, data: Data, start: int, most_bytes
     before Kafka 0.11, ValueError for bytes that are no batches.
     """
     at, size = 0, len(data)
-    while size - at > _MAGIC_AT:
+    while size - at > MAGIC_AT:
         first, length = struct.unpack_from(">qi", data, at)
         end = at + _AFTER_LENGTH + length
-        if data[at + _MAGIC_AT] != _MAGIC:
+        if data[at + MAGIC_AT] != _MAGIC:
             raise NotFetchable(f"offset {first} of {topic}-{partition} has the message format of Kafka before 0.11")
-        if length < _HEAD.size - _AFTER_LENGTH:
+        if length < HEADER.size - _AFTER_LENGTH:
             raise ValueError(f"a record batch of {length} bytes")
         if end > size:
             return

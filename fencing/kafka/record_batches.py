@@ -15,11 +15,14 @@ from ringfence.fencing.errors import Unreadable
 
 # Base offset, length, leader epoch, magic, CRC, attributes, last offset delta, first and newest timestamp, producer
 # id, producer epoch, base sequence, number of records.
-_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 _PREFIX: Final = struct.Struct(">qi")
-_MAGIC_AT: Final = 16
-_TRANSACTIONAL: Final = 0x10
-_CONTROL: Final = 0x20
+MAGIC_AT: Final = 16
+CODEC: Final = 0x07
+LOG_APPEND_TIME: Final = 0x08
+TRANSACTIONAL: Final = 0x10
+CONTROL: Final = 0x20
+"""Attributes."""
 
 
 class Marker(Enum):
@@ -52,14 +55,14 @@ class Batch(NamedTuple):
 def parse(data: bytes) -> Iterator[Batch]:
     """Return the batches of a fetch response, without an incomplete last one. Raises `Unreadable` for other bytes."""
     at, size = 0, len(data)
-    while size - at > _MAGIC_AT:
+    while size - at > MAGIC_AT:
         base, length = _PREFIX.unpack_from(data, at)
         until = at + _PREFIX.size + length
-        if until <= at + _MAGIC_AT:
+        if until <= at + MAGIC_AT:
             raise Unreadable("The broker's response is no record batch: its length is impossible")
         if until > size:
             return
-        if data[at + _MAGIC_AT] < 2:
+        if data[at + MAGIC_AT] < 2:
             # Message sets from before Kafka 0.11, which had no transactions. A compressed one has its last offset.
             yield Batch(base, base)
         else:
@@ -71,18 +74,18 @@ def parse(data: bytes) -> Iterator[Batch]:
 
 
 def _batch(data: bytes, at: int, until: int) -> Batch:
-    header = _HEADER.unpack_from(data, at)
+    header = HEADER.unpack_from(data, at)
     base, attributes, last_delta, newest_ms, producer_id, epoch, sequence, count = (
         header[n] for n in (0, 5, 6, 8, 9, 10, 11, 12)
     )
-    control = bool(attributes & _CONTROL)
+    control = bool(attributes & CONTROL)
     return Batch(
         base,
         base + last_delta,
-        producer_id if attributes & _TRANSACTIONAL else -1,
+        producer_id if attributes & TRANSACTIONAL else -1,
         epoch,
         control,
-        read_marker(data[at + _HEADER.size : until]) if control and count > 0 else None,
+        read_marker(data[at + HEADER.size : until]) if control and count > 0 else None,
         max(0, count),
         newest_ms,
         sequence,

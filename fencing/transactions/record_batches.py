@@ -15,13 +15,11 @@ from typing import Final
 import google_crc32c
 
 from ringfence.connectors.api.records import EncodedBatch, RawHeaders
-from ringfence.fencing.kafka.record_batches import read_varint
+from ringfence.fencing.kafka.record_batches import CODEC, TRANSACTIONAL, read_varint
 from ringfence.fencing.transactions.checksums import combine
 from ringfence.fencing.transactions.compression import BY_NUMBER, CODECS
 from ringfence.fencing.transactions.record_columns import OnWritten
 
-_TRANSACTIONAL: Final = 0x10
-_CODEC: Final = 0x07
 # Base offset, length of the rest, leader epoch, magic, CRC.
 _BEFORE: Final = struct.Struct(">qiibI")
 # What the checksum covers: attributes, last offset delta, first and newest timestamp, producer id and epoch, sequence
@@ -86,7 +84,7 @@ class RecordBatch:
     def head(self, producer_id: int, epoch: int, sequence: int) -> bytes:
         """Return what stands before `data` in a transaction. sequence: of the first record, in its partition."""
         covered = _COVERED.pack(
-            self.attributes | _TRANSACTIONAL,
+            self.attributes | TRANSACTIONAL,
             self.count - 1,
             self.first_ms,
             self.newest_ms,
@@ -273,7 +271,7 @@ def split(batch: RecordBatch) -> tuple[RecordBatch, RecordBatch] | None:
     """Return two batches of about half the records each; None if there is only one record."""
     if batch.count < 2:
         return None
-    codec = BY_NUMBER.get(batch.attributes & _CODEC)
+    codec = BY_NUMBER.get(batch.attributes & CODEC)
     records = list(_read(codec.decompress(batch.data) if codec else batch.data))
     middle = len(records) // 2
     first, second = _join(batch, records[:middle]), _join(batch, records[middle:])
@@ -301,7 +299,7 @@ def _join(batch: RecordBatch, records: Sequence[tuple[int, bytes]]) -> RecordBat
         body = b"".join((b"\0", _varint(time_delta - first), _varint(number), rest))
         parts += (_varint(len(body)), body)
     data = b"".join(parts)
-    codec = BY_NUMBER.get(batch.attributes & _CODEC)
+    codec = BY_NUMBER.get(batch.attributes & CODEC)
     return RecordBatch(
         len(records),
         batch.first_ms + first,
