@@ -6,7 +6,6 @@ in the kernel until `poll` is called again.
 
 import logging
 import random
-import select
 import time
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -20,6 +19,7 @@ from ringfence.fencing.fetching.fetch_request import READ_COMMITTED, READ_UNCOMM
 from ringfence.fencing.fetching.fetch_state import FetchState
 from ringfence.fencing.fetching.fetched_batches import Fetched
 from ringfence.fencing.transactions.broker_connection import Address, BrokerConnection, ConnectionBroken, LookUp
+from ringfence.fencing.transactions.connections import Connections
 from ringfence.fencing.transactions.messages import Metadata, MetadataResponse
 from ringfence.fencing.transactions.settings import access_of, addresses_of
 
@@ -47,19 +47,17 @@ class PartitionReader:
         which connections may go, or raises `EgressDenied`. Raises `Fatal`, OSError or ValueError for settings that
         cannot be used.
         """
-        self._access = access_of(settings.get("client.id", "ringfence"), settings, look_up)
+        access = access_of(settings.get("client.id", "ringfence"), settings, look_up)
         self._bootstrap = addresses_of(settings.get("bootstrap.servers", ""))
         self._isolation = READ_COMMITTED if isolation == "read_committed" else READ_UNCOMMITTED
         self._min_bytes = int(settings.get("fetch.min.bytes", 1))
         self._most_answer_bytes = min(int(settings.get("fetch.max.bytes", _BYTES)), _MOST_BYTES)
         self._partition_bytes = min(int(settings.get("max.partition.fetch.bytes", _PARTITION_BYTES)), _MOST_BYTES)
-        self._request_s = (int(settings.get("socket.timeout.ms", _REQUEST_MS)) + _WAIT_MS) / 1000
+        request_s = (int(settings.get("socket.timeout.ms", _REQUEST_MS)) + _WAIT_MS) / 1000
         self._rack = settings.get("client.rack", "")
         self._state = FetchState(most_bytes, checks=settings.get("check.crcs") == "true")
         self._addresses: dict[int, Address] = {}
-        self._poller = select.epoll()
-        self._connections: dict[Address, BrokerConnection] = {}
-        self._by_file: dict[int, BrokerConnection] = {}
+        self._connections = Connections(access, request_s, self._take, self._note_lost)
         self._pending: dict[int, tuple[int, dict[Place, int]]] = {}
         """By the number of the request, the node and the revisions of its partitions."""
         self._busy: set[int] = set()  # nodes that have a request
@@ -85,7 +83,7 @@ class PartitionReader:
         ends_at = time.monotonic() + seconds
         while True:
             now = time.monotonic()
-            self._give_up_slow_requests(now)
+            self._connections.give_up_slow(now)
             self._send_due(now)
             if self._ready:
                 ready, self._ready = self._ready, []
@@ -94,14 +92,10 @@ class PartitionReader:
                 raise self._errors.pop(0)
             if now >= ends_at:
                 return []
-            self._wait(min(ends_at, self._next_time(now)) - now)
+            self._connections.wait(min(ends_at, self._next_time(now)) - now)
 
     def close(self) -> None:
-        for each in self._connections.values():
-            each.close()
-        self._connections.clear()
-        self._by_file.clear()
-        self._poller.close()
+        self._connections.close()
 
     # Requests.
 
@@ -136,13 +130,12 @@ class PartitionReader:
     def _next_time(self, now: float) -> float:
         """Return when something is to be sent again, or given up."""
         times = [each for each in self._not_before.values() if each > now]
-        times += [each.in_flight[0].at + self._request_s for each in self._connections.values() if each.in_flight]
-        return min(times, default=now + 1.0)
+        return min(*times, self._connections.next_give_up(), now + 1.0)
 
     def _send(self, node: int, request: Fetch | Metadata, revisions: dict[Place, int], now: float) -> bool:
         """Return whether the request is on its way."""
         try:
-            connection = self._connect(self._address_of(node), now)
+            connection = self._connections.open(self._address_of(node), now)
             version = self._version_of(connection, request)
         except ConnectionBroken as broken:
             self._note_unreached(node, str(broken), now)
@@ -151,13 +144,7 @@ class PartitionReader:
             raise ConnectorError(f"The source cluster cannot be read: {error}") from error
         self._number += 1
         self._pending[self._number] = node, revisions
-        try:
-            connection.send(self._number, request, now, version)
-            self._watch(connection)
-        except ConnectionBroken as broken:
-            self._lose(connection, str(broken), now)
-            return False
-        return True
+        return self._connections.send(connection, self._number, request, now, version)
 
     @staticmethod
     def _version_of(connection: BrokerConnection, request: Fetch | Metadata) -> int:
@@ -171,44 +158,10 @@ class PartitionReader:
             if node not in self._addresses:
                 raise ConnectionBroken(f"broker {node} is not among those that the cluster has told")
             return self._addresses[node]
-        open_ones = [address for address, each in self._connections.items() if not each.in_flight]
+        open_ones = [each.address for each in self._connections if not each.in_flight]
         return random.choice(open_ones or [*self._bootstrap, *self._addresses.values()])  # noqa: S311
 
-    def _connect(self, address: Address, now: float) -> BrokerConnection:
-        connection = self._connections.get(address)
-        if connection is not None and not connection.in_flight and connection.is_worn_out(now):
-            self._drop(connection)
-            connection = None
-        if connection is None:
-            connection = self._connections[address] = BrokerConnection(address, self._access)
-            self._by_file[connection.fileno()] = connection
-            self._poller.register(connection.fileno(), select.EPOLLIN)
-            connection.events = select.EPOLLIN
-        return connection
-
-    def _watch(self, connection: BrokerConnection) -> None:
-        events = select.EPOLLIN | select.EPOLLOUT if connection.wants_to_write else select.EPOLLIN
-        if connection.events != events:
-            self._poller.modify(connection.fileno(), events)
-            connection.events = events
-
     # Answers.
-
-    def _wait(self, seconds: float) -> None:
-        for file, event in self._poller.poll(max(0.0, seconds)):
-            connection = self._by_file.get(file)
-            if connection is None:
-                continue
-            now = time.monotonic()
-            try:
-                if event & select.EPOLLOUT:
-                    connection.write()
-                if event & ~select.EPOLLOUT:
-                    for number, answer in connection.read():
-                        self._take(number, answer, now)
-                self._watch(connection)
-            except ConnectionBroken as broken:
-                self._lose(connection, str(broken), now)
 
     def _take(self, number: int, answer: object, now: float) -> None:
         node, revisions = self._pending.pop(number)
@@ -251,16 +204,10 @@ class PartitionReader:
 
     # Failures.
 
-    def _give_up_slow_requests(self, now: float) -> None:
-        for each in list(self._connections.values()):
-            if each.in_flight and now >= each.in_flight[0].at + self._request_s:
-                self._lose(each, f"{each.address[0]}:{each.address[1]} has not answered for {self._request_s:g} s", now)
-
-    def _lose(self, connection: BrokerConnection, why: str, now: float) -> None:
-        self._drop(connection)
+    def _note_lost(self, connection: BrokerConnection, why: str) -> None:
         for pending in connection.in_flight:
             node, _ = self._pending.pop(pending.number)
-            self._note_unreached(node, why, now)
+            self._note_unreached(node, why, time.monotonic())
 
     def _note_unreached(self, node: int, why: str, now: float) -> None:
         if node == self._ANY:
@@ -273,9 +220,3 @@ class PartitionReader:
         self._pause(node, _UNREACHED, now)
         if node == self._ANY and not self._failures[node] % _TELLS_AFTER:
             self._errors.append(RetriableError(f"No broker of the source cluster is reached: {why}"))
-
-    def _drop(self, connection: BrokerConnection) -> None:
-        del self._connections[connection.address]
-        del self._by_file[connection.fileno()]
-        self._poller.unregister(connection.fileno())
-        connection.close()
