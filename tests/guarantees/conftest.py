@@ -1,12 +1,14 @@
 """Brokers for failures: one behind a proxy, one that denies and forgets, and one whose share locks expire soon."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from ringfence.local.kafka import EmbeddedKafka
 from tests.guarantees.shares import FLOORS
 from tests.support.broker import new_kafka
+from tests.support.cluster import three_brokers
 from tests.support.harsh import Harsh, harsh_kafka
 from tests.support.proxy import Proxied, proxied_kafka
 
@@ -40,3 +42,19 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedKafka]:
         yield made
     finally:
         made.stop()
+
+
+@pytest.fixture
+def brokers(tmp_path: Path) -> Iterator[list[EmbeddedKafka]]:
+    """Three brokers for one test, which may kill one of them: two are enough for every write."""
+    replicated = {"offsets_topic_replication_factor": "3", "transaction_state_log_replication_factor": "3"}
+    made = three_brokers(tmp_path, **replicated, transaction_state_log_min_isr="2", min_insync_replicas="2")
+    try:
+        for each in made:
+            each.launch()
+        for each in made:
+            each.wait_ready(120)
+        yield made
+    finally:
+        for each in made:
+            each.kill()

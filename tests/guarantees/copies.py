@@ -24,6 +24,23 @@ START = int(time.time() * 1000) - 60_000
 """Recent: brokers delete what is older than a week as soon as they look."""
 
 
+def copy_settings(stage: Stage, topic: str, **more: str) -> dict[str, str]:
+    """Return the settings of a connector that copies a topic byte by byte within its cluster. more: others, with "_"
+    for each dot.
+    """
+    converter = "org.apache.kafka.connect.converters.ByteArrayConverter"
+    return {
+        "name": "numbers",
+        "topics": topic,
+        "source.cluster.alias": "here",
+        "source.cluster.bootstrap.servers": stage.connection.bootstrap,
+        "target.cluster.bootstrap.servers": stage.connection.bootstrap,
+        "consumer.poll.timeout.ms": "100",
+        **{f"{part}.converter": converter for part in ("key", "value", "header")},
+        **{name.replace("_", "."): value for name, value in more.items()},
+    }
+
+
 class Context:
     """What the framework gives a connector."""
 

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -31,10 +30,9 @@ from ringfence.fencing.transactions.settings import access_of
 from ringfence.fencing.transactions.wire import NO_TAGS, Reader, array, boolean, string
 from ringfence.local.kafka import EmbeddedKafka
 from tests.guarantees.batch_copies import reader_of, send, started
-from tests.guarantees.copies import Copy, await_topic, committed, write
+from tests.guarantees.copies import Copy, await_topic, committed, copy_settings, write
 from tests.guarantees.stage import Stage
 from tests.support.broker import Broker
-from tests.support.cluster import three_brokers
 from tests.support.fetched import run_of
 from tests.support.proxy import Fate, Proxied
 from tests.support.waiting import eventually
@@ -265,23 +263,10 @@ def stage(broker: Broker, unique: Callable[[str], str]) -> Iterator[Stage]:
     made.close()
 
 
-def config_of(stage: Stage, topic: str) -> dict[str, str]:
-    converter = "org.apache.kafka.connect.converters.ByteArrayConverter"
-    return {
-        "name": "numbers",
-        "topics": topic,
-        "source.cluster.alias": "here",
-        "source.cluster.bootstrap.servers": stage.connection.bootstrap,
-        "target.cluster.bootstrap.servers": stage.connection.bootstrap,
-        "consumer.poll.timeout.ms": "100",
-        **{f"{part}.converter": converter for part in ("key", "value", "header")},
-    }
-
-
 def copy_all(stage: Stage, topic: str, during: Callable[[], int], wait_s: float = 60) -> None:
     """Copy what `during` writes beside it, as it tells at its end; check that nothing is missing and nothing twice."""
     bootstrap, target = stage.connection.bootstrap, f"here.{topic}"
-    with started(config_of(stage, topic)) as connector:
+    with started(copy_settings(stage, topic)) as connector:
         (config,) = connector.task_configs(1)
     stage.configure(config)
     stage.count()
@@ -318,21 +303,6 @@ def test_a_consumer_goes_on_where_batches_cannot_be_read(
         return 200
 
     copy_all(stage, topic, during)
-
-
-@pytest.fixture
-def brokers(tmp_path: Path) -> Iterator[list[EmbeddedKafka]]:
-    replicated = {"offsets_topic_replication_factor": "3", "transaction_state_log_replication_factor": "3"}
-    made = three_brokers(tmp_path, **replicated, transaction_state_log_min_isr="2", min_insync_replicas="2")
-    try:
-        for each in made:
-            each.launch()
-        for each in made:
-            each.wait_ready(120)
-        yield made
-    finally:
-        for each in made:
-            each.kill()
 
 
 @pytest.mark.slow
@@ -379,7 +349,7 @@ def test_processes_that_are_killed(stage: Stage, unique: Callable[[str], str]) -
     for number in range(0, 30_000, 1000):
         write(bootstrap, topic, range(number + 1, number + 1001), commit=number % 5000 != 2000)
     wanted = len(committed(bootstrap, topic))
-    settings = {**config_of(stage, topic), "batch.size": "400"}
+    settings = copy_settings(stage, topic, batch_size="400")
     with started(settings) as connector:
         (config,) = connector.task_configs(1)
     stage.configure(config)

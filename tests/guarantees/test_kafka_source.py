@@ -10,7 +10,7 @@ from ringfence.connectors.builtin.kafka_source.connector import KafkaSourceConne
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
-from tests.guarantees.copies import Context, Copy, await_topic, committed, write
+from tests.guarantees.copies import Context, Copy, await_topic, committed, copy_settings, write
 from tests.guarantees.stage import Stage
 from tests.support.broker import Broker
 from tests.support.waiting import eventually
@@ -34,17 +34,7 @@ def origin(stage: Stage) -> str:
 
 @pytest.fixture
 def settings(stage: Stage, origin: str) -> dict[str, str]:
-    converter = "org.apache.kafka.connect.converters.ByteArrayConverter"
-    return {
-        "name": "numbers",
-        "topics": origin,
-        "source.cluster.alias": "here",
-        "source.cluster.bootstrap.servers": stage.connection.bootstrap,
-        "target.cluster.bootstrap.servers": stage.connection.bootstrap,
-        "consumer.poll.timeout.ms": "100",
-        "batch.size": "7",
-        **{f"{part}.converter": converter for part in ("key", "value", "header")},
-    }
+    return copy_settings(stage, origin, batch_size="7")
 
 
 @pytest.fixture

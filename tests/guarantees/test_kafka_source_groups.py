@@ -18,7 +18,7 @@ from ringfence.fencing.ids import task_transactional_id
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.transaction_descriptions import TransactionProber
-from tests.guarantees.copies import Context, Copy, await_topic, committed, write
+from tests.guarantees.copies import Context, Copy, await_topic, committed, copy_settings, write
 from tests.guarantees.stage import Stage
 from tests.support.broker import Broker, new_kafka
 from tests.support.waiting import eventually
@@ -43,20 +43,14 @@ def origin(stages: list[Stage]) -> str:
 
 @pytest.fixture
 def settings(stages: list[Stage], origin: str) -> dict[str, str]:
-    converter = "org.apache.kafka.connect.converters.ByteArrayConverter"
-    return {
-        "name": "numbers",
-        "topics": origin,
-        "source.cluster.alias": "here",
-        "source.cluster.bootstrap.servers": stages[0].connection.bootstrap,
-        "target.cluster.bootstrap.servers": stages[0].connection.bootstrap,
-        "consumer.poll.timeout.ms": "100",
-        "batch.size": "7",
-        "assignment": "group",
-        "source.consumer.group.id": f"{origin}-group",
-        "source.consumer.session.timeout.ms": "6000",
-        **{f"{part}.converter": converter for part in ("key", "value", "header")},
-    }
+    return copy_settings(
+        stages[0],
+        origin,
+        batch_size="7",
+        assignment="group",
+        source_consumer_group_id=f"{origin}-group",
+        source_consumer_session_timeout_ms="6000",
+    )
 
 
 def task_config(config: Mapping[str, str]) -> dict[str, str]:

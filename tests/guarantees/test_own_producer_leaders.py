@@ -1,8 +1,6 @@
 """The producer of our own while partition leaders and its coordinator are killed: each value once, in order."""
 
 import threading
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -12,7 +10,6 @@ from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.transactions.producer import Producer
 from ringfence.local.kafka import EmbeddedKafka
-from tests.support.cluster import three_brokers
 from tests.support.encoded import read_numbers
 from tests.support.transaction_version import set_transaction_version
 from tests.support.waiting import eventually
@@ -21,21 +18,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.broker, pytest.mark.timeout(600)]
 
 BATCH = 50
 PARTITIONS = 3
-
-
-@pytest.fixture
-def brokers(tmp_path: Path) -> Iterator[list[EmbeddedKafka]]:
-    replicated = {"offsets_topic_replication_factor": "3", "transaction_state_log_replication_factor": "3"}
-    made = three_brokers(tmp_path, **replicated, transaction_state_log_min_isr="2", min_insync_replicas="2")
-    try:
-        for each in made:
-            each.launch()
-        for each in made:
-            each.wait_ready(120)
-        yield made
-    finally:
-        for each in made:
-            each.kill()
 
 
 class Writer:

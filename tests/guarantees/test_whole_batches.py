@@ -12,12 +12,11 @@ from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.local.kafka import EmbeddedKafka
 from tests.guarantees.batch_copies import batches_of, copied, counted, fetched, offsets_of, reader_of, send, started
-from tests.guarantees.copies import Copy, await_topic, committed, write
+from tests.guarantees.copies import Copy, await_topic, committed, copy_settings, write
 from tests.guarantees.stage import Stage
 from tests.support.broker import Broker, new_kafka
 from tests.support.waiting import eventually
 
-BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 HAS_DELETE_HORIZON = 0x40
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 NewTopic = Callable[..., dict[str, str]]
@@ -28,19 +27,6 @@ def stage(broker: Broker, unique: Callable[[str], str]) -> Iterator[Stage]:
     made = Stage(Connection(broker.bootstrap), unique("whole"))
     yield made
     made.close()
-
-
-def settings_of(stage: Stage, topic: str, **more: str) -> dict[str, str]:
-    return {
-        "name": "numbers",
-        "topics": topic,
-        "source.cluster.alias": "here",
-        "source.cluster.bootstrap.servers": stage.connection.bootstrap,
-        "target.cluster.bootstrap.servers": stage.connection.bootstrap,
-        "consumer.poll.timeout.ms": "100",
-        **{f"{part}.converter": BYTES for part in ("key", "value", "header")},
-        **{name.replace("_", "."): value for name, value in more.items()},
-    }
 
 
 def new_topic(stage: Stage, name: str, partitions: int = 1, **config: str) -> str:
@@ -70,7 +56,7 @@ def test_batches_arrive_as_they_came(stage: Stage, codec: str) -> None:
     for topic in (ours, java):
         create_topics(stage.connection, [TopicSpec(f"here.{topic}")], Deadline.after(30))  # keeps any compression
         await_topic(stage, f"here.{topic}", 1)
-    assert copied(stage, settings_of(stage, f"{ours},{java}"), 800) == {"": 800}
+    assert copied(stage, copy_settings(stage, f"{ours},{java}"), 800) == {"": 800}
     for topic in (ours, java):
         found = batches_of(bootstrap, topic)
         assert [(batch.number, batch.codec) for batch in found] == [(200, CODECS.index(codec))] * 2
@@ -86,7 +72,7 @@ def test_aborted_records_and_markers_are_left_out(stage: Stage) -> None:
     write(bootstrap, topic, range(1000, 1150), commit=False)
     write(bootstrap, topic, range(151, 301))
     write(bootstrap, topic, range(2000, 2150), commit=False)
-    assert copied(stage, settings_of(stage, topic), 300) == {"": 300}
+    assert copied(stage, copy_settings(stage, topic), 300) == {"": 300}
     assert_same(stage, topic)
     assert len(committed(bootstrap, f"here.{topic}")) == 300
     offsets = stage._read_offsets()
@@ -168,7 +154,7 @@ def copy_compacted(stage: Stage) -> dict[str, float]:
     """Copy a compacted topic, and check the copy; return how its records went."""
     topic = compacted_topic(stage)
     records = len(committed(stage.connection.bootstrap, topic))
-    settings = settings_of(stage, topic, config_properties_exclude="cleanup.policy,segment.ms")
+    settings = copy_settings(stage, topic, config_properties_exclude="cleanup.policy,segment.ms")
     numbers = copied(stage, settings, records)
     assert_same(stage, topic)
     offsets = offsets_of(stage.connection.bootstrap, f"here.{topic}")
@@ -204,7 +190,7 @@ def test_reading_that_begins_in_the_midst_of_a_batch(stage: Stage) -> None:
     bootstrap, target = stage.connection.bootstrap, f"here.{topic}"
     send(bootstrap, topic, range(1, 101))
     send(bootstrap, topic, range(101, 201))
-    settings = settings_of(stage, topic, batch_size="30")
+    settings = copy_settings(stage, topic, batch_size="30")
     with started(settings) as connector:
         (config,) = connector.task_configs(1)
         stage.configure(config)
@@ -222,7 +208,7 @@ def test_reading_that_begins_in_the_midst_of_a_batch(stage: Stage) -> None:
 def test_the_brokers_times_are_kept(stage: Stage) -> None:
     topic = new_topic(stage, "append", message_timestamp_type="LogAppendTime")
     send(stage.connection.bootstrap, topic, range(1, 101))
-    settings = settings_of(stage, topic, config_properties_exclude="message.timestamp.type")
+    settings = copy_settings(stage, topic, config_properties_exclude="message.timestamp.type")
     assert copied(stage, settings, 100) == {"": 0, "append_time": 100}
     assert_same(stage, topic)
 
@@ -238,14 +224,14 @@ def test_a_target_that_takes_less(stage: Stage) -> None:
         stage.connection, [TopicSpec(f"here.{topic}", 1, config={"max.message.bytes": "20000"})], Deadline.after(30)
     )
     await_topic(stage, f"here.{topic}", 1)
-    assert copied(stage, settings_of(stage, topic), 1000) == {"": 1000}
+    assert copied(stage, copy_settings(stage, topic), 1000) == {"": 1000}
     assert_same(stage, topic)
 
 
 def test_a_producer_that_sends_less(stage: Stage) -> None:
     topic = new_topic(stage, "limited")
     send(stage.connection.bootstrap, topic, range(1, 1001))
-    settings = settings_of(stage, topic, producer_override_max_request_size="30000")
+    settings = copy_settings(stage, topic, producer_override_max_request_size="30000")
     assert copied(stage, settings, 1000) == {"": 0, "large": 1000}
     assert_same(stage, topic)
 
@@ -255,7 +241,7 @@ def test_the_partition_stays_where_the_target_has_more(stage: Stage) -> None:
     create_topics(stage.connection, [TopicSpec(f"here.{topic}", 5)], Deadline.after(30))
     await_topic(stage, f"here.{topic}", 5)
     write(stage.connection.bootstrap, topic, range(1, 151))
-    assert copied(stage, settings_of(stage, topic), 150) == {"": 150}
+    assert copied(stage, copy_settings(stage, topic), 150) == {"": 150}
     assert_same(stage, topic)
 
 
@@ -263,7 +249,7 @@ def test_small_batches_are_joined(stage: Stage) -> None:
     topic = new_topic(stage, "small")
     bootstrap = stage.connection.bootstrap
     send(bootstrap, topic, range(1, 101), batch_num_messages=5)
-    assert copied(stage, settings_of(stage, topic), 100) == {"": 0, "small": 100}
+    assert copied(stage, copy_settings(stage, topic), 100) == {"": 0, "small": 100}
     assert_same(stage, topic)
     assert len(batches_of(bootstrap, f"here.{topic}")) < len(batches_of(bootstrap, topic)) == 20
 
@@ -273,7 +259,7 @@ def test_batch_size_holds_where_it_is_set(stage: Stage) -> None:
     bootstrap = stage.connection.bootstrap
     for start in range(0, 1000, 100):
         send(bootstrap, topic, range(start + 1, start + 101 if start else 151))
-    assert copied(stage, settings_of(stage, topic, batch_size="120"), 1050) == {"": 900, "batch_size": 150}
+    assert copied(stage, copy_settings(stage, topic, batch_size="120"), 1050) == {"": 900, "batch_size": 150}
     assert_same(stage, topic)
     # A transaction a poll: no marker is further from the next one than that.
     firsts = [batch.newest_ms for batch in batches_of(bootstrap, f"here.{topic}")]
@@ -294,7 +280,7 @@ def test_a_damaged_batch_is_refused_by_the_target(stage: Stage, monkeypatch: pyt
         return real(topic, partition, bytes(changed), *more)
 
     monkeypatch.setattr("ringfence.fencing.fetching.fetch_state.split_batches", damage)
-    with started(settings_of(stage, topic)) as connector:
+    with started(copy_settings(stage, topic)) as connector:
         (config,) = connector.task_configs(1)
         stage.configure(config)
         stage.count()
@@ -311,7 +297,7 @@ def test_committed_batches_arrive_once_over_crashes(stage: Stage) -> None:
     bootstrap, target = stage.connection.bootstrap, f"here.{topic}"
     for start in range(9):
         write(bootstrap, topic, range(start * 200 + 1, start * 200 + 201), commit=start % 3 != 1)
-    with started(settings_of(stage, topic, batch_size="150")) as connector:
+    with started(copy_settings(stage, topic, batch_size="150")) as connector:
         (config,) = connector.task_configs(1)
         stage.configure(config)
         stage.count()
