@@ -12,11 +12,11 @@ import psutil
 
 from benchmarks.connect import STRING_CONVERTER
 from benchmarks.processes import MIB, memory_of
-from ringfence.connectors import worker_limits
 from ringfence.connectors.api import SourceOffset, SourcePartition, SourceTaskContext
 from ringfence.connectors.java import runtime
 from ringfence.connectors.java.task import JavaSourceTask, java_task_class
-from ringfence.connectors.worker_limits import WorkerLimits
+from ringfence.connectors.sdk import worker_limits
+from ringfence.connectors.sdk.worker_limits import WorkerLimits
 from ringfence.local.java_connectors import java_runtime
 from tests.support.postgres import Postgres
 from tests.support.shared_jvms import running_jvms

@@ -29,8 +29,8 @@ from ringfence.connectors.converters import (
 )
 from ringfence.connectors.delivery_settings import delivery_settings, not_yet
 from ringfence.connectors.error_settings import error_settings
-from ringfence.connectors.name_length import describe_length, shorten
-from ringfence.connectors.worker_limits import TASKS_MAX_LIMIT, current
+from ringfence.connectors.sdk.names import describe_length, shorten
+from ringfence.connectors.sdk.worker_limits import TASKS_MAX_LIMIT, current
 
 NAME: Final = "name"
 CONNECTOR_CLASS: Final = "connector.class"

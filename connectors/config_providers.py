@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from ringfence.connectors import properties
 from ringfence.connectors.api.config_types import HIDDEN, ConfigException
+from ringfence.connectors.sdk import properties
 
 _OURS: Final = ("RINGFENCE_", "CONNECT_")
 """Variables with the platform's own settings, including passwords: no provider returns these."""

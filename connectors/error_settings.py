@@ -3,8 +3,8 @@
 from typing import Final
 
 from ringfence.connectors.api import ConfigDef, Importance, NonEmpty, Width
+from ringfence.connectors.sdk.delivery import DEAD_LETTERS
 
-DEAD_LETTERS: Final = "errors.deadletterqueue.topic.name"
 AUTO_RESTART_ENABLED: Final = "auto.restart.enabled"
 AUTO_RESTART_MAX_ATTEMPTS: Final = "auto.restart.max.attempts"
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from ringfence.connectors.api import NO_DEFAULT, ConfigDef, ConfigException, ConfigType, Importance, UniqueItems, Width
-from ringfence.connectors.linear_patterns import LinearPattern
+from ringfence.connectors.sdk.linear_patterns import LinearPattern
 
 PREFIX: Final = "topic.creation."
 GROUPS: Final = "topic.creation.groups"

@@ -11,7 +11,7 @@ import hypothesis
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-from ringfence.connectors import egress, worker_limits
+from ringfence.connectors.sdk import egress, worker_limits
 from ringfence.local.ports import free_port
 from ringfence.local.spark_classes import use_archive
 from ringfence.local.valkey import EmbeddedValkey

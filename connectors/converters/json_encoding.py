@@ -22,8 +22,8 @@ from ringfence.connectors.api import (
 from ringfence.connectors.api.schemas import DATE_NAME, DECIMAL_NAME, TIME_NAME, TIMESTAMP_NAME
 from ringfence.connectors.api.structs import fit
 from ringfence.connectors.converters.struct_functions import dict_function
-from ringfence.connectors.values.moments import encode, millis
-from ringfence.connectors.values.texts import number_text
+from ringfence.connectors.sdk.values.moments import encode, millis
+from ringfence.connectors.sdk.values.texts import number_text
 
 Encode = Callable[[object], object]
 EncodeFields = Callable[[list[Any]], object]

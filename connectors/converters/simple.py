@@ -18,8 +18,8 @@ from ringfence.connectors.api import (
     Struct,
 )
 from ringfence.connectors.converters.base import Converter, HeaderConverter, refuse
-from ringfence.connectors.values.moments import is_moment, millis, to_datetime
-from ringfence.connectors.values.texts import moment_text, number_text, text
+from ringfence.connectors.sdk.values.moments import is_moment, millis, to_datetime
+from ringfence.connectors.sdk.values.texts import moment_text, number_text, text
 
 
 class StringConverter(Converter, HeaderConverter):

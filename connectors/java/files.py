@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from ringfence.connectors.api import ConnectorError
-from ringfence.connectors.files import ClosedFile, check
-from ringfence.connectors.worker_limits import current
+from ringfence.connectors.sdk.files import ClosedFile, check
+from ringfence.connectors.sdk.worker_limits import current
 
 _NAMES_A_FILE: Final = re.compile(
     r"(^|[._-])(file|files|filename|keystore|truststore|keytab|location|dir|directory|folder)$", re.IGNORECASE

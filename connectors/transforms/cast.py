@@ -18,10 +18,10 @@ from ringfence.connectors.api import (
     Struct,
 )
 from ringfence.connectors.api.structs import single
+from ringfence.connectors.sdk.values.moments import encode, is_moment
+from ringfence.connectors.sdk.values.texts import moment_text, number_text
 from ringfence.connectors.transforms.base import KeyOrValue, halves, replace_null, values_of
 from ringfence.connectors.transforms.rebuilding import Rebuilt, basics
-from ringfence.connectors.values.moments import encode, is_moment
-from ringfence.connectors.values.texts import moment_text, number_text
 
 _TARGETS: Final = (
     SchemaType.INT8,

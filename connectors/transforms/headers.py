@@ -15,9 +15,9 @@ from ringfence.connectors.api import (
     SourceRecord,
     Struct,
 )
+from ringfence.connectors.sdk.values.literals import parse
 from ringfence.connectors.transforms.base import JAVA, KeyOrValue, Transform, halves, keep_for, replace_null
 from ringfence.connectors.transforms.rebuilding import Rebuilt, basics
-from ringfence.connectors.values.literals import parse
 
 
 class DropHeaders(Transform):

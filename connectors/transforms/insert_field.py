@@ -16,9 +16,9 @@ from ringfence.connectors.api import (
 )
 from ringfence.connectors.api.schemas import INT32, STRING, TIMESTAMP
 from ringfence.connectors.columns import Column
+from ringfence.connectors.sdk.values.moments import to_datetime
 from ringfence.connectors.transforms.base import KeyOrValue, fill_defaults, halves, replace_null, values_of
 from ringfence.connectors.transforms.rebuilding import Rebuilt, basics
-from ringfence.connectors.values.moments import to_datetime
 
 _MARKS = "A trailing ! makes it required in the schema; ? or nothing, optional."
 

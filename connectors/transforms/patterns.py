@@ -8,7 +8,7 @@ import re
 from typing import Final
 
 from ringfence.connectors.api import ConfigException
-from ringfence.connectors.linear_patterns import LinearPattern
+from ringfence.connectors.sdk.linear_patterns import LinearPattern
 
 _PIECES: Final = re.compile(
     r"""

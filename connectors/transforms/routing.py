@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from ringfence.connectors.api import ConfigDef, ConfigType, Importance, SourceRecord
 from ringfence.connectors.columns import Column
-from ringfence.connectors.linear_patterns import Match
+from ringfence.connectors.sdk.linear_patterns import Match
 from ringfence.connectors.transforms.base import JAVA, Transform
 from ringfence.connectors.transforms.patterns import is_pattern, java_pattern, replacement
 

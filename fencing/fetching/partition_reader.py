@@ -10,9 +10,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from ringfence.connectors import egress
 from ringfence.connectors.api import ConnectorError, RetriableError
 from ringfence.connectors.api.fetching import NotFetchable, OutOfRange, Place
+from ringfence.connectors.sdk import egress
 from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.errors import Fatal
 from ringfence.fencing.fetching.fetch_request import READ_COMMITTED, READ_UNCOMMITTED, Fetch, FetchResponse

@@ -8,9 +8,10 @@ and its transactional ids are, too. Its consumer and admin client use that clust
 from collections.abc import Mapping
 from typing import Final
 
-from ringfence.connectors import egress, worker_limits
-from ringfence.connectors.kafka_settings.input_group import session_timeout_ms
-from ringfence.connectors.kafka_settings.java_names import (
+from ringfence.connectors.sdk import egress, worker_limits
+from ringfence.connectors.sdk.files import pin_client_files
+from ringfence.connectors.sdk.kafka_settings.input_group import session_timeout_ms
+from ringfence.connectors.sdk.kafka_settings.java_names import (
     BOOTSTRAP,
     RULES,
     TRANSACTION_TIMEOUT,
@@ -19,8 +20,7 @@ from ringfence.connectors.kafka_settings.java_names import (
     merge,
     servers,
 )
-from ringfence.connectors.kafka_settings.security import overlay
-from ringfence.connectors.pinned_files import pin_client_files
+from ringfence.connectors.sdk.kafka_settings.security import overlay
 from ringfence.fencing.errors import Invalid
 from ringfence.fencing.kafka.connection import Connection
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from confluent_kafka import KafkaError, Message, Producer
 
 from ringfence.connectors.api.records import RawHeaders
-from ringfence.connectors.kafka_settings.java_names import MAX_BLOCK
+from ringfence.connectors.sdk.kafka_settings.java_names import MAX_BLOCK
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.error_translation import kafka_errors, translate

@@ -9,7 +9,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     NewTopic,
 )
 
-from ringfence.connectors.topic_durability import MIN_ISR, add_min_isr
+from ringfence.connectors.sdk.topic_durability import MIN_ISR, add_min_isr
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, FencingError, Retriable
 from ringfence.fencing.kafka.admin_clients import admin_client, asking

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from ringfence.connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
-from ringfence.connectors.kafka_settings.java_names import BOOTSTRAP, Role, servers
-from ringfence.connectors.kafka_settings.security import SECRETS
+from ringfence.connectors.sdk.kafka_settings.java_names import BOOTSTRAP, Role, servers
+from ringfence.connectors.sdk.kafka_settings.security import SECRETS
 from ringfence.fencing.errors import Invalid
 from ringfence.fencing.kafka.client_settings import bootstrap_of, connection_of
 from ringfence.fencing.kafka.connection import Connection

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
-from ringfence.connectors.values.nesting import DEEPEST, is_deep
+from ringfence.connectors.sdk.values.nesting import DEEPEST, is_deep
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Invalid
 from ringfence.fencing.ids import ConnectorName

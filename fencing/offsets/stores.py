@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ringfence.connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
-from ringfence.connectors.kafka_settings.java_names import Role, servers
+from ringfence.connectors.sdk.kafka_settings.java_names import Role, servers
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, FencingError, Retriable
 from ringfence.fencing.ids import ConnectorName

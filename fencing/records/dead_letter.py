@@ -14,8 +14,8 @@ from typing import Any, Final
 from ringfence.connectors.api import SchemaAndValue, SourceRecord, Struct
 from ringfence.connectors.api.records import UNREADABLE
 from ringfence.connectors.class_names import class_name
-from ringfence.connectors.values.exact import Inexact, Reading, Writing
-from ringfence.connectors.values.texts import text as value_text
+from ringfence.connectors.sdk.values.exact import Inexact, Reading, Writing
+from ringfence.connectors.sdk.values.texts import text as value_text
 from ringfence.fencing.ids import TaskId
 from ringfence.fencing.transactions.record_columns import Record
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ringfence.connectors.error_settings import DEAD_LETTERS
+from ringfence.connectors.sdk.delivery import DEAD_LETTERS
 
 TOLERANCE = "errors.tolerance"
 RETRY_TIMEOUT = "errors.retry.timeout"

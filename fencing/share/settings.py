@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from ringfence.connectors.kafka_settings import share_group
+from ringfence.connectors.sdk.kafka_settings import share_group
 from ringfence.fencing.errors import Invalid
 
 _MARGIN_S: Final = 5.0

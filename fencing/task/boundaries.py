@@ -4,11 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ringfence.connectors.delivery_settings import (
-    TRANSACTION_BOUNDARY,
-    TRANSACTION_BOUNDARY_INTERVAL_MS,
-    transaction_boundary,
-)
+from ringfence.connectors.delivery_settings import TRANSACTION_BOUNDARY_INTERVAL_MS
+from ringfence.connectors.sdk.delivery import TRANSACTION_BOUNDARY, transaction_boundary
 from ringfence.connectors.snapshot_settings import SNAPSHOT_TRANSACTION_TIMEOUT_MS, snapshot_timeout_ms
 from ringfence.fencing.errors import Invalid
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from ringfence.connectors import egress, worker_limits
 from ringfence.connectors.api import ConnectorError
-from ringfence.connectors.kafka_settings.java_names import Role
+from ringfence.connectors.sdk import egress, worker_limits
+from ringfence.connectors.sdk.kafka_settings.java_names import Role
 from ringfence.fencing.errors import FencingError, Invalid
 from ringfence.fencing.fetching.partition_reader import PartitionReader
 from ringfence.fencing.kafka.client_settings import (

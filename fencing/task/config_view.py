@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 
-from ringfence.connectors import worker_limits
 from ringfence.connectors.api import Signal
+from ringfence.connectors.sdk import worker_limits
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Retriable, TopicLost, Unreadable
 from ringfence.fencing.kafka.consumer import LogRecord

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from ringfence.connectors.api import ConnectorError, ShareInput
-from ringfence.connectors.kafka_settings.share_group import group_of
+from ringfence.connectors.sdk.kafka_settings.share_group import group_of
 from ringfence.fencing.clock import Clock, Deadline
 from ringfence.fencing.ids import TaskId, task_transactional_id
 from ringfence.fencing.kafka.connection import Connection

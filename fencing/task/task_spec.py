@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, field
 
-from ringfence.connectors.delivery_settings import transaction_boundary
+from ringfence.connectors.sdk.delivery import transaction_boundary
 from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId, task_transactional_id
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.modes import MODE_KEY, Mode

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from ringfence.connectors.api import SourceTask
-from ringfence.connectors.kafka_settings.java_names import Role
+from ringfence.connectors.sdk.kafka_settings.java_names import Role
 from ringfence.fencing.errors import Abortable
 from ringfence.fencing.kafka.client_settings import resolve_settings, timeout_in
 from ringfence.fencing.kafka.hanging_transactions import GROUP_OFFSETS

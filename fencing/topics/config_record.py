@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, cast
 
-from ringfence.connectors.worker_limits import MAX_TASKS
+from ringfence.connectors.sdk.worker_limits import MAX_TASKS
 from ringfence.fencing.ids import ConnectorName, parse_task
 
 if TYPE_CHECKING:  # what the records change is built from them

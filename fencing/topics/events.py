@@ -28,7 +28,7 @@ import json
 from collections.abc import Mapping
 from typing import cast
 
-from ringfence.connectors.name_length import is_long
+from ringfence.connectors.sdk.names import is_long
 
 Event = Mapping[str, object]
 

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from ringfence.connectors import egress
 from ringfence.connectors.api.records import EncodedBatch, RawHeaders
+from ringfence.connectors.sdk import egress
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Abortable, Fatal, FencingError, Retriable, UnknownOutcome
 from ringfence.fencing.kafka.connection import Connection

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
-from ringfence.connectors.egress import EGRESS_DENY
-from ringfence.connectors.worker_limits import names
+from ringfence.connectors.sdk.egress import EGRESS_DENY
+from ringfence.connectors.sdk.worker_limits import names
 from ringfence.spark_settings import MASTER
 
 _REDIS: Final = ("RINGFENCE_REDIS_URL", "redis://127.0.0.1:6379/0", 6379)

@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from ringfence.connectors import own_listeners, properties
 from ringfence.connectors.api import ConfigException
 from ringfence.connectors.config_providers import PREFIX as PROVIDERS
 from ringfence.connectors.config_providers import ConfigProviders
-from ringfence.connectors.egress import DEFAULT, EGRESS_ALLOW, EGRESS_DENY, Policy
 from ringfence.connectors.error_settings import AUTO_RESTART_ENABLED, AUTO_RESTART_MAX_ATTEMPTS
 from ringfence.connectors.java.runtime import INSTALL_PATH, PLUGIN_PATH, folders_in
-from ringfence.connectors.kafka_settings.java_names import BOOTSTRAP, Role, servers, translate
-from ringfence.connectors.name_length import describe_length
-from ringfence.connectors.worker_limits import names, task_limit, wrong_roots
+from ringfence.connectors.sdk import own_listeners, properties
+from ringfence.connectors.sdk.egress import DEFAULT, EGRESS_ALLOW, EGRESS_DENY, Policy
+from ringfence.connectors.sdk.kafka_settings.java_names import BOOTSTRAP, Role, servers, translate
+from ringfence.connectors.sdk.names import describe_length
+from ringfence.connectors.sdk.worker_limits import names, task_limit, wrong_roots
 from ringfence.encryption import ConfigVault
 from ringfence.fencing.draft_names import read_final_names
 from ringfence.fencing.errors import Invalid

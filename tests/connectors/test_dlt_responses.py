@@ -18,7 +18,6 @@ from dlt.sources.helpers.rest_client.client import RESTClient
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ringfence.connectors import worker_limits
 from ringfence.connectors.api import ConnectorError, DataException, RetriableError, SourceRecord, UnreadableRecord
 from ringfence.connectors.builtin.dlt_source.reading import Reading, State
 from ringfence.connectors.builtin.dlt_source.rest_client import PageWatch, WatchfulClient
@@ -29,8 +28,9 @@ from ringfence.connectors.builtin.dlt_source.row_values import (
     read_unreadable,
 )
 from ringfence.connectors.builtin.dlt_source.task import DltSourceTask
-from ringfence.connectors.unsupported_values import Handling
-from ringfence.connectors.worker_limits import WorkerLimits
+from ringfence.connectors.sdk import worker_limits
+from ringfence.connectors.sdk.unsupported_values import Handling
+from ringfence.connectors.sdk.worker_limits import WorkerLimits
 from tests.connectors.fakes import FakeOffsets
 from tests.support.dlt_runs import start
 from tests.support.scripted_api import Answer, ScriptedApi

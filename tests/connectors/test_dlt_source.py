@@ -13,12 +13,12 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from ringfence.connectors import worker_limits
 from ringfence.connectors.api import ConnectorError, ExactlyOnceSupport, RetriableError, SourceRecord
 from ringfence.connectors.builtin.dlt_source.connector import DltSourceConnector
 from ringfence.connectors.builtin.dlt_source.rest_config import redact
 from ringfence.connectors.builtin.dlt_source.task import DltSourceTask
-from ringfence.connectors.worker_limits import WorkerLimits
+from ringfence.connectors.sdk import worker_limits
+from ringfence.connectors.sdk.worker_limits import WorkerLimits
 from ringfence.fencing.clock import Deadline
 from tests.connectors.fakes import FakeOffsets
 from tests.support.dlt_runs import start

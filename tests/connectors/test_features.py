@@ -6,7 +6,7 @@ from importlib.metadata import entry_points
 
 import pytest
 
-from ringfence.connectors.features import GROUP, Features, features_of
+from ringfence.connectors.sdk.features import GROUP, Features, features_of
 
 NAMES = ["WebhookSource", "WebhookSourceConnector", "connectors.builtin.webhook.connector.WebhookSourceConnector"]
 

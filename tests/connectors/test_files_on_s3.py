@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from ringfence.connectors import worker_limits
 from ringfence.connectors.api import ConnectorError
 from ringfence.connectors.builtin.files.connector import FilesSourceConnector
 from ringfence.connectors.builtin.files.task import FilesSourceTask
-from ringfence.connectors.worker_limits import WorkerLimits
+from ringfence.connectors.sdk import worker_limits
+from ringfence.connectors.sdk.worker_limits import WorkerLimits
 from tests.support.file_runs import Committed, config_of, started
 from tests.support.s3 import S3Server
 

@@ -16,7 +16,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ringfence.connectors import worker_limits
 from ringfence.connectors.api import (
     ConnectorError,
     RecordBatch,
@@ -28,7 +27,8 @@ from ringfence.connectors.builtin.files.backlog import Backlog, Marks, Share, bu
 from ringfence.connectors.builtin.files.connector import FilesSourceConnector
 from ringfence.connectors.builtin.files.places import FileInfo
 from ringfence.connectors.builtin.files.reading import FileReading
-from ringfence.connectors.worker_limits import WorkerLimits
+from ringfence.connectors.sdk import worker_limits
+from ringfence.connectors.sdk.worker_limits import WorkerLimits
 from tests.support.file_runs import Committed, config_of, plain, started, write
 
 

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from ringfence.connectors import linear_patterns
 from ringfence.connectors.api import ConfigException
 from ringfence.connectors.builtin.files import settings as files
 from ringfence.connectors.builtin.kafka_source.topics import Names
 from ringfence.connectors.builtin.postgres import selection
-from ringfence.connectors.linear_patterns import LONGEST_PATTERN, LONGEST_TEXT, LinearPattern
-from ringfence.connectors.snapshot_signals import SnapshotRequest
+from ringfence.connectors.sdk import linear_patterns
+from ringfence.connectors.sdk.linear_patterns import LONGEST_PATTERN, LONGEST_TEXT, LinearPattern
+from ringfence.connectors.sdk.snapshot_signals import SnapshotRequest
 
 MOST_CPU_SECONDS = 2.0
 

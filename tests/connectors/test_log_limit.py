@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from ringfence.connectors.log_limit import LogLimit
+from ringfence.connectors.sdk.log_limit import LogLimit
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 PROGRAM = """
 import json, sys
 from importlib import import_module
-from ringfence.connectors import worker_limits
+from ringfence.connectors.sdk import worker_limits
 from ringfence.connectors.plugins import PluginRegistry, describe
 from ringfence.engine.plugins.validation import validate
 from ringfence.testing.connector_calls import list_errors

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ringfence.connectors import properties
+from ringfence.connectors.sdk import properties
 
 AS_JAVA = [
     ("a=b", {"a": "b"}),

@@ -3,7 +3,7 @@
 import pytest
 
 from ringfence.connectors.api.config_types import HIDDEN
-from ringfence.connectors.secret_names import hiding, secret_by_name
+from ringfence.connectors.sdk.secret_names import hiding, secret_by_name
 
 
 @pytest.mark.parametrize(

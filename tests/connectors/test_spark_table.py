@@ -96,7 +96,7 @@ def test_offsets_are_read_as_they_are_written() -> None:
 
 
 def test_task_configurations_deal_all_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ringfence.connectors.files.check", lambda *_: None)
+    monkeypatch.setattr("ringfence.connectors.sdk.files.check", lambda *_: None)
     connector = SparkTableSourceConnector()
     connector.context = type("Context", (), {"trial": False, "offset_reader": FakeOffsets()})()
     connector.start({"url": f"file://{tmp_path}", "topic": "t"})
@@ -129,8 +129,8 @@ def test_offsets_of_ranges_are_read_as_they_are_written() -> None:
 
 
 def test_the_plan_of_a_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ringfence.connectors.files.check", lambda *_: None)
-    monkeypatch.setattr("ringfence.connectors.files._judge", lambda *_: None)
+    monkeypatch.setattr("ringfence.connectors.sdk.files.check", lambda *_: None)
+    monkeypatch.setattr("ringfence.connectors.sdk.files._judge", lambda *_: None)
     for number in range(3):
         rows = pyarrow.table({"n": range(number * 100, number * 100 + 100)})
         (tmp_path / f"d={number}").mkdir()
@@ -164,7 +164,7 @@ class _NothingCommitted:
 
 
 def test_a_file_that_changes_after_the_plan_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ringfence.connectors.files._judge", lambda *_: None)
+    monkeypatch.setattr("ringfence.connectors.sdk.files._judge", lambda *_: None)
     (tmp_path / "d=1").mkdir()
     for name in ("d=1/a.parquet", "d=1/b.parquet"):
         pyarrow.parquet.write_table(pyarrow.table({"n": range(10)}), tmp_path / name)

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from ringfence.connectors import worker_limits
 from ringfence.connectors.api import ConnectorError, OffsetRecord, RecordBatch, Struct
 from ringfence.connectors.builtin.spark_table.connector import SparkTableSourceConnector
 from ringfence.connectors.builtin.spark_table.task import SparkTableSourceTask
-from ringfence.connectors.worker_limits import WorkerLimits
+from ringfence.connectors.sdk import worker_limits
+from ringfence.connectors.sdk.worker_limits import WorkerLimits
 from tests.connectors.fakes import FakeContext, FakeOffsets
 
 GOLDEN = Path(__file__).parent / "golden" / "tables.tar.gz"

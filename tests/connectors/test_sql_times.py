@@ -21,7 +21,7 @@ from ringfence.connectors.builtin.sql.time_texts import (
     to_local,
     to_utc,
 )
-from ringfence.connectors.values.moments import date_of_day, day_number, format_date, millis, timestamp_of_micros
+from ringfence.connectors.sdk.values.moments import date_of_day, day_number, format_date, millis, timestamp_of_micros
 
 FIRST, LAST = -2_440_588 * DAY_US, 106_751_000 * DAY_US
 """About what PostgreSQL's timestamps hold."""

@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ringfence.connectors import worker_limits
 from ringfence.connectors.api import ConnectorError, DataException, DistantDate, DistantTimestamp, UnreadableRecord
 from ringfence.connectors.api.structs import fit
 from ringfence.connectors.builtin.sql.connector import SqlSourceConnector
 from ringfence.connectors.builtin.sql.sqlite_values import SqliteValues, text_of
 from ringfence.connectors.builtin.sql.task import SqlSourceTask
-from ringfence.connectors.unsupported_values import Handling
-from ringfence.connectors.worker_limits import WorkerLimits
+from ringfence.connectors.sdk import worker_limits
+from ringfence.connectors.sdk.unsupported_values import Handling
+from ringfence.connectors.sdk.worker_limits import WorkerLimits
 from ringfence.testing.oddities import UNSUPPORTED as NOT_HELD
 from ringfence.testing.oddities import Kind, oddities
 from tests.connectors.fakes import FakeContext

@@ -13,7 +13,7 @@ from django.urls import resolve
 
 from deploy import kafka_setup
 from ringfence import cli, encryption, worker_config
-from ringfence.connectors.secret_names import secret_by_name
+from ringfence.connectors.sdk.secret_names import secret_by_name
 from ringfence.environment import database, is_loopback
 from ringfence.spark_settings import spark_settings
 from ringfence.worker_config import WorkerConfig

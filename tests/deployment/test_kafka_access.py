@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import KafkaException
 
 from ringfence.connectors.builtin.kafka_source.cluster import Cluster, TopicDefinition
-from ringfence.connectors.kafka_settings.java_names import Role
+from ringfence.connectors.sdk.kafka_settings.java_names import Role
 from ringfence.engine.platform_topics import ensure_topics
 from ringfence.engine.preflight.check import Result
 from ringfence.engine.preflight.report import PreflightInput, checks

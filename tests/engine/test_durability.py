@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from ringfence.connectors.topic_durability import MIN_ISR, UNCLEAN_ELECTION, add_min_isr
+from ringfence.connectors.sdk.topic_durability import MIN_ISR, UNCLEAN_ELECTION, add_min_isr
 from ringfence.engine.platform_topics import ensure_topics, topics_of
 from ringfence.engine.preflight.check import Check, Result
 from ringfence.engine.preflight.checks.durability import check_durability

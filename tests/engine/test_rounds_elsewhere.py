@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
-from ringfence.connectors.kafka_settings.java_names import Role
+from ringfence.connectors.sdk.kafka_settings.java_names import Role
 from ringfence.engine.spark.task_process import run_spec
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fenced, FencingError

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ringfence.connectors.api import Signal
-from ringfence.connectors.worker_limits import MAX_TASKS
+from ringfence.connectors.sdk.worker_limits import MAX_TASKS
 from ringfence.fencing.errors import Unreadable
 from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
 from ringfence.fencing.topics.active_topics import TopicsResetRecord

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ringfence.connectors.secret_names import hiding
+from ringfence.connectors.sdk.secret_names import hiding
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.topics.connector_logs import (
     BURST,

@@ -5,7 +5,7 @@ import json
 import pytest
 from confluent_kafka import Producer
 
-from ringfence.connectors.kafka_settings.java_names import MAX_BLOCK, RULES, Role, servers, translate
+from ringfence.connectors.sdk.kafka_settings.java_names import MAX_BLOCK, RULES, Role, servers, translate
 from ringfence.fencing.errors import Invalid
 from ringfence.fencing.kafka.client_settings import (
     connection_of,

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from ringfence.connectors.api import Endpoint
-from ringfence.connectors.worker_limits import MAX_TASKS
+from ringfence.connectors.sdk.worker_limits import MAX_TASKS
 from ringfence.fencing.ids import ConnectorName, TaskId
 from ringfence.fencing.topics import config_records, status
 from ringfence.fencing.topics.active_topics import TopicStatus

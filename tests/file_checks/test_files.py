@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ringfence.cli import main
-from ringfence.connectors import worker_limits
+from ringfence.connectors.sdk import worker_limits
 from ringfence.fencing.errors import Invalid
 from ringfence.file_checks.checks import check_files
 from ringfence.file_checks.finding import Finding, Kind, Report

@@ -13,9 +13,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ringfence.connectors import worker_limits
 from ringfence.connectors.api import RecordBatch, ShareInput, ShareRecord, SourceRecord
 from ringfence.connectors.builtin.share_group.task import ShareGroupSourceTask
+from ringfence.connectors.sdk import worker_limits
 from ringfence.engine.spark.task_process import Conversion
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.share import deleted_topics

@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient
 
 from ringfence.connectors.api import ConnectorError, RetriableError
 from ringfence.connectors.api.fetching import NotFetchable, OutOfRange
-from ringfence.connectors.egress import EgressDenied
+from ringfence.connectors.sdk.egress import EgressDenied
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.fetching import fetch_request, fetched_batches
 from ringfence.fencing.fetching.fetch_request import FetchResponse

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from ringfence.connectors.kafka_settings.java_names import Role, translate
+from ringfence.connectors.sdk.kafka_settings.java_names import Role, translate
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Abortable, Fatal
 from ringfence.fencing.kafka.connection import Connection

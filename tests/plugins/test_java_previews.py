@@ -10,8 +10,8 @@ import psutil
 import psycopg
 import pytest
 
-from ringfence.connectors import worker_limits
 from ringfence.connectors.java import runtime
+from ringfence.connectors.sdk import worker_limits
 from ringfence.engine.plugins import BadRequest, PluginError, PluginHost
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.connection import Connection

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from ringfence.connectors import worker_limits
 from ringfence.connectors.plugins import PluginRegistry
-from ringfence.connectors.worker_limits import WorkerLimits
+from ringfence.connectors.sdk import worker_limits
+from ringfence.connectors.sdk.worker_limits import WorkerLimits
 from ringfence.engine.plugins.validation import validate
 from tests.support.catalog import BUILT_IN
 

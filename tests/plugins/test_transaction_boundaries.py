@@ -13,8 +13,8 @@ from ringfence.connectors.builtin.dlt_source.connector import DltSourceConnector
 from ringfence.connectors.builtin.postgres.connector import PostgresSourceConnector
 from ringfence.connectors.builtin.verifiable.connector import VerifiableSourceConnector
 from ringfence.connectors.config_providers import ConfigProviders
-from ringfence.connectors.delivery_settings import TRANSACTION_BOUNDARY, with_boundary
 from ringfence.connectors.plugins import PluginRegistry
+from ringfence.connectors.sdk.delivery import TRANSACTION_BOUNDARY, with_boundary
 from ringfence.engine.plugins.instances import InstanceRunner
 from ringfence.engine.plugins.validation import common_keys, support_of, validate
 

@@ -7,10 +7,10 @@ from typing import Any, Protocol
 
 import psycopg
 
-from ringfence.connectors import worker_limits
 from ringfence.connectors.api import OffsetRecord, RetriableError, SerializedRecords, SourceOffset, SourceRecord
 from ringfence.connectors.builtin.postgres.task import PostgresSourceTask
-from ringfence.connectors.worker_limits import WorkerLimits
+from ringfence.connectors.sdk import worker_limits
+from ringfence.connectors.sdk.worker_limits import WorkerLimits
 from ringfence.engine.spark.task_process import Conversion
 from ringfence.fencing.task.transaction_context import RequestedEndings
 from tests.connectors.fakes import FakeContext, FakeOffsets

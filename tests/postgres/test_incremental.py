@@ -11,7 +11,7 @@ import pytest
 from ringfence.connectors.builtin.postgres.incremental.chunks import Window
 from ringfence.connectors.builtin.postgres.incremental.snapshots import IncrementalSnapshots
 from ringfence.connectors.builtin.postgres.snapshot.reading import RangeReading
-from ringfence.connectors.snapshot_signals import EXECUTE, PAUSE, RESUME, STOP, parse_request
+from ringfence.connectors.sdk.snapshot_signals import EXECUTE, PAUSE, RESUME, STOP, parse_request
 from tests.connectors.fakes import FakeContext
 from tests.postgres.local import Database
 from tests.support.incremental_snapshots import TABLE, fill, read_all, rows_read, send, state

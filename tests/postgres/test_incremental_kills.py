@@ -11,7 +11,7 @@ import pytest
 
 from ringfence.connectors.api import Signal
 from ringfence.connectors.builtin.postgres.incremental.state import IncrementalState, incremental_partition, state_of
-from ringfence.connectors.snapshot_signals import EXECUTE
+from ringfence.connectors.sdk.snapshot_signals import EXECUTE
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.offsets.source_offsets import read_offsets

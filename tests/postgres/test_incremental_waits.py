@@ -5,7 +5,7 @@ import threading
 import psycopg
 import pytest
 
-from ringfence.connectors.snapshot_signals import EXECUTE, PAUSE, RESUME
+from ringfence.connectors.sdk.snapshot_signals import EXECUTE, PAUSE, RESUME
 from tests.postgres.local import Database
 from tests.support.incremental_snapshots import fill, read_all, rows_read, send, state
 from tests.support.waiting import eventually

@@ -12,8 +12,8 @@ from ringfence.connectors.api.schemas import DATE_NAME, TIME, TIME_NAME, TIMESTA
 from ringfence.connectors.builtin.postgres import text_values
 from ringfence.connectors.builtin.postgres.types import ColumnType, PgType, Types, TypeSettings, unavailable_value
 from ringfence.connectors.converters.json_converter import JsonConverter
-from ringfence.connectors.values.exact import Reading, Writing
-from ringfence.connectors.values.moments import encode, format_date
+from ringfence.connectors.sdk.values.exact import Reading, Writing
+from ringfence.connectors.sdk.values.moments import encode, format_date
 
 _FIRST_DAY, _LAST_DAY = -2_440_587, 2_145_042_905
 """PostgreSQL's dates."""

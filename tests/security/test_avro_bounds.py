@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ringfence.connectors.avro import container
-from ringfence.connectors.avro.bounds import DEEPEST, MOST_ELEMENTS, BeyondBounds, Bounds, check_json
-from ringfence.connectors.avro.container import open_blocks
+from ringfence.connectors.sdk.avro import container
+from ringfence.connectors.sdk.avro.bounds import DEEPEST, MOST_ELEMENTS, BeyondBounds, Bounds, check_json
+from ringfence.connectors.sdk.avro.container import open_blocks
 
 LIST = {"type": "record", "name": "N", "fields": [{"name": "n", "type": ["null", "N"]}]}
 TREE = {"type": "record", "name": "N", "fields": [{"name": "n", "type": {"type": "array", "items": "N"}}]}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ringfence.api.v1 import transfer
 from ringfence.client import documents
 from ringfence.client.exit_codes import ClientError
-from ringfence.connectors import properties
+from ringfence.connectors.sdk import properties
 from ringfence.http.errors import ConnectError
 from ringfence.web.new.pasted_config import read_pasted
 from ringfence.yaml_documents import MalformedYaml, read_documents

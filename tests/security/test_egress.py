@@ -6,12 +6,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from ringfence.connectors import worker_limits
 from ringfence.connectors.api import ConnectorError, RetriableError
 from ringfence.connectors.builtin.kafka_source.cluster import source_settings, target_settings
 from ringfence.connectors.converters.registry.json_schema import JsonSchemaConverter
-from ringfence.connectors.egress import EgressDenied, Policy, parse_address
-from ringfence.connectors.worker_limits import WorkerLimits
+from ringfence.connectors.sdk import worker_limits
+from ringfence.connectors.sdk.egress import EgressDenied, Policy, parse_address
+from ringfence.connectors.sdk.worker_limits import WorkerLimits
 from ringfence.fencing.errors import Invalid
 from ringfence.fencing.kafka.client_settings import connection_of
 from ringfence.fencing.kafka.connection import Connection
@@ -124,7 +124,7 @@ def test_what_another_server_answers_is_not_shown_and_no_redirect_is_followed(
 
 def test_brokers_are_judged_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_limits, "_current", [WorkerLimits(egress="public,private")])
-    from ringfence.connectors.kafka_settings.java_names import Role
+    from ringfence.connectors.sdk.kafka_settings.java_names import Role
 
     base = Connection("kafka:9092")
     with pytest.raises(Invalid, match=r"127\.0\.0\.1:2181 are not allowed"):

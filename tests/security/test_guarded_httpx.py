@@ -3,8 +3,8 @@
 import httpx
 import pytest
 
-from ringfence.connectors.egress import EgressDenied, Policy
-from ringfence.connectors.guarded_httpx import restrict_client
+from ringfence.connectors.sdk.egress import EgressDenied, Policy
+from ringfence.connectors.sdk.guarded_httpx import restrict_client
 from tests.support.recording_server import RecordingServer
 
 

@@ -4,10 +4,10 @@ import pytest
 from requests import ConnectionError as NoConnection
 from requests import Session
 
-from ringfence.connectors import worker_limits
-from ringfence.connectors.egress import EgressDenied
-from ringfence.connectors.guarded_requests import restrict_session
-from ringfence.connectors.worker_limits import WorkerLimits
+from ringfence.connectors.sdk import worker_limits
+from ringfence.connectors.sdk.egress import EgressDenied
+from ringfence.connectors.sdk.guarded_requests import restrict_session
+from ringfence.connectors.sdk.worker_limits import WorkerLimits
 from tests.support.recording_server import RecordingServer
 
 

@@ -18,10 +18,10 @@ from ringfence.connectors.builtin.dlt_source.rest_config import redact
 from ringfence.connectors.builtin.postgres.text_values import hstore_pairs, interval_micros
 from ringfence.connectors.builtin.sql.settings import query_of
 from ringfence.connectors.config_providers import ConfigProviders, _references
+from ringfence.connectors.sdk.values import literals
 from ringfence.connectors.transforms.cast import cast
 from ringfence.connectors.transforms.mask_field import MaskField
 from ringfence.connectors.transforms.patterns import java_pattern
-from ringfence.connectors.values import literals
 
 _LENGTH = 200_000
 _SECONDS = 5.0  # a linear one takes a few milliseconds, a quadratic one an hour

@@ -6,7 +6,7 @@ import pytest
 
 from ringfence.connectors.api import ConfigException
 from ringfence.connectors.common_settings import is_connector_name
-from ringfence.connectors.name_length import MAX_NAME_BYTES
+from ringfence.connectors.sdk.names import MAX_NAME_BYTES
 from ringfence.fencing.errors import Invalid
 from ringfence.fencing.ids import ConnectorName, TaskId, task_transactional_id
 from ringfence.fencing.kafka.consumer import LogRecord

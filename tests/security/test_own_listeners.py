@@ -20,17 +20,17 @@ import pytest
 from ringfence.access.oidc.connection import Connection as ProviderConnection
 from ringfence.access.oidc.connection import Unavailable
 from ringfence.alerts.ssrf_guard import AddressDenied, AllowedNetworks, target
-from ringfence.connectors import own_listeners, worker_limits
 from ringfence.connectors.api import ConnectorError, SourceConnector, Struct
 from ringfence.connectors.api.schemas import STRING, struct
 from ringfence.connectors.builtin.files.places import s3
 from ringfence.connectors.builtin.kafka_source.cluster import target_settings
 from ringfence.connectors.converters.registry import avro, json_schema, protobuf, registry_converter
 from ringfence.connectors.converters.registry.reading import SchemaReader
-from ringfence.connectors.egress import EgressDenied, Policy
-from ringfence.connectors.kafka_settings.java_names import Role
 from ringfence.connectors.process_tree import MARK
-from ringfence.connectors.worker_limits import WorkerLimits
+from ringfence.connectors.sdk import own_listeners, worker_limits
+from ringfence.connectors.sdk.egress import EgressDenied, Policy
+from ringfence.connectors.sdk.kafka_settings.java_names import Role
+from ringfence.connectors.sdk.worker_limits import WorkerLimits
 from ringfence.engine.spark.connector_limits import limits_of
 from ringfence.fencing.errors import Invalid
 from ringfence.fencing.kafka.client_settings import connection_of

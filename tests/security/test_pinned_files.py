@@ -12,14 +12,13 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from ringfence.connectors import worker_limits
 from ringfence.connectors.api import ConnectorError
 from ringfence.connectors.builtin.kafka_source.cluster import source_settings, target_settings
 from ringfence.connectors.converters.registry.settings import client_config, registry_settings
-from ringfence.connectors.files import ClosedFile
-from ringfence.connectors.kafka_settings.java_names import Role
-from ringfence.connectors.pinned_files import pin
-from ringfence.connectors.worker_limits import WorkerLimits
+from ringfence.connectors.sdk import worker_limits
+from ringfence.connectors.sdk.files import ClosedFile, pin
+from ringfence.connectors.sdk.kafka_settings.java_names import Role
+from ringfence.connectors.sdk.worker_limits import WorkerLimits
 from ringfence.fencing.errors import Invalid
 from ringfence.fencing.kafka.client_settings import connection_of, resolve_settings
 from ringfence.fencing.kafka.connection import Connection

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from ringfence.connectors import egress, worker_limits
 from ringfence.connectors.api import ConfigException
+from ringfence.connectors.sdk import egress, worker_limits
 from ringfence.engine import fair_places
 from ringfence.engine.plugins import PluginError, PluginHost, PluginTimeout
 from ringfence.engine.plugins.errors import OutOfMemory

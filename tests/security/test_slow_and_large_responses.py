@@ -13,12 +13,12 @@ import httpx
 import pytest
 from requests import ReadTimeout, Session, TooManyRedirects
 
-from ringfence.connectors import guarded_requests
 from ringfence.connectors.api import ConnectorError
 from ringfence.connectors.converters.registry.reading import SchemaReader
-from ringfence.connectors.egress import Policy
-from ringfence.connectors.guarded_httpx import restrict_client
-from ringfence.connectors.guarded_requests import restrict_session
+from ringfence.connectors.sdk import guarded_requests
+from ringfence.connectors.sdk.egress import Policy
+from ringfence.connectors.sdk.guarded_httpx import restrict_client
+from ringfence.connectors.sdk.guarded_requests import restrict_session
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
 SHORT = 1.0

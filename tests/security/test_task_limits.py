@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from ringfence.connectors import worker_limits
 from ringfence.connectors.common_settings import common_settings
-from ringfence.connectors.worker_limits import MAX_TASKS, TASKS_MAX_LIMIT, WorkerLimits
+from ringfence.connectors.sdk import worker_limits
+from ringfence.connectors.sdk.worker_limits import MAX_TASKS, TASKS_MAX_LIMIT, WorkerLimits
 from ringfence.engine.plugins import task_limits
 from ringfence.engine.plugins.errors import PluginError
 from ringfence.fencing.errors import Invalid, Unreadable

@@ -9,7 +9,7 @@ import pytest
 from django.test import override_settings
 
 from ringfence.connectors.api import Endpoint
-from ringfence.connectors.log_limit import LogLimit
+from ringfence.connectors.sdk.log_limit import LogLimit
 from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
 from ringfence.fencing.topics.status import State, TaskStatus, decode
 from ringfence.local.ports import free_port

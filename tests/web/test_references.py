@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from ringfence.connectors.features import all_features
+from ringfence.connectors.sdk.features import all_features
 from ringfence.connectors.source_config import source_config_def
 from ringfence.fencing.topics.status import State
 from ringfence.projection.models import ClusterInfo

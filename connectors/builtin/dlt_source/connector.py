@@ -21,7 +21,7 @@ from ringfence.connectors.api import (
 from ringfence.connectors.builtin.dlt_source import settings as names
 from ringfence.connectors.builtin.dlt_source.rest_config import parse_object
 from ringfence.connectors.builtin.dlt_source.settings import CONFIG_DEF
-from ringfence.connectors.delivery_settings import TRANSACTION_BOUNDARY, transaction_boundary
+from ringfence.connectors.sdk.delivery import TRANSACTION_BOUNDARY, transaction_boundary
 
 _EXTRA: Final = "DltSource needs dlt, which is not installed here: pip install 'ringfence[dlt]' on every worker."
 

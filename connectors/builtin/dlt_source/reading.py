@@ -27,7 +27,7 @@ from ringfence.connectors.api import DataException
 from ringfence.connectors.builtin.dlt_source.resources import find_incremental, primary_key
 from ringfence.connectors.builtin.dlt_source.rest_client import last_address
 from ringfence.connectors.builtin.dlt_source.row_values import are_plain, convert_row, describe_unreadable, encode_rows
-from ringfence.connectors.unsupported_values import Handling
+from ringfence.connectors.sdk.unsupported_values import Handling
 
 _MISSING: Final = 'Set "on_cursor_value_missing" of the incremental to exclude or include, or choose another cursor.'
 _OTHER: Final = "Correct it at its source, or choose another cursor."

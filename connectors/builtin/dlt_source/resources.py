@@ -25,7 +25,7 @@ from ringfence.connectors.builtin.dlt_source.rest_config import (
     secret_text,
 )
 from ringfence.connectors.builtin.dlt_source.settings import CHANGES
-from ringfence.connectors.guarded_requests import restrict_session
+from ringfence.connectors.sdk.guarded_requests import restrict_session
 
 _TIMEOUT = 60.0
 

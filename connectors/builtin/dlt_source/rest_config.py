@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from ringfence.connectors import egress, worker_limits
 from ringfence.connectors.api import ConnectorError, ParsedConfig
 from ringfence.connectors.builtin.dlt_source import settings as names
-from ringfence.connectors.secret_names import secret_by_name
-from ringfence.connectors.values.nesting import DEEPEST, is_deep
+from ringfence.connectors.sdk import egress, worker_limits
+from ringfence.connectors.sdk.secret_names import secret_by_name
+from ringfence.connectors.sdk.values.nesting import DEEPEST, is_deep
 
 _FORBIDDEN: Final = {
     "auth": f"Move it to {names.AUTH}, which is never shown.",

@@ -8,8 +8,8 @@ from typing import Any, Final
 from dlt.common.json import json as dlt_json
 
 from ringfence.connectors.api import DataException
-from ringfence.connectors.unsupported_values import Handling, refuse_value
-from ringfence.connectors.values.texts import is_unicode
+from ringfence.connectors.sdk.unsupported_values import Handling, refuse_value
+from ringfence.connectors.sdk.values.texts import is_unicode
 
 UNREADABLE: Final = "\0unreadable"
 """In a list of rows, the key of one that stands for a row that cannot be read: `describe_unreadable`."""

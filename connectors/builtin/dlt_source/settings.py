@@ -3,7 +3,7 @@
 from typing import Final
 
 from ringfence.connectors.api import ConfigDef, Importance, InstalledChoices, NonEmpty, ShownIf
-from ringfence.connectors.unsupported_values import define_unsupported_values
+from ringfence.connectors.sdk.unsupported_values import define_unsupported_values
 
 REST_API: Final = "rest_api"
 GROUP: Final = "ringfence.dlt_sources"

@@ -33,8 +33,8 @@ from ringfence.connectors.builtin.dlt_source.rest_client import ResponseError, a
 from ringfence.connectors.builtin.dlt_source.rest_config import redact, redact_text
 from ringfence.connectors.builtin.dlt_source.row_values import read_unreadable
 from ringfence.connectors.builtin.dlt_source.settings import CONFIG_DEF
-from ringfence.connectors.egress import EgressDenied
-from ringfence.connectors.unsupported_values import handling_of
+from ringfence.connectors.sdk.egress import EgressDenied
+from ringfence.connectors.sdk.unsupported_values import handling_of
 
 logger = logging.getLogger(__name__)
 

@@ -25,7 +25,7 @@ from ringfence.connectors.builtin.file_stream.task import (
     not_a_file,
     unreadable,
 )
-from ringfence.connectors.files import ClosedFile, open_allowed
+from ringfence.connectors.sdk.files import ClosedFile, open_allowed
 
 
 class FileStreamSourceConnector(SourceConnector):

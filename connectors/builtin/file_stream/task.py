@@ -23,7 +23,7 @@ from ringfence.connectors.api import (
 )
 from ringfence.connectors.api.schemas import STRING
 from ringfence.connectors.builtin.file_stream.line_splitting import LineBuffer
-from ringfence.connectors.files import open_allowed
+from ringfence.connectors.sdk.files import open_allowed
 
 logger = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from ringfence.connectors.builtin.files.places import FileInfo
 from ringfence.connectors.builtin.files.settings import MODIFIED
-from ringfence.connectors.linear_patterns import LinearPattern
+from ringfence.connectors.sdk.linear_patterns import LinearPattern
 
 BUCKETS: Final = 256
 """Files are distributed to tasks by bucket, so that the state of a bucket is valid for any number of tasks."""

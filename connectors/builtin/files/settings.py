@@ -16,9 +16,9 @@ from ringfence.connectors.api import (
     SettingGroup,
     ShownIf,
 )
-from ringfence.connectors.linear_patterns import LinearPattern
-from ringfence.connectors.unsupported_values import Handling, define_unsupported_values, handling_of
-from ringfence.connectors.values.texts import is_unicode
+from ringfence.connectors.sdk.linear_patterns import LinearPattern
+from ringfence.connectors.sdk.unsupported_values import Handling, define_unsupported_values, handling_of
+from ringfence.connectors.sdk.values.texts import is_unicode
 
 ENCODING_ERRORS: Final = "encoding.errors"
 UNSIGNED: Final = "bigint.unsigned.handling.mode"

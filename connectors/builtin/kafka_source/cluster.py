@@ -18,12 +18,12 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourceType,
 )
 
-from ringfence.connectors import egress, properties, worker_limits
 from ringfence.connectors.api import ConnectorError
 from ringfence.connectors.builtin.kafka_source import settings as names
-from ringfence.connectors.kafka_settings.java_names import Role, Translation, merge, servers, translate
-from ringfence.connectors.pinned_files import pin_client_files
-from ringfence.connectors.topic_durability import add_min_isr
+from ringfence.connectors.sdk import egress, properties, worker_limits
+from ringfence.connectors.sdk.files import pin_client_files
+from ringfence.connectors.sdk.kafka_settings.java_names import Role, Translation, merge, servers, translate
+from ringfence.connectors.sdk.topic_durability import add_min_isr
 
 logger = logging.getLogger(__name__)
 

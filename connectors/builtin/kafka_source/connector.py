@@ -33,7 +33,7 @@ from ringfence.connectors.builtin.kafka_source.cluster import (
 from ringfence.connectors.builtin.kafka_source.settings import CONFIG_DEF
 from ringfence.connectors.builtin.kafka_source.task import KafkaSourceTask, group_of
 from ringfence.connectors.builtin.kafka_source.topics import Names, Renaming, choose_topics, divide_partitions
-from ringfence.connectors.worker_limits import current
+from ringfence.connectors.sdk.worker_limits import current
 
 logger = logging.getLogger(__name__)
 

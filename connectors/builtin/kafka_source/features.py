@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from ringfence.connectors.features import Features
-from ringfence.connectors.foreign_names import NO_EFFECT, ForeignNames
+from ringfence.connectors.sdk.features import Features
+from ringfence.connectors.sdk.foreign_names import NO_EFFECT, ForeignNames
 
 _IGNORED: Final = {
     **dict.fromkeys(

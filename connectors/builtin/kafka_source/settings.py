@@ -3,7 +3,7 @@
 from typing import Final
 
 from ringfence.connectors.api import Choices, ConfigDef, ConfigType, Importance, NonEmpty, OneOf, Range, Width
-from ringfence.connectors.kafka_settings import input_group
+from ringfence.connectors.sdk.kafka_settings import input_group
 
 TOPICS: Final = "topics"
 TOPICS_EXCLUDE: Final = "topics.exclude"

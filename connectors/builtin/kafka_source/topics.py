@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from ringfence.connectors.api import ParsedConfig
 from ringfence.connectors.builtin.kafka_source import settings as names
-from ringfence.connectors.linear_patterns import LinearPattern
+from ringfence.connectors.sdk.linear_patterns import LinearPattern
 
 
 class Names:

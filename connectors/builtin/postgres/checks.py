@@ -15,8 +15,8 @@ from ringfence.connectors.builtin.postgres.selection import Selection
 from ringfence.connectors.builtin.postgres.session import Server, Session, one_line
 from ringfence.connectors.builtin.postgres.settings import CONFIG_DEF
 from ringfence.connectors.builtin.postgres.setup import captured_tables, selection_of
-from ringfence.connectors.delivery_settings import transaction_boundary
-from ringfence.connectors.name_lists import list_first
+from ringfence.connectors.sdk.delivery import transaction_boundary
+from ringfence.connectors.sdk.names import list_first
 
 Errors = dict[str, list[str]]
 

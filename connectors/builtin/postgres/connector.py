@@ -21,7 +21,7 @@ from ringfence.connectors.builtin.postgres import settings as names
 from ringfence.connectors.builtin.postgres.offsets import position_of
 from ringfence.connectors.builtin.postgres.settings import CONFIG_DEF, TRIAL, find_unsupported
 from ringfence.connectors.builtin.postgres.snapshot.plan import is_snapshot_partition, share_config
-from ringfence.connectors.delivery_settings import transaction_boundary, with_boundary
+from ringfence.connectors.sdk.delivery import transaction_boundary, with_boundary
 
 _WATCH_SECONDS: Final = 10.0
 _EXTRA: Final = "PostgresSource needs psycopg, which is not installed: pip install 'ringfence[postgres]'."

@@ -16,8 +16,8 @@ from ringfence.connectors.builtin.postgres.snapshot.plan import (
     range_partition,
     read_plan,
 )
-from ringfence.connectors.features import Features, InitialProgress, ReadOffset, Snapshots, TableProgress
-from ringfence.connectors.foreign_names import DEBEZIUM
+from ringfence.connectors.sdk.features import Features, InitialProgress, ReadOffset, Snapshots, TableProgress
+from ringfence.connectors.sdk.foreign_names import DEBEZIUM
 
 _NO_TUNING: Final = "Ringfence reads in another way, and does not need it. Remove it."
 _IGNORED: Final = dict.fromkeys(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ringfence.connectors.api import ConfigException, ParsedConfig
-from ringfence.connectors.linear_patterns import LinearPattern
+from ringfence.connectors.sdk.linear_patterns import LinearPattern
 
 _SYSTEM: Final = frozenset({"pg_catalog", "information_schema", "pg_toast"})
 

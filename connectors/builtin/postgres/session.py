@@ -8,10 +8,10 @@ from typing import Any, Final
 import psycopg
 from psycopg import sql
 
-from ringfence.connectors import egress, worker_limits
 from ringfence.connectors.api import ConnectorError, ParsedConfig, Password
 from ringfence.connectors.builtin.postgres import settings as names
-from ringfence.connectors.pinned_files import pin
+from ringfence.connectors.sdk import egress, worker_limits
+from ringfence.connectors.sdk.files import pin
 
 CONNECT_SECONDS: Final = 10
 _NO_FILE: Final = os.devnull + "/none"

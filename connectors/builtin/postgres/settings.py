@@ -12,7 +12,7 @@ from typing import Final
 from ringfence.connectors.api import ConfigDef, ConfigException, Importance, NonEmpty, Width
 from ringfence.connectors.builtin.postgres import selection
 from ringfence.connectors.builtin.postgres.selection import check_patterns
-from ringfence.connectors.unsupported_values import Handling, define_unsupported_values
+from ringfence.connectors.sdk.unsupported_values import Handling, define_unsupported_values
 
 TRIAL: Final = "postgres.trial"
 """In a task's configuration: the task is for a preview, and changes nothing."""

@@ -14,7 +14,7 @@ from ringfence.connectors.builtin.postgres.session import Server, Session
 from ringfence.connectors.builtin.postgres.settings import CONFIG_DEF
 from ringfence.connectors.builtin.postgres.tables import Describe, Table
 from ringfence.connectors.builtin.postgres.types import Types, TypeSettings
-from ringfence.connectors.unsupported_values import handling_of
+from ringfence.connectors.sdk.unsupported_values import handling_of
 
 logger = logging.getLogger(__name__)
 

@@ -34,7 +34,7 @@ from ringfence.connectors.builtin.postgres.pgoutput import (
 )
 from ringfence.connectors.builtin.postgres.selection import Rename, Selection
 from ringfence.connectors.builtin.postgres.types import ColumnType, Read, Types, default_of, unavailable_value
-from ringfence.connectors.row_records import convert_value, row_text
+from ringfence.connectors.sdk.row_records import convert_value, row_text
 
 _OPTIONAL_STRING: Final = optional(STRING)
 _OPTIONAL_INT64: Final = optional(INT64)

@@ -18,7 +18,7 @@ from ringfence.connectors.api import DistantDate, DistantTimestamp, EndOfDay, St
 from ringfence.connectors.api.schemas import BYTES, FLOAT64, INT32, STRING, mapping
 from ringfence.connectors.api.schemas import struct as struct_of
 from ringfence.connectors.converters.json_encoding import to_signed_bytes
-from ringfence.connectors.values.moments import date_of_day, day_number, timestamp_of_millis, to_time
+from ringfence.connectors.sdk.values.moments import date_of_day, day_number, timestamp_of_millis, to_time
 
 _DAY_US: Final = 86_400_000_000
 _MONTH_US: Final = 30.4375 * _DAY_US

@@ -32,8 +32,8 @@ from ringfence.connectors.api.schemas import (
 )
 from ringfence.connectors.api.structs import single
 from ringfence.connectors.builtin.postgres import text_values
-from ringfence.connectors.unsupported_values import Handling, refuse_value
-from ringfence.connectors.values.moments import EPOCH
+from ringfence.connectors.sdk.unsupported_values import Handling, refuse_value
+from ringfence.connectors.sdk.values.moments import EPOCH
 
 Read = Callable[[bytes], Any]
 

@@ -24,7 +24,7 @@ from ringfence.connectors.api import (
 from ringfence.connectors.builtin.pyspark_source import settings as names
 from ringfence.connectors.builtin.pyspark_source.settings import CONFIG_DEF, GROUP, OPTION, SOURCE
 from ringfence.connectors.builtin.pyspark_source.types import describe, parse_ddl
-from ringfence.connectors.row_records import row_text
+from ringfence.connectors.sdk.row_records import row_text
 
 logger = logging.getLogger(__name__)
 

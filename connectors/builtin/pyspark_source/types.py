@@ -15,9 +15,9 @@ from pyspark.sql import types as spark
 from ringfence.connectors.api import ConnectorError, DataException, Schema, SchemaType, Struct
 from ringfence.connectors.api import schemas as connect
 from ringfence.connectors.api.structs import fit
-from ringfence.connectors.row_records import ValueOf, convert_value
-from ringfence.connectors.values.decimals import exact_decimal
-from ringfence.connectors.values.moments import micros
+from ringfence.connectors.sdk.row_records import ValueOf, convert_value
+from ringfence.connectors.sdk.values.decimals import exact_decimal
+from ringfence.connectors.sdk.values.moments import micros
 
 _ATOMS: Final[dict[str, spark.DataType]] = {
     "boolean": spark.BooleanType(),

@@ -19,9 +19,8 @@ from ringfence.connectors.builtin.kafka_source import settings
 from ringfence.connectors.builtin.kafka_source.connector import KafkaSourceConnector
 from ringfence.connectors.builtin.share_group.settings import CONFIG_DEF
 from ringfence.connectors.builtin.share_group.task import ShareGroupSourceTask
-from ringfence.connectors.delivery_settings import TRANSACTION_BOUNDARY, transaction_boundary
-from ringfence.connectors.error_settings import DEAD_LETTERS
-from ringfence.connectors.kafka_settings import share_group
+from ringfence.connectors.sdk.delivery import DEAD_LETTERS, TRANSACTION_BOUNDARY, transaction_boundary
+from ringfence.connectors.sdk.kafka_settings import share_group
 
 _WHOLE = ("topic_id", "partition")
 

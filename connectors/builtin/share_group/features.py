@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Final
 
-from ringfence.connectors.features import Features, ShareInput
-from ringfence.connectors.kafka_settings.share_group import TOPICS
+from ringfence.connectors.sdk.features import Features, ShareInput
+from ringfence.connectors.sdk.kafka_settings.share_group import TOPICS
 
 
 def find_share_input(config: Mapping[str, str]) -> ShareInput:

@@ -4,7 +4,7 @@ from typing import Final
 
 from ringfence.connectors.api import ConfigDef, Importance, NonEmpty, Width
 from ringfence.connectors.builtin.kafka_source import settings
-from ringfence.connectors.kafka_settings import share_group
+from ringfence.connectors.sdk.kafka_settings import share_group
 
 _LEFT_OUT: Final = frozenset({settings.ASSIGNMENT, settings.GROUP_ID, settings.SESSION_TIMEOUT_MS, settings.ISOLATION})
 

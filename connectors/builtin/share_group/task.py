@@ -10,7 +10,7 @@ from ringfence.connectors.builtin.kafka_source.cluster import ReadableTopics, so
 from ringfence.connectors.builtin.kafka_source.task import share_of
 from ringfence.connectors.builtin.kafka_source.topics import Renaming
 from ringfence.connectors.builtin.share_group.settings import CONFIG_DEF
-from ringfence.connectors.kafka_settings import share_group
+from ringfence.connectors.sdk.kafka_settings import share_group
 
 logger = logging.getLogger(__name__)
 

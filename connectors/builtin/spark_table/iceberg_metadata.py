@@ -122,7 +122,7 @@ class IcebergSnapshot(Snapshot):
                 yield self._find(file["file_path"])
 
     def _read_avro(self, path: str) -> Iterator[Json]:
-        from ringfence.connectors.avro.container import open_blocks
+        from ringfence.connectors.sdk.avro.container import open_blocks
 
         _, blocks = open_blocks(io.BytesIO(read_whole(self._place, self._find(path))))
         return (record for _, records in blocks for record in records)

@@ -32,7 +32,7 @@ from ringfence.connectors.builtin.spark_table.plan import Batch, Table
 from ringfence.connectors.builtin.sql.database import Database, Login, explain
 from ringfence.connectors.builtin.sql.settings import NUMERIC
 from ringfence.connectors.builtin.sql.tables import describe_all, key_of, reflect_table
-from ringfence.connectors.row_records import RowReader
+from ringfence.connectors.sdk.row_records import RowReader
 
 _KINDS: Final[Sequence[tuple[type["sa.types.TypeEngine[Any]"], type]]] = (
     (sa.Float, float),  # a subclass of Numeric

@@ -34,7 +34,7 @@ from ringfence.connectors.builtin.spark_table.snapshots import (
     folder_values,
     make_column,
 )
-from ringfence.connectors.row_records import RowReader
+from ringfence.connectors.sdk.row_records import RowReader
 
 
 class FilePart(NamedTuple):

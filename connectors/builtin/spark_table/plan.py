@@ -9,7 +9,7 @@ from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from ringfence.connectors.api import ConnectorError, Schema, SourceOffset
 from ringfence.connectors.builtin.spark_table import settings as names
-from ringfence.connectors.row_records import RowReader
+from ringfence.connectors.sdk.row_records import RowReader
 
 _SLICE_SECONDS: Final = 0.5
 

@@ -5,7 +5,7 @@ from typing import Final
 from ringfence.connectors.api import ConfigDef, Importance, ShownIf
 from ringfence.connectors.builtin.files.settings import URL
 from ringfence.connectors.builtin.sql.settings import BEST_FIT, NONE, NUMERIC, ZONE, check_zone
-from ringfence.connectors.unsupported_values import define_unsupported_values
+from ringfence.connectors.sdk.unsupported_values import define_unsupported_values
 
 SHARE: Final = "table.share"
 """In a task's configuration: `index/count`, its share of the parts."""

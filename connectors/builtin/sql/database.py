@@ -11,12 +11,12 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL, Connection, Engine
 from sqlalchemy.pool import NullPool
 
-from ringfence.connectors import egress, files, worker_limits
 from ringfence.connectors.api import ConnectorError, ParsedConfig, Password
 from ringfence.connectors.builtin.sql import settings as names
 from ringfence.connectors.builtin.sql.driver_values import DriverValues
 from ringfence.connectors.builtin.sql.settings import load_zone
-from ringfence.connectors.unsupported_values import handling_of
+from ringfence.connectors.sdk import egress, files, worker_limits
+from ringfence.connectors.sdk.unsupported_values import handling_of
 
 CONNECT_SECONDS: Final = 5
 """Less than a validation may take, so that a database that does not answer is an error in it, not its end."""

@@ -16,10 +16,10 @@ from sqlalchemy.engine import Connection
 from ringfence.connectors.api import ConnectorError, Schema
 from ringfence.connectors.api import schemas as connect
 from ringfence.connectors.builtin.sql.time_texts import DAY_US, micros_of
-from ringfence.connectors.row_records import ValueOf
-from ringfence.connectors.unsupported_values import Handling, refuse_value
-from ringfence.connectors.values.decimals import exact_decimal
-from ringfence.connectors.values.moments import timestamp_of_micros
+from ringfence.connectors.sdk.row_records import ValueOf
+from ringfence.connectors.sdk.unsupported_values import Handling, refuse_value
+from ringfence.connectors.sdk.values.decimals import exact_decimal
+from ringfence.connectors.sdk.values.moments import timestamp_of_micros
 
 Row = Sequence[Any]
 

@@ -14,7 +14,7 @@ from ringfence.connectors.builtin.sql.driver_values import (
     time_of_micros,
 )
 from ringfence.connectors.builtin.sql.time_texts import BEGINNING, micros_of
-from ringfence.connectors.unsupported_values import Handling, refuse_value
+from ringfence.connectors.sdk.unsupported_values import Handling, refuse_value
 
 _MICROSECOND: Final = timedelta(microseconds=1)
 _ZERO: Final = "0000-00-00"

@@ -32,8 +32,8 @@ from ringfence.connectors.builtin.sql.time_texts import (
     parse_moment,
     parse_time,
 )
-from ringfence.connectors.unsupported_values import Handling, refuse_value
-from ringfence.connectors.values.moments import date_of_day, timestamp_of_micros
+from ringfence.connectors.sdk.unsupported_values import Handling, refuse_value
+from ringfence.connectors.sdk.values.moments import date_of_day, timestamp_of_micros
 
 SESSION: Final[Mapping[str, str]] = {
     "timezone": "UTC",

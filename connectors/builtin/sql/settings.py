@@ -6,7 +6,7 @@ from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from ringfence.connectors.api import ConfigDef, ConfigException, Importance, ParsedConfig, ShownIf
-from ringfence.connectors.unsupported_values import define_unsupported_values
+from ringfence.connectors.sdk.unsupported_values import define_unsupported_values
 
 TASK_TABLES: Final = "tables"
 """In a task's configuration: a JSON list of [schema, table], without which a query is read. The schema is null if the

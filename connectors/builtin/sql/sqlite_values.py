@@ -24,9 +24,9 @@ from ringfence.connectors.builtin.sql.driver_values import (
     time_of_micros,
 )
 from ringfence.connectors.builtin.sql.time_texts import BEGINNING, DAY_US, micros_of_text, parse_time
-from ringfence.connectors.row_records import ValueOf
-from ringfence.connectors.unsupported_values import Handling, refuse_value
-from ringfence.connectors.values.moments import date_of_day, timestamp_of_micros
+from ringfence.connectors.sdk.row_records import ValueOf
+from ringfence.connectors.sdk.unsupported_values import Handling, refuse_value
+from ringfence.connectors.sdk.values.moments import date_of_day, timestamp_of_micros
 
 _MOST_VALUE: Final = 64 << 20
 """The bytes of a value or row of SQLite, which runs in this process: a query can make values of any size."""

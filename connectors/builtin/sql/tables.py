@@ -20,9 +20,9 @@ from ringfence.connectors.api import schemas as connect
 from ringfence.connectors.builtin.sql import settings as names
 from ringfence.connectors.builtin.sql.database import Database
 from ringfence.connectors.builtin.sql.driver_values import ColumnType, DriverValues, Row
-from ringfence.connectors.name_length import MAX_NAME_BYTES
-from ringfence.connectors.row_records import ValueOf
-from ringfence.connectors.unsupported_values import Handling
+from ringfence.connectors.sdk.names import MAX_NAME_BYTES
+from ringfence.connectors.sdk.row_records import ValueOf
+from ringfence.connectors.sdk.unsupported_values import Handling
 
 Columns = list["sa.Column[Any]"]
 

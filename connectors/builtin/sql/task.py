@@ -34,7 +34,7 @@ from ringfence.connectors.builtin.sql.tables import (
     reflect_table,
     topic_of,
 )
-from ringfence.connectors.row_records import RowReader
+from ringfence.connectors.sdk.row_records import RowReader
 
 logger = logging.getLogger(__name__)
 

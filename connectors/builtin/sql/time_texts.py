@@ -8,7 +8,13 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final, NamedTuple
 
-from ringfence.connectors.values.moments import DAYS_IN_400_YEARS, EPOCH, day_number, format_date, timestamp_of_micros
+from ringfence.connectors.sdk.values.moments import (
+    DAYS_IN_400_YEARS,
+    EPOCH,
+    day_number,
+    format_date,
+    timestamp_of_micros,
+)
 
 DAY_US: Final = 86_400_000_000
 INFINITE_MS: Final[Mapping[str, int]] = {"infinity": 9_223_372_036_825_200_000, "-infinity": -9_223_372_036_832_400_000}

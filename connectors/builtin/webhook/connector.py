@@ -18,7 +18,7 @@ from ringfence.connectors.builtin.webhook.idempotency_keys import HEAD, check_he
 from ringfence.connectors.builtin.webhook.settings import CONFIG_DEF
 from ringfence.connectors.builtin.webhook.signatures import key_header, standard_secret
 from ringfence.connectors.builtin.webhook.task import WebhookSourceTask
-from ringfence.connectors.delivery_settings import TRANSACTION_BOUNDARY, transaction_boundary
+from ringfence.connectors.sdk.delivery import TRANSACTION_BOUNDARY, transaction_boundary
 
 
 class WebhookSourceConnector(SourceConnector):

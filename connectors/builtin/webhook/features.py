@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from ringfence.connectors.features import Features
+from ringfence.connectors.sdk.features import Features
 
 FEATURES: Final = Features(
     receives_requests=True,

@@ -8,7 +8,6 @@ import time
 from collections.abc import Coroutine, Iterable
 from typing import Any, Final
 
-from ringfence.connectors import request_frames as frames
 from ringfence.connectors.builtin.webhook.request_parsing import Receiver
 from ringfence.connectors.builtin.webhook.request_queue import (
     FAILED,
@@ -19,7 +18,8 @@ from ringfence.connectors.builtin.webhook.request_queue import (
     Tell,
     Ticket,
 )
-from ringfence.connectors.log_limit import LogLimit
+from ringfence.connectors.sdk import request_frames as frames
+from ringfence.connectors.sdk.log_limit import LogLimit
 
 logger = logging.getLogger(__name__)
 

@@ -30,8 +30,8 @@ from ringfence.connectors.builtin.webhook.request_queue import (
 )
 from ringfence.connectors.builtin.webhook.settings import CONFIG_DEF
 from ringfence.connectors.builtin.webhook.signatures import leaves_key_unsigned
-from ringfence.connectors.log_limit import LogLimit
-from ringfence.connectors.worker_limits import current
+from ringfence.connectors.sdk.log_limit import LogLimit
+from ringfence.connectors.sdk.worker_limits import current
 
 logger = logging.getLogger(__name__)
 

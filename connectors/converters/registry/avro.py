@@ -14,7 +14,7 @@ from ringfence.connectors.converters.registry.avro_schemas import LOGICAL, avro_
 from ringfence.connectors.converters.registry.confluent_client import load
 from ringfence.connectors.converters.registry.registry_converter import RegistryConverter, Write, pairs
 from ringfence.connectors.converters.registry.struct_schemas import is_same_struct
-from ringfence.connectors.values.moments import encode
+from ringfence.connectors.sdk.values.moments import encode
 
 
 class AvroConverter(RegistryConverter):

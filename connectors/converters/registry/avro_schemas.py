@@ -10,8 +10,8 @@ from ringfence.connectors.api import ConnectorError, Schema, SchemaType, Struct
 from ringfence.connectors.api.schemas import DATE_NAME, DECIMAL_NAME, TIME_NAME, TIMESTAMP_NAME
 from ringfence.connectors.converters.json_encoding import to_signed_bytes, to_unscaled
 from ringfence.connectors.converters.registry.registry_converter import pairs
-from ringfence.connectors.values.moments import encode
-from ringfence.connectors.values.texts import number_text
+from ringfence.connectors.sdk.values.moments import encode
+from ringfence.connectors.sdk.values.texts import number_text
 
 _NAMESPACE: Final = "io.confluent.connect.avro"
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

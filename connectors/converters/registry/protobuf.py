@@ -20,8 +20,8 @@ from ringfence.connectors.converters.registry.confluent_client import load
 from ringfence.connectors.converters.registry.proto_file import LOGICAL, ProtoFile
 from ringfence.connectors.converters.registry.registry_converter import RegistryConverter, Write
 from ringfence.connectors.converters.registry.struct_schemas import is_same_struct
-from ringfence.connectors.values.moments import millis
-from ringfence.connectors.values.texts import moment_text
+from ringfence.connectors.sdk.values.moments import millis
+from ringfence.connectors.sdk.values.texts import moment_text
 
 Message = Any
 Fill = Callable[[Message, Any], None]

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ringfence.connectors import egress
 from ringfence.connectors.api import ConnectorError
-from ringfence.connectors.avro.bounds import BeyondBounds, Bounds, check_json
 from ringfence.connectors.converters.registry.confluent_client import load, transport_error
 from ringfence.connectors.converters.registry.settings import client, registry_settings
+from ringfence.connectors.sdk import egress
+from ringfence.connectors.sdk.avro.bounds import BeyondBounds, Bounds, check_json
 
 _ID_BYTES: Final = 5
 _DEEPEST: Final = 20

@@ -4,12 +4,12 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from ringfence.connectors import egress
 from ringfence.connectors.api import ConfigDef, ConnectorError, ParsedConfig, RetriableError, Schema, Struct
 from ringfence.connectors.api.schemas import BOOLEAN, BYTES, FLOAT64, INT64, STRING
 from ringfence.connectors.converters.base import Converter, refuse
 from ringfence.connectors.converters.registry.confluent_client import load, transport_error
 from ringfence.connectors.converters.registry.settings import client, registry_settings, subject_of
+from ringfence.connectors.sdk import egress
 
 Write = Callable[[object], bytes]
 """Returns a value as bytes, without the id."""

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from ringfence.connectors import egress, worker_limits
 from ringfence.connectors.api import (
     AllOf,
     ConfigDef,
@@ -19,8 +18,9 @@ from ringfence.connectors.api import (
 )
 from ringfence.connectors.api.config_types import HIDDEN
 from ringfence.connectors.converters.registry.confluent_client import find_http_clients, load
-from ringfence.connectors.guarded_httpx import restrict_client
-from ringfence.connectors.pinned_files import pin
+from ringfence.connectors.sdk import egress, worker_limits
+from ringfence.connectors.sdk.files import pin
+from ringfence.connectors.sdk.guarded_httpx import restrict_client
 
 _STRATEGIES: Final = ("TopicNameStrategy", "RecordNameStrategy", "TopicRecordNameStrategy")
 _JAVA_STRATEGIES: Final = "io.confluent.kafka.serializers.subject."

@@ -6,7 +6,7 @@
 
 from typing import Final
 
-from ringfence.connectors.name_length import is_long, shorten
+from ringfence.connectors.sdk.names import is_long, shorten
 from ringfence.fencing.errors import Unreadable
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.topics.active_topics import TopicsResetRecord

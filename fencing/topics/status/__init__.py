@@ -8,7 +8,7 @@ import json
 from dataclasses import dataclass, replace
 from typing import Final, cast
 
-from ringfence.connectors.name_length import MAX_NAME_BYTES
+from ringfence.connectors.sdk.names import MAX_NAME_BYTES
 from ringfence.fencing.topics import topic_ids
 from ringfence.fencing.topics.active_topics import TopicStatus
 from ringfence.fencing.topics.config_record import dump

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from ringfence.connectors import own_listeners
-from ringfence.connectors.egress import is_forbidden, parse_address
+from ringfence.connectors.sdk import own_listeners
+from ringfence.connectors.sdk.egress import is_forbidden, parse_address
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Resolve = Callable[[str, int], Iterable[str]]

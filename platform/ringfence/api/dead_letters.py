@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from ringfence import dispatch
-from ringfence.connectors.error_settings import DEAD_LETTERS
+from ringfence.connectors.sdk.delivery import DEAD_LETTERS
 from ringfence.http.errors import bad_request
 from ringfence.http.masking import Masker
 from ringfence.projection.models import Connector

@@ -8,8 +8,8 @@ from typing import Final
 
 from ringfence import dispatch
 from ringfence.connectors.api import ConnectorError
-from ringfence.connectors.features import IncrementalProgress, Snapshots, all_features, features_of
-from ringfence.connectors.snapshot_signals import COLLECTIONS, parse_request
+from ringfence.connectors.sdk.features import IncrementalProgress, Snapshots, all_features, features_of
+from ringfence.connectors.sdk.snapshot_signals import COLLECTIONS, parse_request
 from ringfence.http.errors import ConnectError, bad_request
 from ringfence.projection.models import Connector, SourceOffset, Task, pack
 from ringfence.projection.models.connectors import partition_key

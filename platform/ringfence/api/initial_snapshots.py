@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from ringfence.api.incremental_snapshots import find_measured, percent_of
 from ringfence.connectors.api import ConnectorError, SourceOffset, SourcePartition
-from ringfence.connectors.features import TableProgress, features_of
+from ringfence.connectors.sdk.features import TableProgress, features_of
 from ringfence.projection import committed_offsets
 from ringfence.projection.committed_offsets import TooManyOffsets
 from ringfence.projection.models import Connector, Task, pack

@@ -9,7 +9,7 @@ from typing import Any, Final
 from ringfence.access.principal import Principal
 from ringfence.access.verbs import Verb
 from ringfence.connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
-from ringfence.connectors.error_settings import DEAD_LETTERS
+from ringfence.connectors.sdk.delivery import DEAD_LETTERS
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 

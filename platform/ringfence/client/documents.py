@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ringfence.client.exit_codes import ClientError, Exit
-from ringfence.connectors import properties
+from ringfence.connectors.sdk import properties
 
 HIDDEN = "[hidden]"
 """What the server shows in place of a secret; sent back, it keeps the stored value."""

@@ -112,8 +112,8 @@ def _check_sign_on() -> None:
 
 def _close_own_listeners() -> None:
     """Keep this process from connecting to the platform's listeners, wherever users say the address."""
-    from ringfence.connectors import own_listeners
     from ringfence.connectors.process_tree import MARK
+    from ringfence.connectors.sdk import own_listeners
     from ringfence.platform_addresses import find_own_listeners
 
     os.environ.setdefault(MARK, str(os.getpid()))  # `ringfence up` has set its own

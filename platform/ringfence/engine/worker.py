@@ -16,14 +16,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from ringfence import __version__, django_apps, encryption
 from ringfence.alerts.tasks import watch
-from ringfence.connectors import worker_limits
 from ringfence.connectors.api import ConfigException
 from ringfence.connectors.config_providers import PROVIDERS, ConfigProviders
 from ringfence.connectors.java import runtime as java_runtime
 from ringfence.connectors.java.runtime import JavaRuntime
-from ringfence.connectors.name_length import is_long, shorten
 from ringfence.connectors.process_tree import MARK
-from ringfence.connectors.worker_limits import WorkerLimits
+from ringfence.connectors.sdk import worker_limits
+from ringfence.connectors.sdk.names import is_long, shorten
+from ringfence.connectors.sdk.worker_limits import WorkerLimits
 from ringfence.engine import clock_watch
 from ringfence.engine.browsing.readers import Readers
 from ringfence.engine.celery_host import CeleryHost

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from ringfence.connectors import worker_limits
 from ringfence.connectors.plugins import PluginRegistry
+from ringfence.connectors.sdk import worker_limits
 from ringfence.fencing.draft_names import with_final_names
 from ringfence.fencing.modes import MODE_KEY, Mode
 from ringfence.file_checks.connector_configs import check_connector

@@ -5,12 +5,13 @@ from typing import Final
 
 from ringfence.connectors.api import ConfigDef, SourceConnector
 from ringfence.connectors.common_settings import CONNECTOR_CLASS, NAME
-from ringfence.connectors.delivery_settings import EXACTLY_ONCE_SUPPORT, TRANSACTION_BOUNDARY, with_boundary
-from ringfence.connectors.features import features_of
-from ringfence.connectors.foreign_names import DEBEZIUM, ForeignNames
+from ringfence.connectors.delivery_settings import EXACTLY_ONCE_SUPPORT
 from ringfence.connectors.java.discovery import find_plugins, select_versions
 from ringfence.connectors.known_plugins import find_counterpart, find_remedy
 from ringfence.connectors.plugins import PluginInfo, PluginRegistry, UnknownConnector
+from ringfence.connectors.sdk.delivery import TRANSACTION_BOUNDARY, with_boundary
+from ringfence.connectors.sdk.features import features_of
+from ringfence.connectors.sdk.foreign_names import DEBEZIUM, ForeignNames
 from ringfence.connectors.source_config import of_a_part, source_config_def
 from ringfence.engine.plugins.secret_removal import Redactor
 from ringfence.engine.plugins.validation import boundary_problems, exactly_once_problems

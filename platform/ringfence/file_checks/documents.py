@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from ringfence.client import documents
-from ringfence.connectors import properties
 from ringfence.connectors.common_settings import CONNECTOR_CLASS, NAME, TASKS_MAX
+from ringfence.connectors.sdk import properties
 from ringfence.local.errors import LocalError
 
 _STRIMZI: Final = "kafka.strimzi.io/"

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Final
 
 from ringfence.connectors.api.config_types import HIDDEN
-from ringfence.connectors.secret_names import hiding
+from ringfence.connectors.sdk.secret_names import hiding
 
 _LOGIN: Final = re.compile(r"://[^/\s@]*@")
 

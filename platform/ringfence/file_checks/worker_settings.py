@@ -3,7 +3,7 @@
 from typing import Final
 
 from ringfence.connectors.config_providers import PREFIX as PROVIDERS
-from ringfence.connectors.kafka_settings.java_names import Role
+from ringfence.connectors.sdk.kafka_settings.java_names import Role
 
 _REST: Final = "the web process serves the REST API. Set RINGFENCE_HTTP, or ringfence up --http."
 _MEMBER: Final = "it tunes the membership in Kafka Connect's own group protocol. Remove it."

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from ringfence import dispatch
 from ringfence.connectors.api.config_types import HIDDEN
-from ringfence.connectors.secret_names import secret_by_name
+from ringfence.connectors.sdk.secret_names import secret_by_name
 from ringfence.http.errors import bad_request
 from ringfence.projection.models import PluginSecrets
 from ringfence.requests.questions import ConfigKeys

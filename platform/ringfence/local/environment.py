@@ -6,8 +6,8 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from ringfence.connectors import properties
 from ringfence.connectors.process_tree import MARK
+from ringfence.connectors.sdk import properties
 from ringfence.consumer_commands import CLIENT_FILE
 from ringfence.encryption import KEY_FILE, KEYS
 from ringfence.fencing.draft_names import read_final_names

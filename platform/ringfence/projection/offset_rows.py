@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from ringfence.connectors.name_length import is_long
+from ringfence.connectors.sdk.names import is_long
 from ringfence.fencing.offsets import record_counts
 from ringfence.fencing.offsets.source_offsets import connector_of, decode_value, parse_json
 from ringfence.projection import bad_records, record_totals

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from ringfence.connectors.kafka_settings.java_names import BOOTSTRAP, TRANSACTION_TIMEOUT, Role, translate
+from ringfence.connectors.sdk.kafka_settings.java_names import BOOTSTRAP, TRANSACTION_TIMEOUT, Role, translate
 from ringfence.fencing.errors import Invalid
 from ringfence.fencing.kafka.client_settings import connection_of, producer_overrides
 from ringfence.fencing.kafka.connection import Connection

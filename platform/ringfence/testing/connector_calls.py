@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from ringfence.connectors.api import SourceConnector, SourceOffset, SourcePartition
-from ringfence.connectors.delivery_settings import chosen_boundary, with_boundary
+from ringfence.connectors.sdk.delivery import chosen_boundary, with_boundary
 from ringfence.engine.plugins.instances import InstanceContext, SnapshotReader, check_shape
 
 

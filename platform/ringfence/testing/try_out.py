@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
 
-from ringfence.connectors import worker_limits
 from ringfence.connectors.common_settings import CONNECTOR_CLASS
 from ringfence.connectors.plural_forms import write_count
+from ringfence.connectors.sdk import worker_limits
 from ringfence.engine.plugins.errors import BadRequest, PluginError
 from ringfence.engine.plugins.operations import Operations
 from ringfence.local.errors import LocalError

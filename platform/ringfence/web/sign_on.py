@@ -25,7 +25,7 @@ from ringfence.access.routes import ANYONE, PUBLIC, requires
 from ringfence.audit.outcome import Outcome
 from ringfence.audit.sign_on_accounts import VIA, account_for
 from ringfence.audit.trail import record
-from ringfence.connectors.egress import EGRESS_ALLOW
+from ringfence.connectors.sdk.egress import EGRESS_ALLOW
 from ringfence.fencing.errors import Invalid
 from ringfence.web.login import Login, LoginForm, ways_in
 from ringfence.worker_config import WorkerConfig

@@ -9,7 +9,7 @@ from typing import Any
 from ringfence.connectors.api import Schema, SchemaAndValue, SchemaType, SourceRecord, Struct
 from ringfence.connectors.api.schemas import DATE_NAME, TIME_NAME
 from ringfence.connectors.api.structs import single
-from ringfence.connectors.values.moments import millis, to_date, to_datetime, to_time
+from ringfence.connectors.sdk.values.moments import millis, to_date, to_datetime, to_time
 
 Json = Any
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from ringfence.connectors import worker_limits
 from ringfence.connectors.api import ConnectorError
 from ringfence.connectors.java import runtime
 from ringfence.connectors.java.files import find_refused_files
 from ringfence.connectors.java.process import JavaProcess
 from ringfence.connectors.java.task import java_task_class
-from ringfence.connectors.worker_limits import WorkerLimits
+from ringfence.connectors.sdk import worker_limits
+from ringfence.connectors.sdk.worker_limits import WorkerLimits
 from ringfence.engine.plugins import PluginHost
 from tests.support.java_plugins import FILE_STREAM, FILE_STREAM_CLASS, FILE_STREAM_TASK, plugin_path, runtime_of
 from tests.support.waiting import eventually

@@ -7,7 +7,7 @@ from itertools import count
 
 import pytest
 
-from ringfence.connectors import egress, worker_limits
+from ringfence.connectors.sdk import egress, worker_limits
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Retriable
 from ringfence.fencing.kafka.connection import Connection

@@ -7,8 +7,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from ringfence.connectors import files, worker_limits
-from ringfence.connectors.worker_limits import WorkerLimits
+from ringfence.connectors.sdk import files, worker_limits
+from ringfence.connectors.sdk.worker_limits import WorkerLimits
 from tests.security.end_to_end.site import Site
 from tests.support.names import unique
 

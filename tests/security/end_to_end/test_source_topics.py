@@ -7,10 +7,10 @@ import pytest
 
 from ringfence.access.principal import Right
 from ringfence.access.verbs import ROLES, Verb
-from ringfence.connectors import worker_limits
 from ringfence.connectors.api import ConnectorError, SourceRecord
 from ringfence.connectors.builtin.kafka_source.cluster import ReadableTopics
-from ringfence.connectors.worker_limits import WorkerLimits
+from ringfence.connectors.sdk import worker_limits
+from ringfence.connectors.sdk.worker_limits import WorkerLimits
 from ringfence.engine.leader.topic_grant_watch import changes
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName

@@ -13,10 +13,10 @@ import httpx
 import psutil
 import pytest
 
-from ringfence.connectors import own_listeners
-from ringfence.connectors.egress import EgressDenied, Policy
 from ringfence.connectors.process_tree import MARK
-from ringfence.connectors.worker_limits import WorkerLimits, current, declare
+from ringfence.connectors.sdk import own_listeners
+from ringfence.connectors.sdk.egress import EgressDenied, Policy
+from ringfence.connectors.sdk.worker_limits import WorkerLimits, current, declare
 from tests.e2e.rest import Rest
 from tests.e2e.up import Up, environment
 from tests.support.waiting import eventually

@@ -20,12 +20,8 @@ import orjson
 import pyarrow
 from fastavro.schema import SchemaParseException, UnknownType
 
-from ringfence.connectors import request_frames as webhook_frames
 from ringfence.connectors.api import ConfigException, ConnectorError
 from ringfence.connectors.api.fetching import NotFetchable
-from ringfence.connectors.avro import container
-from ringfence.connectors.avro.bounds import Bounds, check_json
-from ringfence.connectors.avro.container import open_blocks
 from ringfence.connectors.builtin.dlt_source.rest_config import parse_rest_config
 from ringfence.connectors.builtin.files.compression import BROKEN, contents
 from ringfence.connectors.builtin.files.connector import FilesSourceConnector
@@ -39,12 +35,16 @@ from ringfence.connectors.builtin.webhook import request_parsing
 from ringfence.connectors.config_providers import ConfigProviders
 from ringfence.connectors.converters.registry.reading import _indexes
 from ringfence.connectors.java import frames as java_frames
-from ringfence.connectors.kafka_settings import security
-from ringfence.connectors.properties import MalformedLine
-from ringfence.connectors.properties import read as read_properties
-from ringfence.connectors.snapshot_signals import parse_request
+from ringfence.connectors.sdk import request_frames as webhook_frames
+from ringfence.connectors.sdk.avro import container
+from ringfence.connectors.sdk.avro.bounds import Bounds, check_json
+from ringfence.connectors.sdk.avro.container import open_blocks
+from ringfence.connectors.sdk.kafka_settings import security
+from ringfence.connectors.sdk.properties import MalformedLine
+from ringfence.connectors.sdk.properties import read as read_properties
+from ringfence.connectors.sdk.snapshot_signals import parse_request
+from ringfence.connectors.sdk.values import literals
 from ringfence.connectors.transforms.patterns import java_pattern
-from ringfence.connectors.values import literals
 from ringfence.engine.browsing.expression import Wrong, parse
 from ringfence.engine.browsing.expression_operators import TooManySteps
 from ringfence.engine.browsing.value_decoding import Decoder

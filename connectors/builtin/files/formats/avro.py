@@ -11,9 +11,9 @@ from ringfence.connectors.api import DataException, ParsedConfig, Schema, Schema
 from ringfence.connectors.api import schemas as connect
 from ringfence.connectors.builtin.files.formats.base import FormatError, FormatReader, Rows, Unreadable
 from ringfence.connectors.builtin.files.settings import ValueOptions, options_of, repair_texts
-from ringfence.connectors.row_records import convert_value, row_text
-from ringfence.connectors.unsupported_values import Handling, refuse_value
-from ringfence.connectors.values.moments import date_of_day, time_of_day, time_text, timestamp_of_millis
+from ringfence.connectors.sdk.row_records import convert_value, row_text
+from ringfence.connectors.sdk.unsupported_values import Handling, refuse_value
+from ringfence.connectors.sdk.values.moments import date_of_day, time_of_day, time_text, timestamp_of_millis
 
 _UUID_BYTES: Final = 16
 _DURATION_BYTES: Final = 12
@@ -207,7 +207,7 @@ class AvroReader(FormatReader):
     compressible: ClassVar[bool] = False
 
     def __init__(self, file: BinaryIO | Any, position: int, settings: ParsedConfig) -> None:
-        from ringfence.connectors.avro.container import ERRORS, BlockReader
+        from ringfence.connectors.sdk.avro.container import ERRORS, BlockReader
 
         self._options = options_of(settings)
         try:
@@ -260,7 +260,7 @@ class AvroReader(FormatReader):
 
     def _read_blocks(self, skip: int) -> Iterator[_Run]:
         """Yield the records after a position."""
-        from ringfence.connectors.avro.container import Damage
+        from ringfence.connectors.sdk.avro.container import Damage
 
         at = 0
         for block in self._blocks:

@@ -25,7 +25,7 @@ from ringfence.connectors.builtin.files.settings import (
     options_of,
     repair_text,
 )
-from ringfence.connectors.values.texts import is_unicode
+from ringfence.connectors.sdk.values.texts import is_unicode
 
 MOST_ROW_BYTES: Final = 16 << 20
 """Of a row of several lines, which are kept until its end: a quote may never be closed."""

@@ -23,7 +23,7 @@ from ringfence.connectors.builtin.files.settings import (
     repair_text,
     repair_texts,
 )
-from ringfence.connectors.unsupported_values import Handling, refuse_value
+from ringfence.connectors.sdk.unsupported_values import Handling, refuse_value
 
 CHUNK_BYTES: Final = 1 << 20
 MOST_LINE_BYTES: Final = 128 << 20

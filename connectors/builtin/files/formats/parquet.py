@@ -13,8 +13,8 @@ from ringfence.connectors.builtin.files.formats.base import (
     make_distinct,
 )
 from ringfence.connectors.builtin.files.settings import INT96, ValueOptions, options_of
-from ringfence.connectors.row_records import row_text
-from ringfence.connectors.unsupported_values import Handling
+from ringfence.connectors.sdk.row_records import row_text
+from ringfence.connectors.sdk.unsupported_values import Handling
 
 _BATCH_ROWS: Final = 10_000
 _PER_UNIT: Final = {"ns": 1_000_000, "us": 1000}

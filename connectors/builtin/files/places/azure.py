@@ -8,7 +8,6 @@ from contextlib import contextmanager, suppress
 from typing import Any, ClassVar, Final
 from urllib.parse import urlsplit
 
-from ringfence.connectors import egress
 from ringfence.connectors.api import ConfigDef, ConnectorError, Importance, ParsedConfig
 from ringfence.connectors.builtin.files.places.base import (
     FileChanged,
@@ -20,6 +19,7 @@ from ringfence.connectors.builtin.files.places.base import (
     secret,
 )
 from ringfence.connectors.builtin.files.settings import URL
+from ringfence.connectors.sdk import egress
 
 SETTINGS: Final = ConfigDef()
 _settings: Final = SETTINGS.group("Azure")
@@ -188,7 +188,7 @@ def _connect(account: str, settings: ParsedConfig) -> Any:
     from azure.storage.blob import BlobServiceClient, ExponentialRetry
     from requests import Session
 
-    from ringfence.connectors.guarded_requests import restrict_session
+    from ringfence.connectors.sdk.guarded_requests import restrict_session
 
     logging.getLogger("azure.core.pipeline.policies.http_logging_policy").setLevel(logging.WARNING)
     session = Session()

@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import Any, ClassVar, Final
 from urllib.parse import quote, urlsplit
 
-from ringfence.connectors import egress
 from ringfence.connectors.api import ConfigDef, ConnectorError, Importance, ParsedConfig
 from ringfence.connectors.builtin.files.places.base import (
     FileChanged,
@@ -20,6 +19,7 @@ from ringfence.connectors.builtin.files.places.base import (
     secret,
 )
 from ringfence.connectors.builtin.files.settings import URL
+from ringfence.connectors.sdk import egress
 
 SETTINGS: Final = ConfigDef()
 _settings: Final = SETTINGS.group("Google Cloud Storage")
@@ -223,7 +223,7 @@ def _sign_in(key: str | None) -> Any:
     from requests import Session
     from urllib3.util import Retry
 
-    from ringfence.connectors.guarded_requests import restrict_session
+    from ringfence.connectors.sdk.guarded_requests import restrict_session
 
     retries = Retry(3, backoff_factor=0.2, status_forcelist=(429, 500, 502, 503, 504), raise_on_status=False)
     plain = Session()

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import BinaryIO, ClassVar, Final
 from urllib.parse import unquote, urlsplit
 
-from ringfence.connectors import files
 from ringfence.connectors.api import ConnectorError, ParsedConfig
 from ringfence.connectors.builtin.files.places.base import FileChanged, FileInfo, OpenedFile, Place, is_hidden
 from ringfence.connectors.builtin.files.settings import URL
+from ringfence.connectors.sdk import files
 
 _ASIDE: Final = ".ringfence-"
 """The prefix of a file's name while it is deleted or moved."""

@@ -7,10 +7,10 @@ from contextlib import contextmanager, suppress
 from typing import Any, ClassVar, Final
 from urllib.parse import urlsplit
 
-from ringfence.connectors import egress, worker_limits
 from ringfence.connectors.api import ConfigDef, ConnectorError, Importance, ParsedConfig
 from ringfence.connectors.builtin.files.places.base import FileChanged, FileInfo, OpenedFile, Place, is_hidden, secret
 from ringfence.connectors.builtin.files.settings import URL
+from ringfence.connectors.sdk import egress, worker_limits
 
 SETTINGS: Final = ConfigDef()
 _settings: Final = SETTINGS.group("S3")

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ringfence.connectors import egress, worker_limits
 from ringfence.connectors.api import ConfigDef, ConnectorError, Importance, ParsedConfig
 from ringfence.connectors.builtin.files.places.base import secret
+from ringfence.connectors.sdk import egress, worker_limits
 
 if TYPE_CHECKING:
     import paramiko

@@ -39,8 +39,8 @@ from ringfence.connectors.builtin.postgres.snapshot.content import EarlierTransa
 from ringfence.connectors.builtin.postgres.snapshot.planner import TableSize, find_keyed, find_tables
 from ringfence.connectors.builtin.postgres.snapshot.run import Rate
 from ringfence.connectors.builtin.postgres.stream import Stream
-from ringfence.connectors.name_lists import list_first
-from ringfence.connectors.snapshot_signals import EXECUTE, SnapshotRequest, parse_request
+from ringfence.connectors.sdk.names import list_first
+from ringfence.connectors.sdk.snapshot_signals import EXECUTE, SnapshotRequest, parse_request
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from ringfence.connectors.api import ConnectorError, OffsetRecord, ParsedConfig,
 from ringfence.connectors.builtin.postgres import settings as names
 from ringfence.connectors.builtin.postgres.pgoutput import Relation, read_row
 from ringfence.connectors.builtin.postgres.snapshot.plan import SNAPSHOT, Key
-from ringfence.connectors.snapshot_signals import PAUSE, RESUME, STOP, SnapshotRequest
+from ringfence.connectors.sdk.snapshot_signals import PAUSE, RESUME, STOP, SnapshotRequest
 
 _INCREMENTAL: Final = "incremental"
 

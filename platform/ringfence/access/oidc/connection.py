@@ -10,8 +10,8 @@ from urllib.parse import urlencode
 
 import httpx
 
-from ringfence.connectors import egress
-from ringfence.connectors.guarded_httpx import restrict_client
+from ringfence.connectors.sdk import egress
+from ringfence.connectors.sdk.guarded_httpx import restrict_client
 
 SECONDS: Final = 10.0
 _MOST_BYTES: Final = 1024 * 1024

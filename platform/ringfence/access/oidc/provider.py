@@ -27,7 +27,7 @@ from ringfence.access.oidc.claims import claim_of
 from ringfence.access.oidc.connection import Connection, Unavailable
 from ringfence.access.oidc.logout_token import LogoutToken, WrongToken, check_logout_token
 from ringfence.access.oidc.settings import OidcSettings, may_be_called
-from ringfence.connectors import egress
+from ringfence.connectors.sdk import egress
 
 SIGNED_BY: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519")
 """Algorithms with a key that only the provider has: never `none`, never an HMAC with the client's secret."""

@@ -11,7 +11,7 @@ from ringfence.access.authorise import principal_of
 from ringfence.api import connector_reads, offset_changes, offset_snapshots
 from ringfence.api.share_groups.readers import Readers
 from ringfence.audit.trail import note, record_change
-from ringfence.connectors.name_lists import list_first
+from ringfence.connectors.sdk.names import list_first
 from ringfence.fencing.offsets.ledger_keys import InputPartition, parse_partition
 from ringfence.fencing.share.group_moves import PartitionMove
 from ringfence.fencing.share.ledger_records import State, decode_state

@@ -13,7 +13,7 @@ from django.http import HttpRequest
 from ringfence.access.authorise import Forbidden, authorise, principal_of
 from ringfence.access.principal import Principal
 from ringfence.access.verbs import Verb
-from ringfence.connectors.kafka_settings.share_group import GROUP, group_of
+from ringfence.connectors.sdk.kafka_settings.share_group import GROUP, group_of
 from ringfence.projection.models import Connector
 
 _MOST_KNOWN = 10_000

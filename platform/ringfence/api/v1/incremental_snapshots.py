@@ -12,7 +12,7 @@ from ringfence.access.verbs import Verb
 from ringfence.api import connector_reads, incremental_snapshots
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.request_fields import ListField, OneOfField, QueryShape, RequestShape, StringField
-from ringfence.connectors.snapshot_signals import EXECUTE, PAUSE, RESUME, STOP
+from ringfence.connectors.sdk.snapshot_signals import EXECUTE, PAUSE, RESUME, STOP
 
 _ACTIONS: Final = {"execute": EXECUTE, "pause": PAUSE, "resume": RESUME}
 

@@ -22,7 +22,7 @@ from ringfence.api.v1.base import V1View
 from ringfence.api.v1.bulk import ResultsShape
 from ringfence.api.v1.request_fields import FlagField, OneOfField, QueryShape, RequestShape, StringField
 from ringfence.bulk import MOST, each
-from ringfence.connectors import properties
+from ringfence.connectors.sdk import properties
 from ringfence.http.errors import bad_request
 from ringfence.http.masking import Masker, unmask
 from ringfence.projection.models import Connector

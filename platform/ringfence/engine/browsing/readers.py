@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
-from ringfence.connectors import worker_limits
-from ringfence.connectors.worker_limits import WorkerLimits
+from ringfence.connectors.sdk import worker_limits
+from ringfence.connectors.sdk.worker_limits import WorkerLimits
 from ringfence.engine.base64_text import encode
 from ringfence.engine.plugins.errors import (
     BadRequest,

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from ringfence.connectors.api import ConnectorError
 from ringfence.connectors.converters.registry.reading import SchemaReader, schema_id
-from ringfence.connectors.values.nesting import DEEPEST, is_deep
+from ringfence.connectors.sdk.values.nesting import DEEPEST, is_deep
 from ringfence.engine.plugins.secret_removal import Scrubber
 
 _SHOWN: Final = 8192

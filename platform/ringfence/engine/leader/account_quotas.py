@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from ringfence.connectors.common_settings import TASKS_MAX
-from ringfence.connectors.worker_limits import MAX_TASKS
+from ringfence.connectors.sdk.worker_limits import MAX_TASKS
 from ringfence.engine.leader.command_plans import Plan, Records
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.topics.cluster_state import ClusterState

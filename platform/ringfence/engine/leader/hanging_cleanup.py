@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from ringfence.connectors.kafka_settings.java_names import servers
+from ringfence.connectors.sdk.kafka_settings.java_names import servers
 from ringfence.engine.queries.hanging_transactions import SLACK_MS, topics_of
 from ringfence.engine.queries.transactional_ids import list_clusters, try_each_access
 from ringfence.fencing.clock import Deadline

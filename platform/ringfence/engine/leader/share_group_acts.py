@@ -18,9 +18,9 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from ringfence.connectors.kafka_settings import share_group
-from ringfence.connectors.kafka_settings.java_names import servers
-from ringfence.connectors.name_lists import list_first
+from ringfence.connectors.sdk.kafka_settings import share_group
+from ringfence.connectors.sdk.kafka_settings.java_names import servers
+from ringfence.connectors.sdk.names import list_first
 from ringfence.engine.leader import command_plans
 from ringfence.engine.queries import share_groups
 from ringfence.fencing.clock import Deadline

@@ -28,7 +28,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from ringfence.connectors import worker_limits
+from ringfence.connectors.sdk import worker_limits
 from ringfence.engine.plugins.errors import OutOfMemory, PluginError, to_wire
 from ringfence.memory_limit import change_memory_limit, keep_memory_limit
 from ringfence.requests.plugin_calls import PluginCall

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from ringfence.connectors.api import SourceConnector, SourceOffset, SourcePartition
 from ringfence.connectors.common_settings import TASKS_MAX, TASKS_MAX_ENFORCE
 from ringfence.connectors.config_providers import ResolvedConfig
-from ringfence.connectors.delivery_settings import chosen_boundary, with_boundary
 from ringfence.connectors.java.channel import JavaFailure
 from ringfence.connectors.plugins import PluginRegistry, class_path
-from ringfence.connectors.worker_limits import current
+from ringfence.connectors.sdk.delivery import chosen_boundary, with_boundary
+from ringfence.connectors.sdk.worker_limits import current
 from ringfence.engine.plugins import task_limits
 from ringfence.engine.plugins.errors import PluginError
 from ringfence.engine.plugins.plugin_choice import find_for

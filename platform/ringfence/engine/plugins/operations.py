@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Final, cast
 
-from ringfence.connectors import files
 from ringfence.connectors.api import ConfigException, ConnectorError, SourceOffset, SourcePartition
 from ringfence.connectors.common_settings import CONNECTOR_CLASS, PLUGIN_VERSION
 from ringfence.connectors.compatibility import read_report
@@ -14,6 +13,7 @@ from ringfence.connectors.config_providers import PROVIDERS, ConfigProviders, Re
 from ringfence.connectors.java.connector import JavaSourceConnector
 from ringfence.connectors.java.files import find_refused_files
 from ringfence.connectors.plugins import PluginRegistry
+from ringfence.connectors.sdk import files
 from ringfence.connectors.source_config import of_a_part, source_config_def
 from ringfence.engine.plugins import plugin_choice, validation
 from ringfence.engine.plugins.documentation import documentation_of

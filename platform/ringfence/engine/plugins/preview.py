@@ -22,8 +22,8 @@ from ringfence.connectors.api import (
 from ringfence.connectors.api.records import MixedBatch
 from ringfence.connectors.common_settings import TASKS_MAX
 from ringfence.connectors.config_providers import ResolvedConfig
-from ringfence.connectors.delivery_settings import transaction_boundary, with_boundary
 from ringfence.connectors.plugins import PluginInfo
+from ringfence.connectors.sdk.delivery import transaction_boundary, with_boundary
 from ringfence.engine.plugins import task_limits
 from ringfence.engine.plugins.instances import InstanceContext, Offsets, SnapshotReader, check_shape
 from ringfence.engine.plugins.preview_context import PreviewContext

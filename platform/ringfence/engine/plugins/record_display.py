@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from ringfence.connectors.api import SchemaAndValue, SourceRecord, Struct
-from ringfence.connectors.values.texts import text as value_text
+from ringfence.connectors.sdk.values.texts import text as value_text
 
 TEXT_LIMIT: Final = 2000
 """The maximum number of characters that are shown of a key, value or header."""

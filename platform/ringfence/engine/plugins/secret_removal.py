@@ -6,7 +6,7 @@ from typing import Final
 
 from ringfence.connectors.api import ConfigDef, ConfigType, SchemaAndValue, SourceRecord, Struct
 from ringfence.connectors.api.config_def import HIDDEN
-from ringfence.connectors.kafka_settings.security import SECRETS
+from ringfence.connectors.sdk.kafka_settings.security import SECRETS
 
 _DEEPEST: Final = 100
 _SHORT: Final = 4

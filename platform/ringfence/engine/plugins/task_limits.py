@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from ringfence.connectors.common_settings import TASKS_MAX
-from ringfence.connectors.worker_limits import TASKS_MAX_LIMIT, current
+from ringfence.connectors.sdk.worker_limits import TASKS_MAX_LIMIT, current
 from ringfence.engine.plugins.errors import PluginError
 
 MAX_TASK_BYTES: Final = 700_000

@@ -18,15 +18,15 @@ from ringfence.connectors.api import (
 from ringfence.connectors.api.config_types import CHOICE_NOTES, GUARANTEE, HIDDEN
 from ringfence.connectors.common_settings import CONNECTOR_CLASS, PLUGIN_VERSION
 from ringfence.connectors.config_providers import ResolvedConfig
-from ringfence.connectors.delivery_settings import (
-    EXACTLY_ONCE_SUPPORT,
+from ringfence.connectors.delivery_settings import EXACTLY_ONCE_SUPPORT
+from ringfence.connectors.java.connector import JavaSourceConnector
+from ringfence.connectors.plugins import PluginInfo, PluginRegistry
+from ringfence.connectors.sdk.delivery import (
     TRANSACTION_BOUNDARY,
     default_boundary,
     transaction_boundary,
     with_boundary,
 )
-from ringfence.connectors.java.connector import JavaSourceConnector
-from ringfence.connectors.plugins import PluginInfo, PluginRegistry
 from ringfence.connectors.snapshot_settings import SNAPSHOT_TRANSACTION
 from ringfence.connectors.source_config import source_config_def
 from ringfence.engine.plugins import plugin_choice

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from ringfence.connectors.egress import EgressDenied
-from ringfence.connectors.kafka_settings.java_names import Role, servers
+from ringfence.connectors.sdk.egress import EgressDenied
+from ringfence.connectors.sdk.kafka_settings.java_names import Role, servers
 from ringfence.engine.preflight import share_checks
 from ringfence.engine.preflight.check import Check, Result
 from ringfence.engine.preflight.checks import (

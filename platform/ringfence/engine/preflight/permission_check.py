@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from ringfence.connectors.name_lists import list_first
+from ringfence.connectors.sdk.names import list_first
 from ringfence.engine.preflight.check import MOST_NAMED, Check, Result
 from ringfence.fencing.kafka.permissions import Permission
 

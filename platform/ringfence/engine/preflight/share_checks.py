@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from ringfence.connectors.common_settings import CONNECTOR_CLASS
-from ringfence.connectors.features import features_of
-from ringfence.connectors.kafka_settings import share_group
-from ringfence.connectors.name_lists import list_first
-from ringfence.connectors.topic_durability import UNCLEAN_ELECTION
+from ringfence.connectors.sdk.features import features_of
+from ringfence.connectors.sdk.kafka_settings import share_group
+from ringfence.connectors.sdk.names import list_first
+from ringfence.connectors.sdk.topic_durability import UNCLEAN_ELECTION
 from ringfence.engine.preflight.check import MOST_NAMED, Check, Result
 from ringfence.engine.preflight.client_overrides import has_placeholder
 from ringfence.engine.preflight.permission_check import check_granted

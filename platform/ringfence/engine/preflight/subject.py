@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ringfence.connectors.common_settings import TASKS_MAX
-from ringfence.connectors.kafka_settings.java_names import Role
+from ringfence.connectors.sdk.kafka_settings.java_names import Role
 from ringfence.engine.preflight.check import Check
 from ringfence.engine.preflight.client_overrides import has_placeholder
 from ringfence.fencing.ids import ConnectorName

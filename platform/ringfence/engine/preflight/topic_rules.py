@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from ringfence.connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
-from ringfence.connectors.error_settings import DEAD_LETTERS
+from ringfence.connectors.sdk.delivery import DEAD_LETTERS
 from ringfence.engine.platform_topics import topics_of
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.records.writable_topics import TopicAccess, offsets_topics

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from ringfence.connectors.delivery_settings import EXACTLY_ONCE_SUPPORT
-from ringfence.connectors.name_lists import list_first
+from ringfence.connectors.sdk.names import list_first
 from ringfence.engine.preflight.check import MOST_NAMED, Check, Result
 
 

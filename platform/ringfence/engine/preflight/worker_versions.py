@@ -5,7 +5,7 @@ from typing import Final
 
 from ringfence.connectors.common_settings import CONNECTOR_CLASS, PLUGIN_VERSION
 from ringfence.connectors.java import versions
-from ringfence.connectors.name_lists import list_first
+from ringfence.connectors.sdk.names import list_first
 from ringfence.engine.preflight.check import MOST_NAMED, Check, Result
 
 _NAME: Final = "plugin versions"

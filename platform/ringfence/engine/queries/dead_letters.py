@@ -10,8 +10,8 @@ from typing import Any, Final, cast
 
 from ringfence.connectors.config_providers import ConfigProviders
 from ringfence.connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
-from ringfence.connectors.error_settings import DEAD_LETTERS
-from ringfence.connectors.kafka_settings.java_names import Role
+from ringfence.connectors.sdk.delivery import DEAD_LETTERS
+from ringfence.connectors.sdk.kafka_settings.java_names import Role
 from ringfence.connectors.topic_creation_settings import ENABLE
 from ringfence.engine.base64_text import decode, encode
 from ringfence.engine.fair_places import FairPlaces, place_for

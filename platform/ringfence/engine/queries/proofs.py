@@ -16,7 +16,7 @@ from django.db import DatabaseError, close_old_connections
 
 from ringfence import __version__
 from ringfence.connectors.config_providers import ConfigProviders, ResolvedConfig
-from ringfence.connectors.error_settings import DEAD_LETTERS
+from ringfence.connectors.sdk.delivery import DEAD_LETTERS
 from ringfence.engine.fair_places import FairPlaces, account, enter
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.errors import PluginError

@@ -9,7 +9,7 @@ from typing import Final
 
 from ringfence.connectors.config_providers import PROVIDERS
 from ringfence.connectors.process_tree import MARK
-from ringfence.connectors.worker_limits import ENVIRONMENT
+from ringfence.connectors.sdk.worker_limits import ENVIRONMENT
 
 _OURS: Final = ("RINGFENCE_", "CONNECT_")
 _HANDED_ON: Final = frozenset({PROVIDERS, ENVIRONMENT, MARK})

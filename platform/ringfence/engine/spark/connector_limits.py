@@ -6,8 +6,8 @@ from dataclasses import astuple
 from typing import Final
 
 from ringfence.connectors.config_providers import PREFIX
-from ringfence.connectors.egress import EGRESS_ALLOW
-from ringfence.connectors.worker_limits import (
+from ringfence.connectors.sdk.egress import EGRESS_ALLOW
+from ringfence.connectors.sdk.worker_limits import (
     FILE_ROOTS,
     LISTEN_DEFAULT,
     LISTEN_HOST,

@@ -18,7 +18,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql.types import NumpyArrayConverter, NumpyScalarConverter
 
-from ringfence.connectors.secret_names import secret_by_name
+from ringfence.connectors.sdk.secret_names import secret_by_name
 from ringfence.crashes import find_crash
 from ringfence.engine.spark.driver_process import end_driver, wait_for_end
 from ringfence.fencing.ids import TaskId

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ringfence.connectors.java.runtime import JavaRuntime
-from ringfence.connectors.worker_limits import WorkerLimits
+from ringfence.connectors.sdk.worker_limits import WorkerLimits
 from ringfence.engine.config_topic import open_config_log
 from ringfence.engine.platform_topics import topics_of
 from ringfence.engine.plugins.environments import Environments

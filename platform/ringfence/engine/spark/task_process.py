@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
-from ringfence.connectors import files, plugin_environments, worker_limits
+from ringfence.connectors import plugin_environments
 from ringfence.connectors.api import ConfigException, Schema, SourceRecord, SourceTask
 from ringfence.connectors.columns import Column
 from ringfence.connectors.common_settings import CONNECTOR_CLASS, PLUGIN_VERSION
@@ -21,7 +21,8 @@ from ringfence.connectors.java.conversion import ReadyBytes
 from ringfence.connectors.java.discovery import choose_plugin, find_plugins
 from ringfence.connectors.java.task import JavaSourceTask
 from ringfence.connectors.plugins import load_task_class
-from ringfence.connectors.secret_names import hiding
+from ringfence.connectors.sdk import files, worker_limits
+from ringfence.connectors.sdk.secret_names import hiding
 from ringfence.connectors.transforms import build_transforms
 from ringfence.fencing.ids import member_client_id
 from ringfence.fencing.kafka.connection import Connection

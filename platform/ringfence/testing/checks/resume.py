@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from ringfence.connectors.api import OffsetRecord, SourceRecord
 from ringfence.connectors.common_settings import CONNECTOR_CLASS, TASKS_MAX
-from ringfence.connectors.delivery_settings import transaction_boundary, with_boundary
 from ringfence.connectors.plugins import class_path
+from ringfence.connectors.sdk.delivery import transaction_boundary, with_boundary
 from ringfence.testing.checks.trial import Trial
 from ringfence.testing.connector_calls import ask_task_configs
 from ringfence.testing.in_memory import NeedsBroker, committed_after, read

@@ -6,12 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ringfence.connectors import worker_limits
-from ringfence.connectors.delivery_settings import (
-    TRANSACTION_BOUNDARY,
-    TRANSACTION_BOUNDARY_INTERVAL_MS,
-    with_boundary,
-)
+from ringfence.connectors.delivery_settings import TRANSACTION_BOUNDARY_INTERVAL_MS
+from ringfence.connectors.sdk import worker_limits
+from ringfence.connectors.sdk.delivery import TRANSACTION_BOUNDARY, with_boundary
 from ringfence.local.guarded_process import wait_until
 from ringfence.testing.connector_run import ConnectorRun, worker_settings
 from ringfence.testing.outcome import CheckFailed, compare

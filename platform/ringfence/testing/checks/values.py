@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from ringfence.connectors.api import SourceRecord, UnreadableRecord
 from ringfence.connectors.common_settings import CONNECTOR_CLASS, TASKS_MAX
 from ringfence.connectors.plugins import class_path
-from ringfence.connectors.values.moments import is_moment, millis
+from ringfence.connectors.sdk.values.moments import is_moment, millis
 from ringfence.testing.checks.trial import Trial
 from ringfence.testing.connector_calls import ask_task_configs
 from ringfence.testing.in_memory import NeedsBroker, read

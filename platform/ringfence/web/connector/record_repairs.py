@@ -15,7 +15,7 @@ from ringfence.access.authorise import principal_of
 from ringfence.access.routes import on_connector, requires
 from ringfence.access.verbs import Verb
 from ringfence.api import connector_writes
-from ringfence.connectors.error_settings import DEAD_LETTERS
+from ringfence.connectors.sdk.delivery import DEAD_LETTERS
 from ringfence.dispatch import Refusal
 from ringfence.fencing.records.error_policy import TOLERANCE
 from ringfence.history.models import ConfigVersion

@@ -15,7 +15,7 @@ from ringfence.access.verbs import Verb
 from ringfence.api.incremental_snapshots import find_progress, send
 from ringfence.api.initial_snapshots import find_initial_snapshot
 from ringfence.audit.trail import note
-from ringfence.connectors.snapshot_signals import EXECUTE, PAUSE, RESUME, STOP
+from ringfence.connectors.sdk.snapshot_signals import EXECUTE, PAUSE, RESUME, STOP
 from ringfence.dispatch import Refusal
 from ringfence.http.errors import ConnectError
 from ringfence.projection.models import Connector

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import Final
 
-from ringfence.connectors.features import features_of
+from ringfence.connectors.sdk.features import features_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from ipaddress import ip_address, ip_network
 from typing import Any, Final
 
-from ringfence.connectors.request_frames import MOST_HEADERS
+from ringfence.connectors.sdk.request_frames import MOST_HEADERS
 from ringfence.web import request_body
 from ringfence.web.hooks.limit_exceeded import LimitExceeded
 

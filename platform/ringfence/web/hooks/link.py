@@ -6,9 +6,9 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final
 
-from ringfence.connectors import request_frames as frames
 from ringfence.connectors.api import Endpoint
-from ringfence.connectors.log_limit import LogLimit
+from ringfence.connectors.sdk import request_frames as frames
+from ringfence.connectors.sdk.log_limit import LogLimit
 
 log = logging.getLogger(__name__)
 

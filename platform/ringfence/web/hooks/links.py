@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ringfence.connectors.api import Endpoint
-from ringfence.connectors.features import features_of
+from ringfence.connectors.sdk.features import features_of
 from ringfence.projection.endpoints import find_endpoint
 from ringfence.projection.models import Connector
 from ringfence.web.hooks.link import Link

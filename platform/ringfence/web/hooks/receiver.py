@@ -14,7 +14,7 @@ from django.core.exceptions import RequestAborted
 from django.db import Error as DatabaseError
 
 from ringfence.access.client_address import address_in
-from ringfence.connectors.log_limit import LogLimit
+from ringfence.connectors.sdk.log_limit import LogLimit
 from ringfence.encryption import NoKey
 from ringfence.web.hooks import limits
 from ringfence.web.hooks.arriving_bodies import ArrivingBodies

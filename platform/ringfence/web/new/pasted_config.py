@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 from ringfence.api.jsonbody import config_of, object_of, read, text_of
 from ringfence.api.v1 import transfer
-from ringfence.connectors import properties
+from ringfence.connectors.sdk import properties
 from ringfence.http.errors import bad_request
 
 _DATA: Final = ("--data-raw", "--data-binary", "--data-ascii", "--data", "--json", "-d")

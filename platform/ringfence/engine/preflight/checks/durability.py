@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from ringfence.connectors.delivery_settings import EXACTLY_ONCE_SUPPORT
-from ringfence.connectors.topic_durability import MIN_ISR, UNCLEAN_ELECTION
+from ringfence.connectors.sdk.topic_durability import MIN_ISR, UNCLEAN_ELECTION
 from ringfence.engine.preflight.check import Check, Result
 from ringfence.engine.preflight.subject import Subject
 from ringfence.engine.preflight.worker_modes import requires_exactly_once

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from ringfence.connectors.kafka_settings.java_names import servers
+from ringfence.connectors.sdk.kafka_settings.java_names import servers
 from ringfence.engine.preflight import hanging_rights
 from ringfence.engine.preflight.check import MOST_NAMED, Check, Result
 from ringfence.engine.preflight.permission_check import check_granted

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Final
 
-from ringfence.connectors.values.moments import MILLIS_PER_DAY, to_datetime
+from ringfence.connectors.sdk.values.moments import MILLIS_PER_DAY, to_datetime
 
 _MONTHS: Final = (
     *("January", "February", "March", "April", "May", "June", "July", "August", "September"),

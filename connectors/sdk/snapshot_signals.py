@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from ringfence.connectors.linear_patterns import LinearPattern
+from ringfence.connectors.sdk.linear_patterns import LinearPattern
 
 EXECUTE: Final = "execute-snapshot"
 PAUSE: Final = "pause-snapshot"

@@ -1,9 +1,10 @@
-"""How long a name may be that goes into a Kafka string or a database column: as long as a topic's name. Pure.
+"""Names: how long one may be in a Kafka string or a database column, and lists of them in messages. Pure.
 
 A Kafka string ends at 32,767 bytes, a row of an index in PostgreSQL at about 2,700, and a transactional id holds
 `group.id`, a connector's name and a task's number. A client that sends a longer string loses its connection.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 MAX_NAME_BYTES: Final = 249
@@ -28,3 +29,9 @@ def shorten(text: str) -> str:
     if len(text) <= MAX_NAME_BYTES:
         return text
     return f"{text[:_SHOWN]}… ({len(text.encode(errors='replace')):,} bytes)"
+
+
+def list_first(names: Sequence[str], most: int) -> str:
+    """Return the first `most` names, and how many others there are: "a, b and 3 more"."""
+    text = ", ".join(names[:most])
+    return f"{text} and {len(names) - most} more" if len(names) > most else text

@@ -10,7 +10,7 @@ import time
 from typing import Any, Final
 
 from ringfence.connectors.api import ConnectorError
-from ringfence.connectors.egress import Policy
+from ringfence.connectors.sdk.egress import Policy
 
 SECONDS: Final = 30.0
 MOST_BYTES: Final = 4 << 20

@@ -13,7 +13,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Final, NamedTuple, Protocol
 
 from ringfence.connectors.api import SourceOffset, SourcePartition
-from ringfence.connectors.foreign_names import ForeignNames
+from ringfence.connectors.sdk.foreign_names import ForeignNames
 
 GROUP: Final = "ringfence.features"
 

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from ringfence.connectors import own_listeners
-from ringfence.connectors.egress import DEFAULT, EGRESS_ALLOW
+from ringfence.connectors.sdk import own_listeners
+from ringfence.connectors.sdk.egress import DEFAULT, EGRESS_ALLOW
 
 ENVIRONMENT: Final = "RINGFENCE_CONNECTOR_LIMITS"
 """The variable that passes `as_settings` to plugin processes, as JSON."""

@@ -24,8 +24,8 @@ from ringfence.connectors.api.schemas import (
     decimal,
 )
 from ringfence.connectors.api.structs import single
-from ringfence.connectors.values.date_patterns import DatePattern
-from ringfence.connectors.values.moments import to_date, to_datetime, to_time
+from ringfence.connectors.sdk.values.date_patterns import DatePattern
+from ringfence.connectors.sdk.values.moments import to_date, to_datetime, to_time
 
 _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _WIDTHS: Final = ((8, INT8), (16, INT16), (32, INT32), (64, INT64))

@@ -12,7 +12,7 @@ import socket
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from ringfence.connectors import own_listeners
+from ringfence.connectors.sdk import own_listeners
 
 EGRESS_ALLOW: Final = "egress.allow"
 EGRESS_DENY: Final = "egress.deny"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from ringfence.connectors.kafka_settings import security
+from ringfence.connectors.sdk.kafka_settings import security
 
 
 class Role(StrEnum):

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, BinaryIO, Final, NamedTuple
 
-from ringfence.connectors.avro.bounds import BeyondBounds, Bounds, check_json
+from ringfence.connectors.sdk.avro.bounds import BeyondBounds, Bounds, check_json
 
 ERRORS: Final = (
     ValueError,

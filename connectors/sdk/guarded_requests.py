@@ -17,8 +17,8 @@ from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.exceptions import HTTPError, NewConnectionError
 from urllib3.util import Retry
 
-from ringfence.connectors import egress, worker_limits
 from ringfence.connectors.api import ConnectorError
+from ringfence.connectors.sdk import egress, worker_limits
 
 SECONDS: Final = 300.0
 """For a whole request, from sending it to the last byte: a read's own timeout begins again with every byte."""
