@@ -9,8 +9,7 @@ from dataclasses import replace
 from ringfence.connectors.api import ConfigDef, ConfigException
 from ringfence.connectors.common_settings import common_settings
 from ringfence.connectors.converters import HEADER, KEY, VALUE, find_converter, find_header_converter
-from ringfence.connectors.java_settings import java_keys
-from ringfence.connectors.snapshot_settings import snapshot_keys
+from ringfence.connectors.java_settings import java_keys, snapshot_keys
 from ringfence.connectors.topic_creation_settings import topic_creation_keys
 from ringfence.connectors.transforms import transform_keys
 

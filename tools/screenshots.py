@@ -15,7 +15,7 @@ from typing import NamedTuple
 from PIL import Image
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from ringfence.demo.flights import flights_file
+from ringfence.demo.job import flights_file
 from tests.e2e.browser import chromium as program
 from tests.e2e.browser.visitor import NARROW, WIDE, Visitor
 from tests.e2e.conftest import await_calm

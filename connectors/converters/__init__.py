@@ -7,19 +7,21 @@ from ringfence.connectors.api import ConfigException
 from ringfence.connectors.class_names import class_name
 from ringfence.connectors.converters.base import Converter, HeaderConverter
 from ringfence.connectors.converters.json_converter import JsonConverter
-from ringfence.connectors.converters.numbers import (
+from ringfence.connectors.converters.registry.avro import AvroConverter
+from ringfence.connectors.converters.registry.json_schema import JsonSchemaConverter
+from ringfence.connectors.converters.registry.protobuf import ProtobufConverter
+from ringfence.connectors.converters.simple import (
     BooleanConverter,
+    ByteArrayConverter,
     DoubleConverter,
     FloatConverter,
     IntegerConverter,
     LongConverter,
     ShortConverter,
+    SimpleHeaderConverter,
+    StringConverter,
+    TextOrJsonConverter,
 )
-from ringfence.connectors.converters.registry.avro import AvroConverter
-from ringfence.connectors.converters.registry.json_schema import JsonSchemaConverter
-from ringfence.connectors.converters.registry.protobuf import ProtobufConverter
-from ringfence.connectors.converters.simple import ByteArrayConverter, SimpleHeaderConverter, StringConverter
-from ringfence.connectors.converters.text_or_json import TextOrJsonConverter
 
 __all__ = [
     "AvroConverter",

@@ -1,9 +1,10 @@
-"""Converters for strings and bytes."""
+"""Converters for values of one type: strings, bytes, booleans and numbers; and the default, which takes any value."""
 
 import codecs
 import json
+import struct
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from ringfence.connectors.api import (
     ConfigDef,
@@ -18,8 +19,12 @@ from ringfence.connectors.api import (
     Struct,
 )
 from ringfence.connectors.converters.base import Converter, HeaderConverter, refuse
+from ringfence.connectors.converters.json_converter import JsonConverter
 from ringfence.connectors.sdk.values.moments import is_moment, millis, to_datetime
 from ringfence.connectors.sdk.values.texts import moment_text, number_text, text
+
+_JAVA: Final = "org.apache.kafka.connect.converters."
+_STRUCTURES = (SchemaType.STRUCT, SchemaType.MAP, SchemaType.ARRAY)
 
 
 class StringConverter(Converter, HeaderConverter):
@@ -157,3 +162,123 @@ def _check_encoding(name: str, value: object) -> None:
         "".encode(str(value))
     except LookupError:
         raise ConfigException.invalid(name, value, "unknown character set; UTF-8 is the usual one") from None
+
+
+class _Number(Converter, HeaderConverter):
+    """Numbers of one width. Python has one integer type: without a schema, any value that fits is accepted."""
+
+    form: ClassVar[struct.Struct]
+    holds: ClassVar[SchemaType]
+    kinds: ClassVar[tuple[type, ...]] = (int,)
+    what: ClassVar[str]
+
+    def configure(self, config: Mapping[str, str], is_key: bool) -> None:
+        """Do nothing: there are no settings."""
+
+    def from_record(self, topic: str, value: object, schema: Schema | None = None) -> bytes | None:
+        if value is None:
+            return None
+        if schema is not None and schema.type is not self.holds:
+            raise refuse(self, topic, value, f"it takes {self.what}, but the schema is {schema}.")
+        if isinstance(value, self.kinds) and not isinstance(value, bool):
+            try:
+                return self.form.pack(value)
+            except (struct.error, OverflowError) as error:
+                raise refuse(self, topic, value, f"it takes {self.what}, but the number has more bits.") from error
+        raise refuse(self, topic, value, f"it takes {self.what}; use JsonConverter for other values.")
+
+    def from_header(self, topic: str, name: str, value: object, schema: Schema | None = None) -> bytes | None:
+        return self.from_record(topic, value, schema)
+
+
+class ShortConverter(_Number):
+    """Integers of 16 bits."""
+
+    aliases = (_JAVA + "ShortConverter",)
+    holds = SchemaType.INT16
+    form = struct.Struct(">h")
+    what = "integers of 16 bits"
+
+
+class IntegerConverter(_Number):
+    """Integers of 32 bits."""
+
+    aliases = (_JAVA + "IntegerConverter",)
+    holds = SchemaType.INT32
+    form = struct.Struct(">i")
+    what = "integers of 32 bits"
+
+
+class LongConverter(_Number):
+    """Integers of 64 bits."""
+
+    aliases = (_JAVA + "LongConverter",)
+    holds = SchemaType.INT64
+    form = struct.Struct(">q")
+    what = "integers of 64 bits"
+
+
+class FloatConverter(_Number):
+    """Floating point numbers of 32 bits."""
+
+    aliases = (_JAVA + "FloatConverter",)
+    holds = SchemaType.FLOAT32
+    form = struct.Struct(">f")
+    kinds = (float, int)
+    what = "floating point numbers of 32 bits"
+
+
+class DoubleConverter(_Number):
+    """Floating point numbers of 64 bits."""
+
+    aliases = (_JAVA + "DoubleConverter",)
+    holds = SchemaType.FLOAT64
+    form = struct.Struct(">d")
+    kinds = (float, int)
+    what = "floating point numbers of 64 bits"
+
+
+class BooleanConverter(Converter, HeaderConverter):
+    """One byte: 1 for true, 0 for false."""
+
+    aliases = (_JAVA + "BooleanConverter",)
+
+    def configure(self, config: Mapping[str, str], is_key: bool) -> None:
+        """Do nothing: there are no settings."""
+
+    def from_record(self, topic: str, value: object, schema: Schema | None = None) -> bytes | None:
+        if schema is not None and schema.type is not SchemaType.BOOLEAN:
+            raise refuse(self, topic, value, f"it takes booleans, but the schema is {schema}.")
+        if value is None:
+            return None
+        if isinstance(value, bool):
+            return b"\x01" if value else b"\x00"
+        raise refuse(self, topic, value, "it takes booleans; use JsonConverter or StringConverter for other values.")
+
+    def from_header(self, topic: str, name: str, value: object, schema: Schema | None = None) -> bytes | None:
+        return self.from_record(topic, value, schema)
+
+
+class TextOrJsonConverter(StringConverter):
+    """Strings, bytes and single values as StringConverter writes them; structs, mappings and lists as JSON without a
+    schema, so that a row of a database is not `Struct{id=1,…}`.
+
+    A worker or connector that names a converter gets that one, as in Kafka Connect, which has no default.
+    """
+
+    aliases: ClassVar[tuple[str, ...]] = ()
+
+    def configure(self, config: Mapping[str, str], is_key: bool) -> None:
+        super().configure(config, is_key)
+        self._json = JsonConverter()
+        self._json.configure({"schemas.enable": "false", "decimal.format": "NUMERIC"}, is_key)
+
+    def from_record(self, topic: str, value: object, schema: Schema | None = None) -> bytes | None:
+        if isinstance(value, Struct | Mapping | list | tuple) or (schema is not None and schema.type in _STRUCTURES):
+            return self._json.from_record(topic, value, schema)
+        return super().from_record(topic, value, schema)
+
+    def from_batch(self, topic: str, values: Sequence[object], schema: Schema | None = None) -> list[bytes | None]:
+        if schema is not None and schema.type in _STRUCTURES:
+            return self._json.from_batch(topic, values, schema)
+        return super().from_batch(topic, values, schema)

@@ -7,7 +7,7 @@ connector's own settings, they would create a replication slot and a publication
 from collections.abc import Mapping
 from typing import Final
 
-from ringfence.connectors.snapshot_settings import SNAPSHOT_TRANSACTION
+from ringfence.connectors.java_settings import SNAPSHOT_TRANSACTION
 
 PREVIEW: Final = "java.preview"
 """In a task's configuration: the task is for a preview, and starts without source offsets."""

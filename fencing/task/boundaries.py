@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ringfence.connectors.delivery_settings import TRANSACTION_BOUNDARY_INTERVAL_MS
+from ringfence.connectors.java_settings import SNAPSHOT_TRANSACTION_TIMEOUT_MS, snapshot_timeout_ms
 from ringfence.connectors.sdk.delivery import TRANSACTION_BOUNDARY, transaction_boundary
-from ringfence.connectors.snapshot_settings import SNAPSHOT_TRANSACTION_TIMEOUT_MS, snapshot_timeout_ms
 from ringfence.fencing.errors import Invalid
 
 

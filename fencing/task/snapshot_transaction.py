@@ -9,7 +9,7 @@ from typing import Final
 
 from ringfence.connectors.api import ConfigException, RecordBatch, SourceOffset, SourcePartition, SourceRecord
 from ringfence.connectors.api.records import MixedBatch
-from ringfence.connectors.snapshot_settings import SNAPSHOT_TRANSACTION_TIMEOUT_MS
+from ringfence.connectors.java_settings import SNAPSHOT_TRANSACTION_TIMEOUT_MS
 from ringfence.fencing.offsets.source_offsets import canonical
 from ringfence.fencing.task.transaction_context import BatchPart, Ending, RequestedEndings
 

@@ -11,7 +11,7 @@ import pytest
 from ringfence.connectors import compatibility
 from ringfence.connectors.compatibility import read_report, write_report
 from ringfence.testing import CHECKS, Scenario
-from ringfence.testing.suite import report_on, run_checks
+from ringfence.testing.author_commands import report_on, run_checks
 from tests.compatibility.scenarios import SCENARIOS, PostgresScenario, ShareGroupScenario
 from tests.guarantees.shares import FLOORS
 from tests.postgres.stand import LOGICAL

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from ringfence.connectors.compatibility import FILE, CheckResult, read_report, write_report
+from ringfence.testing.author_commands import report_on
 from ringfence.testing.checks import SUITE_VERSION
 from ringfence.testing.scenario import Scenario
-from ringfence.testing.suite import report_on
 
 PASSED = CheckResult("kills", "passed", "")
 SKIPPED = CheckResult("tasks", "skipped", "one task only")

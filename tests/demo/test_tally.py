@@ -2,8 +2,7 @@
 
 import pytest
 
-from ringfence.demo.flights import FLIGHTS, flights_file
-from ringfence.demo.tally import Tally, TallyResult
+from ringfence.demo.job import FLIGHTS, Tally, TallyResult, flights_file
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ from ringfence.engine.plugins import PluginHost
 from ringfence.engine.preflight import client_overrides
 from ringfence.engine.preflight.check import Check, Result
 from ringfence.engine.preflight.checks.brokers import check_idempotence
+from ringfence.engine.preflight.other_workers import check_modes
 from ringfence.engine.preflight.report import PreflightInput, checks
 from ringfence.engine.preflight.validation_errors import Modes, ValidationErrors, ValidationRun, add_to
-from ringfence.engine.preflight.worker_modes import check_modes
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import Incarnation, WorkerId
 from ringfence.fencing.kafka.membership import GroupMembership

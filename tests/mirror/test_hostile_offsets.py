@@ -7,7 +7,7 @@ import pytest
 from django.db import OperationalError
 
 from ringfence.access.verbs import Verb
-from ringfence.audit.audited_state import facts
+from ringfence.audit.trail import facts
 from ringfence.fencing.errors import Invalid
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka.consumer import LogRecord

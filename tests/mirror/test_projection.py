@@ -28,7 +28,7 @@ from ringfence.projection.models import (
 from ringfence.projection.positions import Superseded, shown_offset
 from ringfence.projection.topic_projection import Projection
 from ringfence.recovery.backup import from_database
-from ringfence.recovery.restored_records import connector_records
+from ringfence.recovery.restore import connector_records
 from tests.support.projections import C, progress, project, running
 from tests.support.topics import Topic, connector, connector_status, generation, task_status
 

@@ -14,8 +14,7 @@ from ringfence.connectors.builtin.spark_table.connector import SparkTableSourceC
 from ringfence.connectors.builtin.sql.connector import SqlSourceConnector
 from ringfence.connectors.builtin.webhook.connector import WebhookSourceConnector
 from ringfence.engine.plugins import PluginHost
-from ringfence.engine.plugins.guarantee import describe_guarantee
-from ringfence.engine.plugins.validation import exactly_once_problems
+from ringfence.engine.plugins.validation import describe_guarantee, exactly_once_problems
 from tests.support.plugin_hosts import PATIENCE
 
 ONCE, WINDOW, LEAST = "Exactly once", "Exactly once within a window", "At least once"

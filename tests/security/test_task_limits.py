@@ -7,7 +7,7 @@ import pytest
 from ringfence.connectors.common_settings import common_settings
 from ringfence.connectors.sdk import worker_limits
 from ringfence.connectors.sdk.worker_limits import MAX_TASKS, TASKS_MAX_LIMIT, WorkerLimits
-from ringfence.engine.plugins import task_limits
+from ringfence.engine.plugins import instances
 from ringfence.engine.plugins.errors import PluginError
 from ringfence.fencing.errors import Invalid, Unreadable
 from ringfence.fencing.topics.config_records import decode
@@ -55,8 +55,8 @@ def test_the_limit_is_a_worker_setting() -> None:
 
 @pytest.mark.usefixtures("ten")
 def test_a_connector_that_asks_for_more_runs_with_the_limit_and_says_so() -> None:
-    assert task_limits.cut("c", 10) == (10, "")
-    tasks, warning = task_limits.cut("c", 2**31 - 1)
+    assert instances.cut_tasks("c", 10) == (10, "")
+    tasks, warning = instances.cut_tasks("c", 2**31 - 1)
     assert tasks == 10
     assert "tasks.max of connector c is 2147483647" in warning
     assert TASKS_MAX_LIMIT in warning
@@ -64,14 +64,14 @@ def test_a_connector_that_asks_for_more_runs_with_the_limit_and_says_so() -> Non
 
 @pytest.mark.usefixtures("ten")
 def test_more_or_larger_configurations_than_allowed_are_refused() -> None:
-    task_limits.check("c", [{"a": "b"}] * 10)
+    instances.check_task_configs("c", [{"a": "b"}] * 10)
     with pytest.raises(PluginError, match="generated 11 tasks"):
-        task_limits.check("c", [{"a": "b"}] * 11)
+        instances.check_task_configs("c", [{"a": "b"}] * 11)
     with pytest.raises(PluginError, match="for task 1 has"):
-        task_limits.check("c", [{}, {"a": "ü" * (task_limits.MAX_TASK_BYTES // 2)}])
+        instances.check_task_configs("c", [{}, {"a": "ü" * (instances.MAX_TASK_BYTES // 2)}])
     worker_limits.declare(WorkerLimits(tasks=100))
     with pytest.raises(PluginError, match="more than"):
-        task_limits.check("c", [{"a": "x" * 600_000}] * 60)
+        instances.check_task_configs("c", [{"a": "x" * 600_000}] * 60)
 
 
 @pytest.mark.parametrize("key", ["commit-c", "tasks-count-c", "tasks-fencing-c"])

@@ -3,9 +3,6 @@
 Its plugins are installed while it runs, from an index of its own.
 """
 
-import shutil
-import sys
-import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,25 +11,13 @@ import pytest
 from tests.e2e.up import Up
 from tests.support.cases import tests_in
 from tests.support.wheels import index_variables
-from tests.wheel.installed import PIP, ROOT, Installed, run
-
-BUILT_FROM = (
-    "pyproject.toml",
-    "setup.py",
-    "README.md",
-    "LICENSE",
-    "connectors",
-    "docs",
-    "fencing",
-    "platform",
-    "static",
-    "templates",
-)
+from tests.wheel.installed import Installed, install_platform
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in tests_in(Path(__file__).parent, items):
-        item.add_marker(pytest.mark.timeout(420))  # the first one starts a platform
+        if item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(420))  # the first one starts a platform
         item.add_marker(pytest.mark.thorough)  # `make test` shows the same product from the checkout
 
 
@@ -40,24 +25,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An environment that holds the wheel, and sees the packages it depends on without our editable install."""
     folder = tmp_path_factory.mktemp("wheel")
-    source = folder / "source"
-    source.mkdir()
-    for name in BUILT_FROM:
-        path = ROOT / name
-        if path.is_dir():
-            ignored = shutil.ignore_patterns("__pycache__", "*.egg-info", "*.jar")  # the build compiles it
-            shutil.copytree(path, source / name, symlinks=True, ignore=ignored)
-        else:
-            shutil.copy2(path, source / name)
-    offline = ("--no-build-isolation", "--no-deps", "--no-index")
-    run(*PIP, "wheel", *offline, "--wheel-dir", folder / "dist", source, cwd=folder)
-    shutil.rmtree(source)
-    (wheel,) = (folder / "dist").glob("*.whl")
-    run(sys.executable, "-m", "venv", "--without-pip", folder / "venv", cwd=folder)
-    python = folder / "venv" / "bin" / "python"
-    run(*PIP, "--python", python, "install", "--no-deps", "--no-index", wheel, cwd=folder)
-    (packages,) = (folder / "venv").glob("lib/python*/site-packages")
-    (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    install_platform(folder)
     return folder
 
 

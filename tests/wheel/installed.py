@@ -1,14 +1,28 @@
 """What is installed from a wheel, and how it is called."""
 
+import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+import sysconfig
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tests.e2e.up import Up, environment
 
 ROOT = Path(__file__).resolve().parents[2]
 PIP = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--no-input")
+_BUILT_FROM = (
+    "pyproject.toml",
+    "setup.py",
+    "README.md",
+    "LICENSE",
+    "connectors",
+    "docs",
+    "fencing",
+    "platform",
+    "static",
+    "templates",
+)
 
 
 def run(*command: str | Path, cwd: Path, **variables: str) -> str:
@@ -22,6 +36,39 @@ def run(*command: str | Path, cwd: Path, **variables: str) -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def install_platform(folder: Path, change: Callable[[Path], None] = lambda source: None) -> Path:
+    """Build a wheel from the tree in `folder`, and install it in an environment there; return its interpreter.
+
+    The environment sees the packages that Ringfence depends on without our editable install. change: gets a copy of
+    the tree before it is built.
+    """
+    source = folder / "source"
+    source.mkdir()
+    for name in _BUILT_FROM:
+        path = ROOT / name
+        if path.is_dir():
+            ignored = shutil.ignore_patterns("__pycache__", "*.egg-info", "*.jar")  # the build compiles it
+            shutil.copytree(path, source / name, symlinks=True, ignore=ignored)
+        else:
+            shutil.copy2(path, source / name)
+    change(source)
+    offline = ("--no-build-isolation", "--no-deps", "--no-index")
+    run(*PIP, "wheel", *offline, "--wheel-dir", folder / "dist", source, cwd=folder)
+    shutil.rmtree(source)
+    (wheel,) = (folder / "dist").glob("*.whl")
+    run(sys.executable, "-m", "venv", "--without-pip", folder / "venv", cwd=folder)
+    python = folder / "venv" / "bin" / "python"
+    install_wheel(python, wheel)
+    (packages,) = (folder / "venv").glob("lib/python*/site-packages")
+    (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return python
+
+
+def install_wheel(python: Path, wheel: Path) -> None:
+    """Install the wheel, and nothing that it needs, in the interpreter's environment."""
+    run(*PIP, "--python", python, "install", "--no-deps", "--no-index", wheel, cwd=wheel.parent)
 
 
 class Installed(Up):

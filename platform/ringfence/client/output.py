@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from ringfence.client.exit_codes import ClientError, Exit
+
 Cell = Callable[[Any], object]
 
 
@@ -51,3 +53,15 @@ def span(ms: int | None) -> str:
     if seconds < 120:
         return f"{seconds} s"
     return f"{seconds // 60} min" if seconds < 7200 else f"{seconds // 3600} h"
+
+
+def confirm(name: str, purpose: str, yes: bool) -> None:
+    """Have the user type the connector's name, unless `yes`. Raises `ClientError` for other input, or without a
+    terminal.
+    """
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise ClientError(Exit.USAGE, "There is no terminal to ask for confirmation: add --yes")
+    if input(f"Type {name} to {purpose}: ") != name:
+        raise ClientError(Exit.LOCAL, "The name does not match: nothing was changed")

@@ -7,7 +7,7 @@ from typing import Any
 from ringfence.client import output
 from ringfence.client.arguments import Actions, add_yes
 from ringfence.client.exit_codes import ClientError, Exit
-from ringfence.client.prompts import confirm
+from ringfence.client.output import confirm
 from ringfence.client.rest import Rest, segment
 
 _LOOKED_AT = 20

@@ -18,7 +18,7 @@ from ringfence.client import (
 from ringfence.client.arguments import Actions, add_reason, add_yes, run
 from ringfence.client.documents import Document
 from ringfence.client.exit_codes import ClientError, Exit
-from ringfence.client.prompts import confirm
+from ringfence.client.output import confirm
 from ringfence.client.rest import Rest, segment
 
 __all__ = ["add_arguments", "run"]

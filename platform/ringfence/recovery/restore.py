@@ -12,36 +12,39 @@ and 6 of its start). Once a worker leads again, a fencing round of each connecto
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
+from ringfence.engine.config_topic import open_config_log
 from ringfence.engine.platform_topics import present, recall, specs
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Conflict, FencingError, Invalid, Retriable
-from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.ids import ConnectorName, Generation, parse_task_transactional_id
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.fencer import Fencer
 from ringfence.fencing.kafka.group_members import group_members
 from ringfence.fencing.kafka.membership import GroupMembership, GroupMetadata
 from ringfence.fencing.kafka.topic_admin import create_topics
 from ringfence.fencing.leader.fence_targets import list_admin_access, place_of, target_of
 from ringfence.fencing.leader.term import Term, TopicRecord
-from ringfence.fencing.offsets.source_offsets import encode_key, encode_value
+from ringfence.fencing.offsets.source_offsets import decode_key, encode_key, encode_value
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_records import (
     CommitRecord,
     ConfigRecord,
     ConnectorRecord,
     TargetStateRecord,
+    TaskCountRecord,
 )
 from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.reporter import Reporter
+from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 from ringfence.fencing.topics.topic_ids import CONFIG, OFFSETS, PRECIOUS, TopicIds, dumps, losses, offsets_key
+from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.recovery.backup import refuse_unreadable
 from ringfence.recovery.backup_format import ConnectorCopy, Copy
-from ringfence.recovery.empty_topic_check import has_no_connector, has_no_offset
-from ringfence.recovery.restored_records import connector_records, count_ids, count_records
 from ringfence.worker_config import WorkerConfig
 
 log = logging.getLogger(__name__)
@@ -50,6 +53,8 @@ Say = Callable[[str], None]
 
 _SEAT_SECONDS = 60.0
 _MOST_RECORDS = 1_000_000
+NO_GENERATION_YET = Generation(0)
+"""The generation in a restored count record: a round is pending, since the record at offset 0 is never a commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,3 +303,56 @@ class Restore:
             reporter.flush(10)
         finally:
             reporter.close()
+
+
+def count_records(name: ConnectorName, tasks: int, target: Mapping[str, str]) -> list[ConfigRecord]:
+    """Return records after which the next round fences this number of ids."""
+    return [TaskCountRecord(name, tasks, None), TaskCountRecord(name, tasks, NO_GENERATION_YET, target)]
+
+
+def connector_records(name: ConnectorName, one: ConnectorCopy, tasks: int, *, stop: bool) -> list[ConfigRecord]:
+    """Return its configuration without tasks, which the next leader makes. A round is pending before they start."""
+    state = TargetState.STOPPED if stop else one.state
+    # Also if the account may write to all topics now: a later limit on the account must reach the connector.
+    grant = [TopicGrantRecord(name, one.topics, one.saved_by)] if one.topics or one.saved_by else []
+    return [
+        *count_records(name, tasks, one.target),
+        *grant,
+        TargetStateRecord(name, state),
+        ConnectorRecord(name, one.config),
+    ]
+
+
+def count_ids(group_id: str, names: Container[str], fenced: Sequence[str]) -> dict[str, int]:
+    """Return the number of ids for each connector: from the highest task number that a coordinator knows."""
+    counts: dict[str, int] = {}
+    for one in fenced:
+        task = parse_task_transactional_id(group_id, one)
+        if task is not None and task.connector in names:
+            counts[task.connector] = max(counts.get(task.connector, 0), task.task + 1)
+    return counts
+
+
+def knows_connectors(state: ClusterState) -> bool:
+    """Return whether a connector exists, even if it cannot be read."""
+    return any(one.config is not None or one.unreadable is not None for one in state.connectors.values())
+
+
+def has_no_connector(connection: Connection, config: WorkerConfig, deadline: Deadline) -> bool:
+    """Return whether the config topic has no connector."""
+    reader = open_config_log(config, connection, deadline)
+    try:
+        return not knows_connectors(reader.refresh(deadline))
+    finally:
+        reader.close()
+
+
+def has_no_offset(connection: Connection, config: WorkerConfig, deadline: Deadline) -> bool:
+    """Return whether the offsets topic has no source offset."""
+    reader = TopicLog(connection, config.offsets_topic, deadline=deadline)
+    try:
+        return not any(
+            decode_key(record.key) and record.value for record in (*reader.catch_up(deadline), *reader.ahead)
+        )
+    finally:
+        reader.close()

@@ -1,17 +1,25 @@
-"""`ringfence plugins dev` and `ringfence plugins verify`: for authors, on their machine, without a platform."""
+"""`ringfence plugins dev` and `ringfence plugins verify`: for authors, on their machine, without a platform.
+
+`verify` runs the compatibility suite, and stores its results beside the connector's code."""
 
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from ringfence.connectors.compatibility import write_report
+from ringfence.connectors.compatibility import CheckResult, CompatibilityReport, source_digest, write_report
+from ringfence.connectors.plugins import class_path
 from ringfence.local.errors import LocalError
 from ringfence.testing.broker import running_broker
+from ringfence.testing.checks import CHECKS, SUITE_VERSION, Check, Trial
+from ringfence.testing.outcome import CheckFailed, CheckSkipped, Result
 from ringfence.testing.project import Project
-from ringfence.testing.suite import report_on, run_checks
+from ringfence.testing.scenario import Scenario
 
 _LOOK_SECONDS: Final = 0.3
 _TRIAL_SECONDS: Final = 60
@@ -76,3 +84,35 @@ def verify(folder: Path) -> int:
             well = well and report.passed
             print(f"Report: {write_report(scenario.connector, report)}")
     return 0 if well else 1
+
+
+def run_checks(
+    scenario: type[Scenario], bootstrap: str, checks: Sequence[Check] = CHECKS
+) -> Iterator[tuple[Check, CheckResult]]:
+    """Yield each check with its result, as soon as it has ended."""
+    for check in checks:
+        with tempfile.TemporaryDirectory(prefix="ringfence-check-") as folder:
+            yield check, run_check(check, Trial(scenario, bootstrap, Path(folder)))
+
+
+def run_check(check: Check, trial: Trial) -> CheckResult:
+    """Run a check. Any exception becomes its result."""
+    try:
+        check.run(trial)
+    except CheckSkipped as reason:
+        return CheckResult(check.name, Result.SKIPPED, str(reason))
+    except CheckFailed as failure:
+        return CheckResult(check.name, Result.FAILED, str(failure))
+    except Exception:  # noqa: BLE001 - foreign code: its error is the result
+        return CheckResult(check.name, Result.FAILED, traceback.format_exc())
+    return CheckResult(check.name, Result.PASSED, "")
+
+
+def report_on(
+    scenario: type[Scenario], results: Sequence[CheckResult], now: Callable[[], datetime] = lambda: datetime.now(UTC)
+) -> CompatibilityReport:
+    """Return the report of these results for the connector's current code."""
+    cls = scenario.connector
+    return CompatibilityReport(
+        class_path(cls), cls.version, SUITE_VERSION, source_digest(cls), now().date().isoformat(), tuple(results)
+    )

@@ -1,9 +1,10 @@
-"""The connector instances in the instance process."""
+"""The connector instances in the instance process, and the limits of the task configurations that they make."""
 
 import logging
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from ringfence.connectors.api import SourceConnector, SourceOffset, SourcePartition
 from ringfence.connectors.common_settings import TASKS_MAX, TASKS_MAX_ENFORCE
@@ -11,8 +12,7 @@ from ringfence.connectors.config_providers import ResolvedConfig
 from ringfence.connectors.java.channel import JavaFailure
 from ringfence.connectors.plugins import PluginRegistry, class_path
 from ringfence.connectors.sdk.delivery import chosen_boundary, with_boundary
-from ringfence.connectors.sdk.worker_limits import current
-from ringfence.engine.plugins import task_limits
+from ringfence.connectors.sdk.worker_limits import TASKS_MAX_LIMIT, current
 from ringfence.engine.plugins.errors import PluginError
 from ringfence.engine.plugins.plugin_choice import find_for
 from ringfence.engine.plugins.validation import redactor
@@ -24,6 +24,9 @@ TASK_CLASS = "task.class"
 """The key in a task's configuration that names its Python class."""
 
 Offsets = Sequence[tuple[SourcePartition, SourceOffset | None]]
+MAX_TASK_BYTES: Final = 700_000
+"""Of one task's configuration, which must fit into a record, and is a third larger if it is encrypted."""
+MAX_TOTAL_BYTES: Final = 32 * 1024 * 1024
 
 
 class SnapshotReader:
@@ -154,12 +157,12 @@ class InstanceRunner:
             raise PluginError(f"Connector {name} has no running instance in the plugin process: start it first.")
         if offsets is not None:
             running.context.offset_reader = SnapshotReader(offsets)
-        max_tasks, warning = task_limits.cut(name, max_tasks or int(running.config.get(TASKS_MAX, "1")))
+        max_tasks, warning = cut_tasks(name, max_tasks or int(running.config.get(TASKS_MAX, "1")))
         if warning:
             running.context.warn(warning)
         configs = running.connector.task_configs(max_tasks)
         check_shape(name, configs)
-        task_limits.check(name, configs)
+        check_task_configs(name, configs)
         if len(configs) > max_tasks:
             text = (
                 f"The connector {name} has generated {len(configs)} tasks, which is greater than {max_tasks}, "
@@ -217,3 +220,38 @@ def _stop_quietly(name: str, connector: SourceConnector) -> None:
         connector.stop()
     except Exception:
         logger.exception("Connector %s failed to stop; its instance is dropped", name)
+
+
+def cut_tasks(name: str, tasks: int) -> tuple[int, str]:
+    """Return how many tasks the connector may make, and a warning for users if that is less than it asks for."""
+    most = current().tasks
+    if tasks <= most:
+        return tasks, ""
+    return most, (
+        f"{TASKS_MAX} of connector {name} is {tasks}, and the workers allow {most}: it runs with {most} tasks at most. "
+        f"Lower {TASKS_MAX}, or have an administrator raise {TASKS_MAX_LIMIT} in the workers' settings"
+    )
+
+
+def check_task_configs(name: str, configs: Sequence[Mapping[str, str]]) -> None:
+    """Raise `PluginError` if there are more configurations than any connector may have, or larger ones."""
+    most = current().tasks
+    if len(configs) > most:
+        raise PluginError(
+            f"The connector {name} has generated {len(configs)} tasks, and the workers allow {most}. Nothing was "
+            f"started. Lower {TASKS_MAX}, or have an administrator raise {TASKS_MAX_LIMIT} in the workers' settings"
+        )
+    total = 0
+    for number, config in enumerate(configs):
+        size = sum(len(key.encode()) + len(value.encode()) for key, value in config.items())
+        if size > MAX_TASK_BYTES:
+            raise PluginError(
+                f"The configuration that connector {name} has generated for task {number} has {size:,} bytes, and may "
+                f"have {MAX_TASK_BYTES:,} at most. Nothing was started. Raise {TASKS_MAX}, so that each task has less"
+            )
+        total += size
+        if total > MAX_TOTAL_BYTES:
+            raise PluginError(
+                f"The configurations that connector {name} has generated for its tasks have more than "
+                f"{MAX_TOTAL_BYTES:,} bytes. Nothing was started. Lower {TASKS_MAX}, or use several connectors"
+            )

@@ -1,9 +1,12 @@
 """The operations of a plugin process: a method for each of `requests.plugin_calls`, with its fields as arguments."""
 
+import inspect
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import lru_cache
+from pathlib import Path
 from typing import Final, cast
 
 from ringfence.connectors.api import ConfigException, ConnectorError, SourceOffset, SourcePartition
@@ -16,14 +19,16 @@ from ringfence.connectors.plugins import PluginRegistry
 from ringfence.connectors.sdk import files
 from ringfence.connectors.source_config import of_a_part, source_config_def
 from ringfence.engine.plugins import plugin_choice, validation
-from ringfence.engine.plugins.documentation import documentation_of
 from ringfence.engine.plugins.errors import BadRequest, OffsetsRefused, PluginError
-from ringfence.engine.plugins.guarantee import describe_guarantee
 from ringfence.engine.plugins.instances import InstanceRunner, Offsets
 from ringfence.engine.plugins.java_trial import walk_in_java
 from ringfence.engine.plugins.preview import Bounds, preview
 from ringfence.engine.plugins.secret_removal import Redactor, Scrubber
 from ringfence.engine.plugins.transform_trial import TransformationChain, sample
+from ringfence.engine.plugins.validation import describe_guarantee
+
+_LIMIT: Final = 8000
+_NAME: Final = "README.md"
 
 
 class Operations:
@@ -280,3 +285,15 @@ def _sound(validation_: Mapping[str, object]) -> None:
     errors = [str(error) for entry in configs for error in cast("list[object]", entry["value"]["errors"])]
     if errors:
         raise BadRequest("The configuration is not valid yet: " + " ".join(errors[:5]))
+
+
+@lru_cache(maxsize=256)
+def documentation_of(cls: type) -> str:
+    """Return plain text or Markdown; "" if there is none."""
+    try:
+        text = (Path(inspect.getfile(cls)).parent / _NAME).read_text(encoding="utf-8")
+    except (OSError, TypeError, UnicodeDecodeError):  # created in memory, or inside an archive
+        text = ""
+    if not text.lower().find(cls.__name__.removesuffix("Connector").lower()) >= 0:
+        text = ""  # the README of a folder with many plugins is about something else
+    return (text or inspect.cleandoc(cls.__doc__ or ""))[:_LIMIT]

@@ -6,30 +6,38 @@ It is limited by number, bytes and time; a plugin that ignores the limits is kil
 
 import itertools
 import logging
+import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ringfence.connectors.api import (
     ConnectorError,
+    Endpoint,
+    GroupInput,
+    OffsetReader,
     OffsetRecord,
     RecordBatch,
+    RecordRefused,
     RetriableError,
+    ShareInput,
+    Signal,
     SourceConnector,
     SourceRecord,
     SourceTask,
+    TransactionContext,
 )
 from ringfence.connectors.api.records import MixedBatch
 from ringfence.connectors.common_settings import TASKS_MAX
 from ringfence.connectors.config_providers import ResolvedConfig
 from ringfence.connectors.plugins import PluginInfo
 from ringfence.connectors.sdk.delivery import transaction_boundary, with_boundary
-from ringfence.engine.plugins import task_limits
+from ringfence.engine.plugins import instances
 from ringfence.engine.plugins.instances import InstanceContext, Offsets, SnapshotReader, check_shape
-from ringfence.engine.plugins.preview_context import PreviewContext
 from ringfence.engine.plugins.record_display import size_of
 from ringfence.engine.plugins.secret_removal import Scrubber
 from ringfence.engine.plugins.transform_trial import TransformationChain
+from ringfence.fencing.task.plugin_metrics import Gauges
 from ringfence.fencing.task.transaction_context import RequestedEndings
 
 logger = logging.getLogger(__name__)
@@ -67,7 +75,7 @@ def preview(
     connector.context = InstanceContext(reader, trial=True)
     try:
         connector.start(with_boundary(connector, resolution.config))
-        most, _ = task_limits.cut(resolution.config["name"], int(resolution.config.get(TASKS_MAX, "1")))
+        most, _ = instances.cut_tasks(resolution.config["name"], int(resolution.config.get(TASKS_MAX, "1")))
         configs = connector.task_configs(most)
         check_shape(resolution.config["name"], configs)
         result: dict[str, object] = {"tasks": len(configs), "records": [], "polls": 0, "ended": "nothing", "note": ""}
@@ -79,6 +87,72 @@ def preview(
     finally:
         _stop(connector)
     return {**result, "took_ms": int((time.monotonic() - began) * 1000)}
+
+
+class PreviewContext:
+    """The context of a task in a preview. Nothing reaches Kafka."""
+
+    def __init__(
+        self, config: Mapping[str, str], reader: OffsetReader, raw: bool, transactions: TransactionContext | None
+    ) -> None:
+        self.config = config
+        self.offset_reader = reader
+        self.raw_batches = raw
+        self.converters = None
+        self.transaction_context = transactions
+        self.metrics = Gauges()
+        self.signals: Sequence[Signal] = ()
+        self.ends_at = float("inf")
+        self._never = threading.Event()
+
+    @property
+    def over(self) -> bool:
+        return time.monotonic() >= self.ends_at
+
+    def read_offsets(self) -> OffsetReader:
+        return self.offset_reader
+
+    def join_group(
+        self,
+        group: str,
+        topics: Sequence[str],
+        *,
+        session_timeout_ms: int,
+        first: Mapping[tuple[str, int], int] | None = None,
+    ) -> GroupInput:
+        """Refuse: a member would take partitions away from running tasks."""
+        raise ConnectorError(
+            f"This task reads as a member of the consumer group {group}, and a preview joins no group. Look at the "
+            "records of its topics instead."
+        )
+
+    def join_share_group(
+        self,
+        group: str | None,
+        topics: Sequence[str],
+        settings: Mapping[str, str],
+        *,
+        cluster: Mapping[str, str] | None = None,
+    ) -> ShareInput:
+        """Refuse: a member would get records that running tasks wait for."""
+        raise ConnectorError(
+            "This task reads as a member of a share group, and a preview joins no group. Look at the records of its "
+            "topics instead."
+        )
+
+    def admit(self, records: Sequence[SourceRecord]) -> Sequence[SourceRecord | RecordRefused]:
+        """Admit all: a preview converts what `poll` returns."""
+        return records
+
+    def announce_endpoint(self, endpoint: Endpoint) -> None:
+        raise ConnectorError("This task waits for incoming requests, but a preview receives none.")
+
+    def request_task_reconfiguration(self) -> None:
+        """Do nothing: the tasks of a preview are not reconfigured."""
+
+    def wait(self, seconds: float) -> bool:
+        self._never.wait(max(0.0, min(seconds, self.ends_at - time.monotonic())))
+        return self.over
 
 
 def _first(

@@ -1,9 +1,11 @@
-"""Validates a connector configuration, inside a plugin process. The answer is Kafka Connect's `validate` body."""
+"""Validates a connector configuration, inside a plugin process. The answer is Kafka Connect's `validate` body.
+
+For forms and pages it says what the connector guarantees with that configuration."""
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from ringfence.connectors.api import (
     Choices,
@@ -13,6 +15,7 @@ from ringfence.connectors.api import (
     ConfigValue,
     ConnectorTransactionBoundaries,
     ExactlyOnceSupport,
+    Guarantee,
     SourceConnector,
 )
 from ringfence.connectors.api.config_types import CHOICE_NOTES, GUARANTEE, HIDDEN
@@ -20,6 +23,7 @@ from ringfence.connectors.common_settings import CONNECTOR_CLASS, PLUGIN_VERSION
 from ringfence.connectors.config_providers import ResolvedConfig
 from ringfence.connectors.delivery_settings import EXACTLY_ONCE_SUPPORT
 from ringfence.connectors.java.connector import JavaSourceConnector
+from ringfence.connectors.java_settings import SNAPSHOT_TRANSACTION
 from ringfence.connectors.plugins import PluginInfo, PluginRegistry
 from ringfence.connectors.sdk.delivery import (
     TRANSACTION_BOUNDARY,
@@ -27,12 +31,45 @@ from ringfence.connectors.sdk.delivery import (
     transaction_boundary,
     with_boundary,
 )
-from ringfence.connectors.snapshot_settings import SNAPSHOT_TRANSACTION
 from ringfence.connectors.source_config import source_config_def
 from ringfence.engine.plugins import plugin_choice
 from ringfence.engine.plugins.errors import BadRequest
-from ringfence.engine.plugins.guarantee import describe_guarantee
 from ringfence.engine.plugins.secret_removal import Redactor
+
+_AT_BEST: Final = (Guarantee.EXACTLY_ONCE, Guarantee.EXACTLY_ONCE_WITHIN_WINDOW)
+_SWITCHED_OFF: Final = "The workers run without exactly.once.source.support=enabled. Set it on every worker."
+
+
+def describe_guarantee(
+    connector: SourceConnector, config: Mapping[str, str], *, exactly_once: bool, sound: bool = True
+) -> dict[str, str]:
+    """Return `{"guarantee", "why"}`: a `Guarantee`, and what it depends on.
+
+    exactly_once: whether the worker runs with exactly-once support. sound: whether the connector's own settings are
+    valid; otherwise the answer is the best that it can promise.
+    """
+    if not exactly_once:
+        return _answer(Guarantee.AT_LEAST_ONCE, _SWITCHED_OFF)
+    best = connector.catalog.guarantee if connector.catalog is not None else Guarantee.UNKNOWN
+    if not sound:
+        return _answer(best, "" if best is Guarantee.UNKNOWN else "At best: it depends on the settings.")
+    try:
+        answer, why = connector.exactly_once_support(config), str(connector.explain_guarantee(config))
+    except Exception as error:  # noqa: BLE001 - plugin code
+        log.info("The plugin could not tell what it guarantees: %s", type(error).__name__)
+        return _answer(Guarantee.UNKNOWN, "")
+    match answer:
+        case ExactlyOnceSupport.SUPPORTED:
+            return _answer(best if best in _AT_BEST else Guarantee.EXACTLY_ONCE, why)
+        case ExactlyOnceSupport.UNSUPPORTED:
+            return _answer(Guarantee.AT_LEAST_ONCE, why)
+        case _:
+            return _answer(Guarantee.UNKNOWN, why)
+
+
+def _answer(guarantee: Guarantee, why: str) -> dict[str, str]:
+    return {"guarantee": guarantee.value, "why": why}
+
 
 log = logging.getLogger(__name__)
 

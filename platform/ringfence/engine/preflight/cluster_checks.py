@@ -22,9 +22,9 @@ from ringfence.engine.preflight.checks import (
     transactional_ids,
 )
 from ringfence.engine.preflight.client_overrides import has_placeholder
+from ringfence.engine.preflight.other_workers import requires_exactly_once
 from ringfence.engine.preflight.probe_clients import PROBERS
 from ringfence.engine.preflight.subject import Ask, Subject
-from ringfence.engine.preflight.worker_modes import requires_exactly_once
 from ringfence.fencing.errors import FencingError, Invalid
 from ringfence.fencing.kafka.client_pool import Login, login_of
 from ringfence.fencing.kafka.client_settings import connection_of, producer_overrides

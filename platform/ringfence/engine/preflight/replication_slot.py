@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from ringfence.connectors.snapshot_settings import SNAPSHOT_TRANSACTION, SNAPSHOT_TRANSACTION_DROP_SLOT
+from ringfence.connectors.java_settings import SNAPSHOT_TRANSACTION, SNAPSHOT_TRANSACTION_DROP_SLOT
 from ringfence.engine.preflight.check import Check, Result
 
 _SLOT: Final = "replication slot"

@@ -13,9 +13,14 @@ from ringfence.engine.plugins.host import version_key
 from ringfence.engine.preflight import cluster_checks, replication_slot
 from ringfence.engine.preflight.check import Check, Result
 from ringfence.engine.preflight.client_overrides import warnings_of
+from ringfence.engine.preflight.other_workers import (
+    Versions,
+    check_modes,
+    check_versions,
+    requires_exactly_once,
+    unknown_versions,
+)
 from ringfence.engine.preflight.subject import Subject
-from ringfence.engine.preflight.worker_modes import check_modes, requires_exactly_once
-from ringfence.engine.preflight.worker_versions import Versions, check_versions, unknown_versions
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import ConnectorName

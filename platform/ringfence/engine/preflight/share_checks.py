@@ -13,9 +13,8 @@ from ringfence.connectors.sdk.features import features_of
 from ringfence.connectors.sdk.kafka_settings import share_group
 from ringfence.connectors.sdk.names import list_first
 from ringfence.connectors.sdk.topic_durability import UNCLEAN_ELECTION
-from ringfence.engine.preflight.check import MOST_NAMED, Check, Result
+from ringfence.engine.preflight.check import MOST_NAMED, Check, Result, check_granted
 from ringfence.engine.preflight.client_overrides import has_placeholder
-from ringfence.engine.preflight.permission_check import check_granted
 from ringfence.fencing.clock import SYSTEM_CLOCK
 from ringfence.fencing.errors import FencingError, Invalid
 from ringfence.fencing.kafka.client_pool import ClientPool

@@ -14,9 +14,9 @@ from typing import Any, Final
 from ringfence.engine.preflight import cluster_checks
 from ringfence.engine.preflight.check import Check
 from ringfence.engine.preflight.client_overrides import entry_of
+from ringfence.engine.preflight.other_workers import check_modes, requires_exactly_once
 from ringfence.engine.preflight.report import count_known_tasks
 from ringfence.engine.preflight.subject import Subject
-from ringfence.engine.preflight.worker_modes import check_modes, requires_exactly_once
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName
 from ringfence.worker_config import WorkerConfig

@@ -15,7 +15,7 @@ from ringfence.api import connector_writes, topic_grant_check
 from ringfence.audit import probes
 from ringfence.connectors.api.config_types import GUARANTEE
 from ringfence.connectors.common_settings import TASKS_MAX
-from ringfence.connectors.snapshot_settings import SNAPSHOT_TRANSACTION
+from ringfence.connectors.java_settings import SNAPSHOT_TRANSACTION
 from ringfence.dispatch import Refusal
 from ringfence.http.errors import ConnectError
 from ringfence.http.masking import Masker

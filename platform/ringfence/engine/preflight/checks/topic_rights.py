@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ringfence.connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
-from ringfence.engine.preflight.check import Check, Result
-from ringfence.engine.preflight.permission_check import check_granted
+from ringfence.engine.preflight.check import Check, Result, check_granted
 from ringfence.engine.preflight.subject import Subject
 from ringfence.engine.queries.transactional_ids import ids_of
 from ringfence.fencing.kafka.client_settings import is_other_cluster

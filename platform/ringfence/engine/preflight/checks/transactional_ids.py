@@ -1,23 +1,30 @@
-"""Checks who may use the transactional ids of the leader and of the tasks, and who holds them now."""
+"""Checks who may use the transactional ids of the leader and of the tasks, and who holds them now.
 
-from collections.abc import Iterator, Mapping
+And whether hanging transactions of the connector can be found and ended (KIP-664)."""
+
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from ringfence.connectors.sdk.kafka_settings.java_names import servers
-from ringfence.engine.preflight import hanging_rights
-from ringfence.engine.preflight.check import MOST_NAMED, Check, Result
-from ringfence.engine.preflight.permission_check import check_granted
+from ringfence.engine.preflight.check import MOST_NAMED, Check, Result, check_granted
 from ringfence.engine.preflight.probe_clients import PROBERS
 from ringfence.engine.preflight.subject import Subject
 from ringfence.engine.queries.transactional_ids import ids_of
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import leader_transactional_id
+from ringfence.fencing.kafka.marker_probe import may_write_markers
 from ringfence.fencing.kafka.permission_probes import Prober
-from ringfence.fencing.kafka.permissions import IdHolder
+from ringfence.fencing.kafka.permissions import IdHolder, Permission
 from ringfence.fencing.offsets.stores import OffsetStores
 
 _ID = "TransactionalId"
 _MOST_IDS: Final = 200
+NAME: Final = "hanging transactions"
+
+Rights = Mapping[str, Permission]
+"""Read for each topic, and under `Cluster` the right to write markers."""
+
+CLUSTER: Final = "Cluster"
 
 
 def _ids(subject: Subject) -> list[str]:
@@ -66,16 +73,16 @@ def _is_alone(subject: Subject, stores: OffsetStores) -> bool:
 
 def _check_hanging(prober: Prober, subject: Subject, offsets: str, *, alone: bool) -> Check:
     topics = [offsets, *([subject.topic] if subject.topic else [])]
-    principals = {"admin": hanging_rights.rights_of(prober, topics)}
-    check = hanging_rights.judge(principals)
+    principals = {"admin": rights_of(prober, topics)}
+    check = judge(principals)
     if alone or check.result is Result.OK:
         return check
     try:
         with PROBERS.lease(subject.worker.connection(f"ringfence-preflight-{subject.connector}")) as other:
-            principals["worker"] = hanging_rights.rights_of(other, topics)
+            principals["worker"] = rights_of(other, topics)
     except FencingError:
         return check  # the worker's own checks report why its principal could not be checked
-    return hanging_rights.judge(principals)
+    return judge(principals)
 
 
 def _check_holders(subject: Subject, holders: Mapping[str, IdHolder], known_tasks: int | None) -> Check:
@@ -101,3 +108,37 @@ def _check_holders(subject: Subject, holders: Mapping[str, IdHolder], known_task
         text = f"No other client holds the transactional ids of the first {len(ids)} tasks; the others are not checked."
         return Check(name, Result.OK, text)
     return Check(name, Result.OK, "No other client holds the connector's transactional ids.")
+
+
+def rights_of(prober: Prober, topics: Sequence[str]) -> Rights:
+    """Return the principal's rights. A topic that does not exist needs none."""
+    rights = {name: prober.topic(name) for name in topics}
+    reads = {name: one.read for name, one in rights.items() if one.exists is not False}
+    return {**reads, CLUSTER: may_write_markers(prober)}
+
+
+def judge(principals: Mapping[str, Rights]) -> Check:
+    """Return the finding. principals: the rights by principal, in the order in which they are used. Pure."""
+    for principal, rights in principals.items():
+        if set(rights.values()) == {Permission.YES}:
+            return Check(NAME, Result.OK, f"The {principal}'s principal may find and end hanging transactions.")
+    missing = [
+        f"the {principal}'s principal has no {_describe(name)}"
+        for principal, rights in principals.items()
+        for name, may in rights.items()
+        if may is Permission.NO
+    ]
+    topics = sorted({name for rights in principals.values() for name in rights if name != CLUSTER})
+    remedy = (
+        f"Grant the {' or the '.join(reversed(list(principals)))}'s principal Read on {', '.join(topics)}, and "
+        "ClusterAction or Alter on the Cluster."
+    )
+    denied = all(Permission.NO in rights.values() for rights in principals.values())
+    if not denied:
+        return Check(NAME, Result.UNKNOWN, "Whether hanging transactions can be ended could not be found out.", remedy)
+    text = f"Hanging transactions of this connector are not found, or not ended: {'; '.join(missing)}."
+    return Check(NAME, Result.FAILED, text, remedy)
+
+
+def _describe(name: str) -> str:
+    return "ClusterAction or Alter on the Cluster" if name == CLUSTER else f"Read on topic {name}"

@@ -1,9 +1,10 @@
-"""Preflight's check of the other workers: whether each has the plugin, in the version that a task needs. Pure."""
+"""Preflight's checks of the other workers: exactly-once support, and the plugin in the version for a task. Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 from ringfence.connectors.common_settings import CONNECTOR_CLASS, PLUGIN_VERSION
+from ringfence.connectors.delivery_settings import EXACTLY_ONCE_SUPPORT
 from ringfence.connectors.java import versions
 from ringfence.connectors.sdk.names import list_first
 from ringfence.engine.preflight.check import MOST_NAMED, Check, Result
@@ -49,3 +50,23 @@ def unknown_versions(class_name: str) -> Check:
     """Return the finding if the workers' plugin lists cannot be read."""
     text = f"Which workers have {class_name} cannot be read from the database now."
     return Check(_NAME, Result.UNKNOWN, text, "Try again when the database answers.")
+
+
+def check_modes(modes: Mapping[str, str] | None, *, required: bool) -> Check | None:
+    """Return the finding for live workers without exactly.once.source.support=enabled; None if there are none.
+
+    modes: of all live workers; None if unknown, and then there is no finding.
+    """
+    behind = {worker: mode for worker, mode in sorted((modes or {}).items()) if mode != "enabled"}
+    if not behind:
+        return None
+    workers = list_first([f"{worker} ({mode})" for worker, mode in behind.items()], MOST_NAMED)
+    key = EXACTLY_ONCE_SUPPORT
+    text = f"Not every worker has exactly-once source support enabled: {workers}."
+    remedy = "Set exactly.once.source.support=enabled on these workers, and restart them."
+    return Check(key, Result.FAILED if required else Result.UNKNOWN, text, remedy, key, decides=required)
+
+
+def requires_exactly_once(config: Mapping[str, str]) -> bool:
+    """Return whether the configuration has `exactly.once.support=required`."""
+    return config.get(EXACTLY_ONCE_SUPPORT, "requested").strip().lower() == "required"
