@@ -60,6 +60,12 @@ COMMANDS = (
         "ringfence.commands.connectors",
         "list, create, change, pause, restart and delete connectors, over REST",
     ),
+    Command(
+        "apply",
+        "ringfence.commands.apply",
+        "make a server hold the connectors, alerts and grants of a folder, after a plan, over REST",
+    ),
+    Command("export", "ringfence.commands.export", "write connectors, alerts and grants to files for apply, over REST"),
     Command("tasks", "ringfence.commands.tasks", "list and restart tasks, over REST"),
     Command(
         "offsets", "ringfence.commands.offsets", "show, alter, reset, snapshot and restore source offsets, over REST"

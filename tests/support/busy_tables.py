@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from ringfence.fencing.ids import Incarnation, WorkerId
-from ringfence.fencing.topics.status import State, WorkerRecord
+from ringfence.fencing.topics.status import LeaderRecord, State, WorkerRecord
 from tests.support.projections import project
 from tests.support.topics import Topic, connector, connector_status, generation, task_status
 
@@ -17,6 +17,7 @@ def busy(now_ms: int) -> Topic:
     config.config(connector("c"), *generation("c", 1, 1))
     worker = WorkerRecord(WorkerId("w1"), Incarnation("i"), "enabled", 4, "1", 1)
     running = task_status("c", 0, State.RUNNING, generation=2)
+    status.status(LeaderRecord(WorkerId("w1"), Incarnation("i"), 3, now_ms - 60_000, True))
     status.status(worker, replace(connector_status("c", State.RUNNING), version="2.1.0"), running)
     report: dict[str, Any] = {"type": "progress", "connector": "c", "task": 0, "generation": 2, "attempt": 1}
     report["data_as_of_ms"] = now_ms - 4_000

@@ -14,11 +14,12 @@ _CHUNK = 1 << 16
 class LimitedProxy:
     """Listens on `port` of this machine."""
 
-    def __init__(self, upstream: int) -> None:
+    def __init__(self, upstream: int, port: int = 0) -> None:
+        """port: to listen on, 0 for any."""
         self._upstream = upstream
         self.limit: int | None = None
         """Bytes of the server that each new connection gets. None: all."""
-        self._server = socket.create_server(("127.0.0.1", 0))
+        self._server = socket.create_server(("127.0.0.1", port))
         self.port: int = self._server.getsockname()[1]
         threading.Thread(target=self._accept, name="limited proxy", daemon=True).start()
 

@@ -71,7 +71,23 @@ def save_destination(values: Mapping[str, Any], row: Destination | None = None) 
     """Save a new destination, or replace all fields of an existing one. A masked address or secret keeps
     the stored value.
     """
-    row, new_secret = row or Destination(), ""
+    row = row or Destination()
+    new_secret = _fill(row, values)
+    row.save()
+    return NewDestination(row, new_secret)
+
+
+def differs(values: Mapping[str, Any], row: Destination) -> bool:
+    """Return whether `save_destination` would change a field of the row, what is masked included. Saves nothing."""
+    fields = ("name", "kind", "url", "secret", "recipients", "enabled")
+    before = [getattr(row, name) for name in fields]
+    _fill(row, values)
+    return [getattr(row, name) for name in fields] != before
+
+
+def _fill(row: Destination, values: Mapping[str, Any]) -> str:
+    """Set all fields; return the secret that was generated, "" for none."""
+    new_secret = ""
     row.name = _name(values, Destination, row.pk)
     row.kind = _one_of(values.get("kind"), KINDS, "kind")
     row.enabled = _flag(values.get("enabled", True))
@@ -82,8 +98,7 @@ def save_destination(values: Mapping[str, Any], row: Destination | None = None) 
         row.recipients = ""
         row.url = _url(values.get("url"), row.url, row.shown_url)
         row.secret, new_secret = _secret(values.get("secret"), row.secret) if row.kind == WEBHOOK else ("", "")
-    row.save()
-    return NewDestination(row, new_secret)
+    return new_secret
 
 
 def delete(row: Rule | Destination) -> None:

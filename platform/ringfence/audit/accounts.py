@@ -14,7 +14,7 @@ from django.db import transaction
 from ringfence.access import tokens
 from ringfence.access.models import Grant, Token
 from ringfence.access.topic_patterns import topics_of
-from ringfence.access.verbs import verbs_of
+from ringfence.access.verbs import Verb, verbs_of
 from ringfence.audit.outcome import Outcome
 from ringfence.audit.trail import record
 from ringfence.fencing.name_patterns import EVERYTHING
@@ -106,6 +106,31 @@ def ungrant(name: str, pattern: str, *, tell: AuditCallback = by_command_line) -
                 )
             raise ValueError(f"{name} has no grant on {pattern}: see `ringfence users list`")
         tell("ungrant", name, before=before, after=grants_of(user))
+
+
+def revoke_grant(row: Grant, *, tell: AuditCallback = by_command_line) -> None:
+    """Revoke one grant. Raises ValueError for one by groups, and for the last that lets an account administer."""
+    user = row.user
+    if row.by_groups:
+        raise ValueError(
+            "Grants by groups are changed in RINGFENCE_OIDC_GROUPS_FILE, or at the identity provider. Nothing was "
+            "changed"
+        )
+    with transaction.atomic():
+        before = grants_of(user)
+        row.delete()
+        if _administers(row) and not any(
+            map(_administers, Grant.objects.filter(user__is_active=True, pattern=EVERYTHING))
+        ):
+            raise ValueError(
+                f"After that, no account could administer: grant admin on {EVERYTHING} to another one first. Nothing "
+                "was changed"
+            )
+        tell("ungrant", user.get_username(), before=before, after=grants_of(user))
+
+
+def _administers(row: Grant) -> bool:
+    return row.pattern == EVERYTHING and Verb.ADMIN in verbs_of(row.what.split())
 
 
 def set_active(name: str, active: bool, *, tell: AuditCallback = by_command_line) -> None:

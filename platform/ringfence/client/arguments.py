@@ -29,14 +29,19 @@ class Actions:
             parser.add_argument(
                 "-o", "--output", choices=forms, default=forms[0], help=f"output format (default: {forms[0]})"
             )
-        parser.add_argument(
-            "--url", help="server address (default: $RINGFENCE_URL, else the current context, else loopback)"
-        )
-        parser.add_argument("--context", help="use the server and token of this context (see `ringfence contexts`)")
-        parser.add_argument(
-            "--timeout", type=float, default=TIMEOUT_SECONDS, metavar="SECONDS", help="limit for each request"
-        )
+        add_server(parser)
         return parser
+
+
+def add_server(parser: argparse.ArgumentParser) -> None:
+    """Declare which server is meant, and how long it may take."""
+    parser.add_argument(
+        "--url", help="server address (default: $RINGFENCE_URL, else the current context, else loopback)"
+    )
+    parser.add_argument("--context", help="use the server and token of this context (see `ringfence contexts`)")
+    parser.add_argument(
+        "--timeout", type=float, default=TIMEOUT_SECONDS, metavar="SECONDS", help="limit for each request"
+    )
 
 
 def add_reason(parser: argparse.ArgumentParser) -> None:

@@ -27,7 +27,7 @@ def read(path: str, name: str | None = None) -> list[Document]:
         text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ClientError(Exit.LOCAL, f"{path} cannot be read: {error}") from error
-    documents = [_document(value, path, name) for value in parse(text, path)]
+    documents = [read_value(value, path, name) for value in parse(text, path)]
     if not documents:
         raise ClientError(Exit.INVALID, f"{path} holds no connector")
     if name is not None and len(documents) > 1:
@@ -59,7 +59,8 @@ def json_values(text: str) -> list[object]:
     return [json.loads(text, parse_int=str, parse_float=str)]
 
 
-def _document(value: object, path: str, name: str | None) -> Document:
+def read_value(value: object, path: str, name: str | None = None) -> Document:
+    """Read one connector: `{name, config}` or a flat map. path: for messages; name: if the value has none."""
     if not isinstance(value, dict):
         raise ClientError(Exit.INVALID, f"{path}: a connector must be a map of settings, or have name and config")
     outer_name = value.get("name")

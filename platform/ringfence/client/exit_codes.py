@@ -6,7 +6,9 @@ from ringfence.local.errors import LocalError
 
 
 class Exit(IntEnum):
-    """0 done, 1 local error, 2 wrong usage; the others say what the server answered."""
+    """0 done, 1 local error, 2 wrong usage, 9 a wait that was too short, 10 a dry run that found changes; the others
+    say what the server answered.
+    """
 
     DONE = 0
     LOCAL = 1
@@ -18,6 +20,7 @@ class Exit(IntEnum):
     UNKNOWN = 7
     NOT_REACHED = 8
     WAITED = 9
+    CHANGES = 10
 
 
 class ClientError(LocalError):

@@ -10,6 +10,7 @@ from ringfence.client import (
     events,
     incremental_snapshots,
     output,
+    plans,
     proofs,
     states,
     versions,
@@ -134,6 +135,8 @@ def _apply(rest: Rest, args: argparse.Namespace) -> int:
     for document in documents.read(args.file, args.name):
         stored = rest.find(_path(document.name) + "/config")
         lines = documents.difference(stored or {}, document.config)
+        if lines and stored is None:
+            lines = documents.difference({}, plans.hide_secrets(rest, document.config))
         if not lines:
             print(f"{document.name}: unchanged")
             continue

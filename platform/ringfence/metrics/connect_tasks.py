@@ -1,9 +1,9 @@
 """The metrics of tasks that Kafka Connect has, too, by the names of their JMX attributes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from ringfence.metrics.task_metrics_row import TaskMetricsRow
-from ringfence.metrics.text import Family, Kind
+from ringfence.metrics.text import Family, Kind, Sample, labels
 
 Value = Callable[[TaskMetricsRow], float | None]
 
@@ -218,3 +218,18 @@ _add(
     "it is recent",
     lambda v: v.measures.get("last_error_ms", 0),
 )
+
+
+def sent_bytes(rows: Iterable[TaskMetricsRow]) -> tuple[Family, list[Sample]]:
+    """Return the bytes that each task's producer has sent, under the producer's client id in Kafka Connect."""
+    family = Family(
+        "kafka_producer_producer_metrics_outgoing_byte_total",
+        Kind.COUNTER,
+        "Bytes of records that the attempt has handed to Kafka.",
+        "it does not grow although the source has new data",
+    )
+    return family, [
+        (labels({"client_id": f"connector-producer-{row.task.connector}-{row.task.number}"}), row.task.bytes)
+        for row in rows
+        if row.own
+    ]

@@ -5,11 +5,13 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Final
 
+from django.db.models import Exists, OuterRef
+
 from ringfence.metrics.text import Families, Family, Kind, Sample, labels
 from ringfence.metrics.worker_metrics import WORKER_PREFIX
 from ringfence.projection.data_age import find_data_age
 from ringfence.projection.known_health import KnownHealth
-from ringfence.projection.models import Connector, Task
+from ringfence.projection.models import Connector, GenerationRow, Task
 
 CONNECTOR_FIELDS: Final = (
     "name", "class_name", "type", "state", "worker", "version", "unreadable", "generation", "task_count", "fencing",
@@ -19,7 +21,14 @@ CONNECTOR_FIELDS: Final = (
 
 _C, _G = Kind.COUNTER, Kind.GAUGE
 _CONNECTOR: Final = "kafka_connect_connector_metrics_"
-_SHOWN_STATES = ("RUNNING", "PAUSED", "FAILED", "UNASSIGNED", "RESTARTING")
+_SHOWN_STATES = ("RUNNING", "PAUSED", "FAILED", "UNASSIGNED", "RESTARTING", "DESTROYED")
+
+
+def round_times() -> dict[str, float]:
+    """Return how many seconds the fencing round of each connector's newest generation took, once it is finished."""
+    newest = Connector.objects.filter(name=OuterRef("connector"), generation=OuterRef("generation"))
+    rows = GenerationRow.objects.filter(Exists(newest), stage="done")
+    return {name: took_ms / 1000 for name, took_ms in rows.values_list("connector", "took_ms")}
 
 
 def connectors(rows: Sequence[Connector], tasks: Sequence[Task], health: KnownHealth) -> Families:
@@ -41,11 +50,13 @@ def connectors(rows: Sequence[Connector], tasks: Sequence[Task], health: KnownHe
         )
         return family, [(labelled[row.name], count[row.name, state]) for row in rows]
 
+    took = round_times()
     return [
         *_descriptions(rows, health),
         column(*_TASK_COUNT),
         *(in_state(state) for state in _SHOWN_STATES),
         *(column(*each) for each in _COLUMNS),
+        (_ROUND, [(label, took[name]) for name, label in labelled.items() if name in took]),
         _data_age(rows, tasks, health.now_ms),
     ]
 
@@ -174,10 +185,17 @@ _COLUMNS: Final = (
     ),
 )
 """Name, kind, meaning, when it is bad, and the column."""
+_ROUND: Final = Family(
+    "ringfence_connector_fencing_round_seconds",
+    _G,
+    "How long the newest generation's fencing round took; missing until it is finished.",
+    "it is more than some seconds: nothing is read meanwhile",
+)
 _BAD = {
     "FAILED": "it is above 0",
     "UNASSIGNED": "it stays above 0: slots are missing, or fencing fails",
     "PAUSED": "it was paused and not resumed",
     "RESTARTING": "it stays above 0",
+    "DESTROYED": "it is above 0: none is ever shown, as a task that has ended is removed",
     "RUNNING": "it is below connector_total_task_count for long",
 }

@@ -9,7 +9,7 @@ from ringfence.projection.models import RecordTotals, Task
 
 FIELDS: Final = (
     "connector", "number", "state", "worker", "generation", "attempt", "restarts", "next_restart_ms", "auto_restarts",
-    "live_generation", "live_attempt", "reported_ms", "rate", "open_records", "open_since_ms",
+    "live_generation", "live_attempt", "reported_ms", "rate", "bytes", "open_records", "open_since_ms",
     "last_poll_ms", "last_commit_ms", "data_as_of_ms", "measures", "totals",
 )  # fmt: skip
 _LIVE_MS = 5_000

@@ -11,12 +11,13 @@ _LABEL = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 _HELP = str.maketrans({"\\": "\\\\", "\n": "\\n"})
 
 Sample = tuple[str, float]
-"""Labels in the format of `labels`, and the value."""
+"""Labels in the format of `labels`, and the value. A histogram's labels come after a suffix: `_bucket{le="1"}`."""
 
 
 class Kind(StrEnum):
     COUNTER = "counter"
     GAUGE = "gauge"
+    HISTOGRAM = "histogram"
     UNTYPED = "untyped"
     """A counter with Kafka Connect's name, which does not end in `_total`: client libraries would append that."""
 

@@ -1,6 +1,7 @@
-"""`GET /metrics`."""
+"""`GET /metrics`, and with `?names=…` under the names of other exporters, too."""
 
 import time
+from collections.abc import Sequence
 
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.csrf import csrf_exempt
@@ -11,12 +12,21 @@ from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.clock_differences import clocks
 from ringfence.http.errors import json_error
-from ringfence.metrics import connect_tasks, connector_metrics, plugin_metrics, ringfence_tasks, worker_metrics
+from ringfence.metrics import (
+    cluster_metrics,
+    connect_tasks,
+    connector_metrics,
+    plugin_metrics,
+    ringfence_tasks,
+    web_process,
+    worker_metrics,
+)
+from ringfence.metrics.other_names import SCHEMES, text_attributes
 from ringfence.metrics.task_metrics_row import FIELDS, TaskMetricsRow
-from ringfence.metrics.text import CONTENT_TYPE, Family, Kind, Sample, labels, render
+from ringfence.metrics.text import CONTENT_TYPE, Families, Family, Kind, Sample, labels, render
 from ringfence.projection import record_totals
 from ringfence.projection.known_health import known_health
-from ringfence.projection.models import Connector, Startups, Task, Worker
+from ringfence.projection.models import ClusterInfo, Connector, Startups, Task, Worker
 
 _CLOCKS = Family(
     "ringfence_clock_offset_seconds",
@@ -38,11 +48,19 @@ def metrics(request: HttpRequest) -> HttpResponse:
     """Return all metrics, in Prometheus' text format."""
     if request.method not in ("GET", "HEAD"):
         return json_error(405, "HTTP 405 Method Not Allowed")
-    return HttpResponse(exposition(int(time.time() * 1000), principal_of(request)), content_type=CONTENT_TYPE)
+    names = dict.fromkeys(name for value in request.GET.getlist("names") for name in value.split(",") if name)
+    unknown = [name for name in names if name not in SCHEMES]
+    if unknown:
+        return json_error(400, f"names: {unknown[0]!r} is unknown. Use {', '.join(SCHEMES)}, or several of them.")
+    text = exposition(int(time.time() * 1000), principal_of(request), tuple(names))
+    return HttpResponse(text, content_type=CONTENT_TYPE)
 
 
-def exposition(now_ms: int, who: Principal = EVERYBODY_HERE) -> str:
-    """Return the metrics of the visible connectors, with five queries for any number of connectors and tasks."""
+def exposition(now_ms: int, who: Principal = EVERYBODY_HERE, schemes: Sequence[str] = ()) -> str:
+    """Return the metrics of the visible connectors, with seven queries for any number of connectors and tasks.
+
+    schemes: keys of `SCHEMES`, whose names are added.
+    """
     connectors = list(
         Connector.objects.filter(who.query(), known=True).only(*connector_metrics.CONNECTOR_FIELDS).order_by("name")
     )
@@ -63,15 +81,25 @@ def exposition(now_ms: int, who: Principal = EVERYBODY_HERE) -> str:
         if task.state
     ]
     members, startups = list(Worker.objects.order_by("worker")), list(Startups.objects.all())
-    families = [
-        *connector_metrics.connectors(connectors, visible, known_health()),
+    health = known_health()
+    families: Families = [
+        *connector_metrics.connectors(connectors, visible, health),
         (_STATUS, status),
         *(
             (family, [(label, number) for label, view in views if (number := value(view)) is not None])
             for family, value in (*connect_tasks.TASKS, *ringfence_tasks.TASKS)
         ),
+        connect_tasks.sent_bytes([view for _, view in views]),
         *plugin_metrics.families(visible, now_ms),
         *worker_metrics.workers(members, startups, connectors, visible),
+        *cluster_metrics.cluster(ClusterInfo.objects.first(), health.vitals, now_ms),
         (_CLOCKS, [(labels({"process": name}), ahead) for name, ahead in clocks.offsets().items()]),
+        *web_process.families(),
     ]
-    return render(families)
+    texts = text_attributes(connectors, status)
+    added = {
+        family.name: (family, samples)
+        for name in schemes
+        for family, samples in SCHEMES[name](families, texts, members)
+    }
+    return render([*families, *added.values()])

@@ -12,11 +12,12 @@ _C, _G = Kind.COUNTER, Kind.GAUGE
 
 
 def workers(
-    rows: Sequence[Worker], startups: Iterable[Startups], connectors: Iterable[Connector], tasks: Iterable[Task]
+    rows: Sequence[Worker], startups: Iterable[Startups], connectors: Iterable[Connector], tasks: Sequence[Task]
 ) -> Families:
     """Return the families of the workers that are members, and the startups of those that have left, too."""
     counts = Counter(row.worker for row in connectors if row.state in ("RUNNING", "PAUSED", "FAILED"))
     placed = Counter(task.worker for task in tasks if task.state in ("RUNNING", "PAUSED", "RESTARTING"))
+    assigned = Counter(task.worker for task in tasks if task.state and task.state != "UNASSIGNED")
     by_worker = {row.worker: row for row in startups} | {
         row.worker: Startups(worker=row.worker) for row in rows if row.worker not in {one.worker for one in startups}
     }
@@ -28,7 +29,16 @@ def workers(
     def members(value: Callable[[Worker], float]) -> list[Sample]:
         return [(labels({"worker": row.worker}), value(row)) for row in rows]
 
+    coordinator = "kafka_connect_connect_coordinator_metrics_"
     families: Families = [
+        (
+            Family(coordinator + "assigned_connectors", _G, "Connector instances that the worker has.", ""),
+            members(lambda row: counts[row.worker]),
+        ),
+        (
+            Family(coordinator + "assigned_tasks", _G, "Tasks that are placed on the worker, failed ones too.", ""),
+            members(lambda row: assigned[row.worker]),
+        ),
         (
             Family(
                 WORKER_PREFIX + "connector_count",

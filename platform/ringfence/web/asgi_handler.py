@@ -22,6 +22,7 @@ from django.urls import set_script_prefix
 
 from ringfence.access.client_address import address_in
 from ringfence.access.identify import Nobody, identify_again
+from ringfence.metrics.web_process import requests
 from ringfence.web import request_body
 from ringfence.web.anonymous_rate import AnonymousRate, has_credentials
 from ringfence.web.door import PROBES, process_door
@@ -59,8 +60,8 @@ class PooledHandler(ASGIHandler):
         if scope["path"] == LIVE and scope["method"] in ("GET", "HEAD"):
             await _say_alive(scope["method"], send)
             return
-        with process_door().count_request(address_in(scope)):
-            await self._answer_one(scope, receive, send)
+        with process_door().count_request(address_in(scope)), requests.measure(scope, send) as counted:
+            await self._answer_one(scope, receive, counted)
 
     async def _answer_one(self, scope: Scope, receive: Any, send: Any) -> None:
         hook = hook_name(scope)

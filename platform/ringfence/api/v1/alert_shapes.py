@@ -7,7 +7,15 @@ from rest_framework import serializers
 from ringfence.alerts import rule_editing
 from ringfence.alerts.conditions import Kind
 from ringfence.alerts.senders import KINDS
-from ringfence.api.v1.request_fields import FlagField, IntegerField, ListField, OneOfField, RequestShape, StringField
+from ringfence.api.v1.request_fields import (
+    FlagField,
+    IntegerField,
+    ListField,
+    OneOfField,
+    QueryShape,
+    RequestShape,
+    StringField,
+)
 
 
 class RuleShape(RequestShape):
@@ -24,7 +32,8 @@ class RuleShape(RequestShape):
 
 
 class DestinationShape(RequestShape):
-    """`kind`: webhook, slack, mail. `url` and `secret` are masked; a mask that is sent back keeps the stored value."""
+    """`kind`: webhook, slack, mail. `url` and `secret` are masked; a mask that is sent back keeps the stored value.
+    `differs`: only in the answer to a dry run."""
 
     id = serializers.IntegerField(read_only=True)
     name = StringField(max_length=100)
@@ -33,6 +42,11 @@ class DestinationShape(RequestShape):
     secret = StringField(allow_blank=True, allow_null=True, required=False, trim_whitespace=False)
     recipients = ListField(child=StringField(allow_blank=True), allow_null=True, required=False)
     enabled = FlagField(default=True)
+    differs = serializers.BooleanField(read_only=True, required=False)
+
+
+class DryRunShape(QueryShape):
+    dry_run = FlagField(default=False)
 
 
 class IncidentShape(serializers.Serializer[Any]):

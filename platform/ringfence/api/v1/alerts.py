@@ -12,7 +12,7 @@ from ringfence.access.verbs import Verb
 from ringfence.alerts import rule_editing, tasks
 from ringfence.alerts.models import Delivery, Destination, Rule
 from ringfence.alerts.visible_incidents import incidents
-from ringfence.api.v1.alert_shapes import DeliveryShape, DestinationShape, IncidentShape, RuleShape
+from ringfence.api.v1.alert_shapes import DeliveryShape, DestinationShape, DryRunShape, IncidentShape, RuleShape
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.listing import ListView, either, equal, flag, since, until
 from ringfence.audit.trail import record_change
@@ -108,11 +108,14 @@ class AlertDestinations(ListView):
 
 
 class AlertDestination(V1View):
-    """One destination; PUT replaces all of its fields."""
+    """One destination; PUT replaces all of its fields. With `dry_run`, it only says whether that would change any: who
+    keeps destinations in files cannot compare what is masked.
+    """
 
     access = {"GET": _READS, "PUT": _WRITES, "DELETE": _WRITES}
     shape = DestinationShape
     takes = {"PUT": DestinationShape}
+    queries = {"PUT": DryRunShape}
     codes = {"DELETE": 204}
 
     def get(self, request: Request, number: int) -> Response:
@@ -120,9 +123,10 @@ class AlertDestination(V1View):
         return Response(rule_editing.describe_destination(_destination(number)))
 
     def put(self, request: Request, number: int) -> Response:
-        self.parse_parameters()
-        row = _destination(number)
+        row, dry_run = _destination(number), self.parse_query()["dry_run"]
         before = rule_editing.describe_destination(row)
+        if dry_run:
+            return Response({**before, "differs": _save(rule_editing.differs, self.parse_body(), row)})
         result = _save(rule_editing.save_destination, self.parse_body(), row)
         after = rule_editing.describe_destination(result.row)
         record_change(self.http_request, before=before, after=after, action="change alert destination")
