@@ -71,8 +71,9 @@ def test_a_version_with_other_migrations_migrates(
 
 def test_all_migrations_are_looked_at(prepared: tuple[DataDirectory, dict[str, str]]) -> None:
     """Those of an application elsewhere would not be noticed when it is upgraded."""
-    import tests.support.database  # noqa: F401 - it loads Django's applications
     from django.apps import apps
+
+    import tests.support.database  # noqa: F401 - it loads Django's applications
 
     looked_at = ("ringfence.", "django.contrib.")
     having = [each for each in apps.get_app_configs() if (Path(each.path) / "migrations").is_dir()]

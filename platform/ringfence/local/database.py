@@ -25,9 +25,7 @@ def migrate(instance: DataDirectory, env: Mapping[str, str]) -> None:
     has left: to find out that nothing is due would cost it as much time as a web process needs to start. A database
     that is no file of SQLite's is always migrated.
     """
-    file = _file_of(env.get("RINGFENCE_DATABASE_URL", ""))
-    left = instance.recall(_MIGRATED)
-    if file is not None and left is not None and left == _fingerprint(file):
+    if is_prepared(instance, env):
         return
     log = instance.log("migrate")
     # Django's checks are about this version's code, which its tests have checked; they take as long as the rest.
@@ -39,8 +37,16 @@ def migrate(instance: DataDirectory, env: Mapping[str, str]) -> None:
     if not ended or process.poll() != 0:
         how = "could not be prepared" if ended else f"was not prepared within {_MIGRATE_SECONDS} s"
         raise LocalError(f"The database {how} ({process.last_log_line()}): see {log}")
+    file = _file_of(env.get("RINGFENCE_DATABASE_URL", ""))
     if file is not None and (fingerprint := _fingerprint(file)) is not None:
         instance.remember(_MIGRATED, fingerprint)
+
+
+def is_prepared(instance: DataDirectory, env: Mapping[str, str]) -> bool:
+    """Return whether `migrate` has nothing to do."""
+    file = _file_of(env.get("RINGFENCE_DATABASE_URL", ""))
+    left = instance.recall(_MIGRATED)
+    return file is not None and left is not None and left == _fingerprint(file)
 
 
 def _file_of(url: str) -> Path | None:
@@ -59,9 +65,7 @@ def _fingerprint(file: Path) -> str | None:
     assert spec.origin is not None
     contrib = Path(spec.origin).parent / "contrib"
     names = sorted(
-        f"{each.parents[1].name}.{each.stem}"
-        for root in (_PACKAGE, contrib)
-        for each in root.glob("*/migrations/*.py")
+        f"{each.parents[1].name}.{each.stem}" for root in (_PACKAGE, contrib) for each in root.glob("*/migrations/*.py")
     )
     digest = hashlib.sha256((_PACKAGE / "settings.py").read_bytes())  # it has the list of applications
     digest.update(repr((str(file), names, applied)).encode())
