@@ -56,6 +56,8 @@ NO_LOGIN = ""
 PLATFORM_PID: int | None = None
 NO_LOGIN_ENDED: Path | None = None
 LOGIN_LINK: Path | None = None
+# The file of `up` that says what it is still starting (heartbeats/starting.py).
+STARTING: Path | None = None
 REDIS_URL = os.environ.get("RINGFENCE_REDIS_URL", "redis://127.0.0.1:6379/0")
 
 # A user without a login has a browser, and a foreign page that points its own name at 127.0.0.1 (DNS rebinding) must

@@ -28,7 +28,10 @@ _DEFAULTS: Final = {
     AUTHENTICATE: "true",
     "spark.network.crypto.enabled": "true",
     "spark.log.level": "ERROR",
-    DRIVER_OPTIONS: "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss512k",
+    # A heap that begins small and stays close to what is in use: by default it begins with a 64th of the machine.
+    DRIVER_OPTIONS: (
+        "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss512k -Xms32m -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=25"
+    ),
     # A task has a dozen threads, mostly librdkafka's; an arena for each would waste memory.
     "spark.executorEnv.MALLOC_ARENA_MAX": "2",
     # A process that dies of a signal reports its stacks, from which `spark_host` makes the task's failure.

@@ -1,6 +1,6 @@
-"""How many tasks a worker takes, if nobody says so: what the memory carries that it may use."""
+"""How many tasks a worker takes, if nobody says so: what the memory carries that it may use; and when it is used up."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +20,8 @@ WORKER_BYTES: Final = 700 << 20
 """Of a worker without tasks: its process, Spark's JVM and daemon, plugins, readers."""
 PLATFORM_BYTES: Final = 1200 << 20
 """Of what `ringfence up` runs beside its workers: Kafka, web, Valkey."""
+SPARE_BYTES: Final = 64 << 20
+"""What is left to the machine when a worker starts no more tasks: without it, it would swap, or end processes."""
 _LEAST: Final = 4
 _MOST: Final = 1000
 """More than were ever tried on one worker."""
@@ -35,7 +37,7 @@ def slots_of(settings: Mapping[str, str], memory: int, workers_here: int = 0) ->
         if not (text.isascii() and text.isdecimal() and int(text[:10]) > 0):
             raise ConfigException(f"{TASK_SLOTS}={text}: an integer of at least 1 is expected")
         return int(text[:10])
-    if not settings.get("spark.master", "local").startswith("local"):
+    if not runs_tasks_here(settings):
         return ON_A_CLUSTER
     workers = max(1, workers_here)
     others = PLATFORM_BYTES if workers_here else 0
@@ -43,18 +45,46 @@ def slots_of(settings: Mapping[str, str], memory: int, workers_here: int = 0) ->
     return max(_LEAST, min(_MOST, room // TASK_BYTES))
 
 
+def runs_tasks_here(settings: Mapping[str, str]) -> bool:
+    """Return whether Spark runs the worker's tasks on this machine."""
+    return settings.get("spark.master", "local").startswith("local")
+
+
+def find_shortage(free: int, starting: int) -> str:
+    """Return why one more task must wait, with the remedy; "" if it need not. free: bytes; starting: the tasks that
+    have not yet taken the memory that they will use.
+    """
+    if free - starting * TASK_BYTES >= TASK_BYTES + SPARE_BYTES:
+        return ""
+    return (
+        f"Waits for memory: {free >> 20} MiB are free for this worker, and {starting} tasks that start beside it need "
+        f"some. Stop connectors, start a worker on another machine, add memory, or let this one take fewer tasks "
+        f"({TASK_SLOTS})"
+    )
+
+
+def free_memory(proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup")) -> int:
+    """Return the bytes that are left of `usable_memory`, without the pages of files that can be dropped."""
+    left = [psutil.virtual_memory().available]
+    for folder, limit in _limited(proc, groups):
+        used = _read(folder / "memory.current") or _read(folder / "memory.usage_in_bytes") or 0
+        left.append(limit - used + _droppable(folder / "memory.stat"))
+    return min(left)
+
+
 def usable_memory(proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup")) -> int:
     """Return the bytes that this process may use: the machine's, or fewer by the limit of a control group."""
-    return min([psutil.virtual_memory().total, *_limits(proc, groups)])
+    return min([psutil.virtual_memory().total, *(limit for _, limit in _limited(proc, groups))])
 
 
-def _limits(proc: Path, groups: Path) -> list[int]:
-    """Return the limits of the process's control groups and of those around them, in both versions of cgroups."""
+def _limited(proc: Path, groups: Path) -> Iterator[tuple[Path, int]]:
+    """Return the folders and limits of the process's control groups, and of those around them, in both versions of
+    cgroups.
+    """
     try:
         lines = (proc / "self" / "cgroup").read_text().splitlines()
     except OSError:
-        return []
-    limits = []
+        return
     for line in lines:
         _, controllers, path = line.split(":", 2)
         if controllers not in ("", "memory"):
@@ -63,8 +93,15 @@ def _limits(proc: Path, groups: Path) -> list[int]:
         inner = root / path.lstrip("/")
         for folder in (inner, *inner.parents):
             if folder.is_relative_to(root) and (limit := _read(folder / name)) is not None:
-                limits.append(limit)
-    return limits
+                yield folder, limit
+
+
+def _droppable(statistics: Path) -> int:
+    try:
+        pairs = dict(line.split(" ", 1) for line in statistics.read_text().splitlines())
+    except (OSError, ValueError):
+        return 0
+    return int(pairs.get("total_inactive_file") or pairs.get("inactive_file") or 0)
 
 
 def _read(file: Path) -> int | None:

@@ -8,11 +8,12 @@ from tests.e2e.flow import Flow
 from tests.e2e.up import Up
 from tests.support.names import unique
 
-CONNECTORS = 12
+CONNECTORS = 50
 
 
 @pytest.mark.thorough
-def test_a_dozen_connectors_run_on_one_worker_without_a_setting(tmp_path: Path) -> None:
+@pytest.mark.timeout(600)
+def test_fifty_connectors_one_after_another_run_on_one_worker_without_a_setting(tmp_path: Path) -> None:
     up = Up(tmp_path / "platform")
     up.start()
     try:
@@ -20,7 +21,7 @@ def test_a_dozen_connectors_run_on_one_worker_without_a_setting(tmp_path: Path) 
         for flow in flows:
             up.rest.create(flow.name, flow.config())
         for flow in flows:
-            flow.await_states("RUNNING", 120)
+            flow.await_states("RUNNING", 240)
         assert {flow.worker_of() for flow in flows} == {flows[0].worker_of()}
     finally:
         up.end()

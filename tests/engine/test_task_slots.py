@@ -6,7 +6,16 @@ import pytest
 
 from ringfence.connectors.api import ConfigException
 from ringfence.spark_settings import DRIVER_MEMORY, spark_settings
-from ringfence.task_slots import ON_A_CLUSTER, TASK_BYTES, TASK_SLOTS, slots_of, usable_memory
+from ringfence.task_slots import (
+    ON_A_CLUSTER,
+    SPARE_BYTES,
+    TASK_BYTES,
+    TASK_SLOTS,
+    find_shortage,
+    free_memory,
+    slots_of,
+    usable_memory,
+)
 
 GIB = 1 << 30
 
@@ -65,3 +74,21 @@ def test_sparks_limits_follow_the_slots() -> None:
     assert spark_settings({}, 300)["spark.master"] == "local[602]"
     assert spark_settings({}, 300)[DRIVER_MEMORY] == "856m"
     assert spark_settings({DRIVER_MEMORY: "1g"}, 300)[DRIVER_MEMORY] == "1g"
+
+
+def test_no_task_starts_without_memory_for_it_and_for_those_that_start_beside_it() -> None:
+    assert find_shortage(TASK_BYTES + SPARE_BYTES, 0) == ""
+    assert TASK_SLOTS in find_shortage(TASK_BYTES + SPARE_BYTES - 1, 0)
+    assert find_shortage(4 * TASK_BYTES + SPARE_BYTES, 3) == ""
+    assert "3 tasks" in find_shortage(4 * TASK_BYTES + SPARE_BYTES - 1, 3)
+
+
+def test_what_is_left_of_the_smallest_limit_is_free_and_so_are_the_pages_of_files(tmp_path: Path) -> None:
+    proc, groups = tmp_path / "proc", tmp_path / "cgroup"
+    (proc / "self").mkdir(parents=True)
+    (groups / "pod").mkdir(parents=True)
+    (proc / "self" / "cgroup").write_text("0::/pod\n")
+    (groups / "pod" / "memory.max").write_text(f"{64 << 20}\n")
+    (groups / "pod" / "memory.current").write_text(f"{50 << 20}\n")
+    (groups / "pod" / "memory.stat").write_text(f"anon {40 << 20}\ninactive_file {10 << 20}\n")
+    assert free_memory(proc, groups) == 24 << 20

@@ -52,6 +52,18 @@ def test_no_worker_reports(ended: bool) -> None:
     assert seen.leader_refusal == seen.refusal
 
 
+@pytest.mark.parametrize("beats", [[], [beat(ended=True)], [beat(leads=False)]], ids=["new", "ended", "no leader"])
+def test_what_up_still_starts_is_all_that_is_said(beats: list[WorkerHeartbeat]) -> None:
+    seen = assess(beats, None, "TimeoutError", ["Kafka", "worker-1"])
+    assert keys(seen) == ["starting"]
+    assert "Kafka and worker-1 are not ready yet" in seen.problems[0].text
+    assert bool(seen.leader_refusal) == any(each.ended for each in beats), "a request to a live worker is sent"
+
+
+def test_a_leader_before_the_end_of_the_start_is_nothing_to_wait_for() -> None:
+    assert keys(assess([beat()], FRESH, "", ["worker-2"])) == []
+
+
 def test_kafka_answers_nobody() -> None:
     seen = assess([beat(kafka_error="timed out"), beat("worker-2", kafka_error="timed out")], ProjectionAge(15, 7))
     assert keys(seen) == ["no-kafka"]

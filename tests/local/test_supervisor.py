@@ -21,6 +21,7 @@ class Sleeper:
     """A role that does nothing, or whatever else it is told."""
 
     grace = 0.3
+    settled = False
 
     def __init__(self, name: str, root: Path, *command: str) -> None:
         self.name = name
@@ -36,6 +37,9 @@ class Sleeper:
 
     def process(self) -> GuardedProcess | None:
         return self._process
+
+    def settle(self) -> None:
+        self.settled = True
 
     @property
     def pid(self) -> int:
@@ -75,6 +79,27 @@ def test_all_are_stopped_in_reverse_order_the_deaf_by_force(tmp_path: Path, caps
     assert [role.name for role in roles if process_exists(role.pid)] == []
     said = [line.split(" …")[0] for line in capsys.readouterr().out.splitlines()]
     assert said == ["stopping worker-1, worker-2", "stopping web", "stopping kafka"]
+
+
+def test_a_role_that_ends_last_outlives_those_that_were_launched_before(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    supervisor = Supervisor()
+    kafka = Sleeper("kafka", tmp_path)
+    supervisor.launch(Sleeper("worker-1", tmp_path))
+    supervisor.launch(kafka, ends_last=True)
+    supervisor.stop()
+    said = [line.split(" …")[0] for line in capsys.readouterr().out.splitlines()]
+    assert said == ["stopping worker-1", "stopping kafka"]
+    assert kafka.settled
+
+
+def test_who_asks_twice_to_stop_waits_for_nothing_that_only_the_next_start_needs(tmp_path: Path) -> None:
+    supervisor, kafka = Supervisor(), Sleeper("kafka", tmp_path)
+    supervisor.launch(kafka)
+    supervisor.end_now()
+    supervisor.stop()
+    assert not kafka.settled
 
 
 def test_the_log_of_a_running_role_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

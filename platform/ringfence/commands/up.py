@@ -12,10 +12,11 @@ from concurrent.futures import Future
 from pathlib import Path
 from types import FrameType
 
+from ringfence.heartbeats.starting import Starting
 from ringfence.local import environment
 from ringfence.local.addresses import Address, http_address, kafka_address, text
 from ringfence.local.data_directory import DataDirectory, default_root
-from ringfence.local.database import migrate
+from ringfence.local.database import is_prepared, migrate
 from ringfence.local.errors import LocalError
 from ringfence.local.jars import KAFKA_MEGABYTES, KAFKA_SERVER, is_kept, resolve
 from ringfence.local.kafka import EmbeddedKafka
@@ -181,9 +182,6 @@ def _start(args: argparse.Namespace, instance: DataDirectory, supervisor: Superv
     began = time.monotonic()
     if kafka is not None:
         environment.choose_encryption(instance)
-        if kafka.needs_user:
-            say("Kafka's data has no user with this password yet: it is created, which takes some seconds, once")
-        supervisor.launch(KafkaRole(kafka))  # takes seconds, during which the rest is prepared
     redis_url = settings.get("RINGFENCE_REDIS_URL") or _launch_valkey(instance, supervisor)
     env = environment.complete(
         settings,
@@ -193,14 +191,22 @@ def _start(args: argparse.Namespace, instance: DataDirectory, supervisor: Superv
         redis_url=redis_url,
         http=text(http),
     )
-    with stage("preparing the database"):
-        migrate(instance, env)
+    prepared = is_prepared(instance, env)
+    if not prepared:
+        _launch_kafka(kafka, supervisor)  # takes seconds, during which the database is prepared
+        with stage("preparing the database"):
+            migrate(instance, env)
+    starting = Starting(instance.root / "starting", [*(["Kafka"] if kafka else []), *_workers(args)])
+    _launch_processes(args, instance, supervisor, env, http, door, starting)
+    instance.remember("http", text(http))
+    if prepared:
+        _launch_kafka(kafka, supervisor)
     if kafka is not None:
         with stage(f"starting Kafka on port {kafka.port}", since=began):
             kafka.wait_ready()
         instance.remember("kafka", str(kafka.port))
-    _launch_processes(args, instance, supervisor, env, http, door)
-    instance.remember("http", text(http))
+        starting.done("Kafka")
+    _await_health(args, instance, supervisor, http, starting)
     say(f"Kafka is at {env['CONNECT_BOOTSTRAP_SERVERS']}; `ringfence topics tail TOPIC` reads a topic")
     if kafka is not None:
         say(f"Other clients of this Kafka log in with {instance.kafka_client_file}")
@@ -223,6 +229,14 @@ def _launch_valkey(instance: DataDirectory, supervisor: Supervisor) -> str:
     return valkey.url
 
 
+def _launch_kafka(kafka: EmbeddedKafka | None, supervisor: Supervisor) -> None:
+    if kafka is None:
+        return
+    if kafka.needs_user:
+        say("Kafka's data has no user with this password yet: it is created, which takes some seconds, once")
+    supervisor.launch(KafkaRole(kafka), ends_last=True)
+
+
 def _launch_processes(
     args: argparse.Namespace,
     instance: DataDirectory,
@@ -230,20 +244,32 @@ def _launch_processes(
     env: Mapping[str, str],
     http: Address,
     door: UpAccess,
+    starting: Starting,
 ) -> None:
-    """Start web and workers, and wait until they are healthy. Raises LocalError."""
-    with stage("starting web" + "".join(f", worker-{n}" for n in range(1, args.workers + 1))):
-        served = ["web", "--http", text(http), *door.arguments()]
-        of_web = environment.for_demo(env, instance) if args.demo else env
-        supervisor.launch(PythonRole("web", served, instance, door.environment(of_web), WEB_GRACE))
-        for number in range(1, args.workers + 1):
-            name = f"worker-{number}"
-            slots = ["--workers-here", str(args.workers)] if args.slots is None else ["--slots", str(args.slots)]
-            arguments = ["worker", "--id", name, *slots]
-            supervisor.launch(PythonRole(name, arguments, instance, environment.for_worker(env), WORKER_GRACE))
+    """Start web and workers, beside Kafka: what they need of it comes last. Raises LocalError."""
+    served = ["web", "--http", text(http), *door.arguments(), "--starting", str(starting.file)]
+    of_web = environment.for_demo(env, instance) if args.demo else env
+    supervisor.launch(PythonRole("web", served, instance, door.environment(of_web), WEB_GRACE))
+    for name in _workers(args):
+        slots = ["--workers-here", str(args.workers)] if args.slots is None else ["--slots", str(args.slots)]
+        arguments = ["worker", "--id", name, *slots]
+        supervisor.launch(PythonRole(name, arguments, instance, environment.for_worker(env), WORKER_GRACE))
+    say(f"The pages at {_url(http)} come first: they say what is still starting")
+
+
+def _await_health(
+    args: argparse.Namespace, instance: DataDirectory, supervisor: Supervisor, http: Address, starting: Starting
+) -> None:
+    """Wait until a connector can be created. Raises LocalError."""
+    with stage("starting " + ", ".join(["web", *_workers(args)])):
         health = _Health(http)
         if not supervisor.tend_until(health.is_good, READY_SECONDS):
             raise LocalError(f"Not ready within {READY_SECONDS:.0f} s ({health.answer}): see {instance.root / 'logs'}")
+    starting.over()
+
+
+def _workers(args: argparse.Namespace) -> list[str]:
+    return [f"worker-{number}" for number in range(1, args.workers + 1)]
 
 
 def _http(address: Address | str | None, instance: DataDirectory) -> Address:

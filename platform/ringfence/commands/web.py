@@ -30,6 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-login", default="", help=argparse.SUPPRESS)
     parser.add_argument("--no-login-ended", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--login-link", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--starting", type=Path, help=argparse.SUPPRESS)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -44,6 +45,7 @@ def run(args: argparse.Namespace) -> int:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "ringfence.settings")
     _close_own_listeners()
     _open_door(args.no_login, args.no_login_ended, args.login_link, f"{host}:{port}")
+    _say_what_starts(args.starting)
     _check_sign_on()
     _allow_open_files()
     from ringfence.web.http_protocol import IDLE_SECONDS, BoundedProtocol
@@ -90,6 +92,12 @@ def _let_in(who: NoLogin, ended: Path | None) -> None:
     no_login.open_door(who, ended)
     with contextlib.suppress(DatabaseError):  # each request asks again
         no_login.is_over()
+
+
+def _say_what_starts(file: Path | None) -> None:
+    from django.conf import settings
+
+    settings.STARTING = file
 
 
 def _check_sign_on() -> None:

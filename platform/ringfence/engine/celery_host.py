@@ -7,11 +7,13 @@
 Each lane is a Celery worker with its own connection and threads, so a task waits only for tasks of its own lane.
 """
 
+import contextlib
 import logging
 import threading
 from collections.abc import Callable
 from typing import Any, Final
 
+from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
 from ringfence import redis_clock
@@ -22,6 +24,10 @@ log = logging.getLogger(__name__)
 
 COMMAND_THREADS: Final = 16
 QUESTION_THREADS: Final = 24
+WAKE: Final = "ringfence.wake"
+"""A task that does nothing. A lane without an event loop looks at what else it is to consume only between messages,
+and every two seconds.
+"""
 _HOUSEKEEPING: Final = 8
 _CHECK_SECONDS = 0.1
 _END_SECONDS = 10.0
@@ -46,9 +52,10 @@ class CeleryHost:
                  (("commands", commands), ("questions", questions))]  # fmt: skip
         for lane in lanes:
             lane.start()
-        for celery, queue in ((housekeeping, "health"), (commands, "leader")):
+        for celery, queue, wake in ((housekeeping, "health", ""), (commands, "leader", f"{own}.commands")):
             thread_name = f"{queue}-queue"
-            threading.Thread(target=self._follow, args=(celery, queue, stop), name=thread_name, daemon=True).start()
+            arguments = celery, queue, stop, wake
+            threading.Thread(target=self._follow, args=arguments, name=thread_name, daemon=True).start()
         threading.Thread(target=self._tell_clock, args=(stop,), name="clock", daemon=True).start()
         housekeeping.start()
         for lane in lanes:  # the same signal has ended them
@@ -69,8 +76,11 @@ class CeleryHost:
             **({"use_eventloop": False} if beside else {}),
         )
 
-    def _follow(self, celery: Any, queue: str, stop: threading.Event) -> None:
-        """Consume the queue while this worker leads. It compares states, so it also recovers after a loss of Redis."""
+    def _follow(self, celery: Any, queue: str, stop: threading.Event, wake: str) -> None:
+        """Consume the queue while this worker leads. It compares states, so it also recovers after a loss of Redis.
+
+        wake: a queue of the lane by which it is woken up; "" for a lane that need not be.
+        """
         while not stop.wait(_CHECK_SECONDS):
             consumer = getattr(celery, "consumer", None)
             tasks = getattr(consumer, "task_consumer", None)
@@ -82,6 +92,9 @@ class CeleryHost:
                 consumer.call_soon(consumer.add_task_queue, queue)
             elif consumes and not leads:
                 consumer.call_soon(consumer.cancel_task_queue, queue)
+            if wake and leads != consumes:
+                with contextlib.suppress(OperationalError):  # without Redis there is nothing to consume either
+                    celery.app.send_task(WAKE, queue=wake, retry=False, ignore_result=True)
 
     def _tell_clock(self, stop: threading.Event) -> None:
         while True:

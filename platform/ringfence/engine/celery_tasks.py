@@ -14,7 +14,7 @@ from ringfence import redis_clock
 from ringfence.celery import app
 from ringfence.engine import fair_places
 from ringfence.engine.celery_answers import catch_refusals
-from ringfence.engine.celery_host import COMMAND_THREADS, QUESTION_THREADS
+from ringfence.engine.celery_host import COMMAND_THREADS, QUESTION_THREADS, WAKE
 from ringfence.engine.fair_places import FairPlaces, NoPlace
 from ringfence.engine.question_answers import Services, answer_to
 from ringfence.fencing import stages
@@ -23,7 +23,7 @@ from ringfence.requests.commands import SentCommand
 from ringfence.requests.questions import QUESTIONS, Question, task_of
 from ringfence.requests.refusal import Refusal
 
-_Answer = Callable[..., dict[str, object]]
+_Answer = Callable[..., dict[str, object] | None]
 task: Callable[..., Callable[[_Answer], _Answer]] = app.task  # Celery's decorator has no types
 
 _services: list[Services] = []
@@ -40,6 +40,11 @@ def _current() -> Services:
     if not _services:
         raise Refusal(503, "This worker is starting. Send the request again", passing=True)
     return _services[0]
+
+
+@task(name=WAKE)
+def wake() -> None:
+    """Do nothing."""
 
 
 @task(name="ringfence.leader.command")

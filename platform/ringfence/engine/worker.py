@@ -136,6 +136,7 @@ class Worker:
         self._connection = config.connection(f"ringfence-{worker_id}")
         self._stop = threading.Event()
         self._exit_code = 0
+        self._failure: Exception | None = None
         self._patience = END_SECONDS
         self._threads: list[threading.Thread] = []
 
@@ -201,26 +202,44 @@ class Worker:
         offsets = ConnectorOffsets(config, "ringfence-offsets-view", view)
         proofs = Proofs(plugins, config, topics, offsets, self._id)
         readers = Readers(limits, memory_limit(config.settings, CALL_MEMORY_LIMIT))
-        threading.Thread(target=readers.warm, name="readers", daemon=True).start()
         provide(
             Services(commands, plugins, config, refusals, modes, previews, letters, topics, offsets, proofs, readers)
         )
-        self._start_threads(config, record, leader[0], view, ids, plugins)
-        spark: SparkHost | None = None
-        try:
-            spark = host = spark_to_be.result()
+        self._start_threads(config, record, leader[0], view, ids)
+        installations = PluginInstallations(self._id, self._incarnation, plugins, self._installer)
+
+        def use_spark() -> None:
+            """Take tasks, once Spark can run them; start what nobody needs before that."""
+            host = spark_to_be.result()
+            if self._stop.is_set():
+                return
             # Not earlier: tasks are placed on workers that have a status record, and without Spark they cannot start.
             reporter.status(record)
             reporter.flush(10)
-            spark.watch(self._end_for_good)
-            self._thread("encrypted-rows", self._renew_rows)
+            host.watch(self._end_for_good)
             self._thread("launcher", lambda: launcher.run(host, self._stop))
+            self._thread("encrypted-rows", self._renew_rows)
+            self._thread("installations", lambda: installations.run(self._stop))
+            readers.warm()
+
+        try:
+            threading.Thread(target=lambda: self._or_end(use_spark), name="spark", daemon=True).start()
             CeleryHost(record, leader[0].leads_now).run(self._stop)
         finally:
             refusals.close()
             readers.close()
-            self._end(spark, plugins, reporter)
+            self._end(_result_of(spark_to_be), plugins, reporter)
+        if self._failure is not None:
+            raise self._failure
         return self._exit_code
+
+    def _or_end(self, start: Callable[[], None]) -> None:
+        """Start something that this worker cannot do without. It is the body of a thread."""
+        try:
+            start()
+        except Exception as error:  # noqa: BLE001 - the root of the thread; the main thread raises it
+            self._failure = error
+            self._end_for_good()
 
     def _plugin_host(
         self, config: WorkerConfig, leader: Callable[[], Leader], topics: TopicRules, limits: WorkerLimits
@@ -248,7 +267,6 @@ class Worker:
         leader: Leader,
         view: OffsetsView,
         ids: TopicIds,
-        plugins: PluginHost,
     ) -> None:
         """Start the threads that need no Spark."""
         self._thread("heartbeat", lambda: run_heartbeat(record, self._connection, leader.leads_now, self._stop))
@@ -256,8 +274,6 @@ class Worker:
         self._thread("offsets", lambda: view.run(self._stop))
         self._thread("leader", lambda: leader.run(self._stop))
         self._thread("grants", lambda: _follow_grants(leader, self._stop))
-        installations = PluginInstallations(self._id, self._incarnation, plugins, self._installer)
-        self._thread("installations", lambda: installations.run(self._stop))
         self._thread("alerts", lambda: watch(self._incarnation, leader.ready, self._stop))
         self._thread("projection", lambda: ProjectionMembership(config, record, ids).run(self._stop))
         guard = TopicGuard(config, self._connection, self._incarnation)
@@ -302,6 +318,10 @@ class Worker:
         reporter.flush(5)
         log.info("Worker %s has ended", self._id)
         reporter.close()
+
+
+def _result_of(spark: "Future[SparkHost]") -> SparkHost | None:
+    return spark.result() if spark.done() and spark.exception() is None else None
 
 
 def _end_at_once() -> None:

@@ -1,7 +1,7 @@
 """The state of the cluster, from heartbeats: who is alive, how fresh the data is, what commands wait for. Pure."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ringfence.heartbeats.heartbeat import FORGOTTEN_S, WorkerHeartbeat, is_recent
@@ -14,6 +14,7 @@ from ringfence.heartbeats.problems import (
     no_redis,
     no_worker,
     silent_worker,
+    starting,
 )
 
 FIRST_READ_S: Final = 30.0
@@ -69,8 +70,29 @@ class Vitals:
         return "|".join((*(problem.key for problem in self.problems), str(self.stale), self.leader, *living))
 
 
-def assess(beats: Sequence[WorkerHeartbeat], projected: ProjectionAge | None, redis_error: str = "") -> Vitals:
-    """Assess the heartbeats. redis_error: why Redis does not answer this process, "" if it does."""
+def assess(
+    beats: Sequence[WorkerHeartbeat],
+    projected: ProjectionAge | None,
+    redis_error: str = "",
+    awaited: Sequence[str] | None = None,
+) -> Vitals:
+    """Assess the heartbeats. redis_error: why Redis does not answer this process, "" if it does. awaited: what is still
+    starting; None if the start is over.
+    """
+    vitals = _assess(beats, projected, redis_error)
+    if awaited is None or vitals.leader:
+        return vitals
+    problem = starting(awaited)
+    words = f"{problem.text} Nothing was sent or changed. {problem.remedy}"
+    return replace(
+        vitals,
+        problems=(problem,),
+        refusal=vitals.refusal and words,
+        leader_refusal=vitals.leader_refusal and words,
+    )
+
+
+def _assess(beats: Sequence[WorkerHeartbeat], projected: ProjectionAge | None, redis_error: str) -> Vitals:
     live = [beat for beat in beats if beat.live]
     stale, as_of_ms = _staleness(live, beats, projected)
     behind_s = int(projected.age_s) if stale and projected is not None and projected.age_s > 0 else 0

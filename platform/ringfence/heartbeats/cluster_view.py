@@ -7,6 +7,7 @@ import time
 from datetime import datetime
 
 import redis
+from django.conf import settings
 from django.db import Error as DatabaseError
 from django.db.models import DateTimeField, ExpressionWrapper
 from django.db.models.functions import Now
@@ -16,6 +17,7 @@ from ringfence.heartbeats.cluster_health import ProjectionAge, Vitals, assess
 from ringfence.heartbeats.health_probe import HealthProbe
 from ringfence.heartbeats.heartbeat import WorkerHeartbeat
 from ringfence.heartbeats.models import Freshness, Heartbeat
+from ringfence.heartbeats.starting import read_starting
 
 KEPT_SECONDS = 1.0
 _REDIS_SECONDS = 1.5
@@ -52,7 +54,8 @@ class VitalsCache:
             self._until = time.monotonic() + KEPT_SECONDS  # so that others need not wait for the same answer
         try:
             beats, projected = read()
-            self._last = assess(beats, projected, self._watched_redis().error if beats else "")
+            awaited = read_starting(settings.STARTING)
+            self._last = assess(beats, projected, self._watched_redis().error if beats else "", awaited)
         except DatabaseError:
             pass
         return self._last

@@ -21,6 +21,19 @@ class Problem:
     grave: bool = False
 
 
+def starting(names: Sequence[str]) -> Problem:
+    """names: what `ringfence up` has not started yet."""
+    if len(names) > 1:
+        who = f"{', '.join(names[:-1])} and {names[-1]} are"
+    else:
+        who = f"{names[0]} is" if names else "the leader is"
+    return Problem(
+        "starting",
+        f"Ringfence is starting: {who} not ready yet. Nothing is placed, restarted or changed until then.",
+        "Wait some seconds. If it takes minutes, read what `ringfence up` prints.",
+    )
+
+
 def no_worker(last: WorkerHeartbeat) -> Problem:
     ended = f"{last.worker} was stopped" if last.ended else f"{last.worker} was the last to report"
     return Problem(

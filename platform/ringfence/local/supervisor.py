@@ -58,10 +58,13 @@ class Supervisor:
         self._must_end_now = False
         self._rotate_at = 0.0
 
-    def launch(self, role: Role) -> None:
-        """Start a role and watch it. Raises LocalError, also later from `tend`, if it cannot be started at all."""
+    def launch(self, role: Role, *, ends_last: bool = False) -> None:
+        """Start a role and watch it. Raises LocalError, also later from `tend`, if it cannot be started at all.
+
+        ends_last: others that were launched before need it until their end.
+        """
         # Watched before it is launched, so that an interrupt in between stops it, too.
-        self._watched.append(_RoleState(role, time.monotonic()))
+        self._watched.insert(0 if ends_last else len(self._watched), _RoleState(role, time.monotonic()))
         role.launch()
 
     def tend(self) -> None:
@@ -113,6 +116,9 @@ class Supervisor:
             together = [watched.role for watched in self._watched if _kind(watched.role) == kind]
             self._watched = [watched for watched in self._watched if _kind(watched.role) != kind]
             self._stop_together(together)
+            for role in together:
+                if not self._must_end_now:
+                    role.settle()
 
     def _stop_together(self, roles: list[Role]) -> None:
         processes = [process for role in roles if (process := role.process()) and process.poll() is None]

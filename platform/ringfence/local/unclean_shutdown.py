@@ -10,8 +10,9 @@ leader. `TransactionMarkerChannelManager` logs "likely deleted already and hence
 transaction, and the coordinator that is elected next sends no marker for it.
 
 So the controller is started alone first, with a short session timeout: it fences the previous life, and the broker that
-starts then leads nothing until it is registered. Controlled shutdown is off because it, too, takes leaderships away
-from a broker that may have markers to send; this case was derived by reasoning, not measured.
+starts then leads nothing until it is registered. That costs seconds, so `ringfence up` does it at its own end: only a
+start after a kill waits for it. Controlled shutdown is off because it, too, takes leaderships away from a broker that
+may have markers to send; this case was derived by reasoning, not measured.
 """
 
 from pathlib import Path

@@ -6,7 +6,7 @@ A superseded attempt ends by itself, since it follows the config topic, too. One
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ringfence.connectors.java.runtime import JavaRuntime
@@ -32,12 +32,15 @@ from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import LOST, STARTING, SUPERSEDED, State, TaskStatus, WorkerRecord
 from ringfence.fencing.topics.topic_ids import TopicIds
 from ringfence.memory_limit import MEMORY_LIMIT
+from ringfence.task_slots import find_shortage, free_memory, runs_tasks_here
 from ringfence.worker_config import WorkerConfig
 
 log = logging.getLogger(__name__)
 
 _OVERDUE_SECONDS = 30.0
 _TELL_SECONDS = 5.0
+_TAKING_SECONDS = 10.0
+"""For so long a task may not yet have all the memory that a small one needs."""
 
 _FOR_TASKS = (
     "key.converter",
@@ -65,13 +68,17 @@ class Launcher:
         view: OffsetsView | None = None,
         ids: TopicIds | None = None,
         java: JavaRuntime | None = None,
+        free: Callable[[], int] = free_memory,
     ) -> None:
         """limits: what connectors must not access; None closes all files. view: of the offsets topic; an attempt gets
         its connector's part of it, and reads the whole topic without one. ids: the cluster's topics; an attempt ends if
-        one of them is replaced. java: runs Java connectors; None if none may run."""
+        one of them is replaced. java: runs Java connectors; None if none may run. free: tells the bytes that are left
+        for tasks here."""
         self._config = config
         self._view = view
         self._told_at = 0.0
+        self._free = free if runs_tasks_here(config.settings) else None
+        self._started_at: list[float] = []
         self._topics = topics_of(config, ids)
         self._worker = worker
         self._reporter = reporter
@@ -129,6 +136,8 @@ class Launcher:
     def _start_placed(self, log_: ConfigLog) -> None:
         self._holding = False
         waiting: list[tuple[TaskId, Placement]] = []
+        short: list[tuple[TaskId, Placement]] = []
+        shortage = ""
         for connector in log_.state.existing():
             for number, placement in connector.placements.items():
                 task = TaskId(connector.name, number)
@@ -141,18 +150,35 @@ class Launcher:
                         self._holding = True
                         waiting.append((task, placement))
                         continue
+                    if shortage := shortage or self._find_shortage():
+                        self._holding = True
+                        short.append((task, placement))
+                        continue
                     self._placements[task] = placement
                     self._start(connector, task, placement)
 
-        self._tell_waiting(waiting)
+        if (waiting or short) and time.monotonic() - self._told_at >= _TELL_SECONDS:
+            self._told_at = time.monotonic()
+            if waiting and self._view is not None:
+                # So that not each one reads the offsets topic.
+                self._tell_waiting(waiting, STARTING, "reading source offsets", self._view.describe_progress())
+            if short:
+                log.warning("%d tasks are not started: %s", len(short), shortage)
+                self._tell_waiting(short, shortage, "waiting for memory", shortage)
 
-    def _tell_waiting(self, waiting: Sequence[tuple[TaskId, Placement]]) -> None:
-        """Report attempts that wait until the worker has read the offsets topic, so that not each one reads it."""
-        if not waiting or self._view is None or time.monotonic() - self._told_at < _TELL_SECONDS:
-            return
-        self._told_at = time.monotonic()
+    def _find_shortage(self) -> str:
+        """Return why no task can be started now, "" if one can. A task more than the memory carries would slow down, or
+        end, those that run."""
+        if self._free is None:
+            return ""
+        now = time.monotonic()
+        self._started_at = [at for at in self._started_at if now - at < _TAKING_SECONDS]
+        return find_shortage(self._free(), len(self._started_at))
+
+    def _tell_waiting(self, waiting: Sequence[tuple[TaskId, Placement]], why: str, stage: str, message: str) -> None:
+        """Report attempts that are placed here, and cannot be started yet."""
         for task, placement in waiting:
-            self._event(task, placement, "reading source offsets", self._view.describe_progress())
+            self._event(task, placement, stage, message)
             self._reporter.status(
                 TaskStatus(
                     task,
@@ -161,7 +187,7 @@ class Launcher:
                     placement.generation,
                     placement.attempt,
                     placement.incarnation,
-                    why=STARTING,
+                    why=why,
                     since_ms=self._reporter.now_ms(),
                     restarts=placement.restarts,
                 )
@@ -202,6 +228,7 @@ class Launcher:
             self._snapshot(connector.name),
         )
         self._specs.append(spec)
+        self._started_at.append(time.monotonic())
         log.info("Starting %s, generation %d, attempt %d", task, placement.generation, placement.attempt)
         environment = self._environments.find_for(spec.connector_config)
         self._spark.submit(spec, self.on_end, None if environment is None else environment.as_variables())
