@@ -21,7 +21,7 @@ from ringfence.connectors.api.errors import ConnectorError
 from ringfence.connectors.sdk.worker_limits import FILE_ROOTS, WRITE_ROOTS, WorkerLimits, current
 
 _NEVER: Final = ("/proc", "/sys", "/dev")
-_SETTING: Final = re.compile(r"(^|\.)ssl\.(truststore|keystore|ca|crl|certificate|key)\.location$")
+_SETTING: Final = re.compile(r"(^|\.)(ssl\.(truststore|keystore|ca|crl|certificate|key)|https\.ca)\.location$")
 """Client settings that name a file, with any prefix."""
 _MOST_BYTES: Final = 1 << 20
 

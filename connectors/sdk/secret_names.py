@@ -7,7 +7,7 @@ from functools import lru_cache
 from ringfence.connectors.api.config_types import HIDDEN
 
 _SECRET_NAME = re.compile(
-    r"pass(word|wd|phrase)|(?<![a-z])(pass|pwd)(?![a-z])|secret|token|credential|sasl\.jaas\.config|private[._-]?key|api[._-]?key|access[._-]?key|"
+    r"pass(word|wd|phrase)|(?<![a-z])(pass|pwd)(?![a-z])|secret|token(?!\.endpoint\.url)|credential(?!s\.client\.id)|sasl\.jaas\.config|private[._-]?key|api[._-]?key|access[._-]?key|"
     r"basic\.auth\.user\.info|ssl\.keystore\.key|ssl\.key\.pem",
     re.IGNORECASE,
 )

@@ -12,7 +12,7 @@ from confluent_kafka.admin import (
 )
 
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.errors import Retriable
+from ringfence.fencing.errors import FencingError, Retriable
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.error_translation import kafka_errors
 
@@ -89,8 +89,12 @@ def retire(connection: Connection, client: AdminClient) -> None:
 def login_refused(connection: Connection, seconds: float = 3.0) -> bool:
     """Return whether a broker answers and refuses these credentials."""
     errors: list[KafkaError] = []
+    try:
+        settings = {**connection.librdkafka(), "error_cb": errors.append}
+    except FencingError as error:  # its token was refused
+        return error.code == "SASL_AUTHENTICATION_FAILED"
     with kafka_errors("creating the admin client"):
-        client = AdminClient({**connection.librdkafka(), "error_cb": errors.append})  # type: ignore[dict-item]
+        client = AdminClient(settings)  # type: ignore[arg-type]
     deadline = Deadline.after(seconds)
     while not deadline.expired:
         client.poll(0.1)

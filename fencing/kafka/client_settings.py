@@ -10,6 +10,7 @@ from typing import Final
 
 from ringfence.connectors.sdk import egress, worker_limits
 from ringfence.connectors.sdk.files import pin_client_files
+from ringfence.connectors.sdk.kafka_settings import oauth_tokens
 from ringfence.connectors.sdk.kafka_settings.input_group import session_timeout_ms
 from ringfence.connectors.sdk.kafka_settings.java_names import (
     BOOTSTRAP,
@@ -98,7 +99,7 @@ def _sound(role: Role, base: Connection, worker_settings: Settings, connector_co
 
 
 def _is_security(name: str) -> bool:
-    return name.startswith(("ssl.", "sasl.", "security."))
+    return name.startswith(("ssl.", "sasl.", "security.", "https."))
 
 
 def _may_go(addresses: str) -> None:
@@ -125,6 +126,10 @@ def connection_of(role: Role, base: Connection, worker_settings: Settings, conne
         else {}
     )
     where = bootstrap_of(base.bootstrap, worker_settings, connector_config)
+    try:
+        oauth_tokens.check_endpoint(common_settings)
+    except ValueError as error:
+        raise Invalid(str(error)) from error
     if servers(where) == servers(base.bootstrap):
         return Connection(base.bootstrap, overlay(base.settings, common_settings), client_id, reading)
     _may_go(where)
@@ -137,12 +142,14 @@ def connection_of(role: Role, base: Connection, worker_settings: Settings, conne
 def producer_overrides(
     base: Connection, worker_settings: Settings, connector_config: Settings, timeout_ms: int
 ) -> dict[str, object]:
-    """Return librdkafka's settings for the task's producer, on top of the runtime's own. Raises `Invalid`.
+    """Return librdkafka's settings for the task's producer, on top of the runtime's own, without those of its login,
+    which `connection_of` has. Raises `Invalid`.
 
     timeout_ms: the task's transaction timeout. No delivery and no request may take longer, so larger timeouts are
     reduced to it.
     """
-    settings: dict[str, object] = dict(_sound(Role.PRODUCER, base, worker_settings, connector_config))
+    sound_settings = _sound(Role.PRODUCER, base, worker_settings, connector_config)
+    settings: dict[str, object] = {name: value for name, value in sound_settings.items() if not _is_security(name)}
     settings.pop(TRANSACTION_TIMEOUT, None)
     for name in ("message.timeout.ms", "socket.timeout.ms"):
         if name in settings:

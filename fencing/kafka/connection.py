@@ -2,9 +2,15 @@
 
 import ssl
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from kafka.net.sasl.oauth import AbstractTokenProvider
+
+from ringfence.connectors.sdk.kafka_settings import oauth_tokens
+from ringfence.fencing.errors import Fatal, Retriable
 
 _JAVA_TO_PYTHON = {
     "security.protocol": "security_protocol",
@@ -32,7 +38,9 @@ class Connection:
     reading: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def librdkafka(self, **more: object) -> dict[str, object]:
-        """Return a librdkafka configuration, with the keywords added (`_` stands for `.`)."""
+        """Return a librdkafka configuration, with the keywords added (`_` stands for `.`). For a login that needs a
+        token, raises `Retriable` without one, and `Fatal` if it is refused.
+        """
         base: dict[str, object] = {
             "bootstrap.servers": self.bootstrap,
             "client.id": self.client_id,
@@ -42,8 +50,9 @@ class Connection:
             # The calls that fail report connection errors once, instead of each retry.
             "log.connection.close": False,
             "log_level": 2,
-            **self.settings,
         }
+        with _token_errors():
+            base |= oauth_tokens.for_librdkafka(self.settings)
         return {**base, **{key.replace("_", "."): value for key, value in more.items()}}
 
     def for_reading(self, **more: object) -> dict[str, object]:
@@ -51,7 +60,7 @@ class Connection:
         return {**self.librdkafka(), **self.reading, **self.librdkafka(**more)}
 
     def kafka_python(self) -> dict[str, object]:
-        """Return the configuration for kafka-python."""
+        """Return the configuration for kafka-python. Raises as `librdkafka` does."""
         options: dict[str, object] = {
             _JAVA_TO_PYTHON[key]: value.upper() if key == "security.protocol" else value
             for key, value in self.settings.items()
@@ -61,6 +70,9 @@ class Connection:
             options["ssl_check_hostname"] = False
         if any(key.endswith(".pem") for key in self.settings):
             options["ssl_context"] = tls_context(self.settings)
+        if oauth_tokens.uses_tokens(self.settings):
+            with _token_errors():
+                options["sasl_oauth_token_provider"] = _TokenProvider(oauth_tokens.source_of(self.settings))
         return {"bootstrap_servers": self.bootstrap.split(","), "client_id": self.client_id, **options}
 
     def as_json(self) -> dict[str, object]:
@@ -73,6 +85,32 @@ class Connection:
         if not isinstance(settings, Mapping):
             raise TypeError("settings: an object of strings is expected")
         return cls(str(value["bootstrap"]), dict(settings), str(value["client_id"]))
+
+
+@contextmanager
+def _token_errors() -> Iterator[None]:
+    try:
+        yield
+    except oauth_tokens.NoToken as error:
+        if error.refused:
+            raise Fatal(str(error), "SASL_AUTHENTICATION_FAILED") from error
+        raise Retriable(str(error)) from error
+    except ValueError as error:
+        raise Fatal(str(error)) from error
+
+
+class _TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python has no types
+    """kafka-python's way to ask for a token."""
+
+    def __init__(self, source: oauth_tokens.TokenSource) -> None:
+        self._source = source
+        source.token()  # an error here has its reason; later it is a login that takes too long
+
+    def token(self) -> str:
+        return self._source.token().value
+
+    def extensions(self) -> dict[str, str]:
+        return dict(self._source.extensions)
 
 
 def _ascii(pem: str | None) -> str:

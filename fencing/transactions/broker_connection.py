@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
+from ringfence.connectors.sdk.kafka_settings.oauth_tokens import NoToken, TokenSource
 from ringfence.fencing.errors import Fatal
 from ringfence.fencing.transactions.error_codes import ErrorCode, name_of
 from ringfence.fencing.transactions.login import login
@@ -58,6 +59,7 @@ class Access:
     mechanism: str = ""
     user: str = field(default="", repr=False)
     password: str = field(default="", repr=False)
+    tokens: TokenSource | None = None
     seconds: float = 5.0
     idle_s: float = 0.0
     send_buffer: int = 0
@@ -151,13 +153,20 @@ class BrokerConnection:
         if code:
             offered = ", ".join(getattr(shake, "mechanisms", ()))
             raise Fatal(f"The broker {where} offers no login by {access.mechanism}, but: {offered}", name_of(code))
-        exchange = login(access.mechanism, access.user, access.password)
-        token, lifetime_ms = next(exchange), 0
+        exchange = login(access.mechanism, access.user, access.password, access.tokens)
+        try:
+            token, lifetime_ms = next(exchange), 0
+        except NoToken as error:
+            if error.refused:
+                raise Fatal(f"No login at {where}. {error}", ErrorCode.SASL_AUTHENTICATION_FAILED.name) from error
+            raise ConnectionBroken(f"{where}: {error}") from error
         with contextlib.suppress(StopIteration):
             while True:
                 answer = self._ask(SaslAuthenticate(token), 2, Response)
                 code = getattr(answer, "error", 0)
                 if code:
+                    if access.tokens is not None and access.tokens.forget():
+                        raise ConnectionBroken(f"{where} refuses a token, and another one is asked for")
                     raise Fatal(f"The login at {where} was refused", ErrorCode.SASL_AUTHENTICATION_FAILED.name)
                 lifetime_ms = getattr(answer, "lifetime_ms", 0)
                 token = exchange.send(getattr(answer, "auth", b""))

@@ -1,4 +1,4 @@
-"""Logs in to a broker with SASL: PLAIN and SCRAM (RFC 5802), the client's side."""
+"""Logs in to a broker with SASL, the client's side: PLAIN, SCRAM (RFC 5802), OAUTHBEARER (RFC 7628)."""
 
 import hashlib
 import hmac
@@ -7,6 +7,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Generator
 from typing import Final
 
+from ringfence.connectors.sdk.kafka_settings.oauth_tokens import TokenSource
 from ringfence.fencing.errors import Fatal
 
 HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
@@ -17,17 +18,29 @@ Exchange = Generator[bytes, bytes, None]
 """Yields what to send, takes the broker's answers, and ends when the broker has shown that it knows the password."""
 
 
-def login(mechanism: str, user: str, password: str) -> Exchange:
-    """Raises `Fatal` for a mechanism that is not supported here, or a broker that does not know the password."""
+def login(mechanism: str, user: str, password: str, tokens: TokenSource | None = None) -> Exchange:
+    """tokens: for OAUTHBEARER. Raises `Fatal` for a mechanism that is not supported here, or a broker that does not
+    know the password, and `NoToken`.
+    """
+    if tokens is not None:
+        return _bearer(tokens)
     if mechanism == "PLAIN":
         return _plain(user, password)
     if mechanism in HASHES:
         return _scram(HASHES[mechanism], user, password, secrets.token_urlsafe(24))
-    raise Fatal(f"The login mechanism {mechanism} is not supported here: use PLAIN, {' or '.join(HASHES)}")
+    raise Fatal(f"The login mechanism {mechanism} is not supported here: use PLAIN, OAUTHBEARER, {' or '.join(HASHES)}")
 
 
 def _plain(user: str, password: str) -> Exchange:
     yield f"\0{user}\0{password}".encode()
+
+
+def _bearer(tokens: TokenSource) -> Exchange:
+    fields = [f"auth=Bearer {tokens.token().value}", *(f"{name}={value}" for name, value in tokens.extensions.items())]
+    refusal = yield b"n,,\1" + b"".join(field.encode() + b"\1" for field in fields) + b"\1"
+    if refusal:
+        yield b"\1"  # the broker answers with its error
+        raise Fatal("The broker has refused the token")
 
 
 def _scram(hash_name: str, user: str, password: str, nonce: str) -> Exchange:

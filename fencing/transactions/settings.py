@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from ringfence.connectors.sdk.kafka_settings import oauth_tokens
 from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.errors import Fatal
 from ringfence.fencing.kafka.connection import tls_context
@@ -125,6 +126,7 @@ def access_of(client_id: str, settings: Mapping[str, object], look_up: LookUp) -
         mechanism if has_login else "",
         texts.get("sasl.username", "") if has_login else "",
         texts.get("sasl.password", "") if has_login else "",
+        oauth_tokens.source_of(texts) if oauth_tokens.uses_tokens(texts) else None,
         int(texts.get("socket.connection.setup.timeout.ms", _SETUP_MS)) / 1000,
         int(texts.get("connections.max.idle.ms", 0)) / 1000,
         int(texts.get("socket.send.buffer.bytes", 0)),

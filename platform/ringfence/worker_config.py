@@ -68,7 +68,7 @@ _DEFAULTS = {
     "topic.tracking.allow.reset": "true",
     "connector.client.config.override.policy": "All",
 }
-_SECURITY = ("security.protocol", "sasl.", "ssl.")
+_SECURITY = ("security.protocol", "sasl.", "ssl.", "https.ca.")
 _POLICIES = ("All", "Principal", "None")
 _POLICY_CLASS = "org.apache.kafka.connect.connector.policy.{}ConnectorClientConfigOverridePolicy"
 

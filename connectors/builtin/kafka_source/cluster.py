@@ -22,6 +22,7 @@ from ringfence.connectors.api import ConnectorError
 from ringfence.connectors.builtin.kafka_source import settings as names
 from ringfence.connectors.sdk import egress, properties, worker_limits
 from ringfence.connectors.sdk.files import pin_client_files
+from ringfence.connectors.sdk.kafka_settings import oauth_tokens
 from ringfence.connectors.sdk.kafka_settings.java_names import Role, Translation, merge, servers, translate
 from ringfence.connectors.sdk.topic_durability import add_min_isr
 
@@ -59,7 +60,7 @@ def source_settings(config: Mapping[str, str]) -> Translation:
     translation = merge(Role.CONSUMER, [(SOURCE_PREFIX, settings), (CONSUMER_PREFIX, settings)])
     translation.errors.update(unreadable)
     _log_in_at_home(translation, Role.CONSUMER, names.SOURCE_SERVERS)
-    return _judge_egress(translation, names.SOURCE_SERVERS)
+    return _judge(translation, names.SOURCE_SERVERS)
 
 
 def target_settings(config: Mapping[str, str]) -> Translation:
@@ -73,7 +74,7 @@ def target_settings(config: Mapping[str, str]) -> Translation:
     home = worker_limits.current().home
     if home and servers(translation.settings.get("bootstrap.servers", "")) == servers(home):
         return translation
-    return _judge_egress(translation, names.TARGET_SERVERS)
+    return _judge(translation, names.TARGET_SERVERS)
 
 
 def _log_in_at_home(translation: Translation, role: Role, key: str) -> None:
@@ -85,7 +86,7 @@ def _log_in_at_home(translation: Translation, role: Role, key: str) -> None:
     meant = _by_number(translation.settings.get("bootstrap.servers", ""))
     if not limits.home_login or not meant or not meant <= _by_number(limits.home):
         return
-    if any(name.startswith(("security.", "sasl.", "ssl.")) for name in translation.settings):
+    if any(name.startswith(("security.", "sasl.", "ssl.", "https.")) for name in translation.settings):
         return
     try:
         login = properties.read(Path(limits.home_login).read_text(encoding="utf-8"))
@@ -102,13 +103,19 @@ def _by_number(addresses: str) -> frozenset[str]:
     return frozenset(address.replace("localhost:", "127.0.0.1:") for address in servers(addresses))
 
 
-def _judge_egress(translation: Translation, key: str) -> Translation:
+def _judge(translation: Translation, key: str) -> Translation:
     try:
         egress.check_servers(
             egress.Policy(worker_limits.current().egress), translation.settings.get("bootstrap.servers", "")
         )
     except egress.EgressDenied as refused:
         translation.errors[key] = f"{refused}."
+    try:
+        oauth_tokens.check_endpoint(translation.settings)
+        if oauth_tokens.uses_tokens(translation.settings):
+            oauth_tokens.source_of(translation.settings)
+    except ValueError as error:
+        translation.errors.setdefault(key, f"The login of this cluster cannot be used: {error}.")
     return translation
 
 
@@ -133,7 +140,7 @@ class Cluster:
     def __init__(self, settings: Mapping[str, str], seconds: float = _SECONDS) -> None:
         self._seconds = seconds
         self._settings = dict(settings)
-        self._admin = AdminClient({**_without_reading(settings), **_LOGS})
+        self._admin = AdminClient({**oauth_tokens.for_librdkafka(_without_reading(settings)), **_LOGS})
 
     def topics(self) -> dict[str, int]:
         """Return the number of partitions of every topic that may be described."""
@@ -192,7 +199,7 @@ class Cluster:
         """
         # Such a consumer requests stable offsets; it does not join the group, since it subscribes to nothing.
         reading = {"group.id": group, "isolation.level": names.READ_COMMITTED, "enable.auto.commit": False}
-        reader = Consumer({**self._settings, **_LOGS, **reading})
+        reader = Consumer({**oauth_tokens.for_librdkafka(self._settings), **_LOGS, **reading})
         try:
             offsets = self._read_offsets(reader, partitions)
         except KafkaException as error:
@@ -243,7 +250,7 @@ def consumer(settings: Mapping[str, str], isolation: str) -> Consumer:
             "queued.max.messages.kbytes": _QUEUE_KB,
             "queued.min.messages": _QUEUE_RECORDS,
             "fetch.queue.backoff.ms": "5",
-            **settings,
+            **oauth_tokens.for_librdkafka(settings),
             **_LOGS,
             "group.id": "ringfence-no-group",
             "isolation.level": isolation,

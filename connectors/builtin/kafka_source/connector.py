@@ -33,6 +33,7 @@ from ringfence.connectors.builtin.kafka_source.cluster import (
 from ringfence.connectors.builtin.kafka_source.settings import CONFIG_DEF
 from ringfence.connectors.builtin.kafka_source.task import KafkaSourceTask, group_of
 from ringfence.connectors.builtin.kafka_source.topics import Names, Renaming, choose_topics, divide_partitions
+from ringfence.connectors.sdk.kafka_settings.oauth_tokens import NoToken
 from ringfence.connectors.sdk.worker_limits import current
 
 logger = logging.getLogger(__name__)
@@ -192,7 +193,10 @@ class KafkaSourceConnector(SourceConnector):
         ):
             errors.update({name: [text] for name, text in settings.errors.items()})
             if not settings.errors and config.get(key):
-                clusters[key] = Cluster(settings.settings, _VALIDATE_SECONDS)
+                try:
+                    clusters[key] = Cluster(settings.settings, _VALIDATE_SECONDS)
+                except NoToken as error:
+                    errors[key] = [f"{error}."]
         ids: dict[str, str] = {}
         for key, cluster in clusters.items():
             try:

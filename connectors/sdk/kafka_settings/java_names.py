@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from ringfence.connectors.sdk.kafka_settings import security
+from ringfence.connectors.sdk.kafka_settings import oauth_tokens, security
 
 
 class Role(StrEnum):
@@ -82,13 +82,37 @@ def _identification(text: str) -> str:
 
 
 def _mechanism(text: str) -> str:
-    """Kerberos needs a library and a ticket on each machine; tokens need one client that fetches them for all three
-    clients here.
-    """
-    if text.upper() in ("GSSAPI", "OAUTHBEARER"):
+    """Kerberos needs a library of the system and a ticket on each machine that a task runs on."""
+    if text.upper() == "GSSAPI":
         names = ", ".join(security.MECHANISMS)
         raise ValueError(f"not all clients here can log in with it: one of {names} is expected, or a certificate")
     return _one_of(*security.MECHANISMS, upper=True)(text)
+
+
+_OIDC: Final = "oidc"
+_OAUTH_PACKAGE: Final = "org.apache.kafka.common.security.oauthbearer."
+_OAUTH_CLASSES: Final = (
+    "OAuthBearerLoginCallbackHandler",
+    "secured.OAuthBearerLoginCallbackHandler",
+    "ClientCredentialsJwtRetriever",
+    "DefaultJwtRetriever",
+)
+
+
+def _token_class(text: str) -> str:
+    """Classes of Kafka that ask a token endpoint with client credentials, as all clients here do."""
+    if text not in [f"{_OAUTH_PACKAGE}{name}" for name in _OAUTH_CLASSES]:
+        raise ValueError(f"it has no counterpart here: tokens come by client credentials from {oauth_tokens.ENDPOINT}")
+    return _OIDC
+
+
+def _endpoint(text: str) -> str:
+    return oauth_tokens.parse_endpoint(text)
+
+
+def _extensions(text: str) -> str:
+    oauth_tokens.parse_extensions(text)
+    return text
 
 
 def _dns_lookup(text: str) -> str:
@@ -130,6 +154,19 @@ RULES: Final[Mapping[str, Rule]] = {
     # librdkafka's names of what Java puts into stores and login modules.
     "sasl.username": Rule("sasl.username", _text),
     "sasl.password": Rule("sasl.password", _secret),
+    oauth_tokens.ENDPOINT: Rule(oauth_tokens.ENDPOINT, _endpoint),
+    "sasl.oauthbearer.client.credentials.client.id": Rule(oauth_tokens.CLIENT_ID, _text),
+    "sasl.oauthbearer.client.credentials.client.secret": Rule(oauth_tokens.CLIENT_SECRET, _secret),
+    oauth_tokens.CLIENT_ID: Rule(oauth_tokens.CLIENT_ID, _text),
+    oauth_tokens.CLIENT_SECRET: Rule(oauth_tokens.CLIENT_SECRET, _secret),
+    oauth_tokens.SCOPE: Rule(oauth_tokens.SCOPE, _text),
+    oauth_tokens.EXTENSIONS: Rule(oauth_tokens.EXTENSIONS, _extensions),
+    oauth_tokens.URL_ENCODE: Rule(oauth_tokens.URL_ENCODE, _one_of("true", "false")),
+    oauth_tokens.METHOD: Rule(oauth_tokens.METHOD, _one_of(_OIDC)),
+    "sasl.login.callback.handler.class": Rule(oauth_tokens.METHOD, _token_class),
+    "sasl.oauthbearer.jwt.retriever.class": Rule(oauth_tokens.METHOD, _token_class),
+    oauth_tokens.CA_FILE: Rule(oauth_tokens.CA_FILE, _text),
+    oauth_tokens.CA_TEXT: Rule(oauth_tokens.CA_TEXT, _text),
     "ssl.ca.location": Rule("ssl.ca.location", _text),
     "ssl.certificate.location": Rule("ssl.certificate.location", _text),
     "ssl.key.location": Rule("ssl.key.location", _text),
@@ -272,14 +309,11 @@ def merge(role: Role, layers: Iterable[tuple[str, Mapping[str, str]]]) -> Transl
     return translate(role, merged, names)
 
 
-_LOGINS: Final = frozenset({"sasl.jaas.config", "sasl.username", "sasl.password"})
-
-
 def _over(base: Mapping[str, str], over: Mapping[str, str]) -> dict[str, str]:
-    """A layer with its own login or store replaces that of the layer below as a whole."""
-    overridden: set[str] = set()
-    if "sasl.jaas.config" in over:
-        overridden |= _LOGINS
+    """A layer with its own login or store replaces that of the layer below as a whole. So does one with its own token
+    endpoint: it must not be told the secret of the layer below.
+    """
+    overridden = security.replaced_by(over)
     for store in ("ssl.truststore.", "ssl.keystore."):
         if any(name.startswith(store) for name in over):
             overridden |= {name for name in _STORES if name.startswith(store)}

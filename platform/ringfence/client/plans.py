@@ -13,7 +13,7 @@ from ringfence.client.desired import Connector, Desired, Grant
 from ringfence.client.documents import HIDDEN
 from ringfence.client.exit_codes import ClientError, Exit, exit_of
 from ringfence.client.rest import Rest, segment
-from ringfence.connectors.secret_names import secret_by_name
+from ringfence.connectors.sdk.secret_names import secret_by_name
 
 _BATCH: Final = 100
 """Connectors of one request: so many configurations stay below the server's limit of a body."""

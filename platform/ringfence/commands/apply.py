@@ -6,8 +6,8 @@ import sys
 from ringfence.client import desired, plans
 from ringfence.client.arguments import add_server, add_yes, run
 from ringfence.client.exit_codes import ClientError, Exit
+from ringfence.client.output import confirm
 from ringfence.client.plans import Plan, Sign
-from ringfence.client.prompts import confirm
 from ringfence.client.rest import Rest
 
 __all__ = ["add_arguments", "run"]

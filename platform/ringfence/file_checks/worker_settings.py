@@ -75,7 +75,7 @@ KNOWN: Final = frozenset(
 
 KNOWN_PREFIXES: Final = (
     *(f"{role}." for role in Role),
-    "sasl.", "ssl.", "spark.", f"{PROVIDERS}.", "key.converter.", "value.converter.", "header.converter.",
+    "sasl.", "ssl.", "https.ca.", "spark.", f"{PROVIDERS}.", "key.converter.", "value.converter.", "header.converter.",
     "config.storage.", "offset.storage.", "status.storage.", "events.storage.",
 )  # fmt: skip
 """Families of settings that have an effect, such as settings of topics and clients. What is wrong in them is found
