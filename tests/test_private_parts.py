@@ -35,7 +35,7 @@ ADAPTERS: Mapping[str, tuple[str, str]] = {
     "platform/ringfence/redis_results.py": ("celery", "tests/api/test_dispatch.py"),
     "platform/ringfence/web/http_protocol.py": ("uvicorn", "tests/security/test_bodies.py"),
 }
-"""Of each adapter, a module or a folder (the first that fits): the package whose private parts it uses, and a canary."""
+"""Of each adapter, a module or a folder (the first that fits): the package of the private parts, and the canary."""
 
 INTERNAL: Mapping[str, str] = {
     "celery.backends": "celery",
