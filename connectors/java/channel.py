@@ -2,11 +2,13 @@
 
 import itertools
 import json
+import logging
 import queue
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from io import BufferedReader
 from typing import IO, Any, Final
@@ -24,7 +26,6 @@ from ringfence.connectors.java.frames import (
     decode_encoded,
     encode,
 )
-from ringfence.connectors.java.logs import LastLines
 
 _NO_FRAME: Final = (
     "The Java process of the connector wrote to its standard output, which is not for logs: {!r}. Remove from the "
@@ -38,6 +39,16 @@ _MALFORMED: Final = (
 )
 
 Event = Mapping[str, Any]
+_LEVELS: Final = {
+    "TRACE": logging.DEBUG,
+    "DEBUG": logging.DEBUG,
+    "INFO": logging.INFO,
+    "WARN": logging.WARNING,
+    "ERROR": logging.ERROR,
+    "FATAL": logging.CRITICAL,
+}
+_PRINTED: Final = "java"
+"""The logger of lines that are not log records."""
 
 
 class JavaEnded(ConnectorError):
@@ -208,3 +219,36 @@ class JavaChannel(ABC):
         for waiting in list(self._answers.values()):
             waiting.put(self.ended)
         self._on_event({"event": "ended"})
+
+
+class LastLines:
+    """Logs lines, and keeps the last ones for the error message of a process that has ended."""
+
+    def __init__(self, most: int = 15) -> None:
+        self._lines: deque[str] = deque(maxlen=most)
+        self._rest = b""
+
+    def follow(self, lines: Iterable[bytes]) -> None:
+        """Log the lines until they end."""
+        for raw in lines:
+            level, logger, text = parse(raw.decode("utf-8", "replace").rstrip())
+            self._lines.append(text)
+            logging.getLogger(logger).log(level, "%s", text)
+
+    def take(self, piece: bytes) -> None:
+        """Log the lines that end in this piece of the log; keep the rest for the next piece."""
+        *lines, self._rest = (self._rest + piece).split(b"\n")
+        self.follow(lines)
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines)
+
+
+def parse(line: str) -> tuple[int, str, str]:
+    """Return level, logger and text of a line."""
+    try:
+        record = json.loads(line)
+        level, logger, text, trace = (str(record[name]) for name in ("level", "logger", "message", "trace"))
+    except (ValueError, KeyError, TypeError):
+        return logging.INFO, _PRINTED, line
+    return _LEVELS.get(level, logging.INFO), logger or _PRINTED, f"{text}\n{trace}".rstrip() if trace else text

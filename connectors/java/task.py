@@ -7,9 +7,10 @@ the committed offsets, as with any plugin.
 
 import logging
 import queue
+import re
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final, Protocol, runtime_checkable
 
 from ringfence.connectors.api import ConnectorError, RecordBatch, RecordPosition, RetriableError, SourceTask
@@ -20,7 +21,6 @@ from ringfence.connectors.java.channel import Event, JavaChannel, JavaEnded, Jav
 from ringfence.connectors.java.discovery import choose_plugin, find_places, find_plugins, select_versions
 from ringfence.connectors.java.files import require_allowed_files
 from ringfence.connectors.java.frames import BatchFrame
-from ringfence.connectors.java.mbeans import find_gauges
 from ringfence.connectors.java.previews import PREVIEW
 from ringfence.connectors.java.process import JavaProcess
 from ringfence.connectors.java.runtime import JavaRuntime
@@ -34,6 +34,13 @@ _WAIT_SECONDS: Final = 0.3
 _STOP_SECONDS: Final = 5.0
 _LONG_POLL_MS: Final = 30_000
 _LEVEL: Final = "INFO"
+_LAG: Final = "MilliSecondsBehindSource"
+_FIRST: Final = (_LAG, "Connected", "QueueRemainingCapacity", "TotalNumberOfEventsSeen", "SnapshotRunning")
+_WORD: Final = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
+_NOT_A_LABEL: Final = frozenset({"type", "server", "task", "connector", "name"})
+_MOST: Final = 90
+"""The maximum number of gauges, out of the hundred that a task may have."""
+_MOST_LABELS: Final = 4
 
 
 @runtime_checkable
@@ -251,3 +258,37 @@ def java_task_class(name: str) -> type[JavaSourceTask]:
     """Create the class for a Java task class, with the same dotted path."""
     module, _, simple = name.rpartition(".")
     return type(simple, (JavaSourceTask,), {"__module__": module, "__qualname__": simple, "java_class": name})
+
+
+@dataclass(frozen=True, slots=True)
+class FoundGauge:
+    """The arguments of `connectors.api.metrics.SourceMetrics.gauge`, and a value."""
+
+    name: str
+    description: str
+    value: float | None
+    unit: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+def find_gauges(attributes: Mapping[str, float]) -> Iterator[FoundGauge]:
+    """Yield gauges, the most important first, up to the limit. attributes: values by `ObjectName/Attribute`."""
+    order = sorted(attributes, key=lambda each: (not each.endswith(_FIRST), each))
+    for full in order[:_MOST]:
+        bean, _, attribute = full.rpartition("/")
+        labels = _labels(bean)
+        value = float(attributes[full])
+        if attribute == _LAG:
+            text = "Time by which the connector is behind its source"
+            yield FoundGauge("lag", text, value / 1000 if value >= 0 else None, "seconds", labels)  # -1: unknown yet
+        else:
+            name = "_".join(word.lower() for word in _WORD.findall(attribute))
+            if re.fullmatch(r"[a-z][a-z0-9_]{0,79}", name):
+                yield FoundGauge(name, f"{attribute} of the connector's MBean", value, labels=labels)
+
+
+def _labels(bean: str) -> dict[str, str]:
+    """Return the bean's key properties, except those that identify the task."""
+    pairs = (each.partition("=") for each in bean.partition(":")[2].split(","))
+    labels = {key.replace("-", "_").lower(): value.strip('"') for key, _, value in pairs if key not in _NOT_A_LABEL}
+    return {key: value for key, value in list(labels.items())[:_MOST_LABELS] if re.fullmatch(r"[a-z][a-z0-9_]*", key)}

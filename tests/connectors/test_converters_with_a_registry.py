@@ -21,7 +21,7 @@ from ringfence.connectors.api import ConnectorError, RetriableError, Schema, Sou
 from ringfence.connectors.api.schemas import INT64, STRING, array, decimal, mapping, optional, struct
 from ringfence.connectors.converters import key_converter, value_converter
 from ringfence.connectors.converters.base import Converter
-from ringfence.connectors.converters.registry.proto_file import ProtoFile
+from ringfence.connectors.converters.registry.protobuf import ProtoFile
 from ringfence.engine.spark.task_process import Conversion
 from ringfence.fencing.kafka.connection import Connection
 from tests.connectors.golden.records import FULL, MOMENT, SPARSE, VALUES

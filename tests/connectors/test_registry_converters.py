@@ -32,7 +32,7 @@ from ringfence.connectors.api import (
 )
 from ringfence.connectors.api.schemas import DATE, INT64, STRING, TIMESTAMP, array, decimal, mapping, optional, struct
 from ringfence.connectors.converters import find_converter, value_converter
-from ringfence.connectors.converters.registry.proto_file import ProtoFile
+from ringfence.connectors.converters.registry.protobuf import ProtoFile
 from ringfence.connectors.source_config import source_config_def
 from tests.connectors.golden.records import FULL, MOMENT, SPARSE
 from tests.support.registry import Registry

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from confluent_kafka import Consumer
 
-from ringfence.engine.leader.hanging_cleanup import HangingResult, end_hanging, list_clusters_with_topics
+from ringfence.engine.leader.hanging_watch import HangingResult, end_hanging, list_clusters_with_topics
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName, leader_transactional_id
 from ringfence.fencing.kafka.connection import Connection

@@ -5,8 +5,7 @@ import pytest
 from ringfence.connectors.api import PositionPaths
 from ringfence.fencing.kafka.record_batches import Batch, Marker
 from ringfence.fencing.proof.alignment import Border, align
-from ringfence.fencing.proof.field_paths import find_number
-from ringfence.fencing.proof.positions import PositionTally
+from ringfence.fencing.proof.positions import PositionTally, find_number
 from ringfence.fencing.proof.topic_tally import Fate, Part, Producer, TopicTally
 
 BORDERS = [Border(10, 5, True), Border(20, 8, True), Border(30, 8, True), Border(40, 12, True)]

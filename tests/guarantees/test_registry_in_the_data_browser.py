@@ -19,7 +19,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from ringfence.connectors.api import Struct
 from ringfence.connectors.api.schemas import INT64, STRING, array, optional, struct
 from ringfence.connectors.converters import value_converter
-from ringfence.connectors.converters.registry.proto_file import ProtoFile
+from ringfence.connectors.converters.registry.protobuf import ProtoFile
 from ringfence.engine.browsing.records import read_records
 from ringfence.engine.preflight.topic_rules import TopicRules
 from ringfence.fencing.clock import Deadline

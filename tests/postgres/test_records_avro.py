@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ringfence.connectors.converters.registry.avro_schemas import avro_schema
+from ringfence.connectors.converters.registry.avro import avro_schema
 from tests.postgres import debezium, debezium_avro
 from tests.postgres.changes import CHANGES, TABLES
 from tests.postgres.comparison import Comparable, by_topic

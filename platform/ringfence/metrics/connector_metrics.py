@@ -1,7 +1,7 @@
 """The metrics of connectors, and of the states of their tasks."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from typing import Final
 
@@ -12,6 +12,7 @@ from ringfence.metrics.worker_metrics import WORKER_PREFIX
 from ringfence.projection.data_age import find_data_age
 from ringfence.projection.known_health import KnownHealth
 from ringfence.projection.models import Connector, GenerationRow, Task
+from ringfence.projection.plugin_metrics import metrics_of
 
 CONNECTOR_FIELDS: Final = (
     "name", "class_name", "type", "state", "worker", "version", "unreadable", "generation", "task_count", "fencing",
@@ -22,6 +23,7 @@ CONNECTOR_FIELDS: Final = (
 _C, _G = Kind.COUNTER, Kind.GAUGE
 _CONNECTOR: Final = "kafka_connect_connector_metrics_"
 _SHOWN_STATES = ("RUNNING", "PAUSED", "FAILED", "UNASSIGNED", "RESTARTING", "DESTROYED")
+PREFIX = "ringfence_source_"
 
 
 def round_times() -> dict[str, float]:
@@ -199,3 +201,16 @@ _BAD = {
     "DESTROYED": "it is above 0: none is ever shown, as a task that has ended is removed",
     "RUNNING": "it is below connector_total_task_count for long",
 }
+
+
+def families(tasks: Iterable[Task], now_ms: int) -> list[tuple[Family, list[Sample]]]:
+    """Return the families of these tasks, by name. The first plugin that has a family describes it."""
+    by_name: dict[str, tuple[Family, list[Sample]]] = {}
+    for task in tasks:
+        for metric in metrics_of([task], now_ms):
+            name = PREFIX + metric.full_name
+            bad = f"it is above {metric.shown_limit}" if metric.limit is not None else ""
+            _, samples = by_name.setdefault(name, (Family(name, Kind.GAUGE, f"{metric.description}.", bad), []))
+            where = {"connector": task.connector, "task": task.number, **metric.labels}
+            samples.append((labels(where), metric.value))
+    return [by_name[name] for name in sorted(by_name)]

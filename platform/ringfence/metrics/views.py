@@ -16,7 +16,6 @@ from ringfence.metrics import (
     cluster_metrics,
     connect_tasks,
     connector_metrics,
-    plugin_metrics,
     ringfence_tasks,
     web_process,
     worker_metrics,
@@ -90,7 +89,7 @@ def exposition(now_ms: int, who: Principal = EVERYBODY_HERE, schemes: Sequence[s
             for family, value in (*connect_tasks.TASKS, *ringfence_tasks.TASKS)
         ),
         connect_tasks.sent_bytes([view for _, view in views]),
-        *plugin_metrics.families(visible, now_ms),
+        *connector_metrics.families(visible, now_ms),
         *worker_metrics.workers(members, startups, connectors, visible),
         *cluster_metrics.cluster(ClusterInfo.objects.first(), health.vitals, now_ms),
         (_CLOCKS, [(labels({"process": name}), ahead) for name, ahead in clocks.offsets().items()]),

@@ -1,6 +1,6 @@
 """MBeans of a plugin as metrics of the source; pure."""
 
-from ringfence.connectors.java.mbeans import find_gauges
+from ringfence.connectors.java.task import find_gauges
 
 BEAN = "debezium.postgres:type=connector-metrics,context=streaming,server=shop"
 

@@ -15,16 +15,145 @@ group are ended or reported there.
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import Final
 
-from ringfence.engine.leader.hanging_cleanup import HangingResult, Topics, end_hanging, list_clusters_with_topics
-from ringfence.fencing.kafka.hanging_transactions import Hanging, Key
+from ringfence.connectors.sdk.kafka_settings.java_names import servers
+from ringfence.engine.queries.hanging_transactions import SLACK_MS, topics_of
+from ringfence.engine.queries.transactional_ids import list_clusters, try_each_access
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import Fatal, FencingError
+from ringfence.fencing.ids import ConnectorName, leader_transactional_id
+from ringfence.fencing.kafka.hanging_transactions import GROUP_OFFSETS, Hanging, HangingProber, Key
+from ringfence.fencing.leader.fence_targets import AdminAccess
+from ringfence.fencing.leader.older_epochs import describe_manual_abort
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.requests.refusal import Refusal
 from ringfence.worker_config import WorkerConfig
+
+_ASK_SECONDS: Final = 30.0
+
+Topics = Mapping[ConnectorName, Iterable[str]]
+
+
+@dataclass(slots=True)
+class ClusterTopics:
+    """A cluster, with the connectors that write to each topic there."""
+
+    accesses: list[AdminAccess]
+    topics: dict[str, set[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class HangingResult:
+    """A hanging transaction. connectors: those that write to its topic, none for a topic of the platform.
+
+    ended: whether it was just ended; why_not: the reason if it was not.
+    """
+
+    one: Hanging
+    connectors: tuple[str, ...]
+    cluster: str
+    ended: bool
+    why_not: str = ""
+
+    def describe(self) -> dict[str, object]:
+        """Return the fields of an event."""
+        one = self.one
+        return {
+            "cluster": self.cluster,
+            "topic": one.topic,
+            "partition": one.partition,
+            "producer_id": one.producer_id,
+            "epoch": one.epoch,
+            "start_offset": one.start_offset,
+            "last_ms": one.last_ms,
+            "transactional_id": one.transactional_id,
+            "connectors": list(self.connectors),
+            "why_not": self.why_not,
+        }
+
+
+def list_clusters_with_topics(state: ClusterState, active: Topics, worker: WorkerConfig) -> list[ClusterTopics]:
+    """Return every cluster that connectors write to, first the worker's own."""
+    base = worker.connection("ringfence-hanging")
+    own = {worker.config_topic, worker.offsets_topic, worker.status_topic, worker.events_topic}
+    places = {
+        servers(base.bootstrap): ClusterTopics(
+            [AdminAccess("the worker's credentials", base)], {topic: set() for topic in own}
+        )
+    }
+    for connector in state.existing():
+        config = connector.config or {}
+        try:
+            cluster_accesses = list_clusters(connector.name, [config], worker)
+        except Refusal as refusal:
+            log.info("Hanging transactions of %s are not looked for: %s", connector.name, refusal)
+            continue
+        for accesses in cluster_accesses:
+            place = places.setdefault(servers(accesses[0].connection.bootstrap), ClusterTopics([]))
+            place.accesses = place.accesses or accesses
+            for topic in topics_of(active.get(connector.name, ()), config, worker):
+                if topic not in own:
+                    place.topics.setdefault(topic, set()).add(connector.name)
+    return list(places.values())
+
+
+def end_hanging(place: ClusterTopics, group_id: str, hung_ms: Callable[[str, Hanging], float]) -> list[HangingResult]:
+    """Find the hanging transactions in a cluster, and end those that are safe to end.
+
+    hung_ms(cluster, one): returns how long this leader has seen it hang. Raises `Refusal` if no login may look.
+    """
+
+    def ask(access: AdminAccess) -> list[HangingResult]:
+        with HangingProber(access.connection) as prober:
+            hanging = [*prober.hanging(place.topics, (), Deadline.after(_ASK_SECONDS)), *_of_groups(prober, group_id)]
+            limit_ms = prober.longest_ms() + SLACK_MS if hanging else 0
+            cluster = access.connection.bootstrap
+            return [
+                _settle(
+                    prober, one, place, access, limit_ms - hung_ms(cluster, one) if not _is_ours(one, group_id) else 0
+                )
+                for one in hanging
+            ]
+
+    return try_each_access(place.accesses, ask, "Hanging transactions cannot be looked for")
+
+
+def _of_groups(prober: HangingProber, group_id: str) -> list[Hanging]:
+    """Return this group's hanging transactions on the consumer groups' topic; [] if this principal may not read it,
+    like most.
+    """
+    try:
+        hanging = prober.hanging([GROUP_OFFSETS], (), Deadline.after(_ASK_SECONDS))
+    except Fatal as error:
+        log.debug("Topic %s is not looked at: %s", GROUP_OFFSETS, error)
+        return []
+    return [one for one in hanging if _is_ours(one, group_id)]
+
+
+def _is_ours(one: Hanging, group_id: str) -> bool:
+    """Return whether it belongs to a task or to the leader."""
+    return one.transactional_id.startswith(f"{group_id}-") or one.transactional_id == leader_transactional_id(group_id)
+
+
+def _settle(
+    prober: HangingProber, one: Hanging, place: ClusterTopics, access: AdminAccess, wait_ms: float
+) -> HangingResult:
+    writers, cluster = tuple(sorted(place.topics.get(one.topic, ()))), access.connection.bootstrap
+    if wait_ms > 0:
+        why = f"Its owner is unknown: it is ended automatically where it still hangs in {wait_ms / 1000:.0f} s"
+        return HangingResult(one, writers, cluster, False, why)
+    try:
+        prober.abort(one)
+    except FencingError as error:
+        return HangingResult(one, writers, cluster, False, f"{error}. {describe_manual_abort(one, [access])}")
+    log.warning("Ended a transaction that no coordinator knew of: %s", one.message)
+    return HangingResult(one, writers, cluster, True)
+
 
 log = logging.getLogger(__name__)
 
