@@ -5,8 +5,9 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks import (
@@ -14,6 +15,7 @@ from benchmarks import (
     fencing,
     files,
     gaps,
+    history,
     hooks,
     java,
     kills,
@@ -95,10 +97,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     }
     (root / "results.json").write_text(json.dumps(record, indent=2))
     print(f"\neach run: {root / 'results.json'}")
+    _compare(measured)
     if args.write:
         PAGE.write_text(page(results, machine, lines=lines, runs=rounds))
         print(f"written: {PAGE}")
     return 0
+
+
+def _compare(measured: Mapping[Case, Sequence[Numbers]]) -> None:
+    """Keep the run's ratios, and print what is slower than in the last run on such a machine."""
+    if ratios := history.ratios(measured):
+        now = history.Entry(history.commit(), history.kind_of_machine(), datetime.now(UTC).date().isoformat(), ratios)
+        before = history.newest(history.read(), now.machine)
+        history.append(now)
+        slower = [] if before is None else history.slower(before, now)
+        print("slower than before:\n" + "\n".join(slower) if slower else "nothing is slower than before")
+        print(f"kept: {history.FILE}")
 
 
 def _measure(runs: Runs, boundaries: Sequence[str], kinds: Sequence[str], rounds: int) -> dict[Case, list[Numbers]]:

@@ -50,6 +50,10 @@ class AttemptProcess:
         return os.pread(errors, os.fstat(errors).st_size, 0).decode(errors="replace")
 
     @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
     def running(self) -> bool:
         return self._process.poll() is None
 
