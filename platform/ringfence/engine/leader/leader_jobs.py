@@ -1,4 +1,4 @@
-"""Plans that wait for the leader's thread, in order."""
+"""Plans that wait for the leader's thread: those of an account in order, and accounts in turn."""
 
 import threading
 import time
@@ -20,6 +20,8 @@ class Job:
 
     plan: Plan
     deadline: Deadline
+    account: str = ""
+    """Whose it is; "" for the platform's own."""
     result: "Future[WriteResult]" = field(default_factory=Future)
     put_at: float = field(default_factory=time.perf_counter)
 
@@ -31,16 +33,20 @@ class Job:
 
 
 class Jobs:
-    """A queue. Any thread puts jobs in; the leader's thread takes them."""
+    """A queue. Any thread puts jobs in; the leader's thread takes them. The next one is of the account that was served
+    the longest ago: nobody waits behind those who were served before, however many jobs they send.
+    """
 
     def __init__(self) -> None:
-        self._jobs: deque[Job] = deque()
+        self._lines: dict[str, deque[Job]] = {}  # none is empty
+        self._served: dict[str, int] = {}
+        """When accounts were last served, as numbers; forgotten when nobody waits."""
         self._woken = False
         self._condition = threading.Condition()
 
     def put(self, job: Job) -> None:
         with self._condition:
-            self._jobs.append(job)
+            self._lines.setdefault(job.account, deque()).append(job)
             self._condition.notify()
 
     def wake(self) -> None:
@@ -52,20 +58,27 @@ class Jobs:
     def next(self, seconds: float) -> Job | None:
         """Return the next job; None if there is none within `seconds`, or after `wake`."""
         with self._condition:
-            self._condition.wait_for(lambda: self._jobs or self._woken, seconds)
-            if self._jobs:
-                return self._jobs.popleft()
-            self._woken = False
-            return None
+            self._condition.wait_for(lambda: self._lines or self._woken, seconds)
+            if not self._lines:
+                self._woken = False
+                return None
+            account = min(self._lines, key=lambda each: self._served.get(each, 0))
+            self._served[account] = max(self._served.values(), default=0) + 1
+            job = self._lines[account].popleft()
+            if not self._lines[account]:
+                del self._lines[account]
+            if not self._lines:
+                self._served.clear()
+            return job
 
     def waiting(self) -> bool:
         """Return whether `next` would return a job at once."""
-        return bool(self._jobs)
+        return bool(self._lines)
 
     def refuse(self, refusal: Callable[[], Refusal]) -> None:
         """Answer all waiting jobs with this refusal."""
         with self._condition:
-            waiting = [*self._jobs]
-            self._jobs.clear()
+            waiting = [job for line in self._lines.values() for job in line]
+            self._lines.clear()
         for job in waiting:
             job.result.set_exception(refusal())
