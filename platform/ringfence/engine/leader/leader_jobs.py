@@ -6,12 +6,16 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from typing import Final
 
 from ringfence.engine.leader.command_plans import Plan, Records
 from ringfence.engine.leader.write_result import WriteResult
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.requests.refusal import Refusal
+
+_MOST_REMEMBERED: Final = 1_000
+"""Accounts that were served."""
 
 
 @dataclass(slots=True)
@@ -40,7 +44,7 @@ class Jobs:
     def __init__(self) -> None:
         self._lines: dict[str, deque[Job]] = {}  # none is empty
         self._served: dict[str, int] = {}
-        """When accounts were last served, as numbers; forgotten when nobody waits."""
+        """When accounts were last served, as numbers."""
         self._woken = False
         self._condition = threading.Condition()
 
@@ -67,7 +71,7 @@ class Jobs:
             job = self._lines[account].popleft()
             if not self._lines[account]:
                 del self._lines[account]
-            if not self._lines:
+            if len(self._served) > _MOST_REMEMBERED:
                 self._served.clear()
             return job
 
