@@ -34,11 +34,8 @@ def limit_lock_waits() -> None:
 
 
 def _prepare(connection: BaseDatabaseWrapper, **_: Any) -> None:
-    if connection.vendor != "sqlite":
-        return
-    with connection.cursor() as cursor:
-        cursor.execute("PRAGMA busy_timeout = 0")
-    if _execute not in connection.execute_wrappers:  # they outlive a connection that is closed
+    # They outlive a connection that is closed.
+    if connection.vendor == "sqlite" and _execute not in connection.execute_wrappers:
         connection.execute_wrappers.append(_execute)
 
 
