@@ -29,7 +29,7 @@ from ringfence.connectors.converters.json_encoding import (
 )
 
 _OPTIONS: Final = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_SUBCLASS
-_BEYOND: Final = re.compile(rb"[\xf0-\xf4][\x80-\xbf]{3}")
+_BEYOND: Final = re.compile(rb"(?:[\xf0-\xf4][\x80-\xbf]{3})+")
 _ESCAPE: Final = re.compile(rb"\\(?:u00[0-9a-f]{2}|.)")
 
 _Ready = tuple[bytes, Encode, EncodeFields]
@@ -193,13 +193,13 @@ def _escape(out: bytes) -> bytes:
     """Return the same JSON with Kafka Connect's escapes."""
     if b"\\u00" in out:
         out = _ESCAPE.sub(_upper, out)
-    return out if out.isascii() else _BEYOND.sub(_pair, out)
+    return out if out.isascii() else _BEYOND.sub(_pairs, out)
 
 
-def _pair(match: re.Match[bytes]) -> bytes:
-    r"""Escape a character beyond U+FFFF as two: `\\uD83D\\uDE00`."""
-    code = ord(match[0].decode()) - 0x10000
-    return b"\\u%04X\\u%04X" % (0xD800 + (code >> 10), 0xDC00 + (code & 0x3FF))
+def _pairs(match: re.Match[bytes]) -> bytes:
+    r"""Escape characters beyond U+FFFF as two each: `\\uD83D\\uDE00`."""
+    units = match[0].decode().encode("utf-16-be").hex("|", 2)
+    return b"\\u" + units.upper().replace("|", "\\u").encode()
 
 
 def _upper(escape: re.Match[bytes]) -> bytes:

@@ -96,8 +96,15 @@ class Fetched:
 
     @property
     def marker(self) -> Marker | None:
-        """How it ends its producer's transaction, if it is a control batch that does."""
-        return read_marker(bytes(self._data[self._records_at : self._end])) if self.count > 0 else None
+        """How it ends its producer's transaction, if it is a control batch that does. Raises `ConnectorError` if it is
+        damaged.
+        """
+        if self.count <= 0:
+            return None
+        try:
+            return read_marker(bytes(self._data[self._records_at : self._end]))
+        except (struct.error, IndexError, ValueError) as error:
+            raise self._damage_error("it is no marker") from error
 
     def check(self) -> None:
         """Raise `ConnectorError` if the checksum shows that the batch is damaged."""

@@ -16,6 +16,8 @@ from ringfence.fencing.errors import Unreadable
 # Base offset, length, leader epoch, magic, CRC, attributes, last offset delta, first and newest timestamp, producer
 # id, producer epoch, base sequence, number of records.
 HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+_MOST_BITS: Final = 70
+"""Ten bytes, of which each has seven."""
 _PREFIX: Final = struct.Struct(">qi")
 MAGIC_AT: Final = 16
 CODEC: Final = 0x07
@@ -68,7 +70,7 @@ def parse(data: bytes) -> Iterator[Batch]:
         else:
             try:
                 yield _batch(data, at, until)
-            except (struct.error, IndexError) as error:
+            except (struct.error, IndexError, ValueError) as error:
                 raise Unreadable("The broker's response is no record batch: it ends too early") from error
         at = until
 
@@ -107,15 +109,18 @@ def read_marker(record: bytes) -> Marker | None:
 
 
 def read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return a signed number of variable length (zigzag), and the position after it."""
+    """Return a signed number of variable length (zigzag), and the position after it. Raises `IndexError`, and
+    `ValueError` for more than 64 bits: to read n of them takes n² steps.
+    """
     value = shift = 0
-    while True:
+    while shift < _MOST_BITS:
         byte = data[at]
         at += 1
         value |= (byte & 0x7F) << shift
         if not byte & 0x80:
             return (value >> 1) ^ -(value & 1), at
         shift += 7
+    raise ValueError("a number has more than 64 bits")
 
 
 class Decisions:

@@ -44,6 +44,13 @@ def _bearer(tokens: TokenSource) -> Exchange:
 
 
 def _scram(hash_name: str, user: str, password: str, nonce: str) -> Exchange:
+    try:
+        yield from _exchange(hash_name, user, password, nonce)
+    except ValueError as error:  # neither UTF-8 nor Base64
+        raise Fatal("The broker's answer to the login is none of SCRAM's") from error
+
+
+def _exchange(hash_name: str, user: str, password: str, nonce: str) -> Exchange:
     name = user.replace("=", "=3D").replace(",", "=2C")
     bare = f"n={name},r={nonce}"
     challenge = (yield f"n,,{bare}".encode()).decode()

@@ -12,6 +12,7 @@ from typing import ClassVar, Final, Protocol, TypeVar
 from ringfence.fencing.transactions.error_codes import ErrorCode
 from ringfence.fencing.transactions.wire import (
     NO_TAGS,
+    MalformedResponse,
     Reader,
     array,
     boolean,
@@ -275,8 +276,10 @@ class FindCoordinator:
             reader.tags()
             return CoordinatorResponse(throttle, error, node, host, port)
 
-        (answer,) = reader.array(read_coordinator)
-        return answer
+        answers = reader.array(read_coordinator)
+        if len(answers) != 1:
+            raise MalformedResponse(f"{len(answers)} coordinators of one key")
+        return answers[0]
 
 
 @dataclass(frozen=True, slots=True)

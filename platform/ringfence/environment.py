@@ -17,7 +17,8 @@ SHORTEST_TOKEN = 24
 PROXY_SETTINGS = ("RINGFENCE_BEHIND_PROXY", "RINGFENCE_SECURE_COOKIES", "RINGFENCE_ALLOWED_HOSTS")
 
 # WAL lets pages read while the projection writes; NORMAL is enough, since the rows can be rebuilt from Kafka.
-_SQLITE_PRAGMAS = "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA cache_size=-16000;"
+# The last one: `lock_waits` waits instead.
+_SQLITE_PRAGMAS = "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA cache_size=-16000; PRAGMA busy_timeout=0;"
 
 # A connection also serves the next requests of its thread; a dead one is replaced. This does not apply to SQLite, where
 # a connection does not notice that its file was removed or replaced, and a new one costs next to nothing.

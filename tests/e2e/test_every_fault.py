@@ -4,11 +4,12 @@ all is well while a connector delivers nothing.
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -82,8 +83,18 @@ def broker_frozen(up: Up, one: Flow) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def database_locked(up: Up, one: Flow) -> Iterator[None]:
+    """As by a process that is frozen within its transaction: everybody reads, and nobody writes."""
+    with closing(sqlite3.connect(up.data / "ringfence.sqlite3", timeout=60, isolation_level=None)) as holder:
+        holder.execute("BEGIN IMMEDIATE")
+        yield
+
+
 @pytest.mark.thorough
-@pytest.mark.parametrize("fault", [workers_frozen, broker_killed, broker_frozen], ids=lambda fault: fault.__name__)
+@pytest.mark.parametrize(
+    "fault", [workers_frozen, broker_killed, broker_frozen, database_locked], ids=lambda fault: fault.__name__
+)
 def test_what_stops_a_connector_is_said_everywhere(platform: Up, flow: Make, stopwatch: Note, fault: Fault) -> None:
     one = flow()
     eventually(lambda: set(say(platform, one.name)["places"].values()) == {"HEALTHY"}, 30, "it is healthy")
@@ -103,6 +114,44 @@ def test_what_stops_a_connector_is_said_everywhere(platform: Up, flow: Make, sto
         assert took < promised(SAID_WITHIN_SECONDS)
         assert said["named"]
     one.await_progress(20, timeout=200)
+    eventually(
+        lambda: set(say(platform, one.name)["places"].values()) == {"HEALTHY"}, 60, lambda: str(say(platform, one.name))
+    )
+
+
+def test_a_projection_that_stands_still_is_said_everywhere(platform: Up, flow: Make, stopwatch: Note) -> None:
+    """The worker lives, leads, and reports; only its projector cannot write."""
+    one = flow()
+    eventually(lambda: set(say(platform, one.name)["places"].values()) == {"HEALTHY"}, 60, "it is healthy")
+    with closing(sqlite3.connect(platform.data / "ringfence.sqlite3", timeout=60)) as database:
+        database.execute(
+            "CREATE TRIGGER held BEFORE UPDATE ON mirror_topicposition BEGIN SELECT RAISE(ABORT, 'held'); END"
+        )
+        try:
+            began, said = time.monotonic(), {}
+
+            def is_said() -> bool:
+                said.update(say(platform, one.name))
+                is_known = said["head"] and not said["healthy"] and not said["all is well"]
+                return set(said["places"].values()) == {"UNKNOWN"} and is_known
+
+            with watched() as promised:
+                eventually(is_said, 60, lambda: str(said), pause=0.5)
+                took = time.monotonic() - began
+            stopwatch("said everywhere", took)
+            assert took < promised(SAID_WITHIN_SECONDS)
+            health = platform.rest.call("GET", "/health")
+            assert health.status_code == 500
+            assert "Nothing new is read from Kafka into the database" in health.json()["message"]
+            assert "It waits: the database does not write (IntegrityError)" in health.json()["message"]
+            checks = {each["name"]: each for each in platform.rest.call("GET", "/health/ready").json()["dependencies"]}
+            assert not checks["projection"]["ok"]
+            assert checks["database"]["ok"]
+            assert checks["redis"]["ok"]
+        finally:
+            database.execute("DROP TRIGGER held")
+    one.await_progress(20, timeout=200)
+    eventually(lambda: platform.rest.call("GET", "/health").status_code == 200, 60, "it is healthy again", pause=0.5)
     eventually(
         lambda: set(say(platform, one.name)["places"].values()) == {"HEALTHY"}, 60, lambda: str(say(platform, one.name))
     )

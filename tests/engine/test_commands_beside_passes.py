@@ -100,6 +100,33 @@ def test_a_steady_stream_of_commands_holds_up_no_part_of_the_pass(crowded: Clust
     assert sent[0] > 100
 
 
+def test_a_command_does_not_wait_behind_those_of_another_account(crowded: Cluster) -> None:
+    crowded.start()
+    await_all(crowded)
+    held, go, order = threading.Event(), threading.Event(), []
+
+    def hold(_: ClusterState) -> list[ConfigRecord]:
+        held.set()
+        assert go.wait(60)
+        return []
+
+    def plan(account: str) -> Callable[[ClusterState], list[ConfigRecord]]:
+        def note(_: ClusterState) -> list[ConfigRecord]:
+            order.append(account)
+            return []
+
+        return note
+
+    crowded.leader.submit(hold, Deadline.after(60), "many")
+    assert held.wait(60)
+    others = [crowded.leader.submit(plan("many"), Deadline.after(60), "many") for _ in range(50)]
+    crowded.leader.submit(plan("one"), Deadline.after(60), "one")
+    go.set()
+    for each in others:
+        each.result(60)
+    assert order.index("one") == 0
+
+
 def test_a_long_pass_leaves_time_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [100.0]
     loop: Any = Reconciler.__new__(Reconciler)

@@ -1,4 +1,4 @@
-"""What waits for the leader's thread comes in order, whoever wakes it in the meantime."""
+"""What waits for the leader's thread comes in order and in turn, whoever wakes it in the meantime."""
 
 import threading
 import time
@@ -8,8 +8,8 @@ from ringfence.fencing.clock import Deadline
 from ringfence.requests.refusal import Refusal
 
 
-def job() -> Job:
-    return Job(lambda _: [], Deadline.after(60))
+def job(account: str = "") -> Job:
+    return Job(lambda _: [], Deadline.after(60), account)
 
 
 def test_a_job_does_not_wait_behind_those_who_wake_the_leader() -> None:
@@ -27,6 +27,26 @@ def test_a_job_does_not_wait_behind_those_who_wake_the_leader() -> None:
     began = time.monotonic()
     assert jobs.next(0.05) is None
     assert time.monotonic() - began >= 0.05, "nobody has called since"
+
+
+def test_accounts_take_turns() -> None:
+    jobs, many, one, platform = Jobs(), [job("a") for _ in range(6)], job("b"), job()
+    for each in (*many[:3], one, platform, *many[3:]):
+        jobs.put(each)
+    served = [jobs.next(0) for _ in range(8)]
+    assert [each for each in served if each is not None and each.account == "a"] == many, "its own are in order"
+    assert served[1:3] == [one, platform]
+    assert not jobs.waiting()
+
+
+def test_who_was_just_served_lets_others_go_first() -> None:
+    jobs = Jobs()
+    for each in ("a", "a", "a", "b", "b"):
+        jobs.put(job(each))
+    assert [found.account for _ in range(3) if (found := jobs.next(0))] == ["a", "b", "a"]
+    for each in ("a", "c"):
+        jobs.put(job(each))
+    assert [found.account for _ in range(4) if (found := jobs.next(0))] == ["c", "b", "a", "a"]
 
 
 def test_who_waits_is_woken() -> None:

@@ -8,7 +8,8 @@ from django.test.utils import CaptureQueriesContext
 from ringfence.fencing.ids import ConnectorName, TaskId
 from ringfence.fencing.topics.config_records import CommitRecord, ConnectorRecord, PlacementRecord, TaskRecord
 from ringfence.fencing.topics.status import State, StatusRecord, StatusTombstone
-from ringfence.projection.models import Task
+from ringfence.http.masking import remember
+from ringfence.projection.models import PluginSecrets, Task
 from ringfence.projection.topic_follower import HELD_SECONDS, Pace
 from ringfence.projection.topic_projection import Projection
 from tests.support.topics import Topic, connector, connector_status, generation, task_status
@@ -93,3 +94,13 @@ def test_what_removes_the_rest_of_a_deleted_connector_changes_no_task() -> None:
     assert not [sql for sql in config.queries if sql.startswith("UPDATE") and "_task" in sql.split("SET")[0]]
     change(status, [StatusTombstone(f"status-task-c-{number}") for number in range(MANY)])
     assert not Task.objects.exists()
+
+
+def test_a_validation_that_tells_nothing_new_writes_nothing() -> None:
+    """Each one tells which settings are secret."""
+    remember("Some", ["password", "key"])
+    with CaptureQueriesContext(connection) as queries:
+        remember("Some", ["key", "password"])
+    assert [query["sql"][:6] for query in queries] == ["SELECT"]
+    remember("Some", ["key"])
+    assert PluginSecrets.objects.get(class_name="Some").names == '["key"]'

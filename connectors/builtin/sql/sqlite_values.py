@@ -37,7 +37,7 @@ _parse: Final = datetime.fromisoformat
 _EPOCH_JULIAN: Final = 2440587.5
 _SIGNIFICANT: Final = ".15g"
 """The digits of a real that SQLite regards as exact."""
-_NUMBER: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,4})?", re.ASCII)
+_NUMBER: Final = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,4})?", re.ASCII)
 _BOOLEANS: Final = {"true": True, "false": False}
 
 

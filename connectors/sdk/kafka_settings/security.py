@@ -19,7 +19,7 @@ _MODULE_NAMES: Final = "PlainLoginModule, ScramLoginModule or OAuthBearerLoginMo
 _LOGIN = re.compile(
     r"\s*(?P<module>[\w.$]+)\s+(?P<flag>\w+)(?P<options>(\s+\w+\s*=\s*(\"(\\.|[^\"\\])*\"|[^\s\";]+))*)\s*;\s*"
 )
-_OPTION = re.compile(r"(\w+)\s*=\s*(?:\"((?:\\.|[^\"\\])*)\"|([^\s\";]+))")
+_OPTION = re.compile(r"(?<!\w)(\w++)\s*+=\s*+(?:\"((?:\\.|[^\"\\])*+)\"|([^\s\";]+))")
 _EITHER: Final = (
     ("ssl.ca.location", "ssl.ca.pem"),
     ("ssl.certificate.location", "ssl.certificate.pem"),

@@ -48,10 +48,12 @@ def begin(destination: Destination, body: Mapping[str, Any], incident: Incident 
 def due(now: int) -> list[int]:
     """Return the deliveries to hand to Celery now, including lost ones. Each is handed out again only after a while."""
     lost = Delivery.objects.filter(state=UNDER_WAY, handed_ms__lte=now - _LOST_MS)
-    lost.update(state=WAITING)
+    if lost.exists():  # an update takes SQLite's lock, for which requests wait, also where it changes nothing
+        lost.update(state=WAITING)
     waiting = Delivery.objects.filter(state=WAITING, due_ms__lte=now, handed_ms__lte=now - _HANDED_MS).order_by("pk")
     numbers = [one.pk for one in waiting.select_related("incident")[:_MOST] if not _behind(one)]
-    Delivery.objects.filter(pk__in=numbers).update(handed_ms=now)
+    if numbers:
+        Delivery.objects.filter(pk__in=numbers).update(handed_ms=now)
     return numbers
 
 

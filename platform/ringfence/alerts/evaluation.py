@@ -40,6 +40,7 @@ log = logging.getLogger(__name__)
 EVERY_SECONDS = 5.0
 TURN_MS = 20_000
 KEPT_MS = 30 * 24 * 3600 * 1000
+_PRUNE_MS = 300 * 1000
 
 Hand = Callable[[int], None]
 Leads = Callable[[], bool | None]
@@ -199,7 +200,8 @@ def _follow(snapshot: ClusterSnapshot) -> dict[str, Episode]:
     fields = ("subject", "connector", "began_ms", "failed_ms", "failures", "summary")
     episodes = {values[0]: Episode(*values) for values in EpisodeRow.objects.values_list(*fields)}
     now = follow(episodes, snapshot)
-    EpisodeRow.objects.filter(subject__in=episodes.keys() - now.keys()).delete()
+    if ended := episodes.keys() - now.keys():
+        EpisodeRow.objects.filter(subject__in=ended).delete()
     EpisodeRow.objects.bulk_create(
         [EpisodeRow(**asdict(one)) for one in now.values() if one != episodes.get(one.subject)],
         update_conflicts=True,
@@ -269,6 +271,7 @@ class Evaluator:
         self._leads = leads
         self._leaderless_ms = 0
         self._problems: dict[str, int] = {}
+        self._prune_ms = 0
 
     def run(self, stop: threading.Event) -> None:
         """Run until `stop`."""
@@ -286,7 +289,9 @@ class Evaluator:
         evaluate(now, self._leaderless_ms, self._list_problems(now))
         for number in deliveries.due(now):
             self._hand(number)
-        prune(now)
+        if now >= self._prune_ms:  # each deletion takes SQLite's lock, for which requests wait
+            prune(now)
+            self._prune_ms = now + _PRUNE_MS
 
     def _list_problems(self, now: int) -> tuple[ClusterProblem, ...]:
         """Return what the head of each page says, with the time of its beginning. A missing leader has its own rule."""

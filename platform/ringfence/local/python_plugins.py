@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 _PLATFORM: Final = "ringfence"
 _PTH: Final = "platform.pth"
-_EXTRA: Final = re.compile(r";.*\bextra\b")
+_EXTRA: Final = re.compile(r"\bextra\b")
 _SECONDS: Final = 900
 _MOST_TOLD: Final = 1500
 
@@ -44,8 +44,8 @@ def install_package(package: str, folder: Path) -> Path:
     requirement = package.strip()
     if not is_package(requirement):
         raise LocalError(f"{package!r} is not a Python package: {PACKAGE_RULE}")
-    name, _, version = re.sub(r"\[.*\]", "", requirement).partition("==")
-    target = folder / f"{canonicalize_name(name)}-{version}"
+    name, _, version = requirement.partition("==")
+    target = folder / f"{canonicalize_name(name.partition('[')[0])}-{version}"
     return target if target.is_dir() else _install(requirement, requirement, target)
 
 
@@ -110,7 +110,7 @@ def _describe(own: Distribution) -> str:
     """
     lines = [f"{field}: {own.metadata[field]}" for field in ("Metadata-Version", "Name", "Version")]
     lines += [f"Provides-Extra: {extra}" for extra in own.metadata.get_all("Provides-Extra") or ()]
-    lines += [f"Requires-Dist: {each}" for each in own.requires or () if _EXTRA.search(each)]
+    lines += [f"Requires-Dist: {each}" for each in own.requires or () if _EXTRA.search(each.partition(";")[2])]
     return "\n".join([*lines, ""])
 
 

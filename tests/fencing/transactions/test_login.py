@@ -34,6 +34,8 @@ def test_a_broker_that_does_not_know_the_password(answer: bytes) -> None:
         b"r=other,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096",
         CHALLENGE.replace(b"4096", b"1"),
         CHALLENGE.replace(b"4096", b"99999999999"),
+        CHALLENGE.replace(b"==", b"\x80"),
+        CHALLENGE.replace(b"==", b""),
     ],
 )
 def test_a_challenge_that_would_give_the_password_away_or_take_for_ever(challenge: bytes) -> None:

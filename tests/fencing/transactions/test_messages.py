@@ -158,7 +158,7 @@ def read(request: Request, theirs: Any, version: int) -> Any:
     reader = Reader(content)
     answer = request.decode(version, reader)
     for size in range(len(content) // 2):  # the last fields of some are of no interest
-        with pytest.raises((MalformedResponse, ValueError)):
+        with pytest.raises(MalformedResponse):
             request.decode(version, Reader(content[:size]))
     return answer
 

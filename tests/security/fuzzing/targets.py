@@ -20,6 +20,7 @@ import orjson
 import pyarrow
 from fastavro.schema import SchemaParseException, UnknownType
 
+from ringfence.api.v1 import transfer
 from ringfence.connectors.api import ConfigException, ConnectorError
 from ringfence.connectors.api.fetching import NotFetchable
 from ringfence.connectors.builtin.dlt_source.rest_config import parse_rest_config
@@ -49,7 +50,8 @@ from ringfence.engine.browsing.expression import Wrong, parse
 from ringfence.engine.browsing.expression_operators import TooManySteps
 from ringfence.engine.browsing.value_decoding import Decoder
 from ringfence.engine.plugins.secret_removal import Scrubber
-from ringfence.fencing.errors import FencingError
+from ringfence.fencing.errors import Fatal, FencingError
+from ringfence.fencing.fetching.fetch_request import Fetch
 from ringfence.fencing.fetching.fetched_batches import select_committed, split_batches
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka import record_batches
@@ -58,8 +60,24 @@ from ringfence.fencing.offsets.newest_offsets import OffsetIndex
 from ringfence.fencing.offsets.source_offsets import SourceOffsets, connector_of, decode_key, decode_value, encode_value
 from ringfence.fencing.share.share_partition import state_topic
 from ringfence.fencing.topics import config_records, status
+from ringfence.fencing.transactions import messages
+from ringfence.fencing.transactions.login import login
+from ringfence.fencing.transactions.wire import (
+    NO_TAGS,
+    MalformedResponse,
+    Reader,
+    array,
+    i16,
+    i32,
+    i64,
+    string,
+)
+from ringfence.http.errors import ConnectError
+from ringfence.projection import change_notifications
 from ringfence.projection.models import pack
 from ringfence.projection.offset_rows import parse_key
+from ringfence.recovery import backup_format
+from ringfence.web.new.pasted_config import read_pasted
 from tests.support.fetched import run_of
 from tests.support.hostile_folder import COMMIT, Folder
 
@@ -117,6 +135,105 @@ def _read_container(data: bytes) -> object:
 def _read_fetched(data: bytes) -> object:
     batches = select_committed(list(split_batches("t", 0, data, 0, 2**31)), [(1, 0)])
     return [(batch.encode_for("t"), run_of(batch)) for batch in batches]
+
+
+_ID: Final = b"\1" * 16
+_ASKED: Final[Sequence[messages.Request]] = (
+    messages.ApiVersions("1.0"),
+    messages.Metadata(["t"]),
+    messages.FindCoordinator("k", messages.TRANSACTION_KEY),
+    messages.InitProducerId("k", 1000),
+    messages.AddPartitions("k", 1, 1, [("t", 0)]),
+    messages.AddOffsets("k", 1, 1, "g"),
+    messages.CommitOffsets("k", 1, 1, messages.GroupMember("g", 1, "m"), {("t", 0): 5}, implicit=False),
+    messages.EndTransaction("k", 1, 1, committed=True, implicit=True),
+    messages.Produce("k", 1000, {("t", 0): (b"", b"")}, implicit=True, topic_ids={"t": _ID}),
+    messages.BrokerSetting(1, "a.b.ms"),
+    messages.SaslHandshake("PLAIN"),
+    messages.SaslAuthenticate(b""),
+    Fetch({}, {"t": _ID}, b"\1", 1, 1, 1, 1),
+)
+
+
+def _answer(number: int, version: int, *parts: bytes) -> bytes:
+    return bytes((number, version)) + b"".join(parts) + NO_TAGS
+
+
+_ANSWERS: Final = [
+    _answer(0, 3, i16(0), array([i16(3) + i16(0) + i16(13) + NO_TAGS]), i32(0)),
+    _answer(
+        1,
+        13,
+        i32(0),
+        array([i32(1) + string("host") + i32(9092) + string(None) + NO_TAGS]),
+        string("cluster") + i32(1),
+        array(
+            [
+                i16(0)
+                + string("t")
+                + _ID
+                + b"\0"
+                + array([i16(0) + i32(0) + i32(1) + i32(5) + array([i32(1)]) + array([i32(1)]) + array([]) + NO_TAGS])
+                + i32(0)
+                + NO_TAGS
+            ]
+        ),
+        i16(0),
+    ),
+    _answer(
+        8,
+        13,
+        array(
+            [_ID + array([i32(0) + i16(0) + i64(7) + i64(-1) + i64(0) + array([]) + string("x") + NO_TAGS]) + NO_TAGS]
+        ),
+        i32(0),
+    ),
+    _answer(
+        12,
+        16,
+        i32(0),
+        i16(0),
+        i32(0),
+        array(
+            [
+                _ID
+                + array(
+                    [
+                        i32(0)
+                        + i16(0)
+                        + i64(9)
+                        + i64(9)
+                        + i64(0)
+                        + array([i64(1) + i64(2) + NO_TAGS])
+                        + i32(-1)
+                        + string("rows")
+                        + NO_TAGS
+                    ]
+                )
+                + NO_TAGS
+            ]
+        ),
+    ),
+    *(_answer(number, version, b"\0" * 60) for number in range(13) for version in (3, 5)),
+]
+
+
+def _read_answer(data: bytes) -> object:
+    """What a broker answers to one of our requests: its number and version come first."""
+    if len(data) < 2:
+        return None
+    request = _ASKED[data[0] % len(_ASKED)]
+    first, last = request.versions
+    return request.decode(first + data[1] % (last - first + 1), Reader(data, 2))
+
+
+def _log_in(data: bytes) -> object:
+    """A broker's two answers in SCRAM. The nonce that it has to repeat stands for `NONCE`."""
+    challenge, _, verdict = data.partition(b"|")
+    exchange = login("SCRAM-SHA-256", "user", "pencil")
+    nonce = next(exchange).rpartition(b"r=")[2]
+    exchange.send(challenge.replace(b"NONCE", nonce))
+    return exchange.send(verdict)
 
 
 def _zip(content: bytes) -> bytes:
@@ -276,6 +393,11 @@ def _offset_value(data: bytes) -> object:
     return None if value is None else (encode_value(value), pack(value))
 
 
+_BACKUP: Final = (
+    backup_format.Copy("g", 1, "s", {"c": backup_format.ConnectorCopy({"a": "b"}, topics=(("t*",),))}, ())
+    .dumps()
+    .encode()
+)
 _AVRO: Final = container.ERRORS
 _FILE: Final = (ConnectorError, OSError, *BROKEN)
 _STRUCT: Final = (ValueError, struct.error)
@@ -311,6 +433,12 @@ TARGETS: Final[dict[str, Target]] = {
     "Protobuf index": Target(_indexes, [b"\0", b"\4\0\2"], (ConnectorError, IndexError)),
     "fetched batches": Target(_read_fetched, [_BATCH, _BATCH * 2], (ConnectorError, NotFetchable, ValueError)),
     "record batches": Target(lambda data: [*record_batches.parse(data)], [_BATCH, _BATCH * 2], (FencingError,)),
+    "brokers' answers": Target(_read_answer, _ANSWERS, (MalformedResponse,)),
+    "SCRAM": Target(_log_in, [b"r=NONCEabc,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096|v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="], (Fatal,)),
+    "notice": Target(change_notifications.decode, [b'{"changed":["a"],"moved":[],"other":true}', b"[" * 2000]),
+    "backup": Target(_text(backup_format.loads), [_BACKUP], (FencingError,)),
+    "import": Target(lambda data: transfer.parse(data[1:].decode("utf-8", "replace"), ("yaml", "json", "properties")[(data or b"\0")[0] % 3]), [b"\0connectors:\n- name: a\n  config: {a: '1'}\n", b'\1[{"name":"a","config":{}}]', b"\2name=a\na=b\n"], (ConnectError,)),
+    "pasted configuration": Target(_text(read_pasted), [b'{"name":"a","config":{"a":"b"}}', b"curl -d '{\"a\":\"b\"}' http://h/connectors/x/config", b"name: a\nconfig:\n  a: b\n", b"name=a\na=b"], (ConnectError,)),
     "share state": Target(_state, [_KEY + _SNAPSHOT], (ValueError,)),
     "config record": Target(_config, [b'connector-a|{"properties":{"a":"b"}}', b'task-a-0|{"properties":{}}', b'commit-a|{"tasks":1}', b'target-state-a|{"state":"PAUSED"}'], (FencingError,)),
     "status record": Target(_status, [b'status-connector-a|{"state":"RUNNING"}', b'status-task-a-0|{"state":"FAILED","generation":1}']),

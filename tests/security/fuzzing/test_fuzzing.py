@@ -7,6 +7,7 @@ some examples. What was found is kept in `FOUND`.
 
 import os
 import resource
+import struct
 import time
 from contextlib import suppress
 
@@ -23,6 +24,11 @@ MOST_BYTES = 600 << 20
 
 FOUND: dict[str, list[bytes]] = {
     "record batches": [b"\0" * 8 + b"\xff\xff\xff\xf4" + b"\0" * 9],  # a length that leads back to itself
+    "fetched batches": [
+        # A marker without a type, and a number of a megabyte.
+        struct.pack(">qiibIhiqqqhii", 0, 58, 0, 2, 0, 0x30, 0, 0, 0, 7, 1, -1, 1) + b"\x10\0\0\0\x08" + b"\0" * 4,
+        struct.pack(">qiibIhiqqqhii", 0, 49 + 2**20, 0, 2, 0, 0x30, 0, 0, 0, 7, 1, -1, 1) + b"\xff" * 2**20,
+    ],
     "snapshot signal": [b"[" * 2000, b'{"data-collections":["' + b"(" * 20_000 + b'"]}'],
     "REST description": [b'{"client": {"base_url": "http://[["}, "resources": ["a"]}', b"[" * 2000, b'{"a":' * 500],
     "zip archive": [

@@ -19,7 +19,7 @@ def usage_of(config: Mapping[str, str], tasks: int = 0) -> Quota:
     """Return what one connector takes. tasks: how many it has now, for a connector that may exceed its `tasks.max`."""
     text = config.get(TASKS_MAX, "1").strip()
     tasks_max = int(text[:10]) if text.isascii() and text.isdigit() else 1
-    size = sum(len(key.encode()) + len(value.encode()) for key, value in config.items())
+    size = len("".join([*config, *config.values()]).encode())  # one string: thousands of connectors are counted
     return Quota(1, max(min(tasks_max, MAX_TASKS), tasks), size)
 
 

@@ -42,7 +42,8 @@ class CommandService:
             self._once(command.get("request_id", ""))
             request = _parse(command)
             with about(request.on or ""):
-                side = LeadingWorker(self._leader, self._plugins, self._reporter, self._connection, limit)
+                account = command.get("user", "")
+                side = LeadingWorker(self._leader, self._plugins, self._reporter, self._connection, limit, account)
                 side.state()  # raises `Refusal` if another worker leads
                 outcome = command_of(request, side).run(lambda done: self._report_done(command, done))
                 return {"ok": True, **outcome.answer()}

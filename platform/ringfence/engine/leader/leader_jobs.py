@@ -1,4 +1,4 @@
-"""Plans that wait for the leader's thread, in order."""
+"""Plans that wait for the leader's thread: those of an account in order, and accounts in turn."""
 
 import threading
 import time
@@ -6,12 +6,16 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from typing import Final
 
 from ringfence.engine.leader.command_plans import Plan, Records
 from ringfence.engine.leader.write_result import WriteResult
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.requests.refusal import Refusal
+
+_MOST_REMEMBERED: Final = 1_000
+"""Accounts that were served."""
 
 
 @dataclass(slots=True)
@@ -20,6 +24,8 @@ class Job:
 
     plan: Plan
     deadline: Deadline
+    account: str = ""
+    """Whose it is; "" for the platform's own."""
     result: "Future[WriteResult]" = field(default_factory=Future)
     put_at: float = field(default_factory=time.perf_counter)
 
@@ -31,16 +37,20 @@ class Job:
 
 
 class Jobs:
-    """A queue. Any thread puts jobs in; the leader's thread takes them."""
+    """A queue. Any thread puts jobs in; the leader's thread takes them. The next one is of the account that was served
+    the longest ago: nobody waits behind those who were served before, however many jobs they send.
+    """
 
     def __init__(self) -> None:
-        self._jobs: deque[Job] = deque()
+        self._lines: dict[str, deque[Job]] = {}  # none is empty
+        self._served: dict[str, int] = {}
+        """When accounts were last served, as numbers."""
         self._woken = False
         self._condition = threading.Condition()
 
     def put(self, job: Job) -> None:
         with self._condition:
-            self._jobs.append(job)
+            self._lines.setdefault(job.account, deque()).append(job)
             self._condition.notify()
 
     def wake(self) -> None:
@@ -52,20 +62,27 @@ class Jobs:
     def next(self, seconds: float) -> Job | None:
         """Return the next job; None if there is none within `seconds`, or after `wake`."""
         with self._condition:
-            self._condition.wait_for(lambda: self._jobs or self._woken, seconds)
-            if self._jobs:
-                return self._jobs.popleft()
-            self._woken = False
-            return None
+            self._condition.wait_for(lambda: self._lines or self._woken, seconds)
+            if not self._lines:
+                self._woken = False
+                return None
+            account = min(self._lines, key=lambda each: self._served.get(each, 0))
+            self._served[account] = max(self._served.values(), default=0) + 1
+            job = self._lines[account].popleft()
+            if not self._lines[account]:
+                del self._lines[account]
+            if len(self._served) > _MOST_REMEMBERED:
+                self._served.clear()
+            return job
 
     def waiting(self) -> bool:
         """Return whether `next` would return a job at once."""
-        return bool(self._jobs)
+        return bool(self._lines)
 
     def refuse(self, refusal: Callable[[], Refusal]) -> None:
         """Answer all waiting jobs with this refusal."""
         with self._condition:
-            waiting = [*self._jobs]
-            self._jobs.clear()
+            waiting = [job for line in self._lines.values() for job in line]
+            self._lines.clear()
         for job in waiting:
             job.result.set_exception(refusal())

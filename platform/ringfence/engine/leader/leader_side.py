@@ -40,13 +40,20 @@ class LeadingWorker:
     """For one command. Any thread may use it."""
 
     def __init__(
-        self, leader: Leader, plugins: PluginHost, reporter: Reporter, connection: Connection, limit: Deadline
+        self,
+        leader: Leader,
+        plugins: PluginHost,
+        reporter: Reporter,
+        connection: Connection,
+        limit: Deadline,
+        account: str,
     ) -> None:
         self._leader = leader
         self._plugins = plugins
         self._reporter = reporter
         self._connection = connection
         self.limit = limit
+        self._account = account
 
     @property
     def config(self) -> WorkerConfig:
@@ -67,7 +74,7 @@ class LeadingWorker:
 
     def write(self, plan: Plan) -> WriteResult:
         try:
-            result = self._leader.submit(plan, self.limit).result(timeout=self.limit.remaining + 5)
+            result = self._leader.submit(plan, self.limit, self._account).result(timeout=self.limit.remaining + 5)
             stages.add(result.stages)
             return result
         except FutureTimeout:

@@ -155,9 +155,9 @@ class Leader:
         self.instances.note_error(ConnectorName(name), trace)
         self.wake()
 
-    def submit(self, plan: Plan, deadline: Deadline) -> "Future[WriteResult]":
-        """Have the plan's records written. The deadline is checked right before the write."""
-        job = Job(plan, deadline)
+    def submit(self, plan: Plan, deadline: Deadline, account: str = "") -> "Future[WriteResult]":
+        """Have the plan's records written, for this account. The deadline is checked right before the write."""
+        job = Job(plan, deadline, account)
         self._jobs.put(job)
         return job.result
 

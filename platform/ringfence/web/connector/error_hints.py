@@ -57,7 +57,7 @@ HINTS: Final = (
         Hint("The process ran out of memory: lower the batch size, or give the worker more.", section_links.SIZES),
     ),
     (
-        r"(Unicode\w*Error|JSONDecodeError|DataException|ConversionError|SchemaException)$",
+        r"(Unicode(?:Decode|Encode|Translate)?Error|JSONDecodeError|DataException|ConversionError|SchemaException)$",
         Hint(
             "One record cannot be converted: correct its source or the converter, or set "
             "errors.tolerance=all to leave such records out.",
