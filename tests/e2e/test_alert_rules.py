@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -201,9 +202,8 @@ def test_records_that_cannot_be_processed(
         created("keeps", {**tolerant, **letters}),
     )
     for name in (fails, skips, keeps):  # a counter that begins with a value has not increased
-        eventually(
-            lambda n=name: prometheus.query(f'ringfence_connector_records_total{{connector="{n}"}} > 0'), 60, name
-        )
+        committed = f'ringfence_connector_records_total{{connector="{name}"}} > 0'
+        eventually(partial(prometheus.query, committed), 60, name)
     with file.open("a") as more:
         more.write("no number\n2\n")
     await_alerts(prometheus, "RingfenceTaskFailed", connector=fails)
