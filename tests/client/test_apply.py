@@ -317,3 +317,9 @@ def test_connectors_apply_hides_the_secrets_of_a_new_connector(tmp_path: Path, c
     assert "+ topic = t" in out
     assert PIN not in out
     assert "p-4711" not in out
+    file.write_text(json.dumps({"name": "new", "config": {**CONFIG, "api.key": "k-4712", "tasks.max": "2"}}))
+    code, out, _ = run(capsys, "connectors", "apply", "-f", str(file), "--dry-run")
+    assert code == 0
+    assert "+ tasks.max = 2" in out
+    assert "- pin = [hidden]" in out
+    assert "k-4712" not in out

@@ -13,7 +13,6 @@ from ringfence.client.desired import Connector, Desired, Grant
 from ringfence.client.documents import HIDDEN
 from ringfence.client.exit_codes import ClientError, Exit, exit_of
 from ringfence.client.rest import Rest, segment
-from ringfence.connectors.secret_names import secret_by_name
 
 _BATCH: Final = 100
 """Connectors of one request: so many configurations stay below the server's limit of a body."""
@@ -182,7 +181,7 @@ class _Builder:
         if row is None:
             state = wanted.state or "RUNNING"
             body = {"name": wanted.name, "config": wanted.config, "initial_state": state}
-            lines = documents.difference({}, hide_secrets(self._rest, wanted.config))
+            lines = documents.difference({}, hide_secrets(self._rest, wanted.config, {}))
             self.add(Sign.CREATE, f"{what} ({state.lower()})", _sends("POST", "/connectors", body), lines)
             return
         moves = bool(wanted.state) and wanted.state != row["target"]
@@ -202,15 +201,23 @@ class _Builder:
 
     def _differences(self, path: str, config: dict[str, str]) -> list[str]:
         stored = self._rest.call("GET", f"{path}/config")
-        return documents.difference(stored, hide_secrets(self._rest, config)) or ["~ a hidden value"]
+        return documents.difference(stored, hide_secrets(self._rest, config, stored)) or ["~ a hidden value"]
 
 
-def hide_secrets(rest: Rest, config: dict[str, str]) -> dict[str, str]:
-    """Return the configuration without secrets: those that the plugin declares, and those with the name of one."""
+def hide_secrets(rest: Rest, config: dict[str, str], stored: Mapping[str, str]) -> dict[str, str]:
+    """Return the configuration without secrets: what the plugin or the server says is one, and what neither knows.
+
+    stored: as the server shows it, {} if there is none.
+    """
     path = f"/connector-plugins/{segment(config.get('connector.class', ''))}/config/validate"
     entries = rest.call("PUT", path, config)["configs"]
-    declared = {entry["definition"]["name"] for entry in entries if entry["definition"]["type"] == "PASSWORD"}
-    return {key: HIDDEN if key in declared or secret_by_name(key) else value for key, value in config.items()}
+    shown = {
+        entry["value"]["name"]
+        for entry in entries
+        if entry["definition"]["type"] != "PASSWORD" and entry["value"]["value"] != HIDDEN
+    }
+    shown |= {"name", "connector.class"} | {key for key, value in stored.items() if value != HIDDEN}
+    return {key: value if key in shown else HIDDEN for key, value in config.items()}
 
 
 def make(rest: Rest, desired: Desired, *, prune: bool) -> Plan:
