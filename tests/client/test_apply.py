@@ -264,7 +264,7 @@ def test_strimzis_connectors_are_read(tmp_path: Path, leader: FakeLeader, capsys
     [
         ("kind: Topic\nname: x", "kind Topic is unknown"),
         ("kind: AlertRule\nname: x\ntype: failed\nsecond: 5", "second is unknown here"),
-        ("kind: AlertRule\nname: x\ntype: failed\nseconds: soon", "seconds must be a whole number"),
+        ("kind: AlertRule\nname: x\ntype: failed\nseconds: soon", "seconds must be an integer"),
         ("kind: AlertRule\nname: x\ntype: failed\nenabled: maybe", "enabled must be true or false"),
         ("kind: Grant\naccount: ann", "allows nothing"),
         ("kind: Connector\nname: x\nstate: asleep\nconfig: {topic: t}", "state asleep is unknown"),

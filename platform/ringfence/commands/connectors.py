@@ -137,7 +137,7 @@ def _apply(rest: Rest, args: argparse.Namespace) -> int:
         lines = documents.difference(stored or {}, document.config)
         if lines and document.config.keys() - (stored or {}).keys():
             hidden = plans.hide_secrets(rest, document.config, stored or {})
-            lines = documents.difference(stored or {}, {**hidden, **_known(document.config, stored or {})})
+            lines = documents.difference(stored or {}, {**hidden, **_keep_stored(document.config, stored or {})})
         if not lines:
             print(f"{document.name}: unchanged")
             continue
@@ -154,7 +154,7 @@ def _apply(rest: Rest, args: argparse.Namespace) -> int:
     return 0
 
 
-def _known(config: dict[str, str], stored: dict[str, str]) -> dict[str, str]:
+def _keep_stored(config: dict[str, str], stored: dict[str, str]) -> dict[str, str]:
     """Return the settings that are stored already, whose difference shows no secret."""
     return {key: value for key, value in config.items() if key in stored}
 

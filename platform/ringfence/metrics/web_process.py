@@ -58,7 +58,7 @@ class RequestCounts:
         with self._lock:
             self._open += 1
 
-        async def counted(message: Any) -> None:
+        async def count_and_send(message: Any) -> None:
             nonlocal waits
             if waits and message["type"] == "http.response.start":
                 waits = False
@@ -66,7 +66,7 @@ class RequestCounts:
             await send(message)
 
         try:
-            yield counted
+            yield count_and_send
         finally:
             if waits:
                 with self._lock:
