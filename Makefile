@@ -6,6 +6,7 @@ TOOLS := $(VENV)/tools
 STAMP := $(VENV)/.set-up
 HOST := connectors/java/ringfence-connect-host.jar
 CLASSES := $(VENV)/.spark-classes
+HELM := v3.19.5
 ARGS ?=
 
 # The first Python on the PATH that is new enough. Set PYTHON=/path/to/python to override it.
@@ -16,7 +17,7 @@ JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
 IMAGE_PYTHON = $(shell sed -n 's/^FROM python:\([0-9.]*\)-.*/\1/p' Dockerfile)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-debezium demo-postgres up test test-pure test-thorough test-all fuzz chaos mutate bench reports golden font screenshots lint format audit sbom lock changelog clean
+.PHONY: help setup demo demo-debezium demo-postgres up test test-pure test-thorough test-all fuzz chaos mutate bench reports golden font screenshots lint format chart audit sbom lock changelog clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -115,6 +116,9 @@ format: setup ## Fix the style
 	$(BIN)/ruff format .
 	$(BIN)/djangofmt templates
 
+chart: setup $(TOOLS)/bin/helm ## Lint, render and validate the Helm chart (needs Go, which builds helm)
+	$(BIN)/pytest tests/deployment/test_helm.py $(ARGS)
+
 audit: $(TOOLS)/bin/pip-audit ## Check the Python packages for known vulnerabilities (needs the network)
 	@PATH="$(CURDIR)/$(TOOLS)/bin:$$PATH" $(PYTHON) -m tools.audit $(ARGS)
 
@@ -135,6 +139,12 @@ changelog: $(TOOLS)/bin/towncrier ## Move the notes of docs/changes into CHANGEL
 $(TOOLS)/bin/%:
 	@$(PYTHON) -m venv $(TOOLS)
 	@$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check $*
+
+# Nobody who has another helm on the PATH needs this one, but the tests are for this version.
+$(TOOLS)/bin/helm:
+	@command -v go >/dev/null || { echo "Go is needed to build helm: https://go.dev/doc/install" >&2; exit 1; }
+	@echo "Building helm $(HELM), which takes some minutes of CPU time."
+	@GOBIN="$(CURDIR)/$(TOOLS)/bin" nice go install helm.sh/helm/v3/cmd/helm@$(HELM)
 
 clean: ## Remove the files that tools leave behind (.venv and downloads stay)
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist spark-warehouse

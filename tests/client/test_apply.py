@@ -264,7 +264,7 @@ def test_strimzis_connectors_are_read(tmp_path: Path, leader: FakeLeader, capsys
     [
         ("kind: Topic\nname: x", "kind Topic is unknown"),
         ("kind: AlertRule\nname: x\ntype: failed\nsecond: 5", "second is unknown here"),
-        ("kind: AlertRule\nname: x\ntype: failed\nseconds: soon", "seconds must be a whole number"),
+        ("kind: AlertRule\nname: x\ntype: failed\nseconds: soon", "seconds must be an integer"),
         ("kind: AlertRule\nname: x\ntype: failed\nenabled: maybe", "enabled must be true or false"),
         ("kind: Grant\naccount: ann", "allows nothing"),
         ("kind: Connector\nname: x\nstate: asleep\nconfig: {topic: t}", "state asleep is unknown"),
@@ -317,3 +317,9 @@ def test_connectors_apply_hides_the_secrets_of_a_new_connector(tmp_path: Path, c
     assert "+ topic = t" in out
     assert PIN not in out
     assert "p-4711" not in out
+    file.write_text(json.dumps({"name": "new", "config": {**CONFIG, "api.key": "k-4712", "tasks.max": "2"}}))
+    code, out, _ = run(capsys, "connectors", "apply", "-f", str(file), "--dry-run")
+    assert code == 0
+    assert "+ tasks.max = 2" in out
+    assert "- pin = [hidden]" in out
+    assert "k-4712" not in out

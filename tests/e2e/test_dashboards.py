@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +74,7 @@ def test_no_panel_of_a_public_dashboard_is_empty_without_a_reason(prometheus: Pr
     assert len(expressions) > 3
     for expression, why in expressions:
         if not why:
-            eventually(lambda e=expression: prometheus.query(e), DATA_SECONDS, f"{name}: {expression}", pause=0.5)
+            eventually(partial(prometheus.query, expression), DATA_SECONDS, f"{name}: {expression}", pause=0.5)
     needless = [e for e, why in expressions if why not in ("", CALM) and prometheus.query(e)]
     assert needless == []  # a reason that is none any more
 
@@ -95,4 +96,4 @@ def test_no_panel_of_our_own_dashboards_is_empty(prometheus: Prometheus, file: P
     found = panels(dashboard)
     assert len(found) >= 5
     for title, expression in found:
-        eventually(lambda e=expression: prometheus.query(e), DATA_SECONDS, f"{title}: {expression}", pause=0.5)
+        eventually(partial(prometheus.query, expression), DATA_SECONDS, f"{title}: {expression}", pause=0.5)

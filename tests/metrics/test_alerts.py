@@ -44,6 +44,7 @@ def fires(alert: str, first: str, later: str, tmp_path: Path) -> bool:
     ("alert", "columns"),
     [
         ("RingfenceConnectorStalled", {"stalled": True, "health": "STALLED"}),
+        ("RingfenceFencingStuck", {"fencing": True}),
         ("RingfenceHangingTransactions", {"hanging_ended_total": 1}),
     ],
 )

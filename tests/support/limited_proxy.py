@@ -14,12 +14,11 @@ _CHUNK = 1 << 16
 class LimitedProxy:
     """Listens on `port` of this machine."""
 
-    def __init__(self, upstream: int, port: int = 0) -> None:
-        """port: to listen on, 0 for any."""
+    def __init__(self, upstream: int) -> None:
         self._upstream = upstream
         self.limit: int | None = None
         """Bytes of the server that each new connection gets. None: all."""
-        self._server = socket.create_server(("127.0.0.1", port))
+        self._server = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._server.getsockname()[1]
         threading.Thread(target=self._accept, name="limited proxy", daemon=True).start()
 

@@ -1,4 +1,4 @@
-"""A real Prometheus, which scrapes a platform each second, and its `promtool`."""
+"""A real Prometheus, which scrapes a platform every two seconds, and its `promtool`."""
 
 import shutil
 import signal
@@ -46,7 +46,8 @@ class Prometheus:
         return {sample["metric"][label] for sample in self.query(expression) if label in sample["metric"]}
 
     def targets(self) -> list[Json]:
-        active: list[Json] = self._http.get("/api/v1/targets").json()["data"]["activeTargets"]
+        """What is scraped. Raises httpx.HTTPError while Prometheus is starting."""
+        active: list[Json] = self._http.get("/api/v1/targets").raise_for_status().json()["data"]["activeTargets"]
         return active
 
     def firing(self) -> dict[str, list[dict[str, str]]]:
@@ -68,14 +69,14 @@ class Prometheus:
 
 @contextmanager
 def running(root: Path, scrapes: Sequence[Mapping[str, Any]], rules: Json = None) -> Iterator[Prometheus]:
-    """Prometheus with these scrape configurations, each scraped once a second, and these rules.
+    """Prometheus with these scrape configurations, each scraped every two seconds, and these rules.
 
     Returns when each target has been scraped.
     """
     program = find("prometheus")
     root.mkdir(exist_ok=True)
     config: Json = {
-        "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
+        "global": {"scrape_interval": "2s", "scrape_timeout": "2s", "evaluation_interval": "1s"},
         "scrape_configs": list(scrapes),
     }
     if rules is not None:
@@ -100,7 +101,7 @@ def running(root: Path, scrapes: Sequence[Mapping[str, Any]], rules: Json = None
         assert process.poll() is None, (root / "log").read_text()
         try:
             targets = prometheus.targets()
-        except httpx.TransportError:
+        except httpx.HTTPError:
             return False
         return bool(targets) and all(target["health"] == "up" for target in targets)
 

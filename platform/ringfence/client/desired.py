@@ -143,9 +143,9 @@ class _Fields:
 
     def flag(self, name: str, default: bool) -> bool:
         value = self._value.pop(name, default)
-        known = {"true": True, "false": False}
-        if isinstance(value, str) and value.lower() in known:
-            return known[value.lower()]
+        words = {"true": True, "false": False}
+        if isinstance(value, str) and value.lower() in words:
+            return words[value.lower()]
         if not isinstance(value, bool):
             raise self.wrong(f"{name} must be true or false")
         return value
@@ -155,7 +155,7 @@ class _Fields:
         if value is None:
             return default
         if not isinstance(value, str) or not value.isascii() or not value.isdigit():
-            raise self.wrong(f"{name} must be a whole number")
+            raise self.wrong(f"{name} must be an integer")
         return int(value)
 
     def has(self, name: str) -> bool:

@@ -13,7 +13,6 @@ from ringfence.client.desired import Connector, Desired, Grant
 from ringfence.client.documents import HIDDEN
 from ringfence.client.exit_codes import ClientError, Exit, exit_of
 from ringfence.client.rest import Rest, segment
-from ringfence.connectors.sdk.secret_names import secret_by_name
 
 _BATCH: Final = 100
 """Connectors of one request: so many configurations stay below the server's limit of a body."""
@@ -87,19 +86,19 @@ class _Builder:
     def destinations(self) -> None:
         path = "/api/v1/alerts/destinations"
         rows = {row["name"]: row for row in self._rest.get_rows(path)}
-        for name, wanted in self._desired.destinations.items():
+        for name, target in self._desired.destinations.items():
             what, row = f"alert destination {name}", rows.get(name)
             if row is None:
-                self.add(Sign.CREATE, what, _sends("POST", path, wanted), _fields({}, _masked(wanted)))
+                self.add(Sign.CREATE, what, _sends("POST", path, target), _fields({}, _mask(target)))
                 continue
-            body = {**wanted, "url": wanted["url"] or row["url"], "secret": wanted["secret"] or HIDDEN}
+            body = {**target, "url": target["url"] or row["url"], "secret": target["secret"] or HIDDEN}
             try:
                 differs = self._rest.call("PUT", f"{path}/{row['id']}", body, dry_run="true")["differs"]
             except ClientError as error:
                 self.errors.append((what, Exit(error.code), str(error)))
                 continue
             if differs:
-                lines = _fields(row, _masked(body)) or ["~ a hidden value"]
+                lines = _fields(row, _mask(body)) or ["~ a hidden value"]
                 self.add(Sign.CHANGE, what, _sends("PUT", f"{path}/{row['id']}", body), lines)
             else:
                 self.unchanged += 1
@@ -108,13 +107,13 @@ class _Builder:
     def rules(self) -> None:
         path = "/api/v1/alerts/rules"
         rows = {row["name"]: row for row in self._rest.get_rows(path)}
-        for name, wanted in self._desired.rules.items():
+        for name, target in self._desired.rules.items():
             what, row = f"alert rule {name}", rows.get(name)
-            lines = _fields(row or {}, wanted)
+            lines = _fields(row or {}, target)
             if row is None:
-                self.add(Sign.CREATE, what, _sends("POST", path, wanted), lines)
+                self.add(Sign.CREATE, what, _sends("POST", path, target), lines)
             elif lines:
-                self.add(Sign.CHANGE, what, _sends("PUT", f"{path}/{row['id']}", wanted), lines)
+                self.add(Sign.CHANGE, what, _sends("PUT", f"{path}/{row['id']}", target), lines)
             else:
                 self.unchanged += 1
         self._remove_rows(path, rows, self._desired.rules, "alert rule")
@@ -128,11 +127,11 @@ class _Builder:
         }
         for key, grant in self._desired.grants.items():
             row = rows.get(key)
-            wanted = {"topics": list(grant.topics), **grant.quotas}
-            lines = _fields(row or {}, wanted)
+            target = {"topics": list(grant.topics), **grant.quotas}
+            lines = _fields(row or {}, target)
             # The stored order of roles: another order would be another grant.
             body = {"account": grant.account, "allow": row["allow"] if row else list(grant.allow)}
-            body |= {"pattern": grant.pattern, **wanted}
+            body |= {"pattern": grant.pattern, **target}
             if row is None:
                 self.add(Sign.CREATE, _name_of(grant), _sends("POST", path, body), lines)
             elif lines:
@@ -141,23 +140,25 @@ class _Builder:
                 self.add(Sign.CHANGE, _name_of(grant), _sends("POST", path, body), lines, stops)
             else:
                 self.unchanged += 1
-        named = {f"{row['account']}: {' '.join(row['allow'])} on {row['pattern']}": row for row in rows.values()}
-        kept = {name for name, row in named.items() if _key(row) in self._desired.grants}
-        self._remove_rows(path, named, kept, "grant to", "connectors that the account saved lose its topics")
+        rows_by_name = {f"{row['account']}: {' '.join(row['allow'])} on {row['pattern']}": row for row in rows.values()}
+        remaining = {name for name, row in rows_by_name.items() if _key(row) in self._desired.grants}
+        self._remove_rows(
+            path, rows_by_name, remaining, "grant to", "connectors that the account saved lose its topics"
+        )
 
     def _remove_rows(
-        self, path: str, rows: Mapping[str, Any], wanted: Iterable[str], what: str, stops: str = ""
+        self, path: str, rows: Mapping[str, Any], target: Iterable[str], what: str, stops: str = ""
     ) -> None:
-        for name in sorted(rows.keys() - set(wanted)) if self._prune else ():
+        for name in sorted(rows.keys() - set(target)) if self._prune else ():
             self.add(Sign.REMOVE, f"{what} {name}", _sends("DELETE", f"{path}/{rows[name]['id']}"), stops=stops)
 
     # Connectors: the server compares configurations, as it knows the secrets.
 
     def connectors(self) -> None:
         rows = {row["name"]: row for row in self._rest.get_rows("/api/v1/connectors")}
-        wanted = list(self._desired.connectors.values())
-        for first in range(0, len(wanted), _BATCH):
-            batch = wanted[first : first + _BATCH]
+        target = list(self._desired.connectors.values())
+        for first in range(0, len(target), _BATCH):
+            batch = target[first : first + _BATCH]
             for connector, result in zip(batch, self._compare(batch), strict=True):
                 self._connector(connector, rows.get(connector.name), result)
         for name in sorted(rows.keys() - self._desired.connectors.keys()) if self._prune else ():
@@ -172,45 +173,53 @@ class _Builder:
         results = {row["connector"]: row for row in self._rest.call("POST", "/api/v1/import", body)["results"]}
         return [results[each.name] for each in batch]
 
-    def _connector(self, wanted: Connector, row: Any, result: Any) -> None:
-        what = f"connector {wanted.name}"
+    def _connector(self, target: Connector, row: Any, result: Any) -> None:
+        what = f"connector {target.name}"
         if not result["ok"]:
             self.errors.append((what, exit_of(result["status"]), result["message"]))
             return
         is_same = result["message"] == "unchanged"
-        path = f"/connectors/{segment(wanted.name)}"
+        path = f"/connectors/{segment(target.name)}"
         if row is None:
-            state = wanted.state or "RUNNING"
-            body = {"name": wanted.name, "config": wanted.config, "initial_state": state}
-            lines = documents.difference({}, hide_secrets(self._rest, wanted.config))
+            state = target.state or "RUNNING"
+            body = {"name": target.name, "config": target.config, "initial_state": state}
+            lines = documents.difference({}, hide_secrets(self._rest, target.config, {}))
             self.add(Sign.CREATE, f"{what} ({state.lower()})", _sends("POST", "/connectors", body), lines)
             return
-        moves = bool(wanted.state) and wanted.state != row["target"]
+        moves = bool(target.state) and target.state != row["target"]
         if is_same and not moves:
             self.unchanged += 1
             return
-        lines = [] if is_same else self._differences(path, wanted.config)
-        acts = [] if is_same else [_sends("PUT", f"{path}/config", wanted.config)]
+        lines = [] if is_same else self._differences(path, target.config)
+        acts = [] if is_same else [_sends("PUT", f"{path}/config", target.config)]
         stops = "" if is_same or row["target"] != "RUNNING" else "its tasks start again"
         if moves:
-            lines = [f"~ state: {row['target'].lower()} -> {wanted.state.lower()}", *lines]
-            acts.append(_sends("PUT", f"{path}/{_REACHED[wanted.state]}"))
-            if wanted.state != "RUNNING":
+            lines = [f"~ state: {row['target'].lower()} -> {target.state.lower()}", *lines]
+            acts.append(_sends("PUT", f"{path}/{_REACHED[target.state]}"))
+            if target.state != "RUNNING":
                 acts.reverse()  # nothing runs with the new configuration
                 stops = "its records stop" if row["target"] == "RUNNING" else ""
         self.add(Sign.CHANGE, what, _all(acts), lines, stops)
 
     def _differences(self, path: str, config: dict[str, str]) -> list[str]:
         stored = self._rest.call("GET", f"{path}/config")
-        return documents.difference(stored, hide_secrets(self._rest, config)) or ["~ a hidden value"]
+        return documents.difference(stored, hide_secrets(self._rest, config, stored)) or ["~ a hidden value"]
 
 
-def hide_secrets(rest: Rest, config: dict[str, str]) -> dict[str, str]:
-    """Return the configuration without secrets: those that the plugin declares, and those with the name of one."""
+def hide_secrets(rest: Rest, config: dict[str, str], stored: Mapping[str, str]) -> dict[str, str]:
+    """Return the configuration without secrets: what the plugin or the server says is one, and what neither knows.
+
+    stored: as the server shows it, {} if there is none.
+    """
     path = f"/connector-plugins/{segment(config.get('connector.class', ''))}/config/validate"
     entries = rest.call("PUT", path, config)["configs"]
-    declared = {entry["definition"]["name"] for entry in entries if entry["definition"]["type"] == "PASSWORD"}
-    return {key: HIDDEN if key in declared or secret_by_name(key) else value for key, value in config.items()}
+    public = {
+        entry["value"]["name"]
+        for entry in entries
+        if entry["definition"]["type"] != "PASSWORD" and entry["value"]["value"] != HIDDEN
+    }
+    public |= {"name", "connector.class"} | {key for key, value in stored.items() if value != HIDDEN}
+    return {key: value if key in public else HIDDEN for key, value in config.items()}
 
 
 def make(rest: Rest, desired: Desired, *, prune: bool) -> Plan:
@@ -247,10 +256,10 @@ def _all(acts: Sequence[Act]) -> Act:
     return act
 
 
-def _fields(row: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+def _fields(row: Mapping[str, Any], target: Mapping[str, Any]) -> list[str]:
     """Return a line for each field that differs; lists are sets."""
     lines = []
-    for name, value in wanted.items():
+    for name, value in target.items():
         if name == "name":
             continue
         if not row:
@@ -266,7 +275,7 @@ def _text(value: object) -> str:
     return "default" if value is None else str(value)
 
 
-def _masked(destination: Mapping[str, Any]) -> dict[str, Any]:
+def _mask(destination: Mapping[str, Any]) -> dict[str, Any]:
     """Return the destination without its secret, and of its address only what the server shows."""
     from urllib.parse import urlsplit
 

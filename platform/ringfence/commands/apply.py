@@ -31,10 +31,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _apply(rest: Rest, args: argparse.Namespace) -> int:
-    wanted = desired.read(args.file)
-    plan = plans.make(rest, wanted, prune=args.prune)
+    target = desired.read(args.file)
+    plan = plans.make(rest, target, prune=args.prune)
     print("\n".join(plan.show()))
-    for note in wanted.notes:
+    for note in target.notes:
         print(note, file=sys.stderr)
     if plan.errors:
         raise ClientError(plan.errors[0][1], "Nothing was changed: not all of it can be carried out")

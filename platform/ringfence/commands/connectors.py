@@ -135,8 +135,9 @@ def _apply(rest: Rest, args: argparse.Namespace) -> int:
     for document in documents.read(args.file, args.name):
         stored = rest.find(_path(document.name) + "/config")
         lines = documents.difference(stored or {}, document.config)
-        if lines and stored is None:
-            lines = documents.difference({}, plans.hide_secrets(rest, document.config))
+        if lines and document.config.keys() - (stored or {}).keys():
+            hidden = plans.hide_secrets(rest, document.config, stored or {})
+            lines = documents.difference(stored or {}, {**hidden, **_keep_stored(document.config, stored or {})})
         if not lines:
             print(f"{document.name}: unchanged")
             continue
@@ -151,6 +152,11 @@ def _apply(rest: Rest, args: argparse.Namespace) -> int:
         if not args.dry_run and args.wait:
             _wait(rest, args, document.name, waiting.target(rest, document.name))
     return 0
+
+
+def _keep_stored(config: dict[str, str], stored: dict[str, str]) -> dict[str, str]:
+    """Return the settings that are stored already, whose difference shows no secret."""
+    return {key: value for key, value in config.items() if key in stored}
 
 
 def _validate(rest: Rest, document: Document) -> None:

@@ -32,13 +32,13 @@ def _export(rest: Rest, args: argparse.Namespace) -> int:
     parts: dict[str, str] = {}
     for kind in args.kind or _KINDS:
         try:
-            found = [{"kind": kind, **document} for document in _KINDS[kind](rest)]
+            objects = [{"kind": kind, **document} for document in _KINDS[kind](rest)]
         except ClientError as error:
             if error.code != Exit.NOT_ALLOWED or args.kind:
                 raise
             print(f"{kind}: left out, {error}", file=sys.stderr)
             continue
-        for document in found:
+        for document in objects:
             name = "-".join(
                 str(part) for part in (document.get("name"), document.get("account"), _scope(document)) if part
             )
@@ -68,7 +68,7 @@ def _connectors(rest: Rest) -> Iterator[Json]:
         try:
             config = rest.call("GET", f"/connectors/{segment(row['name'])}/config")
         except ClientError as error:
-            if error.code not in (Exit.NOT_ALLOWED, Exit.NOT_FOUND):  # it may have been deleted meanwhile
+            if error.code not in (Exit.NOT_ALLOWED, Exit.NOT_FOUND):  # it may have been deleted in the meantime
                 raise
             print(f"Connector {row['name']}: left out, {error}", file=sys.stderr)
             continue

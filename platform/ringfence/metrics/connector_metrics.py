@@ -191,7 +191,7 @@ _ROUND: Final = Family(
     "ringfence_connector_fencing_round_seconds",
     _G,
     "How long the newest generation's fencing round took; missing until it is finished.",
-    "it is more than some seconds: nothing is read meanwhile",
+    "it is more than some seconds: nothing is read while it lasts",
 )
 _BAD = {
     "FAILED": "it is above 0",

@@ -25,7 +25,8 @@ _AREAS: Final = (
     ("/metrics", "probes"),
     ("/api/", "api"),
 )
-_METHODS: Final = frozenset(["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"])
+_FIRST: Final = {(area, status): 0 for area in ("connect-api", "api", "pages", "console") for status in (200, 500, 503)}
+"""Series that are there from the start: Prometheus sees no increase in one that begins with the first error."""
 _BEGAN: Final = time.time()
 
 Send = Callable[[Any], Awaitable[None]]
@@ -45,7 +46,7 @@ class RequestCounts:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._open = 0
-        self._answered: Counter[tuple[str, str, int]] = Counter()
+        self._answered: Counter[tuple[str, int]] = Counter(_FIRST)
         self._buckets: Counter[tuple[str, int]] = Counter()
         self._seconds: dict[str, float] = {}
 
@@ -57,7 +58,7 @@ class RequestCounts:
         with self._lock:
             self._open += 1
 
-        async def counted(message: Any) -> None:
+        async def count_and_send(message: Any) -> None:
             nonlocal waits
             if waits and message["type"] == "http.response.start":
                 waits = False
@@ -65,7 +66,7 @@ class RequestCounts:
             await send(message)
 
         try:
-            yield counted
+            yield count_and_send
         finally:
             if waits:
                 with self._lock:
@@ -73,11 +74,10 @@ class RequestCounts:
 
     def _count(self, scope: Mapping[str, Any], status: int, seconds: float) -> None:
         area = area_of(str(scope["path"]).removeprefix(str(scope.get("root_path", ""))))
-        method = str(scope["method"])
         place = next((place for place, most in enumerate(BUCKETS) if seconds <= most), len(BUCKETS))
         with self._lock:
             self._open -= 1
-            self._answered[area, method if method in _METHODS else "other", status] += 1
+            self._answered[area, status] += 1
             self._buckets[area, place] += 1
             self._seconds[area] = self._seconds.get(area, 0.0) + seconds
 
@@ -102,8 +102,8 @@ class RequestCounts:
                     "those with a status of 500 and above grow",
                 ),
                 [
-                    (labels({"area": area, "method": method, "status": status}), count)
-                    for (area, method, status), count in sorted(answered.items())
+                    (labels({"area": area, "status": status}), count)
+                    for (area, status), count in sorted(answered.items())
                 ],
             ),
             (

@@ -11,7 +11,9 @@ GROUPS: Final = {
         "postgres", "sql", "files", "webhooks", "dlt", "kafka-connect-plugins", "share-groups", "big-tables", "pyspark",
         "spark-sink",
     ),
-    "Run it": ("deployment", "operations", "monitoring", "access", "alerts", "gitops", "dead-letters", "backup"),
+    "Run it": (
+        "deployment", "kubernetes", "operations", "monitoring", "access", "alerts", "gitops", "dead-letters", "backup",
+    ),
     "Look up": ("connectors", "command-line", "rest-api", "api-v1", "glossary"),
     "Understand": ("exactly-once", "benchmarks"),
 }  # fmt: skip
