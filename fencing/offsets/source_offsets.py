@@ -22,7 +22,6 @@ from ringfence.fencing.kafka.consumer import LogRecord
 from ringfence.fencing.kafka.topic_offsets import end_offsets
 from ringfence.fencing.offsets.offsets_topic_snapshot import OffsetsSnapshot
 from ringfence.fencing.offsets.record_counts import RecordCounts, decode
-from ringfence.fencing.topics.topic_log import TopicLog
 
 _AT_ONCE = 10_000
 _NAME = re.compile(r'[ \t\r\n]*\[[ \t\r\n]*("(?:[^"\\]|\\.){0,1500}")')
@@ -249,6 +248,8 @@ def read_offsets(
     snapshots: of topics; of this topic only the rest is read. report: called with the progress. patience_s: see
     `TopicLog`. most_bytes: see `SourceOffsets`.
     """
+    from ringfence.fencing.topics.topic_log import TopicLog  # with clients: the shapes above are used without
+
     offsets = SourceOffsets(connector, most_bytes=most_bytes)
     log = TopicLog(connection, topic, deadline=deadline, patience_s=patience_s)
     try:
