@@ -37,6 +37,7 @@ def _prefer_installed() -> None:
 if __name__ == "__main__":
     _prefer_installed()
     faulthandler.enable()  # the daemon's own crashes; Spark sees to those of each task (`spark_settings`)
+    gc.disable()  # until all is loaded: nothing of a module is garbage
     for name in _SHARED:
         importlib.import_module(name)
 
@@ -45,6 +46,7 @@ if __name__ == "__main__":
     plugin_environments.enter(os.environ)
     gc.collect()
     gc.freeze()  # otherwise the first collection writes to every object, which ends the sharing of its page
+    gc.enable()
     # Thousands of records are created, and freed by reference counts. Searching them for cycles as often as Python
     # does by default takes a tenth of the records/s.
     gc.set_threshold(10_000, 10, 10)
