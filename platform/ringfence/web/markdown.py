@@ -24,9 +24,9 @@ def renderer() -> "MarkdownIt":
     """Return what parses and renders. It is loaded with the first text."""
     from markdown_it import MarkdownIt
 
-    made = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
-    made.core.ruler.push("demote_empty_heads", _demote_empty_heads)
-    return made
+    parser = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
+    parser.core.ruler.push("demote_empty_heads", _demote_empty_heads)
+    return parser
 
 
 WEB: Final = ("https://", "http://")
