@@ -51,12 +51,12 @@ def test_what_was_fenced_at_the_end_is_not_fenced_again_and_nothing_is_lost(own_
     create_topic(own_broker.bootstrap, "fenced")
     write(own_broker.bootstrap, "fenced", b"before the end")
     own_broker.kill()
-    assert own_broker.must_fence
+    assert own_broker.must_fence()
     own_broker.fence_ended()
-    assert not own_broker.must_fence
+    assert not own_broker.must_fence()
     told = own_broker.log.read_bytes().count(b"Fencing broker 1 ")
     own_broker.start()
-    assert own_broker.must_fence, "this life is not fenced: it may be killed"
+    assert own_broker.must_fence(), "this life is not fenced: it may be killed"
     assert own_broker.log.read_bytes().count(b"Fencing broker 1 ") == told
     assert read(own_broker.bootstrap, "fenced", 1) == [b"before the end"]
 
