@@ -11,18 +11,18 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from ringfence.connectors.sdk.values.nesting import DEEPEST, is_deep
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Invalid
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.consumer import LogRecord
-from ringfence.fencing.kafka.topic_offsets import end_offsets
 from ringfence.fencing.offsets.offsets_topic_snapshot import OffsetsSnapshot
 from ringfence.fencing.offsets.record_counts import RecordCounts, decode
-from ringfence.fencing.topics.topic_log import TopicLog
+
+if TYPE_CHECKING:
+    from ringfence.fencing.kafka.consumer import LogRecord
 
 _AT_ONCE = 10_000
 _NAME = re.compile(r'[ \t\r\n]*\[[ \t\r\n]*("(?:[^"\\]|\\.){0,1500}")')
@@ -153,7 +153,7 @@ class SourceOffsets:
     def __post_init__(self) -> None:
         self._usual = encode_key(self.connector, {})[: -len(b"{}]")]
 
-    def take(self, records: Iterable[LogRecord]) -> None:
+    def take(self, records: "Iterable[LogRecord]") -> None:
         """Apply the records that concern this connector."""
         for record in records:
             if self.put(record.key, record.value) and record.headers:
@@ -249,6 +249,10 @@ def read_offsets(
     snapshots: of topics; of this topic only the rest is read. report: called with the progress. patience_s: see
     `TopicLog`. most_bytes: see `SourceOffsets`.
     """
+    # Here, since they load Kafka's clients: who only knows the shapes needs none.
+    from ringfence.fencing.kafka.topic_offsets import end_offsets
+    from ringfence.fencing.topics.topic_log import TopicLog
+
     offsets = SourceOffsets(connector, most_bytes=most_bytes)
     log = TopicLog(connection, topic, deadline=deadline, patience_s=patience_s)
     try:

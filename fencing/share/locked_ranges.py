@@ -1,10 +1,12 @@
 """The records of a share group that one task has locked at this moment. Brokers do not report it; only members know."""
 
 from collections.abc import Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from ringfence.fencing.share.input_record import ShareRecord
 from ringfence.fencing.share.offset_ranges import Ranges
+
+if TYPE_CHECKING:
+    from ringfence.fencing.share.input_record import ShareRecord
 
 MOST: Final = 200
 """The maximum of ranges in a report."""
@@ -13,7 +15,7 @@ LockedRanges = tuple[tuple[str, int, int, int], ...]
 """Topic, partition, first and last offset of each range."""
 
 
-def find_held(records: Iterable[ShareRecord]) -> LockedRanges:
+def find_held(records: "Iterable[ShareRecord]") -> LockedRanges:
     """Return those of these records that the broker has locked, as ranges."""
     by_partition: dict[tuple[str, int], Ranges] = {}
     for record in records:

@@ -66,7 +66,7 @@ def find_shortage(free: int, starting: int) -> str:
 def free_memory(proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup")) -> int:
     """Return the bytes that are left of `usable_memory`, without the pages of files that can be dropped."""
     left = [psutil.virtual_memory().available]
-    for folder, limit in _limited(proc, groups):
+    for folder, limit in _find_limits(proc, groups):
         used = _read(folder / "memory.current") or _read(folder / "memory.usage_in_bytes") or 0
         left.append(limit - used + _droppable(folder / "memory.stat"))
     return min(left)
@@ -74,10 +74,10 @@ def free_memory(proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup"
 
 def usable_memory(proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup")) -> int:
     """Return the bytes that this process may use: the machine's, or fewer by the limit of a control group."""
-    return min([psutil.virtual_memory().total, *(limit for _, limit in _limited(proc, groups))])
+    return min([psutil.virtual_memory().total, *(limit for _, limit in _find_limits(proc, groups))])
 
 
-def _limited(proc: Path, groups: Path) -> Iterator[tuple[Path, int]]:
+def _find_limits(proc: Path, groups: Path) -> Iterator[tuple[Path, int]]:
     """Return the folders and limits of the process's control groups, and of those around them, in both versions of
     cgroups.
     """

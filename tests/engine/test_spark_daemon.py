@@ -26,3 +26,38 @@ def test_no_archive_of_spark_is_read_again_in_each_process() -> None:
     done = subprocess.run([sys.executable, "-c", _PROGRAM], env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["[]", "[]"]
+
+
+_CLIENT = """
+import os, sys
+from pathlib import Path
+from confluent_kafka import Producer
+from ringfence.engine.spark.daemon import _load_client
+
+def private_kib():
+    rows = (line.split() for line in Path("/proc/self/smaps_rollup").read_text().splitlines()[1:])
+    return sum(int(row[1]) for row in rows if row[0] in ("Private_Clean:", "Private_Dirty:"))
+
+if sys.argv[1] == "loaded":
+    _load_client()
+print(len(os.listdir("/proc/self/task")), flush=True)
+if os.fork() == 0:
+    before = private_kib()
+    producer = Producer({"bootstrap.servers": "", "log_level": 0})
+    print(private_kib() - before, flush=True)
+    os._exit(0)
+os.wait()
+"""
+
+
+def test_a_tasks_first_client_finds_its_libraries_set_up() -> None:
+    """Each of hundreds of tasks would otherwise set up librdkafka and OpenSSL in pages of its own."""
+    taken = {}
+    for how in ("loaded", "not"):
+        done = subprocess.run(
+            [sys.executable, "-c", _CLIENT, how], capture_output=True, text=True, check=False, timeout=120
+        )
+        assert done.returncode == 0, done.stderr
+        threads, taken[how] = map(int, done.stdout.split())
+        assert threads == 1, "a fork would miss the others"
+    assert taken["loaded"] < taken["not"] / 2

@@ -35,7 +35,7 @@ def read(bootstrap: str, topic: str, count: int) -> list[bytes]:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused", "auto.offset.reset": "earliest"})
     consumer.assign([TopicPartition(topic, 0, 0)])
     try:
-        return [message.value() or b"" for message in consumer.consume(count, timeout=20)]
+        return [message.value() or b"" for message in consumer.consume(count, timeout=90)]
     finally:
         consumer.close()
 
@@ -44,6 +44,21 @@ def test_a_started_broker_takes_a_topic_and_a_transaction_at_once(broker: Broker
     create_topic(broker.bootstrap, "at-once")
     write(broker.bootstrap, "at-once", b"1", b"2")
     assert read(broker.bootstrap, "at-once", 2) == [b"1", b"2"]
+
+
+@pytest.mark.thorough
+def test_what_was_fenced_at_the_end_is_not_fenced_again_and_nothing_is_lost(own_broker: EmbeddedKafka) -> None:
+    create_topic(own_broker.bootstrap, "fenced")
+    write(own_broker.bootstrap, "fenced", b"before the end")
+    own_broker.kill()
+    assert own_broker.must_fence()
+    own_broker.fence_ended()
+    assert not own_broker.must_fence()
+    told = own_broker.log.read_bytes().count(b"Fencing broker 1 ")
+    own_broker.start()
+    assert own_broker.must_fence(), "this life is not fenced: it may be killed"
+    assert own_broker.log.read_bytes().count(b"Fencing broker 1 ") == told
+    assert read(own_broker.bootstrap, "fenced", 1) == [b"before the end"]
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ from typing import Any, Final
 import pytest
 
 from ringfence.access.oidc.connection import Connection as ProviderConnection
-from ringfence.access.oidc.connection import Unavailable
+from ringfence.access.oidc.errors import Unavailable
 from ringfence.alerts.ssrf_guard import AddressDenied, AllowedNetworks, target
 from ringfence.connectors.api import ConnectorError, SourceConnector, Struct
 from ringfence.connectors.api.schemas import STRING, struct

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import httpx
 from django.conf import settings
 from django.core.mail import EmailMessage
 
@@ -87,6 +86,8 @@ def _post(url: str, body: bytes, headers: Mapping[str, str]) -> int:
         "User-Agent": "ringfence-alerts",
         **headers,
     }
+    import httpx  # here: it takes a web process that sends nothing a twentieth of its start
+
     try:
         # No proxy from the environment: it would resolve the name itself, to an unchecked address.
         with httpx.Client(follow_redirects=False, timeout=_SECONDS, trust_env=False) as client:

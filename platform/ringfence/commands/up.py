@@ -205,7 +205,7 @@ def _start(args: argparse.Namespace, instance: DataDirectory, supervisor: Superv
         with stage(f"starting Kafka on port {kafka.port}", since=began):
             kafka.wait_ready()
         instance.remember("kafka", str(kafka.port))
-        starting.done("Kafka")
+        starting.note_started("Kafka")
     _await_health(args, instance, supervisor, http, starting)
     say(f"Kafka is at {env['CONNECT_BOOTSTRAP_SERVERS']}; `ringfence topics tail TOPIC` reads a topic")
     if kafka is not None:
@@ -265,7 +265,7 @@ def _await_health(
         health = _Health(http)
         if not supervisor.tend_until(health.is_good, READY_SECONDS):
             raise LocalError(f"Not ready within {READY_SECONDS:.0f} s ({health.answer}): see {instance.root / 'logs'}")
-    starting.over()
+    starting.finish()
 
 
 def _workers(args: argparse.Namespace) -> list[str]:

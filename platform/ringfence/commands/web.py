@@ -8,6 +8,7 @@ import resource
 from pathlib import Path
 
 from ringfence.environment import NoLogin, is_loopback, proxy_setting
+from ringfence.imports import without_collections
 from ringfence.local.addresses import http_address
 from ringfence.local.errors import LocalError
 from ringfence.local.ports import port_is_free
@@ -35,24 +36,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT."""
-    import uvicorn
-
     host, port = args.http
     if not port_is_free(host, port):
         raise LocalError(f"Port {port} is in use on {host}: choose another with --http HOST:PORT")
     # The accepted host names depend on the address.
     os.environ["RINGFENCE_HTTP"] = f"{host}:{port}"
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "ringfence.settings")
-    _close_own_listeners()
-    _open_door(args.no_login, args.no_login_ended, args.login_link, f"{host}:{port}")
-    _say_what_starts(args.starting)
-    _check_sign_on()
-    _allow_open_files()
-    from ringfence.web.http_protocol import IDLE_SECONDS, BoundedProtocol
+    with without_collections():
+        import uvicorn
+
+        _close_own_listeners()
+        _open_door(args.no_login, args.no_login_ended, args.login_link, f"{host}:{port}")
+        _say_what_starts(args.starting)
+        _check_sign_on()
+        _allow_open_files()
+        import ringfence.asgi
+        import ringfence.urls
+        from ringfence.web.http_protocol import IDLE_SECONDS, BoundedProtocol
 
     server = uvicorn.Server(
         uvicorn.Config(
-            "ringfence.asgi:application",
+            ringfence.asgi.application,
             host=host,
             port=port,
             lifespan="off",

@@ -4,6 +4,7 @@ import argparse
 import os
 from typing import TYPE_CHECKING
 
+from ringfence.imports import without_collections
 from ringfence.local.errors import LocalError
 
 if TYPE_CHECKING:
@@ -38,11 +39,13 @@ def run(args: argparse.Namespace) -> int:
     if args.check:
         return _check(args.id)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "ringfence.settings")
-    from ringfence.engine.worker import main
-    from ringfence.local.spark_classes import use_archive
+    with without_collections():
+        from ringfence.engine.worker import main
+        from ringfence.local.spark_classes import use_archive
 
+        plugins = _plugins()
     use_archive()
-    return main(args.id, args.slots, *_plugins(), workers_here=args.workers_here)
+    return main(args.id, args.slots, *plugins, workers_here=args.workers_here)
 
 
 def _plugins() -> "tuple[JavaRuntime | None, Installer | None]":

@@ -4,8 +4,8 @@ and repeated.
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import psutil
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -15,13 +15,18 @@ from ringfence.access.routes import everywhere, requires
 from ringfence.access.verbs import Verb
 from ringfence.audit.trail import note, record_change
 
+if TYPE_CHECKING:
+    import psutil
+
 
 class NotRunning(Exception):
     """The worker has no running process."""
 
 
-def find_process(folder: Path, worker: str) -> psutil.Process:
+def find_process(folder: Path, worker: str) -> "psutil.Process":
     """Return the process in the worker's pid file in that folder, if it is that worker's. Raises NotRunning."""
+    import psutil
+
     missing = NotRunning(f"{worker} does not run at the moment. Wait until it is started again")
     if not re.fullmatch(r"worker-[0-9]{1,4}", worker):
         raise NotRunning("Only workers that the demo has started can be killed")
@@ -46,6 +51,8 @@ def kill_worker(request: HttpRequest) -> HttpResponse:
     """Kill `worker=<id>` without notice; `up` starts it again."""
     worker, folder = request.POST.get("worker", ""), settings.DEMO_RUN_FOLDER
     assert folder is not None  # otherwise this route does not exist
+    import psutil
+
     try:
         process = find_process(folder, worker)
         process.kill()

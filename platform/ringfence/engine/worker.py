@@ -60,6 +60,7 @@ from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import WorkerRecord
 from ringfence.fencing.topics.topic_ids import TopicIds
 from ringfence.history import retention_settings
+from ringfence.imports import without_collections
 from ringfence.memory_limit import CALL_MEMORY_LIMIT, INSTANCES_MEMORY_LIMIT, memory_limit
 from ringfence.task_slots import slots_of, usable_memory
 from ringfence.worker_config import WorkerConfig
@@ -97,7 +98,8 @@ def main(
     try:
         config = WorkerConfig.from_environment()
         encryption.require_key()
-        django_apps.load()  # reads the environment and configures logging, before log handlers are added
+        with without_collections():
+            django_apps.load()  # reads the environment and configures logging, before log handlers are added
         environment = dict(os.environ)
         os.environ.setdefault(MARK, str(os.getpid()))  # `ringfence up` has set its own
         let_go(os.environ)  # before Spark and plugin processes inherit it

@@ -8,19 +8,19 @@ from pathlib import Path
 
 
 class Starting:
-    """The file, with one name on a line. It is removed at the end; one that a killed `up` has left is written anew."""
+    """The file, with one name on a line. It is removed at the end; one that a killed `up` has left is written again."""
 
     def __init__(self, file: Path, names: Sequence[str]) -> None:
         self.file = file
         self._names = list(names)
         self._write()
 
-    def done(self, name: str) -> None:
+    def note_started(self, name: str) -> None:
         """Note that this one has started."""
         self._names.remove(name)
         self._write()
 
-    def over(self) -> None:
+    def finish(self) -> None:
         """Note that everything has started."""
         self.file.unlink(missing_ok=True)
 

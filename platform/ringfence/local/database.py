@@ -57,7 +57,7 @@ def _file_of(url: str) -> Path | None:
 
 def _fingerprint(file: Path) -> str | None:
     """Return a digest of what the database has, and of what this version would look at; None if it has no tables."""
-    applied = _applied(file)
+    applied = _read_applied(file)
     if applied is None:
         return None
     spec = find_spec("django")
@@ -72,7 +72,7 @@ def _fingerprint(file: Path) -> str | None:
     return digest.hexdigest()
 
 
-def _applied(file: Path) -> list[tuple[str, str]] | None:
+def _read_applied(file: Path) -> list[tuple[str, str]] | None:
     if not file.exists():
         return None
     # Not by a read-only URL: such a connection cannot read a database in WAL mode whose last process was killed.

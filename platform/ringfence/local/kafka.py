@@ -102,7 +102,6 @@ class EmbeddedKafka:
         fingerprint = self._saved_identity().get("login")
         return self.login is not None and self._is_formatted and fingerprint != self.login.fingerprint
 
-    @property
     def must_fence(self) -> bool:
         """Return whether a start takes seconds longer, since the last one did not end with `fence_ended`."""
         # A broker with another controller waits by itself until its last registration has expired.
@@ -114,7 +113,7 @@ class EmbeddedKafka:
         """Do now, after the end, what the next start would otherwise do first: see `unclean_shutdown`. Raises
         `LocalError`; then the next start does it.
         """
-        if self.must_fence and not self.running:
+        if self.must_fence() and not self.running:
             jars = resolve("kafka", KAFKA_SERVER)
             archive = cds_archive.made_options(jars, _TRAINED)
             self._fence([str(find_java()), *_SHORT_JVM, *archive, "-cp", str(jars / "*")])
@@ -143,7 +142,7 @@ class EmbeddedKafka:
         warm = () if self._archive else cds_archive.jvm_options(jars, _train, _TRAINED)
         options = [*warm, "-cp", str(jars / "*")]
         config = self._configure([str(find_java()), *_SHORT_JVM, *options])
-        if self.must_fence:
+        if self.must_fence():
             self._fence([str(find_java()), *_SHORT_JVM, *options])
         (self.data / _FENCED).unlink(missing_ok=True)
         java = [str(find_java()), *_JVM, *self._archive, *self._jvm_options, *options]

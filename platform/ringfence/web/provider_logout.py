@@ -10,8 +10,7 @@ from django.views.decorators.http import require_POST
 
 from ringfence.access import provider_sessions, throttle
 from ringfence.access.client_address import address_of
-from ringfence.access.oidc.connection import Unavailable
-from ringfence.access.oidc.provider import NotProven
+from ringfence.access.oidc.errors import NotProven, Unavailable
 from ringfence.access.routes import PUBLIC, requires
 from ringfence.audit.outcome import Outcome
 from ringfence.audit.sign_on_accounts import VIA

@@ -2,7 +2,7 @@
 
 import logging
 import secrets
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from django.conf import settings
 from django.contrib.auth import login
@@ -18,8 +18,7 @@ from ringfence.access import provider_sessions, throttle
 from ringfence.access.client_address import address_of
 from ringfence.access.identify import ISSUER_KEY
 from ringfence.access.oidc.claims import Claims, LoginDenied, WrongGroups, read_groups
-from ringfence.access.oidc.connection import Unavailable
-from ringfence.access.oidc.provider import NotProven, Provider, provider
+from ringfence.access.oidc.errors import NotProven, Unavailable
 from ringfence.access.oidc.settings import CALLBACK, OidcSettings
 from ringfence.access.routes import ANYONE, PUBLIC, requires
 from ringfence.audit.outcome import Outcome
@@ -28,7 +27,9 @@ from ringfence.audit.trail import record
 from ringfence.connectors.sdk.egress import EGRESS_ALLOW
 from ringfence.fencing.errors import Invalid
 from ringfence.web.login import Login, LoginForm, ways_in
-from ringfence.worker_config import WorkerConfig
+
+if TYPE_CHECKING:
+    from ringfence.access.oidc.provider import Provider
 
 _COOKIE: Final = "ringfence_sso"
 _SALT: Final = "ringfence.single-sign-on"
@@ -46,11 +47,14 @@ _USED = "This login was completed already: the identity provider's answer counts
 log = logging.getLogger(__name__)
 
 
-def find_provider() -> Provider:
+def find_provider() -> "Provider":
     """Return the configured provider. Raises Http404 without one."""
     oidc: OidcSettings | None = settings.OIDC
     if oidc is None:
         raise Http404("Single sign-on is not set up here")
+    from ringfence.access.oidc.provider import provider
+    from ringfence.worker_config import WorkerConfig
+
     try:
         return provider(oidc, WorkerConfig.from_environment().settings[EGRESS_ALLOW])
     except Invalid as error:
@@ -91,7 +95,7 @@ def callback(request: HttpRequest) -> HttpResponse:
     return response
 
 
-def _come_back(request: HttpRequest, there: Provider) -> HttpResponse:
+def _come_back(request: HttpRequest, there: "Provider") -> HttpResponse:
     note = _read_note(request)
     state = request.GET.get("state", "")
     if note is None or not secrets.compare_digest(note["state"].encode(), state.encode()):

@@ -10,15 +10,12 @@ from urllib.parse import urlencode
 
 import httpx
 
+from ringfence.access.oidc.errors import Unavailable
 from ringfence.connectors.sdk import egress
 from ringfence.connectors.sdk.guarded_httpx import restrict_client
 
 SECONDS: Final = 10.0
 _MOST_BYTES: Final = 1024 * 1024
-
-
-class Unavailable(Exception):
-    """The provider does not answer, or not correctly. The message is for people and ends with the remedy."""
 
 
 class _Answer:

@@ -24,7 +24,8 @@ from joserfc.jwk import KeySet
 from joserfc.jws import JWSRegistry
 
 from ringfence.access.oidc.claims import claim_of
-from ringfence.access.oidc.connection import Connection, Unavailable
+from ringfence.access.oidc.connection import Connection
+from ringfence.access.oidc.errors import NotProven, Unavailable
 from ringfence.access.oidc.logout_token import LogoutToken, WrongToken, check_logout_token
 from ringfence.access.oidc.settings import OidcSettings, may_be_called
 from ringfence.connectors.sdk import egress
@@ -41,10 +42,6 @@ _logout_slots = threading.BoundedSemaphore(_AT_ONCE // 2)
 """Apart from those of logins, because anybody may send what looks like a logout token."""
 
 log = logging.getLogger(__name__)
-
-
-class NotProven(Exception):
-    """The provider's answer does not prove who logged in. The message is for people and ends with the remedy."""
 
 
 class Provider:

@@ -6,12 +6,15 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from django.utils.safestring import SafeString, mark_safe
-from markdown_it.token import Token
 
 import ringfence
-from ringfence.web.markdown import RENDERER, WEB, lead_links
+from ringfence.web.markdown import WEB, lead_links, renderer
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token
 
 FOLDER = Path(ringfence.__file__).parent / "docs"
 ADDRESS = "/ui/docs"
@@ -61,12 +64,12 @@ def search_headings(words: str) -> list[Section]:
 
 
 def _read(path: Path) -> Document:
-    tokens = RENDERER.parse(path.read_text(encoding="utf-8"))
+    tokens = renderer().parse(path.read_text(encoding="utf-8"))
     sections = tuple(_name_headings(path.stem, tokens))
     for token in tokens:
         if token.children:
             token.children = list(lead_links(token.children, _target))
-    html = str(RENDERER.renderer.render(tokens, RENDERER.options, {}))
+    html = str(renderer().renderer.render(tokens, renderer().options, {}))
     # Wide tables and code scroll by themselves, also by keyboard. Text cannot contain these tags: it is escaped.
     html = html.replace("<table>", '<div class="wide-table" tabindex="0"><table>').replace("</table>", "</table></div>")
     html = html.replace("<pre>", '<pre tabindex="0">')
@@ -74,7 +77,7 @@ def _read(path: Path) -> Document:
     return Document(path.stem, title, sections, mark_safe(html))  # noqa: S308 - rendered without raw HTML
 
 
-def _name_headings(document: str, tokens: Sequence[Token]) -> Iterator[Section]:
+def _name_headings(document: str, tokens: "Sequence[Token]") -> Iterator[Section]:
     """Give each heading the same anchor as GitHub does, so that links work in both places."""
     counts: dict[str, int] = {}
     for heading, inline in pairwise(tokens):
