@@ -193,13 +193,13 @@ class Transactions:
         self._submit((), group_offsets)
 
     def _submit(self, offsets: Sequence[tuple[Partition, Offset | None]], group_offsets: GroupOffsets) -> None:
+        # The brokers then write beside the next poll: the other thread may get the interpreter only after it.
+        self._producer.flush(0)
         positions = () if self.positions is None else self.positions.take()
         self._pending_batch = CommittedTransaction(self._records, offsets, frozenset(self._topics), positions)
         self._pending_size = self._counters.open_records
         self._records, self._topics = [], set()
         self._counts.begin_commit()
-        # The brokers then write beside the next poll: the other thread may get the interpreter only after it.
-        self._producer.flush(0)
         self._pending = self._committer.submit(self._commit, group_offsets)
 
     def _commit(self, group_offsets: GroupOffsets) -> None:

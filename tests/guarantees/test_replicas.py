@@ -4,7 +4,7 @@ import signal
 from collections.abc import Callable, Iterator
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from ringfence.connectors.api import ConnectorError
 from ringfence.fencing.fetching.partition_reader import PartitionReader
