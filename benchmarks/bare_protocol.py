@@ -100,6 +100,8 @@ class Transactions:
         return answer.error
 
     def commit(self) -> None:
+        if not self._sequence:
+            return  # nothing was written since the last one, and the coordinator would refuse it
         while self._on_their_way:
             assert not self._take(self._last)
         end = EndTransaction(self._id, self._producer_id, self._epoch, True, True)

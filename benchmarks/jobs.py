@@ -95,6 +95,6 @@ JOBS: Final = (
     Job("copy-1k", "Kafka to Kafka, 1 kB", "topic", 1_000_000, 1000, 6.0, more=BYTES),
     Job("copy-3", "Kafka to Kafka, 100 B, 3 tasks", "topic", 3_000_000, 100, 2.0, tasks=3, partitions=3, more=BYTES),
     Job("copy-poll", "Kafka to Kafka, 100 B, `poll`", "topic", 1_000_000, 100, 2.0, boundary="poll", more=BYTES),
-    Job("chain", "file, three transforms, JSON with schema", "file", 1_000_000, 100, 1.0, more=CHAIN),
+    Job("chain", "file, three transforms, JSON with schema", "file", 1_000_000, 100, 3.0, more=CHAIN),
 )
 SIDES: Final = (CONNECT, OURS)

@@ -22,9 +22,7 @@ class Abortable(FencingError):
 
 
 class UnknownOutcome(Abortable):
-    """A commit may or may not have happened. Settle it with a new producer's `init_transactions`, then read the
-    offsets.
-    """
+    """A commit may or may not have happened. Settle it with a new producer's `init`, then read the offsets."""
 
 
 class Retriable(FencingError):

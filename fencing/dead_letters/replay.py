@@ -15,9 +15,8 @@ from typing import Final
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.dead_letters.listing import DeadLetterFilter, Replay, ReplayMarks, read_marks
-from ringfence.fencing.errors import Abortable, Fenced, FencingError, Invalid, Retriable, UnknownOutcome
+from ringfence.fencing.errors import Fenced, FencingError, Invalid, Retriable, UnknownOutcome
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.error_translation import unknown_outcome
 from ringfence.fencing.kafka.topic_tail import Limits, OffsetRange, Reading, TailRecord, edges
 from ringfence.fencing.records.dead_letter import DeadLetter, Headers, Place, mark
 from ringfence.fencing.transactions.client import TransactionalClient
@@ -187,18 +186,12 @@ class Replays:
                 producer.produce(*call)
             if self._deadline.expired:
                 raise Retriable("The time for the replay is over: nothing was written. Replay fewer letters at a time")
-        except FencingError:
-            producer.abort(Deadline.after(3))
-            raise
-        try:
             producer.commit(self._deadline)
         except (UnknownOutcome, Fenced):
             raise  # the transaction may be committed, and only the response lost
-        except Abortable:
+        except FencingError:
             producer.abort(Deadline.after(3))
             raise
-        except FencingError as error:
-            raise unknown_outcome(error) from error
 
     def _result(self, place: Place, marks: ReplayMarks, conversion: LetterConversion | None) -> ReplayResult:
         match marks.of(place):

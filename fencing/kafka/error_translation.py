@@ -6,7 +6,7 @@ from typing import Final, cast
 
 from confluent_kafka import KafkaError, KafkaException
 
-from ringfence.fencing.errors import Abortable, Fatal, Fenced, FencingError, Retriable, UnknownOutcome
+from ringfence.fencing.errors import Fatal, Fenced, FencingError, Retriable
 
 _FENCED = {
     KafkaError._FENCED,
@@ -62,8 +62,6 @@ def translate(error: KafkaError, doing: str) -> FencingError:
         return Fenced(f"{text}: this member's generation of the group is over", name)
     if code in _DENIED:
         return Fatal(f"{text}. Grant the missing permission, then restart", name)
-    if error.txn_requires_abort():
-        return Abortable(text, name)
     if error.fatal():
         return Fatal(text, name)
     if error.retriable() or code in _UNANSWERED or code in _PASSING:
@@ -102,8 +100,3 @@ def kafka_errors(doing: str) -> Iterator[None]:
 def _kafka_error(error: KafkaException) -> KafkaError:
     first = error.args[0] if error.args else None
     return first if isinstance(first, KafkaError) else KafkaError(KafkaError._FAIL, str(error))
-
-
-def unknown_outcome(error: FencingError) -> UnknownOutcome:
-    """Convert an error in a commit: it is unknown whether the transaction was committed."""
-    return UnknownOutcome(f"{error}; whether the transaction was committed is not known yet", error.code)

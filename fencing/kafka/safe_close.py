@@ -29,7 +29,7 @@ def drop(producer: Producer | ClosedProducer, log: logging.Logger) -> Any:
     """Drop queued records and release the client; return its replacement. Records in flight may still arrive.
 
     The client ends, with its threads and connections, when its last reference is gone, so the caller must not keep one.
-    A call on another thread, such as an abandoned commit, ends first; `Producer.close` would free the client during it.
+    A call on another thread ends first; `Producer.close` would free the client during it.
     """
     if isinstance(producer, ClosedProducer):
         return producer

@@ -17,6 +17,7 @@ MOST: Final = 2**53
 
 _NAMES: Final = ("task", "generation", "attempt", "records", "skipped", "dead_letters")
 _SPAN: Final = "sent"
+_COMPACT: Final = json.JSONEncoder(separators=(",", ":"))
 
 
 class RecordCounts(NamedTuple):
@@ -60,7 +61,7 @@ def encode(counts: AttemptCounts) -> list[tuple[str, bytes]]:
     numbers: dict[str, object] = dict(zip(_NAMES, (*counts.key, *counts.counts), strict=True))
     if counts.span is not None:
         numbers[_SPAN] = counts.span
-    return [(HEADER, json.dumps(numbers, separators=(",", ":")).encode())]
+    return [(HEADER, _COMPACT.encode(numbers).encode())]
 
 
 def decode(headers: Iterable[tuple[str, bytes | None]]) -> AttemptCounts | None:

@@ -31,13 +31,16 @@ _LONGEST_NAME = 12_000
 _ENTRY_BYTES, _VALUE_BYTES = 500, 60
 """The memory of a parsed source offset, and of each value in it, besides its text."""
 
+_SORTED = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
 Partition = Mapping[str, object]
 Offset = Mapping[str, object]
 
 
 def canonical(partition: Partition) -> str:
     """Return a source partition as a string that is equal for equal partitions."""
-    return json.dumps(partition, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return _SORTED.encode(partition)
 
 
 def encode_key(connector: ConnectorName, partition: Partition) -> bytes:
@@ -52,7 +55,7 @@ def encode_value(offset: Offset | None) -> bytes | None:
 
 def _encode(value: object, kind: str) -> bytes:
     try:
-        text = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+        text = _COMPACT.encode(value).encode()
         if _may_be_deep(text) and is_deep(value):
             raise RecursionError
     except RecursionError as error:

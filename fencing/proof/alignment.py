@@ -6,10 +6,11 @@ shifts every later border, so one equal border is enough. Everything before the 
 committed while the topics were read, as much as possible.
 """
 
-from bisect import bisect_right
+from array import array
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
 
 class Border(NamedTuple):
@@ -36,31 +37,74 @@ class Alignment(NamedTuple):
         return self.visible - self.total if self.comparable else 0
 
 
+class Borders(Sequence[Border]):
+    """The borders of one attempt, in order, in little memory."""
+
+    def __init__(self, borders: Iterable[Border]) -> None:
+        self._times, self._totals, self._early = array("q"), array("q"), array("b")
+        for time_ms, total, early in borders:
+            self._times.append(time_ms)
+            self._totals.append(total)
+            self._early.append(early)
+
+    def __len__(self) -> int:
+        return len(self._times)
+
+    @overload
+    def __getitem__(self, at: int) -> Border: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Border]: ...
+
+    def __getitem__(self, at: int | slice) -> Border | Sequence[Border]:
+        if isinstance(at, slice):
+            return [self[n] for n in range(*at.indices(len(self)))]
+        return Border(self._times[at], self._totals[at], bool(self._early[at]))
+
+
+class _Sums:
+    """How many records are visible up to the end of each transaction."""
+
+    def __init__(self, borders: Sequence[Border], parts: Iterable[tuple[int, int]]) -> None:
+        self._borders = borders
+        self._ends = array("q", sorted({_between(borders, n) for n in range(len(borders))}))
+        sums = array("q", bytes(8 * (len(self._ends) + 1)))
+        for time_ms, records in parts:
+            sums[bisect_left(self._ends, time_ms)] += records
+        self._sums = array("q", accumulate(sums))
+
+    def up_to(self, n: int) -> int:
+        """Return the records of parts that belong to transaction `n` or one before it."""
+        return self._sums[bisect_left(self._ends, _between(self._borders, n))]
+
+    @property
+    def total(self) -> int:
+        return self._sums[-1]
+
+
 def align(borders: Sequence[Border], parts: Iterable[tuple[int, int]], deleted_until_ms: int = -1) -> Alignment:
     """parts: the marker's time and the number of visible records of each part; deleted_until_ms: retention or
     compaction has deleted records up to this time, -1 for none."""
-    pairs = sorted(parts)
-    times = [time_ms for time_ms, _ in pairs]
-    sums = [0, *accumulate(records for _, records in pairs)]
+    sums = _Sums(borders, parts)
     first, base, before = 0, 0, 0
     if deleted_until_ms >= 0:
-        usable = [n for n, each in enumerate(borders[:-1]) if each.time_ms > deleted_until_ms]
-        if not usable:
+        usable = next((n for n in range(len(borders) - 1) if borders[n].time_ms > deleted_until_ms), None)
+        if usable is None:
             return Alignment(0, 0, -1, comparable=False)
-        first = usable[0] + 1
-        base = borders[usable[0]].total
-        before = sums[bisect_right(times, _between(borders, usable[0]))]
+        first = usable + 1
+        base = borders[usable].total
+        before = sums.up_to(usable)
     early = sum(each.early for each in borders)
     if early == len(borders):
-        return Alignment(borders[-1].total - base, sums[-1] - before, borders[-1].time_ms, base)
+        return Alignment(borders[-1].total - base, sums.total - before, borders[-1].time_ms, base)
     lowest = max(first, early - 1)
     for n in range(len(borders) - 1, lowest - 1, -1):
-        visible = sums[bisect_right(times, _between(borders, n))] - before
+        visible = sums.up_to(n) - before
         if visible == borders[n].total - base:
             return Alignment(visible, visible, borders[n].time_ms, base)
     if not early:
         return Alignment(0, 0, -1, comparable=False)  # it began while the topics were read
-    visible = sums[bisect_right(times, _between(borders, lowest))] - before
+    visible = sums.up_to(lowest) - before
     return Alignment(borders[lowest].total - base, visible, borders[lowest].time_ms, base)
 
 

@@ -24,8 +24,9 @@ from ringfence.fencing.kafka.topic_offsets import OffsetKind, end_offsets, offse
 from ringfence.fencing.kafka.transaction_descriptions import TransactionProber
 from ringfence.fencing.offsets.record_counts import decode
 from ringfence.fencing.offsets.source_offsets import SourceOffset, SourceOffsets, decode_key, may_concern
-from ringfence.fencing.proof.alignment import Alignment, Border, align
-from ringfence.fencing.proof.offset_commits import Attempt, OffsetCommits, OffsetRecord
+from ringfence.fencing.proof.alignment import Alignment, Border, Borders, align
+from ringfence.fencing.proof.offset_commits import Attempt, OffsetCommits, OffsetRecord, OffsetRecords
+from ringfence.fencing.proof.packed_rows import PackedRows
 from ringfence.fencing.proof.positions import PositionTally
 from ringfence.fencing.proof.tally import ProofTally
 from ringfence.fencing.proof.topic_tally import Fate, TopicTally
@@ -182,7 +183,7 @@ class Counting:
     def _commits(self, edges: Edges, end: Mapping[int, int]) -> tuple[OffsetCommits, list[SourceOffset]]:
         name, topic = self._scope.connector, self._scope.offsets_topic
         self._report(f"reading source offsets in topic {topic}", 0, 0)
-        records: dict[int, dict[int, OffsetRecord]] = {}
+        records = OffsetRecords()
         log = TopicLog(self._offsets_connection, topic, edges.first, deadline=self._deadline)
         try:
             committed_records = log.catch_up(self._deadline, key_filter=may_concern(name), ends=end)
@@ -191,11 +192,10 @@ class Counting:
                 key = decode_key(record.key)
                 if key is not None and key[0] == name:
                     one = OffsetRecord(record.offset, record.key, record.value, decode(record.headers))
-                    records.setdefault(record.partition, {})[record.offset] = one
+                    records.add(record.partition, one)
         finally:
             log.close()
-        commits_by_partition = {p: sorted(each.values(), key=lambda one: one.offset) for p, each in records.items()}
-        commits = OffsetCommits(commits_by_partition, edges.end)
+        commits = OffsetCommits(records, edges.end)
         with RawFetcher(self._offsets_connection, topic) as fetcher:
 
             def take(partition: int, batch: Batch) -> None:
@@ -206,7 +206,7 @@ class Counting:
             fetcher.read(edges.first, end, self._deadline, take)
         # Only what these batches decide: offsets and counts must be of the same transactions.
         source = SourceOffsets(name)
-        for each in commits.source:
+        for each in commits.source.values():
             source.put(each.key, each.value)
         return commits, source.present()
 
@@ -265,15 +265,15 @@ def _align_all(
         if tally is not None and (tally.gaps or any(each.first.values())):
             late = max(tally.first_marker_ms.values(), default=2**62)
             deleted_until_ms = max(deleted_until_ms, 2**62 if tally.gaps else late)
-    parts: dict[Attempt, list[tuple[int, int]]] = {}
+    parts: dict[Attempt, PackedRows] = {}
     for tally in tallies.values():
         for part in tally.parts:
             if part.fate is Fate.VISIBLE and (attempt := commits.producers.get(part.who)) is not None:
-                parts.setdefault(attempt, []).append((part.time_ms, part.records))
+                parts.setdefault(attempt, PackedRows(2)).append(part.time_ms, part.records)
     return {
         attempt: align(
-            [Border(each.time_ms, getattr(each.counts, what), each.early) for each in commits.commits(attempt)],
-            parts.get(attempt, ()),
+            Borders(Border(each.time_ms, getattr(each.counts, what), each.early) for each in commits.commits(attempt)),
+            ((time_ms, records) for time_ms, records in parts.get(attempt, ())),
             deleted_until_ms,
         )
         for attempt in commits.attempts

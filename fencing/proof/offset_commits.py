@@ -4,14 +4,19 @@ Each has its attempt's number of committed records so far (`fencing.offsets.reco
 the same attempt includes one that compaction has removed.
 """
 
-from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Final, NamedTuple
 
 from ringfence.fencing.kafka.record_batches import Batch, Marker
 from ringfence.fencing.offsets.record_counts import AttemptCounts, RecordCounts
+from ringfence.fencing.proof.packed_rows import PackedRows, PackedValues
 from ringfence.fencing.proof.topic_tally import Producer
+
+_NO_COUNTS: Final = (0,) * 5
+_COLUMNS: Final = 8
+"""Offset, key, task, generation, attempt, and three counts."""
 
 Attempt = tuple[int, int, int]
 """Task, generation, attempt."""
@@ -26,8 +31,81 @@ class OffsetRecord(NamedTuple):
     counts: AttemptCounts | None
 
 
-RecordsByPartition = Mapping[int, Sequence[OffsetRecord]]
-"""By partition, in order."""
+class OffsetRecords:
+    """The connector's records in its offsets topic, in little memory. Each is read once, by `up_to`."""
+
+    def __init__(self) -> None:
+        self._keys: dict[bytes | None, int] = {}
+        self._rows: dict[int, PackedRows] = {}
+        self._values: dict[int, PackedValues] = {}
+        self._readers: dict[int, Iterator[OffsetRecord]] = {}
+        self._ahead: dict[int, OffsetRecord | None] = {}
+
+    def add(self, partition: int, record: OffsetRecord) -> None:
+        """Add the next record of a partition."""
+        key = self._keys.setdefault(record.key, len(self._keys))
+        counts = (-1, *_NO_COUNTS) if record.counts is None else (*record.counts.key, *record.counts.counts)
+        self._rows.setdefault(partition, PackedRows(_COLUMNS)).append(record.offset, key, *counts)
+        self._values.setdefault(partition, PackedValues()).append(record.value)
+
+    def up_to(self, partition: int, first: int, last: int) -> list[OffsetRecord]:
+        """Return the records between these offsets, both included. Earlier ones cannot be asked for any more."""
+        if partition not in self._rows:
+            return []
+        reader = self._readers.get(partition)
+        if reader is None:
+            reader = self._readers[partition] = self._read(partition)
+            self._ahead[partition] = next(reader, None)
+        records = []
+        while (record := self._ahead[partition]) is not None and record.offset <= last:
+            if record.offset >= first:
+                records.append(record)
+            self._ahead[partition] = next(reader, None)
+        return records
+
+    def _read(self, partition: int) -> Iterator[OffsetRecord]:
+        keys = list(self._keys)
+        rows = zip(self._rows[partition], self._values[partition], strict=True)
+        for (offset, key, task, generation, attempt, *counts), value in rows:
+            told = None if task < 0 else AttemptCounts(task, generation, attempt, RecordCounts(*counts))
+            yield OffsetRecord(offset, keys[key], value, told)
+
+    @property
+    def bytes(self) -> int:
+        """What rows and values take in memory."""
+        rows, values = self._rows.values(), self._values.values()
+        return sum(each.bytes for each in rows) + sum(each.bytes for each in values)
+
+
+class Attempts:
+    """Which attempt commits with each producer. With transactions v2, each transaction has an epoch of its own: a
+    producer id and an attempt have a set of them, as the bits of a number.
+    """
+
+    def __init__(self) -> None:
+        self._epochs: dict[int, dict[Attempt, int]] = {}
+
+    def setdefault(self, who: Producer, attempt: Attempt) -> Attempt:
+        """Return the attempt of a producer, which is `attempt` if there was none."""
+        there = self.get(who)
+        if there is not None:
+            return there
+        by_attempt = self._epochs.setdefault(who.producer_id, {})
+        by_attempt[attempt] = by_attempt.get(attempt, 0) | 1 << who.epoch
+        return attempt
+
+    def get(self, who: Producer) -> Attempt | None:
+        """Return the attempt of a producer; None if it commits for none."""
+        for attempt, epochs in self._epochs.get(who.producer_id, {}).items():
+            if epochs >> who.epoch & 1:
+                return attempt
+        return None
+
+    def __contains__(self, who: Producer) -> bool:
+        return self.get(who) is not None
+
+    def __bool__(self) -> bool:
+        return bool(self._epochs)
 
 
 class Commit(NamedTuple):
@@ -48,12 +126,13 @@ class _Open:
 class OffsetCommits:
     """Folds the batches of the offsets topic in order. cut: what is committed before it must be in the data."""
 
-    offset_records: RecordsByPartition
+    offset_records: OffsetRecords
     cut: Mapping[int, int]
-    producers: dict[Producer, Attempt] = field(default_factory=dict)
-    attempts: dict[Attempt, list[Commit]] = field(default_factory=dict)
-    source: list[OffsetRecord] = field(default_factory=list)
-    """The records that are committed, in the order of their markers."""
+    producers: Attempts = field(default_factory=Attempts)
+    attempts: dict[Attempt, PackedRows] = field(default_factory=dict)
+    """The commits of each attempt, as rows: `commits`."""
+    source: dict[bytes | None, OffsetRecord] = field(default_factory=dict)
+    """The newest committed record of each key, in the order of their markers."""
     strangers: list[Producer] = field(default_factory=list)
     """Producers that claim two attempts."""
     gaps: bool = False
@@ -70,16 +149,16 @@ class OffsetCommits:
             if batch.marker is not None:
                 self._end(partition, batch)
             return
-        mine = self._mine(partition, batch)
+        mine = self.offset_records.up_to(partition, batch.first, batch.last)
         if mine and batch.producer_id < 0:
-            self.source += mine
+            self._put(mine)
         elif mine:
             self._open.setdefault((partition, batch.producer_id), _Open(batch.epoch)).records += mine
 
-    def _mine(self, partition: int, batch: Batch) -> Sequence[OffsetRecord]:
-        there = self.offset_records.get(partition, ())
-        at = bisect_left(there, batch.first, key=lambda each: each.offset)
-        return there[at : bisect_left(there, batch.last + 1, at, key=lambda each: each.offset)]
+    def _put(self, records: Sequence[OffsetRecord]) -> None:
+        for record in records:
+            self.source.pop(record.key, None)  # the last one is the newest
+            self.source[record.key] = record
 
     def _end(self, partition: int, batch: Batch) -> None:
         transaction = self._open.pop((partition, batch.producer_id), None)
@@ -88,7 +167,7 @@ class OffsetCommits:
         if batch.marker is Marker.ABORT:
             self.aborted += 1
             return
-        self.source += transaction.records
+        self._put(transaction.records)
         counts = next((each.counts for each in reversed(transaction.records) if each.counts is not None), None)
         if counts is None:
             return
@@ -96,8 +175,17 @@ class OffsetCommits:
         if self.producers.setdefault(who, attempt) != attempt:
             self.strangers.append(who)
         early = batch.first < self.cut.get(partition, 0)
-        self.attempts.setdefault(attempt, []).append(Commit(batch.timestamp_ms, counts.counts, early))
+        rows = self.attempts.setdefault(attempt, PackedRows(5))
+        rows.append(batch.timestamp_ms, *counts.counts, early)
 
-    def commits(self, attempt: Attempt) -> list[Commit]:
-        """Return an attempt's transactions in the order of their commits: counts never decrease."""
-        return sorted(self.attempts.get(attempt, ()), key=lambda each: (each.counts, each.time_ms))
+    def commits(self, attempt: Attempt) -> Iterator[Commit]:
+        """Yield an attempt's transactions in the order of their commits: counts never decrease."""
+        rows = self.attempts[attempt]
+        in_order = all(one[1:4] <= other[1:4] for one, other in pairwise(rows))
+        for time_ms, *counts, early in rows if in_order else sorted(rows, key=lambda row: (row[1:4], row[0])):
+            yield Commit(time_ms, RecordCounts(*counts), bool(early))
+
+    def totals(self) -> Iterator[RecordCounts]:
+        """Yield what each attempt has committed in all."""
+        for rows in self.attempts.values():
+            yield RecordCounts(*max(counts for _, *counts, _ in rows))

@@ -3,13 +3,13 @@
 A transaction is decided by the next marker of its producer id in each partition (`fencing.kafka.record_batches`).
 """
 
-from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, auto
 from typing import NamedTuple
 
 from ringfence.fencing.kafka.record_batches import Batch, Marker
+from ringfence.fencing.proof.packed_rows import PackedRows
 
 
 class Producer(NamedTuple):
@@ -42,31 +42,25 @@ class Part(NamedTuple):
 
 
 class PartTable:
-    """Parts as columns: each transaction may have an epoch of its own, and a topic many millions of them."""
+    """Parts in little memory: each transaction may have an epoch of its own, and a topic many millions of them."""
 
     def __init__(self) -> None:
-        self._longs = array("q")  # producer id, first and last offset, time
-        self._integers = array("i")  # epoch, partition, records, fate
+        self._rows = PackedRows(8)
 
     def add(self, part: Part) -> None:
-        who = part.who
-        self._longs.extend((who.producer_id, part.first, part.last, part.time_ms))
-        self._integers.extend((who.epoch, part.partition, part.records, part.fate))
+        self._rows.append(*part.who, *part[1:])
 
     def __len__(self) -> int:
-        return len(self._longs) // 4
+        return len(self._rows)
 
     def __iter__(self) -> Iterator[Part]:
-        longs, integers = self._longs, self._integers
-        for at in range(0, len(longs), 4):
-            producer_id, first, last, time_ms = longs[at : at + 4]
-            epoch, partition, records, fate = integers[at : at + 4]
+        for producer_id, epoch, partition, first, last, time_ms, records, fate in self._rows:
             yield Part(Producer(producer_id, epoch), partition, first, last, time_ms, records, Fate(fate))
 
     @property
     def bytes(self) -> int:
         """What the parts take in memory."""
-        return len(self) * 4 * (self._longs.itemsize + self._integers.itemsize)
+        return self._rows.bytes
 
 
 @dataclass(slots=True)

@@ -37,8 +37,7 @@ def make_checks(counts: ProofCounts, of_source: int | None, no_positions: str, n
 
 def count_of(counts: ProofCounts) -> int:
     """Return the transactions' counts of records, dead letters and skipped records, over all readable attempts."""
-    commits = counts.tally.commits
-    return sum(sum(max(each.counts for each in commits.commits(attempt))) for attempt in commits.attempts)
+    return sum(map(sum, counts.tally.commits.totals()))
 
 
 def verdict(checks: Sequence[Check]) -> str:

@@ -26,7 +26,7 @@ from ringfence.fencing.records.error_handling import RecordErrors
 from ringfence.fencing.records.prepared_batch import AdmittedRecord, GatheredOffsets, PreparedBatch
 from ringfence.fencing.records.topic_name_check import TopicCheck
 from ringfence.fencing.records.writable_topics import TopicAccess
-from ringfence.fencing.transactions.record_columns import Record, RecordColumns
+from ringfence.fencing.transactions.record_columns import Record, RecordColumns, total_bytes
 
 _OPEN: Final = TopicAccess()
 _NOT_SERIALIZED: Final = (
@@ -103,10 +103,10 @@ class RecordPath:
         self.prepare_topic(batch.topic)
         if len(batch):
             ready.offsets.append((batch.source_partition, batch.source_offset))
-            ready.size = sum(map(len, filter(None, batch.values)))
             ready.topics.add(batch.topic)
             partition = -1 if batch.partition is None else batch.partition
             ready.add_columns(batch.topic, batch.values, batch.keys, partition, batch.timestamps, batch.headers)
+            ready.size = ready.columns[-1].value_bytes
         return ready
 
     def _prepare_mixed(self, batch: MixedBatch, ready: PreparedBatch) -> PreparedBatch:
@@ -119,7 +119,7 @@ class RecordPath:
             ready.size = sum(each.size for each in batch.batches)
             ready.count = len(batch)
         else:
-            ready.size = sum(map(len, filter(None, batch.values)))
+            ready.size = total_bytes(batch.values)
             _add_mixed(batch, ready)
         ready.skipped, ready.dead_letters = batch.skipped - batch.letters, batch.letters
         return ready
@@ -151,7 +151,7 @@ class RecordPath:
             assert isinstance(each, SerializedRecords)
             headers = [each.headers] * len(each.values) if each.headers else None
             ready.add_columns(topic, each.values, each.keys, headers=headers)
-            ready.size += sum(map(len, filter(None, each.values)))
+            ready.size += total_bytes(each.values)
         self._add_offsets(run, ready)
 
     def _by_column(
@@ -174,7 +174,7 @@ class RecordPath:
         self.prepare_topic(column.topic)
         ready.topics.add(column.topic)
         self._add_column(run, column.topic, values, details, ready)
-        ready.size += sum(map(len, filter(None, values)))
+        ready.size += total_bytes(values)
         if isinstance(run, StructBatch):
             ready.offsets.append((run.source_partition, run.source_offset))
         else:

@@ -4,7 +4,7 @@ The steps of the start, which the code refers to by number:
 
 1. Wait until the newest placement is this attempt.
 2. Wait for the count record of this generation: all older tasks are fenced.
-3. Create a producer and call `init_transactions`: an earlier attempt that is still alive is fenced. During the next
+3. Create a producer and call its `init`: an earlier attempt that is still alive is fenced. During the next
    steps, hanging transactions of the id's older epochs are ended (invariant 13), before anything is written there.
 4. Read the config topic to its end: a newer generation or placement ends this attempt normally.
 5. Create the connector's own offsets topic if it is missing.

@@ -193,6 +193,7 @@ class TransactionalRun:
             path,
             commit_timeout_s=self._timeout_ms / 1000,
             keep_records=overrides(plugin, "commit_record"),
+            single_batches=self._boundaries.kind is Boundary.POLL,
             copy=task_offsets.copy(offsets, lambda text: report.stage("copying offsets", text)),
             clear=self.leftovers.clear,
         )

@@ -45,10 +45,11 @@ class Transactions:
         *,
         commit_timeout_s: float,
         keep_records: bool,
+        single_batches: bool = False,
         copy: OffsetsCopy | None = None,
         clear: Callable[[Set[str]], None] = lambda _: None,
     ) -> None:
-        """keep_records: the plugin overrides `commit_record`.
+        """keep_records: the plugin overrides `commit_record`. single_batches: each of its batches is a transaction.
 
         offsets_topic: the effective one; copy: to the worker's topic if that is another. It is closed at the end.
         clear: called before a producer first writes to topics; returns once no transaction of its older epochs hangs
@@ -64,6 +65,7 @@ class Transactions:
         self._clock = runtime.clock
         self._commit_timeout_s = commit_timeout_s
         self._keep = keep_records
+        self._single_batches = single_batches
         self._copy = copy
         self._clear = clear
         self._counts = TransactionCounts(counters, runtime.attempt)
@@ -112,8 +114,13 @@ class Transactions:
         return self._pending is None and not self._open and not self.has_work
 
     def prepare(self, batch: Sequence[SourceRecord] | RecordBatch) -> PreparedBatch:
-        """Transform and convert a batch. A commit may be in progress."""
-        return self._path.prepare(batch)
+        """Transform and convert a batch. A commit may be in progress: what its thread would do first then is done
+        already when that commit ends.
+        """
+        ready = self._path.prepare(batch)
+        if self._single_batches and self._pending is not None and self.positions is None and len(ready.columns) == 1:
+            self._producer.encode_ahead(ready.columns[0])
+        return ready
 
     def send(self, ready: PreparedBatch) -> None:
         """Produce a batch in the open transaction, or in a new one. Settle the last commit first."""
@@ -186,6 +193,8 @@ class Transactions:
         self._submit((), group_offsets)
 
     def _submit(self, offsets: Sequence[tuple[Partition, Offset | None]], group_offsets: GroupOffsets) -> None:
+        # The brokers then write beside the next poll: the other thread may get the interpreter only after it.
+        self._producer.flush(0)
         positions = () if self.positions is None else self.positions.take()
         self._pending_batch = CommittedTransaction(self._records, offsets, frozenset(self._topics), positions)
         self._pending_size = self._counters.open_records

@@ -12,7 +12,7 @@ from ringfence.connectors.api.records import EncodedBatch, RawHeaders
 from ringfence.fencing.kafka.partitioner import partition_of
 from ringfence.fencing.transactions.messages import Place
 from ringfence.fencing.transactions.record_batches import HEAD_BYTES, RECORD_OVERHEAD, RecordBatch, encode
-from ringfence.fencing.transactions.record_columns import GrowingColumns, OnWritten, RecordColumns
+from ringfence.fencing.transactions.record_columns import GrowingColumns, OnWritten, RecordColumns, total_bytes
 
 _MOST_KEYS: Final = 1000
 _LOOKS_AT_CLOCK: Final = 64
@@ -52,6 +52,16 @@ def _sizes_of(columns: RecordColumns) -> list[int]:
     if headers is not None:
         sizes = [size + _size_of_headers(each) for size, each in zip(sizes, headers, strict=True)]
     return sizes
+
+
+def _size_of(columns: RecordColumns) -> int:
+    """Return the sum of these sizes, which takes a tenth of the time."""
+    size = RECORD_OVERHEAD * len(columns) + columns.value_bytes
+    if columns.keys is not None:
+        size += total_bytes(columns.keys)
+    if columns.headers is not None:
+        size += sum(map(_size_of_headers, columns.headers))
+    return size
 
 
 def _size_of_headers(headers: RawHeaders | None) -> int:
@@ -115,6 +125,7 @@ class Batching:
         if waiting is None:
             waiting = self._waiting[place] = _Waiting(place)
         waiting.add(value, key, timestamp, headers)
+        waiting.encoded = None
         if on_written is not None or waiting.on_written is not None:
             waiting.note((on_written,))
         waiting.bytes += size
@@ -154,6 +165,34 @@ class Batching:
 
     def _add_rows(self, columns: RecordColumns, partition: int, on_written: Sequence[OnWritten | None] | None) -> None:
         """Add records of one partition. -1: of any, another one for each batch."""
+        if not len(columns):
+            return
+        place = columns.topic, partition if partition >= 0 else self.choose(columns.topic, None)
+        waiting = self._waiting.get(place)
+        size = _size_of(columns)
+        if (HEAD_BYTES if waiting is None else waiting.bytes) + size < self._batch_bytes:
+            self._extend(place, columns, size, on_written)
+        else:
+            self._add_parts(columns, partition, on_written)
+
+    def _extend(
+        self, place: Place, columns: RecordColumns, size: int, on_written: Sequence[OnWritten | None] | None
+    ) -> _Waiting:
+        """Add records to the batch of their partition, which has room for them."""
+        waiting = self._waiting.get(place)
+        if waiting is None:
+            waiting = self._waiting[place] = _Waiting(place)
+        is_alone = not waiting.values and on_written is None
+        waiting.encoded = columns.encoded if is_alone else None
+        waiting.extend(columns)
+        if on_written is not None or waiting.on_written is not None:
+            waiting.note(on_written or [None] * len(columns))
+        waiting.bytes += size
+        self.bytes += size
+        return waiting
+
+    def _add_parts(self, columns: RecordColumns, partition: int, on_written: Sequence[OnWritten | None] | None) -> None:
+        """Add more records than fit into the batch that waits."""
         topic = columns.topic
         sums = list(accumulate(_sizes_of(columns), initial=0))
         start, count = 0, len(columns)
@@ -169,15 +208,10 @@ class Batching:
                 end = start + 1
             part = columns.part(slice(start, end))
             reports = None if on_written is None else on_written[start:end]
-            full = end < count or sums[end] - sums[start] + filled_bytes >= self._batch_bytes
+            size = sums[end] - sums[start]
+            full = end < count or size + filled_bytes >= self._batch_bytes
             if filled_bytes > HEAD_BYTES or not full:
-                if waiting is None:
-                    waiting = self._waiting[place] = _Waiting(place)
-                waiting.extend(part)
-                if reports is not None or waiting.on_written is not None:
-                    waiting.note(reports or [None] * (end - start))
-                waiting.bytes += sums[end] - sums[start]
-                self.bytes += sums[end] - sums[start]
+                waiting = self._extend(place, part, size, reports)
                 if full:
                     self._complete(waiting)
             else:
@@ -209,8 +243,13 @@ class Batching:
         self.bytes -= waiting.bytes - HEAD_BYTES
         self._emit(place, waiting, waiting.on_written)
 
-    def _emit(self, place: Place, columns: RecordColumns, on_written: Sequence[OnWritten | None] | None) -> None:
-        batch = encode(
+    def encode_ahead(self, columns: RecordColumns) -> None:
+        """Encode records before they are added, for the case that they make a batch by themselves. Thread-safe."""
+        if columns.keys is None and _size_of(columns) + HEAD_BYTES < self._batch_bytes:
+            columns.encoded = self._encode(columns, None)
+
+    def _encode(self, columns: RecordColumns, on_written: Sequence[OnWritten | None] | None) -> RecordBatch:
+        return encode(
             columns.values,
             int(time.time() * 1000),
             columns.keys,
@@ -220,6 +259,10 @@ class Batching:
             self._level,
             on_written,
         )
+
+    def _emit(self, place: Place, columns: RecordColumns, on_written: Sequence[OnWritten | None] | None) -> None:
+        encoded = columns.encoded
+        batch = encoded if isinstance(encoded, RecordBatch) else self._encode(columns, on_written)
         self._sticky.pop(place[0], None)  # the next batch without keys goes to another partition
         self._on_batch(place, batch)
 

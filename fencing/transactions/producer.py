@@ -174,6 +174,12 @@ class Producer:
             self._make_room()
             self._batching.add_columns(columns, on_written)
 
+    def encode_ahead(self, columns: RecordColumns) -> None:
+        """Encode records that `produce_columns` gets next, while another thread commits the last transaction: for the
+        case that no others join them in their batch.
+        """
+        self._batching.encode_ahead(columns)
+
     def _make_room(self) -> None:
         most = self._most_queued
         if self._queued_bytes + self._batching.bytes <= most:

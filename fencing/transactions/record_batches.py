@@ -133,9 +133,13 @@ class _Sizes(dict[int, int]):
         return size
 
 
-# A record: its length, attributes 0, timestamp delta, offset delta, key, value, number of headers 0. The last byte of a
-# record and the first ones of the next are in one part.
+# A record: its length, attributes 0, timestamp delta, offset delta, key, value, number of headers. Where no record has
+# headers, the 0 that ends a record and the first bytes of the next are in one part.
 _STARTS: Final = _Table(b"\0", b"\0\0")
+_TIMED_STARTS: Final = _Table(b"\0", b"\0")
+_STARTS_BEFORE_HEADERS: Final = _Table(b"", b"\0\0")
+_TIMED_STARTS_BEFORE_HEADERS: Final = _Table(b"", b"\0")
+_TIMES: Final = _Table(b"", b"")
 _VALUE_LENGTHS: Final = _Table(b"", b"")
 _NO_KEY_LENGTHS: Final = _Table(_NONE, b"")
 _SIZES: Final = _Sizes()
@@ -145,8 +149,8 @@ _BETWEEN: Final[dict[int, list[bytes]]] = {}
 _MOST_LENGTHS: Final = 4
 # The offset deltas at which the varint gets longer.
 _STEPS: Final = (0, 64, 8192, 1_048_576, 134_217_728)
-_FIXED: Final = 3
-"""Attributes, timestamp delta of one byte, number of headers."""
+_FIXED: Final = 4
+"""Attributes, and one byte each for what no record of a batch has: timestamp delta, key, headers."""
 
 
 def encode(
@@ -165,18 +169,14 @@ def encode(
     """
     count = len(values)
     first_ms = newest_ms = now_ms
+    deltas: Sequence[int] | None = None
     if timestamps is not None:
-        timestamps = [each if each > 0 else now_ms for each in timestamps]
+        if min(timestamps) <= 0:
+            timestamps = [each if each > 0 else now_ms for each in timestamps]
         first_ms, newest_ms = timestamps[0], max(timestamps)
-    if timestamps is None and headers is None:
-        data = _encode_columns(values, keys)
-    else:
-        times: Iterable[int] = repeat(0) if timestamps is None else (each - first_ms for each in timestamps)
-        all_headers: Iterable[RawHeaders | None] = repeat(None) if headers is None else headers
-        all_keys: Iterable[bytes | None] = repeat(None) if keys is None else keys
-        data = b"".join(
-            _encode_record(*parts) for parts in zip(range(count), times, all_keys, values, all_headers, strict=False)
-        )
+        if first_ms < newest_ms or min(timestamps) < first_ms:
+            deltas = [each - first_ms for each in timestamps]
+    data = _encode_columns(values, keys, deltas, headers)
     reports = () if on_written is None else list(zip(on_written, timestamps or [now_ms] * count, strict=True))
     if compression == "none":
         return RecordBatch(count, first_ms, newest_ms, 0, data, reports)
@@ -184,38 +184,64 @@ def encode(
     return RecordBatch(count, first_ms, newest_ms, codec.number, codec.compress(data, level), reports)
 
 
-def _encode_columns(values: Sequence[bytes | None], keys: Sequence[bytes | None] | None) -> bytes:
+def _encode_columns(
+    values: Sequence[bytes | None],
+    keys: Sequence[bytes | None] | None,
+    times: Sequence[int] | None,
+    headers: Sequence[RawHeaders | None] | None,
+) -> bytes:
+    """times: of each record, less the first one's; None for none."""
     if len(values) == 1:
-        return _encode_record(0, 0, keys[0] if keys else None, values[0], None)
+        return _encode_record(0, 0, keys[0] if keys else None, values[0], headers[0] if headers else None)
     lengths, values = _lengths_of(values)
-    if keys is None and len(values) > 1 and len(set(lengths)) == 1:
+    if keys is None and times is None and headers is None and len(set(lengths)) == 1:
         return _encode_equal_lengths(lengths[0], values)
-    width = 4 if keys is None else 6
-    parts: list[bytes] = [b""] * (width * len(values))
     sizes: Iterable[int] = map(_SIZES.__getitem__, lengths)
+    columns: list[Iterable[bytes]] = [_deltas(len(values))]
+    fixed = _FIXED
+    if times is not None:
+        parts = list(map(_TIMES.__getitem__, times))
+        columns.insert(0, parts)
+        sizes = map(add, sizes, map(len, parts))
+        fixed -= 1
     if keys is None:
-        parts[2::4] = map(_NO_KEY_LENGTHS.__getitem__, lengths)
-        more = 1
+        columns.append(map(_NO_KEY_LENGTHS.__getitem__, lengths))
     else:
         key_lengths, keys = _lengths_of(keys)
         sizes = map(add, sizes, map(_SIZES.__getitem__, key_lengths))
-        parts[2::6] = map(_VALUE_LENGTHS.__getitem__, key_lengths)
-        parts[3::6] = keys
-        parts[4::6] = map(_VALUE_LENGTHS.__getitem__, lengths)
-        more = 0
-    parts[width - 1 :: width] = values
-    parts[1::width] = _deltas(len(values))
-    parts[0::width] = map(_STARTS.__getitem__, _body_sizes(list(sizes), _FIXED + more))
-    parts[0] = parts[0][1:]  # no record ends before the first one
-    parts.append(b"\0")
-    return b"".join(parts)
+        columns += (map(_VALUE_LENGTHS.__getitem__, key_lengths), keys, map(_VALUE_LENGTHS.__getitem__, lengths))
+        fixed -= 1
+    columns.append(values)
+    if headers is None:
+        starts = _STARTS if times is None else _TIMED_STARTS
+    else:
+        starts = _STARTS_BEFORE_HEADERS if times is None else _TIMED_STARTS_BEFORE_HEADERS
+        parts = [_encode_headers(each) if each else b"\0" for each in headers]
+        columns.append(parts)
+        sizes = map(add, sizes, map(len, parts))
+        fixed -= 1
+    columns.insert(0, map(starts.__getitem__, _body_sizes(list(sizes), fixed)))
+    joined = _interleave(columns, len(values))
+    if headers is None:
+        joined[0] = joined[0][1:]  # no record ends before the first one
+        joined.append(b"\0")
+    return b"".join(joined)
+
+
+def _interleave(columns: Sequence[Iterable[bytes]], rows: int) -> list[bytes]:
+    """Return the first value of each column, the second of each, and so on."""
+    width = len(columns)
+    joined: list[bytes] = [b""] * (width * rows)
+    for number, column in enumerate(columns):
+        joined[number::width] = column
+    return joined
 
 
 def _encode_equal_lengths(length: int, values: Sequence[bytes]) -> bytes:
     """Do the same with values of one length and no keys: all that is between them is the same in each batch."""
     between = _BETWEEN.pop(length, [])
     if len(between) < len(values):
-        sizes = _body_sizes([_SIZES[length]] * len(values), _FIXED + 1)
+        sizes = _body_sizes([_SIZES[length]] * len(values), _FIXED)
         after = _NO_KEY_LENGTHS[length]
         between = [_STARTS[size] + delta + after for size, delta in zip(sizes, _deltas(len(values)), strict=True)]
     for oldest in list(_BETWEEN)[: 1 - _MOST_LENGTHS]:
@@ -254,13 +280,17 @@ def _deltas(count: int) -> list[bytes]:
 def _encode_record(
     number: int, time_delta: int, key: bytes | None, value: bytes | None, headers: RawHeaders | None
 ) -> bytes:
-    parts = [b"\0", _varint(time_delta), _varint(number), *_nullable(key), *_nullable(value)]
-    parts.append(_varint(len(headers or ())))
-    for name, content in headers or ():
+    before = (b"\0", _varint(time_delta), _varint(number), *_nullable(key), *_nullable(value))
+    body = b"".join((*before, _encode_headers(headers or ())))
+    return _varint(len(body)) + body
+
+
+def _encode_headers(headers: RawHeaders) -> bytes:
+    parts = [_varint(len(headers))]
+    for name, content in headers:
         text = name.encode()
         parts += (_varint(len(text)), text, *_nullable(content))
-    body = b"".join(parts)
-    return _varint(len(body)) + body
+    return b"".join(parts)
 
 
 def _nullable(data: bytes | None) -> tuple[bytes, ...]:

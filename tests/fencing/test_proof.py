@@ -1,10 +1,18 @@
 """The arithmetic of the proof: which records belong to which transaction, and what their sums say."""
 
+from pathlib import Path
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ringfence.connectors.api import PositionPaths
 from ringfence.fencing.kafka.record_batches import Batch, Marker
-from ringfence.fencing.proof.alignment import Border, align
+from ringfence.fencing.offsets.record_counts import AttemptCounts, RecordCounts
+from ringfence.fencing.proof.alignment import Alignment, Border, Borders, _between, _Sums, align
+from ringfence.fencing.proof.count import _align_all
+from ringfence.fencing.proof.offset_commits import Attempts, OffsetCommits, OffsetRecord, OffsetRecords
+from ringfence.fencing.proof.packed_rows import PackedRows, PackedValues
 from ringfence.fencing.proof.positions import PositionTally, find_number
 from ringfence.fencing.proof.topic_tally import Fate, Part, Producer, TopicTally
 
@@ -69,15 +77,106 @@ def test_markers_decide_and_records_behind_the_end_do_not_count() -> None:
     assert tally.gaps, "offset 12 is missing"
 
 
-def test_transactions_with_epochs_of_their_own_take_little_memory() -> None:
-    tally = TopicTally({0: 2**40})
-    for number in range(10_000):
-        tally.take(0, Batch(2 * number, 2 * number, 7, number, records=1))
-        tally.take(0, Batch(2 * number + 1, 2 * number + 1, 7, number, True, Marker.COMMIT, 1, 2**40 + number))
+def peak_bytes(*, reset: bool = False) -> int:
+    """The most memory that this process has had since the last reset."""
+    if reset:
+        Path("/proc/self/clear_refs").write_text("5")
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) * 1024
+
+
+@pytest.mark.thorough
+def test_many_transactions_take_little_memory() -> None:
+    """Each has an epoch of its own, an offset record and a value that names it, and twenty records in two partitions.
+
+    Objects take more than 1,000 bytes for each.
+    """
+    number_of = 100_000
+    before = peak_bytes(reset=True)
+    tally, offsets = TopicTally({0: 2**40, 1: 2**40}), OffsetRecords()
+    commits = OffsetCommits(offsets, {0: 2**40})
+    for number in range(number_of):
+        who, time_ms = (7 + number // 32_000, number % 32_000), 2**40 + 13 * number + number % 7
+        for partition in (0, 1):
+            first = 11 * number
+            tally.take(partition, Batch(first, first + 9, *who, records=10))
+            tally.take(partition, Batch(first + 10, first + 10, *who, True, Marker.COMMIT, 1, time_ms))
+        counts = AttemptCounts(0, 5, 1, RecordCounts(20 * (number + 1)))
+        value = b'{"position":%d}' % (2020 * number)
+        offsets.add(0, OffsetRecord(2 * number, b'["c",{"filename":"a"}]', value, counts))
     tally.close()
-    assert len(tally.parts) == 10_000
-    assert tally.parts.bytes <= 48 * 10_000
-    assert sum(part.records for part in tally.parts) == 10_000
+    for number in range(number_of):
+        who, time_ms = (7 + number // 32_000, number % 32_000), 2**40 + 13 * number + number % 7
+        commits.take(0, Batch(2 * number, 2 * number, *who))
+        commits.take(0, Batch(2 * number + 1, 2 * number + 1, *who, True, Marker.COMMIT, 1, time_ms))
+    alignments = _align_all(commits, {"t": tally}, [], "records")
+    print(f"{peak_bytes() - before:,} bytes at the most, {tally.parts.bytes:,} of them for records")
+    assert peak_bytes() - before < 200 * number_of
+    assert alignments == {(0, 5, 1): Alignment(20 * number_of, 20 * number_of, time_ms)}
+    assert (len(tally.parts), tally.parts.bytes) <= (2 * number_of, 24 * 2 * number_of)
+    assert [each.value for each in commits.source.values()] == [b'{"position":%d}' % (2020 * (number_of - 1))]
+
+
+@given(
+    st.integers(1, 5).flatmap(
+        lambda columns: st.lists(st.tuples(*[st.integers(-1, 2**62)] * columns), min_size=1, max_size=40)
+    )
+)
+def test_rows_come_back_as_they_were(few: list[tuple[int, ...]]) -> None:
+    rows = PackedRows(len(few[0]))
+    expected = few * (10_000 // len(few))
+    for row in expected:
+        rows.append(*row)
+    assert len(rows) == len(expected)
+    assert list(rows) == expected
+
+
+@given(st.lists(st.one_of(st.none(), st.binary(max_size=300)), min_size=1, max_size=50), st.integers(1, 4))
+def test_values_come_back_as_they_were(few: list[bytes | None], large: int) -> None:
+    values = PackedValues()
+    expected = [*few, bytes(300_000 * large), *few * 40]
+    for value in expected:
+        values.append(value)
+    assert list(values) == expected
+
+
+def test_offset_records_are_read_in_step_with_their_batches() -> None:
+    records = OffsetRecords()
+    counts = AttemptCounts(1, 2, 3, RecordCounts(4, 5, 6))
+    made = [
+        OffsetRecord(at, b"k%d" % (at % 2), None if at % 3 else b"v%d" % at, counts if at % 2 else None)
+        for at in range(0, 40, 2)
+    ]
+    for each in made:
+        records.add(0, each)
+    assert records.up_to(1, 0, 100) == []
+    assert records.up_to(0, 0, 9) == made[:5]
+    assert records.up_to(0, 11, 12) == [made[6]], "the one at offset 10 is passed over"
+    assert records.up_to(0, 13, 100) == made[7:]
+    assert records.up_to(0, 101, 200) == []
+
+
+def test_an_attempt_is_known_by_producer_id_and_epoch() -> None:
+    attempts = Attempts()
+    assert not attempts
+    for epoch in (0, 3, 32_767):
+        assert attempts.setdefault(Producer(7, epoch), (0, 1, 1)) == (0, 1, 1)
+    assert attempts.setdefault(Producer(7, 4), (0, 1, 2)) == (0, 1, 2)
+    assert attempts.setdefault(Producer(7, 3), (0, 1, 2)) == (0, 1, 1), "the first one stays"
+    assert Producer(7, 32_767) in attempts
+    assert Producer(7, 1) not in attempts
+    assert Producer(8, 0) not in attempts
+
+
+@given(st.data())
+def test_sums_at_borders_are_those_of_all_parts_before(data: st.DataObject) -> None:
+    """Also where a clock has gone back."""
+    times = data.draw(st.lists(st.integers(0, 50), min_size=1, max_size=8))
+    borders = [Border(time_ms, 0, False) for time_ms in times]
+    parts = data.draw(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 9)), max_size=12))
+    sums = _Sums(Borders(borders), parts)
+    for n in range(len(borders)):
+        assert sums.up_to(n) == sum(records for time_ms, records in parts if time_ms <= _between(borders, n))
 
 
 def test_one_that_writes_into_a_transaction_that_hangs_is_told_by_its_own_offsets() -> None:

@@ -11,6 +11,7 @@ from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.config_records import TargetStateRecord
 from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.transactions.producer import Producer
+from ringfence.fencing.transactions.record_columns import RecordColumns
 from tests.guarantees.stage import Counting, Listening, Plain, Script, Stage
 from tests.support.broker import Broker
 from tests.support.waiting import eventually
@@ -35,6 +36,44 @@ def ready(stage: Stage, boundary: str, interval_ms: int = 200_000) -> dict[str, 
 def stop(stage: Stage) -> None:
     stage.write(TargetStateRecord(stage.connector, TargetState.STOPPED))
     assert stage.attempts[-1].ended().trace is None
+
+
+class Watched(Producer):
+    """Notes at each commit whether anything is still to be sent then, and how often a batch was encoded ahead."""
+
+    def __init__(self, spec: TaskSpec, timeout_ms: int) -> None:
+        super().__init__(spec.connection, spec.transactional_id, transaction_timeout_ms=timeout_ms)
+        self.unsent: list[bool] = []
+        self.ahead = 0
+
+    def encode_ahead(self, columns: RecordColumns) -> None:
+        super().encode_ahead(columns)
+        self.ahead += columns.encoded is not None
+
+    def commit(self, deadline: Deadline) -> None:
+        waits = any(queue.waiting for queue in self.machine.queues.busy.values())
+        self.unsent.append(waits or self._batching.bytes > 0)
+        super().commit(deadline)
+
+
+def test_brokers_write_a_transaction_beside_the_next_poll(stage: Stage) -> None:
+    """The other thread gets the interpreter only when `poll` leaves it. So the records are sent before, and what the
+    next transaction sends is encoded while this one is committed.
+    """
+    producers: list[Watched] = []
+
+    def new_producer(spec: TaskSpec, timeout_ms: int) -> Watched:
+        producers.append(Watched(spec, timeout_ms))
+        return producers[-1]
+
+    stage.start(Script(limit=3000, batch=100), ready(stage, "poll"), new_producer=new_producer)
+    stage.wait_for(3000)
+    assert stage.exact(3000) == 3000
+    (producer,) = producers
+    assert len(producer.unsent) == 30
+    # The first ones ask for the topic's leader, and how long leaders wait for markers.
+    assert not any(producer.unsent[5:])
+    assert producer.ahead > 0
 
 
 def test_with_poll_each_batch_is_one_transaction(stage: Stage) -> None:

@@ -46,6 +46,9 @@ class Untransactional:
         for record in columns.records():
             self.produce(*record)
 
+    def encode_ahead(self, columns: RecordColumns) -> None:
+        """Encodes nothing."""
+
     def send_batches(self, batches: Sequence[EncodedBatch]) -> None:
         raise NotImplementedError
 

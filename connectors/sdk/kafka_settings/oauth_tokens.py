@@ -291,7 +291,7 @@ def _source_of(login: _Login) -> TokenSource:
     return TokenSource(login)
 
 
-def for_librdkafka(settings: Mapping[str, object]) -> dict[str, object]:
+def for_librdkafka(settings: Mapping[str, object]) -> dict[str, Any]:
     """Return the settings of a client of librdkafka, with a callback in place of what a token is asked with: its own
     way to endpoints knows no `egress.allow`.
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from itertools import chain
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kafka.partitioner.default import murmur2
@@ -107,3 +108,42 @@ def test_a_topic_with_more_partitions_has_its_keys_elsewhere() -> None:
     batching.add("t", b"2", b"key", -1, 0, None)
     batching.flush()
     assert [place for place, _ in gathered] == [("t", 0), ("t", (murmur2(b"key") & 0x7FFFFFFF) % 8)]
+
+
+@pytest.mark.parametrize("more", ["nothing", "a record", "columns"])
+def test_records_that_were_encoded_ahead_are_not_encoded_again_unless_others_join_them(more: str) -> None:
+    gathered = Gathered()
+    batching = Batching(gathered.note, lambda _: [1], 10_000, "gzip")
+    columns = RecordColumns("t", -1, [b"a", None, b"c"], None, [5_000, 0, 0], [None, [("h", b"1")], None])
+    batching.encode_ahead(columns)
+    ahead = columns.encoded
+    batching.add_columns(columns)
+    if more == "a record":
+        batching.add("t", b"d", None, 0, 0, None)
+    elif more == "columns":
+        batching.add_columns(RecordColumns("t", 0, [b"d"]))
+    batching.flush()
+    ((place, batch),) = gathered
+    assert place == ("t", 0)
+    assert (batch is ahead) is (more == "nothing")
+    found = [(each.value, list(each.headers)) for each in read(batch)]
+    assert found == [(b"a", []), (None, [("h", b"1")]), (b"c", []), (b"d", [])][: len(found)]
+    assert len(found) == (3 if more == "nothing" else 4)
+
+
+def test_what_is_no_batch_by_itself_is_not_encoded_ahead() -> None:
+    batching = Batching(Gathered().note, lambda _: [1], 1000)
+    for columns in (RecordColumns("t", -1, [b"x" * 500] * 2), RecordColumns("t", -1, [b"x"], [b"key"])):
+        batching.encode_ahead(columns)
+        assert columns.encoded is None
+
+
+def test_a_record_that_reports_is_encoded_with_its_report() -> None:
+    gathered, written = Gathered(), list[tuple[int, int, int]]()
+    batching = Batching(gathered.note, lambda _: [1], 1000)
+    columns = RecordColumns("t", 0, [b"x", b"y"])
+    batching.encode_ahead(columns)
+    batching.add_columns(columns, [None, lambda *place: written.append(place)])
+    batching.flush()
+    gathered[0][1].report(0, 7, 99)
+    assert written == [(0, 8, 99)]
