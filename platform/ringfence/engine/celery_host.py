@@ -20,7 +20,8 @@ from ringfence.fencing.topics.status import WorkerRecord
 
 log = logging.getLogger(__name__)
 
-COMMAND_THREADS: Final = 16
+COMMAND_THREADS: Final = 24
+"""Most wait for a plugin that validates a configuration, or for the end of a fencing round."""
 QUESTION_THREADS: Final = 24
 _HOUSEKEEPING: Final = 8
 _CHECK_SECONDS = 0.1

@@ -36,6 +36,7 @@ from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.host import CALL_SECONDS, JAVA_CALL_SECONDS
 from ringfence.engine.plugins.installations import Installer, PluginInstallations
 from ringfence.engine.preflight.topic_rules import TopicRules
+from ringfence.engine.preflight.validation import Validation
 from ringfence.engine.preflight.validation_errors import ValidationErrors
 from ringfence.engine.projection_membership import ProjectionMembership
 from ringfence.engine.queries.connector_offsets import ConnectorOffsets
@@ -189,12 +190,13 @@ class Worker:
             config.number("offsets.view.max.bytes"),
         )
         leader.append(Leader(config, record, plugins, reporter, view, ids))
-        commands = CommandService(leader[0], plugins, reporter, self._connection)
 
         def modes(limit: Deadline) -> dict[str, str] | None:
             return worker_modes(self._connection, config.group_id, leader[0].statuses(), limit)
 
-        refusals = ValidationErrors(config, modes)
+        refusals = ValidationErrors(config, modes, lambda: launchers[0].state() if launchers else None)
+        validation = Validation(plugins, config, refusals, topics)
+        commands = CommandService(leader[0], plugins, reporter, self._connection, validation)
         launcher = Launcher(config, record, reporter, limits, view, ids, self._java)
         launchers.append(launcher)
         previews, letters = Previews(plugins, config), DeadLetters(plugins, config, topics)
@@ -203,7 +205,7 @@ class Worker:
         readers = Readers(limits, memory_limit(config.settings, CALL_MEMORY_LIMIT))
         threading.Thread(target=readers.warm, name="readers", daemon=True).start()
         provide(
-            Services(commands, plugins, config, refusals, modes, previews, letters, topics, offsets, proofs, readers)
+            Services(commands, plugins, config, validation, modes, previews, letters, topics, offsets, proofs, readers)
         )
         self._start_threads(config, record, leader[0], view, ids, plugins)
         spark: SparkHost | None = None

@@ -12,7 +12,8 @@ from ringfence.engine.leader.offset_alteration import Changes, OffsetAlteration
 from ringfence.engine.leader.task_slices import TaskConfigs
 from ringfence.engine.leader.write_result import WriteResult
 from ringfence.engine.plugins import PluginHost
-from ringfence.engine.plugins.errors import OffsetsRefused, PluginError
+from ringfence.engine.plugins.errors import OffsetsRefused, PluginError, UnknownPlugin
+from ringfence.engine.preflight.validation import Validation
 from ringfence.fencing import stages
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName, WorkerId
@@ -29,6 +30,7 @@ from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import StatusState, StatusTombstone
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 from ringfence.requests.commands import OffsetEntry
+from ringfence.requests.question import Json as Validated
 from ringfence.requests.refusal import Refusal
 from ringfence.worker_config import WorkerConfig
 
@@ -40,12 +42,19 @@ class LeadingWorker:
     """For one command. Any thread may use it."""
 
     def __init__(
-        self, leader: Leader, plugins: PluginHost, reporter: Reporter, connection: Connection, limit: Deadline
+        self,
+        leader: Leader,
+        plugins: PluginHost,
+        reporter: Reporter,
+        connection: Connection,
+        validation: Validation,
+        limit: Deadline,
     ) -> None:
         self._leader = leader
         self._plugins = plugins
         self._reporter = reporter
         self._connection = connection
+        self._validation = validation
         self.limit = limit
 
     @property
@@ -109,6 +118,12 @@ class LeadingWorker:
 
     def retry_round(self, name: ConnectorName) -> None:
         self._leader.retry_round(name)
+
+    def validate(self, config: Mapping[str, str], *, java: bool) -> Validated:
+        try:
+            return self._validation.validate(config["connector.class"].strip(), config, self.limit, java=java)
+        except UnknownPlugin as error:
+            raise Refusal(400, error.message) from error  # not the connector is unknown
 
     def make_tasks(
         self, name: ConnectorName, config: Mapping[str, str], grant: TopicGrantRecord | None
