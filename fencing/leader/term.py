@@ -72,10 +72,13 @@ class Term:
         stamper: Stamper | None = None,
         on_records: Callable[[Sequence[LogRecord]], None] = lambda _: None,
         vault: Vault = NO_KEYS,
+        on_write: Callable[[], None] = lambda: None,
     ) -> None:
         """owns: whether this member still owns the partition, as far as it knows. stamper: records who wrote a record.
         on_records: called with all records of the config topic, each once. vault: encrypts and decrypts configurations.
+        on_write: called when `state` contains what was written.
         """
+        self._on_write = on_write
         self._stamper = stamper
         self._connection = connection
         self._group_id = group_id
@@ -256,6 +259,7 @@ class Term:
             else:
                 after = self.refresh(deadline) if expected is None else self._log.take_own(written)
                 self.in_doubt = False
+                self._on_write()
                 return after, after.end - 1
             log.info("A write to the config topic is in doubt: %s", trouble)
             after = self.claim(doubt or deadline if self.in_doubt else deadline)

@@ -95,7 +95,7 @@ class SourceTaskRun:
             self._report.report_failed(
                 outcome.trace, outcome.reason, left_open=outcome.left_open, failure=outcome.failure
             )
-        self._lives.leftovers.close()
+        self._lives.close()
         self._view.close()
         self._report.flush()
         return outcome
@@ -146,6 +146,8 @@ class SourceTaskRun:
             verdict = self._view.verdict
             if verdict is DesiredState.WAIT:
                 self._report.stage(str(verdict))
+                if self._spec.mode is Mode.ENABLED:
+                    self._lives.prepare()
             elif verdict is DesiredState.PAUSE:
                 self._report.running(State.PAUSED)
             else:

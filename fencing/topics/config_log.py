@@ -110,9 +110,8 @@ class ConfigLog:
         """
         with stages.stage("config-read"):
             ends = self._log.request_ends(deadline)
-            if ends[0] == self.next_offset:  # at most the marker of our own commit is there and not read
-                self._log.restart(ends)
-                return self.state
+            if self.next_offset is not None and self.next_offset - 1 <= ends[0] <= self.next_offset:
+                return self.state  # the marker of our own commit is missing, or the only thing that was not read
             self.next_offset = None
             self._take(self._log.catch_up(deadline, own=own, ends=ends))
             if self.position == ends[0]:

@@ -325,6 +325,17 @@ def test_a_strangers_record_between_a_write_and_its_commit_is_not_missed(
     assert state == state_in(connection, topic)
 
 
+def test_what_one_read_has_not_seen_the_next_one_has(connection: Connection, topic: str, term: Term) -> None:
+    """As when the marker of the commit is written late, and a stranger's record stands in its place."""
+    term.write(lambda _: [wish(TargetState.PAUSED)], Deadline.after(20))
+    assert term._log.next_offset is not None
+    term._log.next_offset += 1
+    write_as_stranger(connection, topic, other(1))
+    assert ConnectorName("other-1") not in term.refresh(Deadline.after(20)).connectors
+    write_as_stranger(connection, topic, other(2))
+    assert {"other-1", "other-2"} <= term.refresh(Deadline.after(20)).connectors.keys()
+
+
 @pytest.mark.parametrize("refuses", [True, False])
 def test_what_would_write_nothing_is_decided_at_the_end_of_the_topic(
     connection: Connection, topic: str, term: Term, refuses: bool

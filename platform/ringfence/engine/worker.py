@@ -28,6 +28,7 @@ from ringfence.engine import clock_watch
 from ringfence.engine.browsing.readers import Readers
 from ringfence.engine.celery_host import CeleryHost
 from ringfence.engine.celery_tasks import provide
+from ringfence.engine.dead_peers import PeerWatch
 from ringfence.engine.heartbeat_threads import run_heartbeat, watch_redis
 from ringfence.engine.leader.command_service import CommandService
 from ringfence.engine.leader.leader_thread import Leader
@@ -257,6 +258,9 @@ class Worker:
         self._thread("redis", lambda: watch_redis(record, leader, self._stop))
         self._thread("offsets", lambda: view.run(self._stop))
         self._thread("leader", lambda: leader.run(self._stop))
+        groups = config.group_id, f"{config.group_id}-projection"
+        peers = PeerWatch(config.connection(f"ringfence-{self._id}-peers"), groups, lambda: leader.statuses().workers)
+        self._thread("peers", lambda: peers.run(self._stop))
         self._thread("grants", lambda: _follow_grants(leader, self._stop))
         installations = PluginInstallations(self._id, self._incarnation, plugins, self._installer)
         self._thread("installations", lambda: installations.run(self._stop))

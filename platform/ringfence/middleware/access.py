@@ -90,10 +90,10 @@ class AccessMiddleware(MiddlewareMixin):
             reason = _csrf(request)
             if reason:
                 return json_error(403, f"A write from a session needs its CSRF token ({reason}). Tokens need none.")
-        if method not in _SAFE_METHODS and (busy := _enter(request, quotas.COMPUTING, who.name)) is not None:
-            return busy
         with stages.stage("settle"):
             answered.settle()
+        if method not in _SAFE_METHODS and (busy := _enter(request, quotas.COMPUTING, who.name)) is not None:
+            return busy
         name = str(kwargs["name"]) if need.reach is Reach.CONNECTOR else None
         draft = None
         if need.writes:

@@ -35,7 +35,8 @@ from ringfence.requests.refusal import Refusal
 from ringfence.worker_config import WorkerConfig
 
 _PLUGIN_SECONDS = 10.0
-_PAUSE_SECONDS = 0.01
+_PAUSE_SECONDS = 0.05
+_LOOK_SECONDS = 1.0
 
 
 class LeadingWorker:
@@ -94,17 +95,21 @@ class LeadingWorker:
 
     def _await_round(self, name: ConnectorName) -> None:
         log: ConfigLog | None = None
+
+        def is_over(state: ClusterState) -> bool:
+            return not state.connector(name).round_pending
+
         try:
             while not self.limit.expired:
                 try:
-                    state = self._leader.state()
+                    if self._leader.await_state(is_over, self.limit.slice(_LOOK_SECONDS)):
+                        return
                 except Refusal:
                     # It is written. If another leader carries out the round, the config topic shows its result.
                     log = log or open_config_log(self.config, self._connection, self.limit)
-                    state = log.refresh(self.limit)
-                if not state.connector(name).round_pending:
-                    return
-                time.sleep(_PAUSE_SECONDS)
+                    if is_over(log.refresh(self.limit)):
+                        return
+                    time.sleep(self.limit.slice(_PAUSE_SECONDS))
         finally:
             if log is not None:
                 log.close()
