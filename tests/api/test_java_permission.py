@@ -12,8 +12,8 @@ from ringfence.access.principal import Principal, Right
 from ringfence.access.verbs import ROLES, Verb
 from ringfence.api import connector_writes, preflight
 from ringfence.dispatch import Refusal
-from ringfence.engine.question_answers import Services, answer_to
 from ringfence.engine.preflight.validation import Validation
+from ringfence.engine.question_answers import Services, answer_to
 from ringfence.fencing.clock import Deadline
 from ringfence.http.errors import ConnectError
 from ringfence.requests.questions import Preflight, Preview, Question, TryTransforms, Validate
