@@ -9,7 +9,7 @@ import logging
 import threading
 import time
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, cast
 
 import redis
 
@@ -121,7 +121,7 @@ class Answered:
         if time.monotonic() < self._silent_until:
             return {}
         try:
-            entries = self._redis.zrange(_KEY, 0, 99, withscores=True)
+            entries = cast("list[tuple[bytes, float]]", self._redis.zrange(_KEY, 0, 99, withscores=True))
         except redis.RedisError as error:
             self._skip(error)
             return {}
