@@ -183,7 +183,7 @@ class Term:
         producer.begin()
         self._wrote_as = producer.producer_id
         offsets: list[int] = []
-        written: list[LogRecord] = []
+        own_records: list[LogRecord] = []
         try:
             at = self._log.position
             for record in records:
@@ -200,14 +200,14 @@ class Term:
                     headers=list(stamp),
                     on_written=lambda _, offset, __: offsets.append(offset),
                 )
-                written.append(LogRecord(0, (expected or 0) + len(written), key, value, -1, stamp))
+                own_records.append(LogRecord(0, (expected or 0) + len(own_records), key, value, -1, stamp))
                 at += 1
             # Before the records: a member of an older generation leaves no transaction open on the topic.
             position = [(self._topic, 0, self._log.position)]
             producer.send_offsets(position, self._metadata.raw, Deadline.after(deadline.slice(_OFFSETS_S), self._clock))
             if expected is not None:
                 producer.flush(deadline.remaining)
-                if offsets != [each.offset for each in written]:
+                if offsets != [each.offset for each in own_records]:
                     raise _Moved(f"The records of a write are not at offset {expected} of topic {self._topic}")
             self.in_doubt = self.in_doubt or bool(records)
             producer.commit(deadline)
@@ -215,7 +215,7 @@ class Term:
             if not producer.spent:
                 producer.abort(Deadline.after(3, self._clock))
             raise
-        return written
+        return own_records
 
     def write(
         self,
@@ -246,7 +246,7 @@ class Term:
                 raise Retriable("The time ran out before anything was written: nothing was changed")
             before = self.state.end
             try:
-                written = self._transaction(records, deadline, expected)
+                own_records = self._transaction(records, deadline, expected)
             except _Moved as error:
                 log.info("A write to the config topic is decided again: %s", error)
                 reads = True
@@ -257,7 +257,7 @@ class Term:
             except (Abortable, Retriable) as error:
                 trouble = error
             else:
-                after = self.refresh(deadline) if expected is None else self._log.take_own(written)
+                after = self.refresh(deadline) if expected is None else self._log.take_own(own_records)
                 self.in_doubt = False
                 self._on_write()
                 return after, after.end - 1

@@ -3,8 +3,8 @@
 The steps of the start, which the code refers to by number:
 
 1. Wait until the newest placement is this attempt.
-2. Wait for the count record of this generation: all older tasks are fenced. Meanwhile, connect and read the source
-   offsets that are there. The older tasks go on for a moment, in which this happens (`config_view.may_hand_over`).
+2. Wait for the count record of this generation: all older tasks are fenced. In the meantime, connect and read the
+   source offsets that are there. For that, the older tasks go on for a moment (`config_view.may_hand_over`).
 3. Create a producer and call `init_transactions`: an earlier attempt that is still alive is fenced. During the next
    steps, hanging transactions of the id's older epochs are ended (invariant 13), before anything is written there.
 4. Read the config topic to its end: a newer generation or placement ends this attempt normally.

@@ -44,11 +44,11 @@ class CommandResult(Generic[Answer]):
 
 
 def command(
-    request: Command[Answer], *, timeout: float = COMMAND_TIMEOUT, user: str = "", shown: bool = True
+    request: Command[Answer], *, timeout: float = COMMAND_TIMEOUT, user: str = "", await_rows: bool = True
 ) -> CommandResult[Answer]:
     """Have the leader carry out a command. Raises `Refusal` with Kafka Connect's status and words.
 
-    shown: whether to return not before the database shows what was written, for a caller that reads it itself. The next
+    await_rows: whether to return not before the database shows what was written, for a caller that reads it itself. The next
     requests wait for that in any case.
     """
     if (lost := cluster_topics.find_lost()) is not None:
@@ -69,7 +69,7 @@ def command(
     with nullcontext() if request.health else _turn(COMMANDS):
         answer = _repeat(ask_leader, deadline)
         answered.note(answer)
-        if shown:
+        if await_rows:
             with stages.stage("rows"):
                 wait_for_rows(answer, deadline)
     offset = answer.get("offset")

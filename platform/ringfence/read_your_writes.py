@@ -134,7 +134,7 @@ class Answered:
 
     def _skip(self, error: redis.RedisError) -> None:
         self._silent_until = time.monotonic() + _SILENT_SECONDS
-        log.info("Redis does not say what other web processes have answered (%s)", type(error).__name__)
+        log.info("Redis does not pass on what web processes have written (%s)", type(error).__name__)
 
 
 answered: Final = Answered()

@@ -109,7 +109,7 @@ class FakeLeader:
             projection.apply(topic.records[projection.start.get(0, 0) :], topic.end)
 
     def command(
-        self, request: Command[Any], *, timeout: float = 90, user: str = "", shown: bool = True
+        self, request: Command[Any], *, timeout: float = 90, user: str = "", await_rows: bool = True
     ) -> CommandResult[Any]:
         self.asked.append((request.name, request.on, request.body()))
         if self.refusal is not None:

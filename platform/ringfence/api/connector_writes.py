@@ -102,11 +102,11 @@ class Saved:
     created: bool
 
 
-def _write(command: Create | Configure, by: Principal, *, shown: bool) -> Saved:
+def _write(command: Create | Configure, by: Principal, *, await_rows: bool) -> Saved:
     """Have a configuration validated and written, with the topics that `by` may have it write to, and record the
     author of the version. Raises a 400 in Kafka Connect's words if it is invalid.
 
-    shown: as in `dispatch.command`.
+    await_rows: as in `dispatch.command`.
     """
     check(dict(command.config), by)
     name = command.connector
@@ -120,36 +120,38 @@ def _write(command: Create | Configure, by: Principal, *, shown: bool) -> Saved:
         quota=None if quota == NO_LIMITS else quota.to_fields(),
         java=by.may(Verb.JAVA_PLUGINS, name),
     )
-    result = dispatch.command(limited, user=by.name, shown=shown)
+    result = dispatch.command(limited, user=by.name, await_rows=await_rows)
     _refuse_invalid(result.value, command.config)
 
     def record_author() -> None:
         answered.settle()
         versions.record_author(name, by.name, before, result.offset)
 
-    if shown:
+    if await_rows:
         record_author()
     elif by.name:
         after_answer.do(record_author)
     return Saved(name, command.config, result.value["tasks"], result.value["created"])
 
 
-def create(name: str, config: Mapping[str, str], initial_state: str, by: Principal, *, shown: bool = True) -> Saved:
-    """Create a connector. initial_state: one of INITIAL_STATES; shown: as in `dispatch.command`."""
+def create(
+    name: str, config: Mapping[str, str], initial_state: str, by: Principal, *, await_rows: bool = True
+) -> Saved:
+    """Create a connector. initial_state: one of INITIAL_STATES; await_rows: as in `dispatch.command`."""
     complete = with_name(name, unmask(config, {}))
-    return _write(Create(name, complete, initial_state), by, shown=shown)
+    return _write(Create(name, complete, initial_state), by, await_rows=await_rows)
 
 
 def configure(
-    name: str, config: Mapping[str, str], by: Principal, expected: int | None = None, *, shown: bool = True
+    name: str, config: Mapping[str, str], by: Principal, expected: int | None = None, *, await_rows: bool = True
 ) -> Saved:
     """Set a configuration, creating the connector if it is missing.
 
-    expected: the config offset to replace. If there is a newer one, raises a 409, and creates nothing. shown: as in
+    expected: the config offset to replace. If there is a newer one, raises a 409, and creates nothing. await_rows: as in
     `dispatch.command`.
     """
     complete = with_name(name, unmask(config, read_stored_settings(name)))
-    return _write(Configure(name, complete, create=expected is None, expected=expected), by, shown=shown)
+    return _write(Configure(name, complete, create=expected is None, expected=expected), by, await_rows=await_rows)
 
 
 def patch_config(name: str, patch: Mapping[str, object], by: Principal) -> Saved:
@@ -166,7 +168,7 @@ def patch_config(name: str, patch: Mapping[str, object], by: Principal) -> Saved
                 merged[key] = text_of(value, key)
         complete = with_name(name, unmask(merged, row.settings))
         try:
-            return _write(Configure(name, complete, create=False, expected=row.config_offset), by, shown=False)
+            return _write(Configure(name, complete, create=False, expected=row.config_offset), by, await_rows=False)
         except Refusal as refused:
             if refused.status != 409 or attempt == _PATCH_ATTEMPTS:
                 raise

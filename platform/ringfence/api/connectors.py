@@ -67,7 +67,7 @@ class Connectors(ConnectView):
         stripped = "" if name is None else text_of(name, "name").strip(_JAVA_TRIMS)
         self.authorise(Verb.EDIT, stripped)
         config = config_of(_without_null_name(body.get("config")))
-        saved = connector_writes.create(stripped, config, initial_state, self.principal, shown=False)
+        saved = connector_writes.create(stripped, config, initial_state, self.principal, await_rows=False)
         return _answer(request, saved, self.principal)
 
 
@@ -78,7 +78,7 @@ class Connector(ConnectView):
         return Response(connector_reads.info_of(name, self.principal))
 
     def delete(self, request: Request, name: str) -> Response:
-        dispatch.command(commands.Delete(name), user=self.user_name, shown=False)
+        dispatch.command(commands.Delete(name), user=self.user_name, await_rows=False)
         return Response(status=204)
 
 
@@ -94,7 +94,9 @@ class Config(ConnectView):
 
     def put(self, request: Request, name: str) -> Response:
         config = config_of(_without_null_name(self.json_body()))
-        return _answer(request, connector_writes.configure(name, config, self.principal, shown=False), self.principal)
+        return _answer(
+            request, connector_writes.configure(name, config, self.principal, await_rows=False), self.principal
+        )
 
     def patch(self, request: Request, name: str) -> Response:
         patch = object_of(self.json_body(), "The request body")
@@ -134,10 +136,10 @@ class Restart(ConnectView):
         include_tasks, only_failed = self.flag("includeTasks"), self.flag("onlyFailed")
         restart = commands.Restart(name, include_tasks, only_failed)
         if not (include_tasks or only_failed):
-            dispatch.command(restart, user=self.user_name, shown=False)
+            dispatch.command(restart, user=self.user_name, await_rows=False)
             return Response(status=204)
         plan = connector_writes.restart_plan(name, include_tasks=include_tasks, only_failed=only_failed)
-        dispatch.command(restart, user=self.user_name, shown=False)
+        dispatch.command(restart, user=self.user_name, await_rows=False)
         return Response(plan, status=202)
 
 
@@ -145,7 +147,7 @@ class Pause(ConnectView):
     access = {"PUT": on_connector(Verb.OPERATE).writing()}
 
     def put(self, request: Request, name: str) -> Response:
-        dispatch.command(commands.Pause(name), user=self.user_name, shown=False)
+        dispatch.command(commands.Pause(name), user=self.user_name, await_rows=False)
         return Response(status=202)
 
 
@@ -153,7 +155,7 @@ class Resume(ConnectView):
     access = {"PUT": on_connector(Verb.OPERATE).writing()}
 
     def put(self, request: Request, name: str) -> Response:
-        dispatch.command(commands.Resume(name), user=self.user_name, shown=False)
+        dispatch.command(commands.Resume(name), user=self.user_name, await_rows=False)
         return Response(status=202)
 
 
@@ -161,7 +163,7 @@ class Stop(ConnectView):
     access = {"PUT": on_connector(Verb.OPERATE).writing()}
 
     def put(self, request: Request, name: str) -> Response:
-        dispatch.command(commands.Stop(name), user=self.user_name, shown=False)
+        dispatch.command(commands.Stop(name), user=self.user_name, await_rows=False)
         return Response(status=204)
 
 
@@ -183,7 +185,7 @@ class TaskRestart(ConnectView):
     access = {"POST": on_connector(Verb.OPERATE).writing()}
 
     def post(self, request: Request, name: str, task: int) -> Response:
-        dispatch.command(commands.RestartTask(name, task), user=self.user_name, shown=False)
+        dispatch.command(commands.RestartTask(name, task), user=self.user_name, await_rows=False)
         return Response(status=204)
 
 

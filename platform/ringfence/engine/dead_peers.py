@@ -72,7 +72,7 @@ class PeerWatch:
         self._connection = connection
         self._groups = list(groups)
         self._workers = workers
-        self._seen: set[tuple[WorkerId, Incarnation]] = set()
+        self._living: set[tuple[WorkerId, Incarnation]] = set()
 
     def run(self, stop: threading.Event) -> None:
         """Run until `stop`."""
@@ -85,9 +85,9 @@ class PeerWatch:
             who = record.worker, record.incarnation
             alive = lives(record.process)
             if alive:
-                self._seen.add(who)
-            elif alive is False and who in self._seen and self._remove(*who):
-                self._seen.discard(who)
+                self._living.add(who)
+            elif alive is False and who in self._living and self._remove(*who):
+                self._living.discard(who)
 
     def _remove(self, worker: WorkerId, incarnation: Incarnation) -> bool:
         try:

@@ -87,7 +87,7 @@ class Leader:
         self._rounds = RoundRunner(
             self._accesses, self._topics, graceful, self.wake, OffsetMigration(self.offsets), self._status.wait_until
         )
-        self._written = threading.Condition()
+        self._writes = threading.Condition()
         self._abandoned_transactions = AbandonedTransactions(config.group_id, self._ways_now, self.wake)
         self._hanging = HangingWatch(config, partial(report_found, reporter))
         self._metadata: GroupMetadata | None = None
@@ -124,12 +124,12 @@ class Leader:
 
         Raises `Refusal` if this worker does not lead.
         """
-        with self._written:
-            return self._written.wait_for(lambda: done(self.state()), seconds)
+        with self._writes:
+            return self._writes.wait_for(lambda: done(self.state()), seconds)
 
     def _note_write(self) -> None:
-        with self._written:
-            self._written.notify_all()
+        with self._writes:
+            self._writes.notify_all()
 
     def _accesses(self, due: Round) -> list[AdminAccess]:
         """Return the connections for a round, those with the old generation's admin credentials first."""

@@ -92,8 +92,8 @@ class ValidationErrors:
     def _known_tasks(self, name: ConnectorName, needed: int, limit: Deadline) -> int | None:
         """See `Subject`. Memory may be behind, and then the topic is read."""
         state = self._state()
-        known = 0 if state is None else count_known_tasks(state.connector(name))
-        return known if known >= needed else read_known_tasks(name, self._worker, limit)
+        count = 0 if state is None else count_known_tasks(state.connector(name))
+        return count if count >= needed else read_known_tasks(name, self._worker, limit)
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
