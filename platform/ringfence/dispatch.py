@@ -48,8 +48,8 @@ def command(
 ) -> CommandResult[Answer]:
     """Have the leader carry out a command. Raises `Refusal` with Kafka Connect's status and words.
 
-    await_rows: whether to return not before the database shows what was written, for a caller that reads it itself. The next
-    requests wait for that in any case.
+    await_rows: whether to return not before the database shows what was written, for a caller that reads it itself. The
+    next requests wait for that in any case.
     """
     if (lost := cluster_topics.find_lost()) is not None:
         raise Refusal(503, f"Nothing was changed. {lost.reason}")

@@ -4,7 +4,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +96,7 @@ def test_an_answer_is_waited_for_in_one_request_and_read_in_another(
     """The worker's notice ends the wait: nothing looks for the answer in between. The notice does not repeat it."""
     monkeypatch.setattr(transport, "_LOOK_SECONDS", 1.9)
     requests: list[tuple[str, object]] = []
-    real = redis.Redis.execute_command
+    real: Callable[..., object] = redis.Redis.execute_command
 
     def noted(self: redis.Redis, *arguments: Any, **options: Any) -> object:
         answer = real(self, *arguments, **options)

@@ -257,6 +257,10 @@ def write_as_stranger(connection: Connection, topic: str, *records: TargetStateR
         pen.close()
 
 
+def write(term: Term, records: list[TargetStateRecord]) -> tuple[ClusterState, int]:
+    return term.write(lambda _: records, Deadline.after(20))
+
+
 def other(number: int) -> TargetStateRecord:
     return TargetStateRecord(ConnectorName(f"other-{number}"), TargetState.PAUSED)
 
@@ -282,7 +286,8 @@ def test_a_leader_that_writes_alone_reads_nothing_and_knows_the_whole_topic(
     with monkeypatch.context() as patch:
         patch.setattr(TopicLog, "request_ends", counted)
         for number in range(5):
-            state, offset = term.write(lambda _, n=number: [other(n), wish(TargetState.PAUSED)], Deadline.after(20))
+            records = [other(number), wish(TargetState.PAUSED)]
+            state, offset = write(term, records)
             assert offset == state.end - 1
     assert reads == []
     eventually(lambda: state_in(connection, topic) == term.state, 10, "a reader folds the same state")

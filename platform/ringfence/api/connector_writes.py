@@ -83,7 +83,7 @@ def _refuse_invalid(result: CreationResult, config: Mapping[str, str]) -> None:
 
 def remember_secrets(class_name: str, validation: Mapping[str, Any]) -> None:
     """Remember which settings the plugin declares as secret, by the class name that configurations use."""
-    remember(class_name, validation_result(validation)["secrets"])
+    remember(class_name, validation_result(dict(validation))["secrets"])
 
 
 def read_stored_settings(name: str) -> dict[str, str]:
@@ -147,8 +147,8 @@ def configure(
 ) -> Saved:
     """Set a configuration, creating the connector if it is missing.
 
-    expected: the config offset to replace. If there is a newer one, raises a 409, and creates nothing. await_rows: as in
-    `dispatch.command`.
+    expected: the config offset to replace. If there is a newer one, raises a 409, and creates nothing. await_rows: as
+    in `dispatch.command`.
     """
     complete = with_name(name, unmask(config, read_stored_settings(name)))
     return _write(Configure(name, complete, create=expected is None, expected=expected), by, await_rows=await_rows)
