@@ -186,8 +186,8 @@ def page(text: str, machine: Mapping[str, str], rounds: int) -> str:
 `make bench ARGS="answers --write"` writes this page. The real Kafka Connect 4.3.0 and Ringfence run side by side on one
 broker. In each of {rounds} rounds each change of a VerifiableSource connector is requested by the REST API, on one side
 after the other; before the next change, the last one is in effect. The stages are those of Ringfence's header
-`Server-Timing`, in milliseconds: `way` is the time in Redis and Celery, `rows` the wait until the database shows the
-change.
+`Server-Timing`, in milliseconds: `settle` is the wait until the database shows earlier changes, `way` the time in Redis
+and Celery.
 
 {text}
 

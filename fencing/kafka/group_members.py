@@ -1,14 +1,16 @@
-"""Reads the members of a consumer group.
+"""Reads the members of a consumer group, and removes some.
 
 It uses kafka-python: librdkafka's DescribeConsumerGroups aborts the process if a connection breaks at the wrong moment
 ("Assertion `eonce->refcnt > 0' failed", librdkafka issue 4605; measured with confluent-kafka 2.16: both workers died
 after each restart of the broker).
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from kafka.errors import GroupAuthorizationFailedError, GroupIdNotFoundError, KafkaError
+from kafka.errors import GroupAuthorizationFailedError, GroupIdNotFoundError, KafkaError, for_code
+from kafka.protocol.consumer import LeaveGroupRequest
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, Retriable
@@ -18,6 +20,8 @@ from ringfence.fencing.kafka.kafka_python_client import PythonClient
 
 _REQUEST_MS = 5_000
 _LEAST_MS = 500
+_SEVERAL, _NO_MEMBER = 3, 25
+"""The version of LeaveGroup that names members (Kafka 2.4), and the code for one that is not there."""
 
 
 def _client(connection: Connection, patience_ms: int = _REQUEST_MS) -> PythonClient:
@@ -56,6 +60,39 @@ def group_members(connection: Connection, group: str, deadline: Deadline) -> lis
             raise Fatal(f"{doing}: {trouble}. Grant DESCRIBE on the group, then restart")
         raise Retriable(f"{doing}: {trouble}")
     return [_member(entry) for entry in description["members"]]
+
+
+def remove_members(
+    connection: Connection, group: str, member_ids: Collection[str], reason: str, deadline: Deadline
+) -> None:
+    """Have these members leave the group. Those that have left already are no error.
+
+    Raises `Retriable` if no broker responds in time, and `Fatal` without the permission.
+    """
+    doing = f"removing members of group {group}"
+    patience = max(_LEAST_MS, min(_REQUEST_MS, int(deadline.remaining * 1000)))
+    members = [
+        LeaveGroupRequest.MemberIdentity(member_id=each, group_instance_id=None, reason=reason[:255])
+        for each in member_ids
+    ]
+    request = LeaveGroupRequest(group_id=group, members=members, min_version=_SEVERAL)
+    try:
+        with _clients.lease(connection, lambda connection: _client(connection, patience)) as client:
+
+            async def leave() -> Any:
+                nodes = await client.ask_coordinators([group])
+                return await client.send(request, node_id=nodes[group])
+
+            answer = client.run(leave)
+            codes = [answer.error_code, *(each.error_code for each in answer.members)]
+            for code in codes:
+                if code not in (0, _NO_MEMBER):
+                    client.forget_coordinators()
+                    raise for_code(code)
+    except GroupAuthorizationFailedError as error:
+        raise Fatal(f"{doing}: {error}. Grant READ on the group", type(error).__name__) from error
+    except KafkaError as error:
+        raise Retriable(f"{doing}: {error}", type(error).__name__) from error
 
 
 def _member(entry: dict[str, Any]) -> GroupMember:

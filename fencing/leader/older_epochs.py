@@ -79,6 +79,11 @@ def end_leftovers(
     return OlderEpochs(list(endings.values()), [str(trouble) for trouble in troubles])
 
 
+def connect(accesses: Sequence[AdminAccess]) -> None:
+    """Make the connection that the next `end_leftovers` uses first."""
+    _clients.call(accesses[0].connection, lambda _prober: None)
+
+
 def describe_manual_abort(one: Hanging, accesses: Sequence[AdminAccess]) -> str:
     """Return what an operator can do about it with Kafka's own tool."""
     where = accesses[0].connection.bootstrap

@@ -8,6 +8,11 @@ A term begins with four steps. 1: capture the metadata. 2: `init_transactions`, 
 older epochs on the config topic (invariant 13), which the marker of this leader's next commit would make visible. 3:
 commit one transaction with the metadata before anything else. 4: read the config topic to its end. Then it writes, and
 checks each write's precondition at the end of the log.
+
+That check reads nothing as long as only this leader writes: what it has committed it knows. A write is decided on the
+state in memory, and before the commit the offsets of its records tell whether they stand right behind that state. If
+not, the transaction is aborted, the log is read to its end, and the write is decided again. The commit proves that no
+other leader has written: it would be fenced. So what writes nothing, or is refused, is decided again after a read.
 """
 
 import logging
@@ -39,6 +44,10 @@ _OFFSETS_S = 10.0
 _GENERATION_OVER = {"ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_ID"}
 
 
+class _Moved(Abortable):
+    """Somebody else has written behind the state that the write was decided on."""
+
+
 @dataclass(frozen=True, slots=True)
 class TopicRecord:
     """A record for another topic in the same transaction: altered source offsets."""
@@ -63,10 +72,13 @@ class Term:
         stamper: Stamper | None = None,
         on_records: Callable[[Sequence[LogRecord]], None] = lambda _: None,
         vault: Vault = NO_KEYS,
+        on_write: Callable[[], None] = lambda: None,
     ) -> None:
         """owns: whether this member still owns the partition, as far as it knows. stamper: records who wrote a record.
         on_records: called with all records of the config topic, each once. vault: encrypts and decrypts configurations.
+        on_write: called when `state` contains what was written.
         """
+        self._on_write = on_write
         self._stamper = stamper
         self._connection = connection
         self._group_id = group_id
@@ -159,11 +171,19 @@ class Term:
             raise self._not_leader(f"This worker no longer leads: {error}") from error
         log.warning("Fenced while still the owner of the config topic; claiming it again: %s", error)
 
-    def _transaction(self, records: Sequence[ConfigRecord | TopicRecord], deadline: Deadline) -> None:
+    def _transaction(
+        self, records: Sequence[ConfigRecord | TopicRecord], deadline: Deadline, expected: int | None = None
+    ) -> list[LogRecord]:
+        """Commit the records, and return those of the config topic.
+
+        expected: the offset that the first of them must get, None for any. Raises `_Moved` if it gets another one.
+        """
         producer = self._producer
         assert producer is not None, "claim first"
         producer.begin()
         self._wrote_as = producer.producer_id
+        offsets: list[int] = []
+        own_records: list[LogRecord] = []
         try:
             at = self._log.position
             for record in records:
@@ -172,16 +192,30 @@ class Term:
                     continue
                 key, value = encode(encrypt(record, self._vault))
                 stamp = () if self._stamper is None else self._stamper.headers(self._topic, key, value, at)
-                producer.produce(self._topic, value, key, 0, headers=list(stamp))
+                producer.produce(
+                    self._topic,
+                    value,
+                    key,
+                    0,
+                    headers=list(stamp),
+                    on_written=lambda _, offset, __: offsets.append(offset),
+                )
+                own_records.append(LogRecord(0, (expected or 0) + len(own_records), key, value, -1, stamp))
                 at += 1
+            # Before the records: a member of an older generation leaves no transaction open on the topic.
             position = [(self._topic, 0, self._log.position)]
             producer.send_offsets(position, self._metadata.raw, Deadline.after(deadline.slice(_OFFSETS_S), self._clock))
+            if expected is not None:
+                producer.flush(deadline.remaining)
+                if offsets != [each.offset for each in own_records]:
+                    raise _Moved(f"The records of a write are not at offset {expected} of topic {self._topic}")
             self.in_doubt = self.in_doubt or bool(records)
             producer.commit(deadline)
         except FencingError:
             if not producer.spent:
                 producer.abort(Deadline.after(3, self._clock))
             raise
+        return own_records
 
     def write(
         self,
@@ -199,34 +233,56 @@ class Term:
 
         doubt: how long to try to settle an unknown outcome, if longer than the write's deadline.
         """
+        reads = False
         while True:
             self.in_doubt = False
             self._check()
             if self._producer is None or self._producer.spent or not self._claimed:
                 self.claim(deadline)
-            state = self.refresh(deadline)
+            records, expected = self._decide(decide, deadline, reads=reads)
+            if not records:
+                return self.state, -1
             if deadline.expired:
                 raise Retriable("The time ran out before anything was written: nothing was changed")
-            records = list(decide(state))
-            if not records:
-                return state, -1
-            before = state.end
+            before = self.state.end
             try:
-                self._transaction(records, deadline)
+                own_records = self._transaction(records, deadline, expected)
+            except _Moved as error:
+                log.info("A write to the config topic is decided again: %s", error)
+                reads = True
+                continue
             except Fenced as error:
                 self._on_fenced(error)
                 trouble: FencingError = error
             except (Abortable, Retriable) as error:
                 trouble = error
             else:
-                after = self.refresh(deadline)
+                after = self.refresh(deadline) if expected is None else self._log.take_own(own_records)
                 self.in_doubt = False
+                self._on_write()
                 return after, after.end - 1
             log.info("A write to the config topic is in doubt: %s", trouble)
             after = self.claim(doubt or deadline if self.in_doubt else deadline)
             self.in_doubt = False
             if after.end > before:
                 return after, after.end - 1
+
+    def _decide(
+        self,
+        decide: Callable[[ClusterState], Sequence[ConfigRecord | TopicRecord]],
+        deadline: Deadline,
+        *,
+        reads: bool,
+    ) -> tuple[list[ConfigRecord | TopicRecord], int | None]:
+        """Return the records to write, and the offset that the first must get: None if the log was read for them."""
+        expected = None if reads else self._log.next_offset
+        if expected is not None:
+            try:
+                if records := list(decide(self.state)):
+                    return records, expected
+            except Exception as error:  # noqa: BLE001 - a refusal that holds at the log's end is raised again
+                log.debug("A write is decided again at the end of the log: %s", error)
+        return list(decide(self.refresh(deadline))), None
 
     def refresh(self, deadline: Deadline) -> ClusterState:
         """Return the state at the end of the config topic, with all that this term has committed."""

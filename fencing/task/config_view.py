@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
+from typing import Final
 
 from ringfence.connectors.api import Signal
 from ringfence.connectors.sdk import worker_limits
@@ -19,6 +20,7 @@ from ringfence.fencing.errors import Retriable, TopicLost, Unreadable
 from ringfence.fencing.kafka.consumer import LogRecord
 from ringfence.fencing.kafka.topic_admin import topic_ids
 from ringfence.fencing.kafka.topic_id_watch import TopicWatch
+from ringfence.fencing.modes import Mode
 from ringfence.fencing.records.writable_topics import OffsetsTopics, TopicAccess
 from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics import log_levels
@@ -35,6 +37,12 @@ log = logging.getLogger(__name__)
 _TRUSTED_SECONDS = 3600.0
 """Well below `delete.retention.ms` (a day, with which the config topic is created): no tombstone is missed
 within it.
+"""
+
+
+HAND_OVER_SECONDS: Final = 0.3
+"""So long a task goes on after a newer generation was written, while that one's processes start and connect. About what
+they need on a machine that is not busy.
 """
 
 
@@ -64,6 +72,17 @@ def judge(state: ConnectorState, spec: TaskSpec) -> DesiredState:
     return DesiredState.PAUSE if state.target is TargetState.PAUSED else DesiredState.RUN
 
 
+def may_hand_over(state: ConnectorState, spec: TaskSpec) -> bool:
+    """Return whether a running attempt may go on for a moment (`HAND_OVER_SECONDS`). Pure.
+
+    Its successors are another generation's, which starts behind a fence of this one. That fence waits for its end.
+    """
+    runs = state.unreadable is None and state.config is not None and state.target is TargetState.RUNNING
+    follows = state.commit is not None and state.commit.tasks > 0 and state.round_pending
+    ours = state.count is not None and state.count.generation == spec.placement.generation
+    return spec.mode is Mode.ENABLED and runs and follows and ours
+
+
 class TaskView:
     """The connector's state as this attempt sees it. `changed` is notified when the desired state changes."""
 
@@ -90,6 +109,7 @@ class TaskView:
         self._turn = threading.Lock()  # one reader of the log at a time
         self.condition = threading.Condition()
         self._verdict = DesiredState.WAIT
+        self._hands_over_until: float | None = None
         self._closing = self._ending = False
         self._parent = os.getppid()
         self._thread = threading.Thread(target=self._follow, name=f"view-{spec.task}", daemon=True)
@@ -144,7 +164,7 @@ class TaskView:
             except TopicLost as error:
                 self._lose(str(error))
         self.check_topics(deadline)
-        self._judge()
+        self._judge(at_once=True)
         return self._verdict
 
     def check_topics(self, deadline: Deadline) -> None:
@@ -219,12 +239,22 @@ class TaskView:
         if isinstance(config_record, LoggerRecord):
             log_levels.apply(config_record)
 
-    def _judge(self) -> None:
+    def _judge(self, *, at_once: bool = False) -> None:
+        """at_once: whoever asks has a reason to end, and only asks whether it is that one."""
         verdict = DesiredState.END if self._ending else judge(self._state, self._spec)
+        if verdict is DesiredState.END and not at_once and self._hands_over():
+            return
         if verdict is not self._verdict:
             with self.condition:
                 self._verdict = verdict
                 self.condition.notify_all()
+
+    def _hands_over(self) -> bool:
+        if self._ending or self._verdict is not DesiredState.RUN or not may_hand_over(self._state, self._spec):
+            return False
+        if self._hands_over_until is None:
+            self._hands_over_until = _now() + HAND_OVER_SECONDS
+        return _now() < self._hands_over_until
 
     def _follow(self) -> None:
         try:

@@ -12,6 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from ringfence.fencing.clock import Clock, Deadline
 from ringfence.fencing.errors import Retriable
 from ringfence.fencing.kafka.hanging_transactions import Hanging
+from ringfence.fencing.leader import older_epochs
 from ringfence.fencing.leader.fence_targets import list_admin_access
 from ringfence.fencing.leader.older_epochs import end_leftovers
 from ringfence.fencing.task.task_spec import TaskSpec
@@ -42,6 +43,13 @@ class TaskLeftovers:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="leftovers")
         self.trouble = ""
         """What the check waits for, as a message; "" if it makes progress."""
+
+    def connect(self) -> None:
+        """Connect in the background, before there is anything to check."""
+        accesses = list_admin_access(
+            None, self._spec.connector_config, self._spec.connection, self._spec.worker_settings
+        )
+        self._pool.submit(older_epochs.connect, accesses)
 
     def begin(self, producer: TransactionalClient, offsets_topic: str) -> None:
         """Check the topics that a producer will certainly write to, after its `init` has returned."""

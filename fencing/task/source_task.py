@@ -3,7 +3,8 @@
 The steps of the start, which the code refers to by number:
 
 1. Wait until the newest placement is this attempt.
-2. Wait for the count record of this generation: all older tasks are fenced.
+2. Wait for the count record of this generation: all older tasks are fenced. In the meantime, connect and read the
+   source offsets that are there. For that, the older tasks go on for a moment (`config_view.may_hand_over`).
 3. Create a producer and call its `init`: an earlier attempt that is still alive is fenced. During the next
    steps, hanging transactions of the id's older epochs are ended (invariant 13), before anything is written there.
 4. Read the config topic to its end: a newer generation or placement ends this attempt normally.
@@ -95,7 +96,7 @@ class SourceTaskRun:
             self._report.report_failed(
                 outcome.trace, outcome.reason, left_open=outcome.left_open, failure=outcome.failure
             )
-        self._lives.leftovers.close()
+        self._lives.close()
         self._view.close()
         self._report.flush()
         return outcome
@@ -146,6 +147,8 @@ class SourceTaskRun:
             verdict = self._view.verdict
             if verdict is DesiredState.WAIT:
                 self._report.stage(str(verdict))
+                if self._spec.mode is Mode.ENABLED:
+                    self._lives.prepare()
             elif verdict is DesiredState.PAUSE:
                 self._report.running(State.PAUSED)
             else:

@@ -44,6 +44,11 @@ class TaskOffsets:
         return self._stores.effective.name
 
     @property
+    def is_workers(self) -> bool:
+        """Whether that is the worker's topic, by the settings alone: it exists."""
+        return self._stores.own is None
+
+    @property
     def reading(self) -> Connection:
         """The connection with which the effective topic is read."""
         return self._stores.effective.reading

@@ -1,10 +1,12 @@
 """One run of a source task with transactions: steps 3 to 8 of its start (`fencing.task.source_task`)."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Final
 
 from ringfence.connectors.api import SourceTask
 from ringfence.connectors.sdk.kafka_settings.java_names import Role
-from ringfence.fencing.errors import Abortable
+from ringfence.fencing.errors import Abortable, FencingError
 from ringfence.fencing.kafka.client_settings import resolve_settings, timeout_in
 from ringfence.fencing.kafka.hanging_transactions import GROUP_OFFSETS
 from ringfence.fencing.offsets.source_offsets import SourceOffsets
@@ -14,6 +16,7 @@ from ringfence.fencing.task import start_progress
 from ringfence.fencing.task.admission import Admission
 from ringfence.fencing.task.boundaries import Boundary
 from ringfence.fencing.task.clients import batch_reader, group_source
+from ringfence.fencing.task.config_view import DesiredState
 from ringfence.fencing.task.context import TaskContext
 from ringfence.fencing.task.group_source import GroupSource
 from ringfence.fencing.task.older_epochs import TaskLeftovers
@@ -31,6 +34,8 @@ from ringfence.fencing.task.transactions import Transactions
 from ringfence.fencing.topics.status import State
 from ringfence.fencing.transactions.client import TransactionalClient
 from ringfence.fencing.transactions.settings import encoded_batch_bytes, request_bytes
+
+_PREPARE_SECONDS: Final = 2.0
 
 First = Mapping[tuple[str, int], int] | None
 NewProducer = Callable[[TaskSpec, int], TransactionalClient]
@@ -66,6 +71,32 @@ class TransactionalRun:
         """The effective offsets topic, as soon as it is known."""
         self.left_open = False
         """Whether the last run may have left a transaction open."""
+        self._prepared: TransactionalClient | None = None
+        self._offsets: TaskOffsets | None = None
+
+    def prepare(self) -> None:
+        """While the attempt waits for the fence of the generation before, do what needs no fence: connect, and read the
+        source offsets that are committed so far. Then the steps only read the rest.
+
+        What prevents it is met again by `run`, which raises it.
+        """
+        if self._prepared is not None:
+            return
+        runtime = self._runtime
+        with suppress(FencingError):
+            self._prepared = self._new_producer(runtime.spec, self._timeout_ms)
+            self._offsets = offsets = TaskOffsets(runtime.spec, runtime.clock)
+            self._prepared.prepare([offsets.topic] if offsets.is_workers else [], runtime.deadline(_PREPARE_SECONDS))
+            self.leftovers.connect()
+            if offsets.is_workers:
+                offsets.read(lambda: runtime.view.verdict is not DesiredState.WAIT)
+
+    def close(self) -> None:
+        """Close what is left of the last run, or of `prepare`."""
+        if self._prepared is not None:
+            self._prepared.close()
+            self._prepared = None
+        self.leftovers.close()
 
     def run(self) -> bool:
         """Do steps 3 to 8. Returns False if the next run must follow at once (`PollLoop.run`)."""
@@ -96,7 +127,8 @@ class TransactionalRun:
 
         try:
             report.stage(start_progress.READING_OFFSETS)
-            task_offsets = TaskOffsets(runtime.spec, runtime.clock)
+            task_offsets = self._offsets or TaskOffsets(runtime.spec, runtime.clock)
+            self._offsets = None
             self.offsets_topic = task_offsets.topic
             self.leftovers.begin(producer, task_offsets.topic)
             task_offsets.prepare()  # 5
@@ -144,7 +176,8 @@ class TransactionalRun:
                 plugin.stop()
 
     def _take_id(self) -> TransactionalClient:
-        producer = self._new_producer(self._runtime.spec, self._timeout_ms)
+        producer = self._prepared or self._new_producer(self._runtime.spec, self._timeout_ms)
+        self._prepared = None
         try:
             producer.init(self._runtime.deadline())  # 3
             self.left_open = False

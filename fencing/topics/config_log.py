@@ -88,6 +88,10 @@ class ConfigLog:
         self.topic = topic
         self.state = ClusterState()
         self._stable = ClusterState()  # without what the log holds ahead, so that it can be applied again
+        self.next_offset: int | None = None
+        """The offset that the topic's next record gets, as far as is known; None while somebody's transaction is
+        open, or before the first `refresh`.
+        """
         self._log = TopicLog(connection, topic, deadline=deadline, patience_s=PATIENCE_SECONDS, keep_reader=keep_reader)
         if len(self._log.partitions) != 1:
             raise Unreadable(
@@ -105,7 +109,24 @@ class ConfigLog:
         caller's commits.
         """
         with stages.stage("config-read"):
-            self._take(self._log.catch_up(deadline, own=own))
+            ends = self._log.request_ends(deadline)
+            if self.next_offset is not None and self.next_offset - 1 <= ends[0] <= self.next_offset:
+                return self.state  # the marker of our own commit is missing, or the only thing that was not read
+            self.next_offset = None
+            self._take(self._log.catch_up(deadline, own=own, ends=ends))
+            if self.position == ends[0]:
+                self.next_offset = self.position
+        return self.state
+
+    def take_own(self, records: Sequence[LogRecord]) -> ClusterState:
+        """Apply records that the caller has just committed at `next_offset`, which it need not read therefore.
+
+        The marker of the commit follows them. Whatever somebody else writes before that is read by the next `refresh`.
+        """
+        self._on_records(records)
+        self._stable = self.state = fold(self._stable, records, self.topic, self._vault)
+        self._log.restart({0: records[-1].offset + 1})
+        self.next_offset = records[-1].offset + 2
         return self.state
 
     def poll(self, timeout: float) -> bool:

@@ -171,11 +171,16 @@ class TopicLog:
         This waits for every open transaction, so do not use it during a start. Raises `Retriable` if the end is not
         reached in time, with the progress in the message.
         """
-        ends = end_offsets(self._connection, self.topic, self.partitions, deadline)
-        self._check_identity(deadline)
+        ends = self.request_ends(deadline)
         yield from self._read_committed(ends, deadline, deadline, lambda: False, limit, _every, _untold)
         if not _has_passed(self.positions, ends):
             raise late(self.topic, self.positions, ends)
+
+    def request_ends(self, deadline: Deadline) -> dict[int, int]:
+        """Return the current ends. Raises `TopicLost` if the topic was replaced."""
+        ends = end_offsets(self._connection, self.topic, self.partitions, deadline)
+        self._check_identity(deadline)
+        return ends
 
     def catch_up(
         self,
@@ -200,8 +205,7 @@ class TopicLog:
         most_bytes: of `ahead`; None for no limit.
         """
         if ends is None:
-            ends = end_offsets(self._connection, self.topic, self.partitions, deadline)
-            self._check_identity(deadline)
+            ends = self.request_ends(deadline)
         patience = Deadline.after(self._patience_s)
         yield from self._read_committed(ends, deadline, patience, give_up, limit, key_filter, report)
         behind = {p: position for p, position in self.positions.items() if position < ends[p]}

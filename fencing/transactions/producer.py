@@ -113,6 +113,19 @@ class Producer:
         newest = max(refused_at, self._driver.last_trouble_at)
         return since, words if newest >= since and words else "the brokers do not answer"
 
+    def prepare(self, topics: Sequence[str], deadline: Deadline) -> None:
+        """Connect, and find the id's coordinator and these topics, which exist. It fences nobody.
+
+        What prevents it is met, and raised, by `init`.
+        """
+        with self._lock:
+            machine = self.machine
+            machine.look_up(topics)
+            self._run(
+                lambda: self._is_over or (machine.knows_coordinator and machine.view.topics.keys() >= {*topics}),
+                deadline,
+            )
+
     def init(self, deadline: Deadline) -> None:
         """Fence the previous holder of the id, and end its open transaction. Raises `Retriable` at the deadline."""
         with self._lock:

@@ -12,7 +12,7 @@ Times are those of a monotonic clock.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import count
 from math import inf
 from typing import Final
@@ -108,7 +108,7 @@ class StateMachine:
         self.queues = PartitionQueues(self._limits.delivery_s)
         self._added: set[Place] = set()
         self._used_places: dict[Place, int] = {}  # in this transaction, with the offset of the first batch
-        self._init_due = self._continues = False
+        self._init_due = self._continues = self._looks_up = False
         self._maybe_open = False  # whether the coordinator may know of the transaction
         self._doubtful = False  # whether a request of this epoch had no answer
         self._commit_requested = False
@@ -132,6 +132,16 @@ class StateMachine:
     def takes_epoch(self) -> bool:
         """Whether a new epoch is being taken, before anything is written."""
         return self._init_due
+
+    def look_up(self, topics: Iterable[str]) -> None:
+        """Find the coordinator and these topics, before anything else is asked for."""
+        self._looks_up = True
+        for topic in topics:
+            self.view.want(topic)
+
+    @property
+    def knows_coordinator(self) -> bool:
+        return self._coordinator is not None
 
     def initialise(self) -> None:
         """Take the transactional id, and end its open transaction. The phase READY follows."""
@@ -209,6 +219,8 @@ class StateMachine:
                 request = InitProducerId(self.transactional_id, self._timeout_ms, *where)
                 self._send_step(out, now, self._coordinator, request)
             return out
+        if self._looks_up and self._knows_coordinator(out, now):
+            self._looks_up = False
         if self.phase in (Phase.OPEN, Phase.COMMITTING) and self.error is None:
             self._write(out, now)
             self._write_offsets(out, now)

@@ -72,7 +72,7 @@ def command(make_command: Callable[[str], Command[None]], user: str) -> Callable
     """Return the `work` for `each` that sends one command to the leader: `wanted(connector)`."""
 
     def work(name: str, seconds: float) -> str:
-        dispatch.command(make_command(name), timeout=seconds, user=user)
+        dispatch.command(make_command(name), timeout=seconds, user=user, await_rows=False)
         return "done"
 
     return work

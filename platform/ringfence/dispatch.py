@@ -2,7 +2,7 @@
 
 A command that times out is unknown, never "failed": the message says what it waited for. During a change of the leader,
 a command is refused without effect, with an answer that says so (`passing`). Such a command is sent again, as a new
-one, until the same deadline. A command is answered when the database shows what it wrote (read-your-writes).
+one, until the same deadline. Whoever reads after its answer sees what it wrote (`read_your_writes`).
 """
 
 import time
@@ -19,7 +19,7 @@ from ringfence.fencing.clock import Deadline
 from ringfence.heartbeats.cluster_view import look
 from ringfence.projection import cluster_topics
 from ringfence.quotas import COMMANDS, QUESTIONS, Lane, TooMany, asking, waiting
-from ringfence.read_your_writes import wait_for_rows
+from ringfence.read_your_writes import answered, wait_for_rows
 from ringfence.requests.commands import Command, SentCommand
 from ringfence.requests.question import ACCOUNT
 from ringfence.requests.questions import Question
@@ -43,8 +43,14 @@ class CommandResult(Generic[Answer]):
     value: Answer
 
 
-def command(request: Command[Answer], *, timeout: float = COMMAND_TIMEOUT, user: str = "") -> CommandResult[Answer]:
-    """Have the leader carry out a command. Raises `Refusal` with Kafka Connect's status and words."""
+def command(
+    request: Command[Answer], *, timeout: float = COMMAND_TIMEOUT, user: str = "", await_rows: bool = True
+) -> CommandResult[Answer]:
+    """Have the leader carry out a command. Raises `Refusal` with Kafka Connect's status and words.
+
+    await_rows: whether to return not before the database shows what was written, for a caller that reads it itself. The
+    next requests wait for that in any case.
+    """
     if (lost := cluster_topics.find_lost()) is not None:
         raise Refusal(503, f"Nothing was changed. {lost.reason}")
     if not request.health:
@@ -62,8 +68,10 @@ def command(request: Command[Answer], *, timeout: float = COMMAND_TIMEOUT, user:
 
     with nullcontext() if request.health else _turn(COMMANDS):
         answer = _repeat(ask_leader, deadline)
-        with stages.stage("rows"):
-            wait_for_rows(answer, deadline)
+        answered.note(answer)
+        if await_rows:
+            with stages.stage("rows"):
+                wait_for_rows(answer, deadline)
     offset = answer.get("offset")
     return CommandResult(offset if isinstance(offset, int) else None, cast(Answer, answer.get("value")))
 

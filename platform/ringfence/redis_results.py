@@ -1,7 +1,7 @@
-"""Celery's store of results in Redis, with notices that do not repeat the result.
+"""Celery's store of results in Redis, for a sender that waits in one request and reads in another.
 
-Celery publishes the whole result to whoever waits. A web process reads it from its key, with a limit to its size, so
-the notice only says that it is there.
+Celery publishes the whole result to whoever waits. A web process reads it from its key, with a limit to its size. What
+it waits for is a list beside that key, so it needs no subscription, and no connection, of its own.
 """
 
 from typing import Any, Final
@@ -14,16 +14,34 @@ BACKEND: Final = f"{__name__}:NotifyingBackend+"
 """The prefix of the address of a Redis that stores results in this way."""
 
 
-class NotifyingBackend(RedisBackend):  # type: ignore[misc]  # Celery has no types
-    """Stores a result under its key, and publishes an empty message on the channel of that name."""
+def notice_key(key: str) -> str:
+    """Return the key of the list that gets an entry when the result under `key` is stored."""
+    return f"{key}.there"
 
-    def set(self, key: str, value: Any, expires: float | None = None, **retry_policy: Any) -> Any:
+
+class NotifyingBackend(RedisBackend):  # type: ignore[misc]  # Celery has no types
+    """Stores a result under its key, and a notice beside it."""
+
+    def store_result(
+        self, task_id: str, result: Any, state: str, traceback: Any = None, request: Any = None, **_: Any
+    ) -> Any:
+        """Store it, without a look at what is stored: a message runs once (`messages.BoundTask`)."""
+        encoded = self.encode_result(result, state)
+        meta = {"status": state, "result": encoded, "traceback": traceback, "children": [], "task_id": task_id}
+        self.set(self.get_key_for_task(task_id), self.encode(meta))
+        return encoded
+
+    def set(self, key: str | bytes, value: Any, expires: float | None = None, **retry_policy: Any) -> Any:
         """Store it; Celery repeats this after a broken connection."""
+        seconds = int(expires or messages.ANSWER_SECONDS)
+        notice = notice_key(key if isinstance(key, str) else key.decode())
 
         def store() -> None:
             with self.client.pipeline() as pipe:
-                pipe.setex(key, int(expires or messages.ANSWER_SECONDS), value)
-                pipe.publish(key, b"")
+                pipe.setex(key, seconds, value)
+                pipe.delete(notice)  # if this is repeated
+                pipe.rpush(notice, b"")
+                pipe.expire(notice, seconds)
                 pipe.execute()
 
         return self.ensure(store, (), **retry_policy)

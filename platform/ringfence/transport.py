@@ -3,16 +3,15 @@
 A deadline is transmitted as a time on Redis' clock. An answer is read from the key where the worker stores it.
 """
 
-import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import redis
 from celery import Celery
 from kombu.exceptions import OperationalError as BrokerError
 
-from ringfence import messages, redis_clock
+from ringfence import messages, redis_clock, redis_results
 from ringfence.celery import REDIS_URL
 from ringfence.celery import app as ringfence_app
 from ringfence.encryption import NoKey
@@ -30,7 +29,8 @@ _RESULT_LOST = (
 )
 _RESULT_KEY = "celery-task-meta-"
 _AWAY_SECONDS = 5.0
-_LOOK_SECONDS = 0.1
+_LOOK_SECONDS = 0.25
+_AGAIN_SECONDS = 0.1
 _MOST_BYTES = 256 << 20
 """More than any answer has. A larger value comes from somebody else, and would only fill this process's memory."""
 _ONCE_MORE = {"max_retries": 1, "interval_start": 0, "interval_step": 0}
@@ -95,53 +95,38 @@ def ask(
 
 def _result(task_id: str, deadline: Deadline, awaited: str) -> dict[str, Any]:
     """Return the task's stored result. Redis may be away for a moment."""
-    with _notices(_RESULT_KEY + task_id) as wait:
-        return _await(task_id, deadline, awaited, wait)
-
-
-@contextlib.contextmanager
-def _notices(key: str) -> Iterator[Callable[[float], None]]:
-    """Yield a function that waits for the notice that a worker publishes when it has stored the result under this key.
-
-    It waits at most so many seconds, and at most `_LOOK_SECONDS`: the key counts, since a notice may be lost, or false.
-    """
-    notices = results.pubsub(ignore_subscribe_messages=True)  # type: ignore[no-untyped-call]
-
-    def wait(seconds: float) -> None:
-        began = time.monotonic()
-        try:
-            if not notices.subscribed:
-                notices.subscribe(key)
-            notices.get_message(timeout=min(seconds, _LOOK_SECONDS))
-        except redis.RedisError:
-            time.sleep(max(0.0, min(seconds, _LOOK_SECONDS) - (time.monotonic() - began)))
-
-    try:
-        yield wait
-    finally:
-        notices.close()
-
-
-def _await(task_id: str, deadline: Deadline, awaited: str, wait: Callable[[float], None]) -> dict[str, Any]:
     key, answered_s = _RESULT_KEY + task_id, time.monotonic()
     while not deadline.expired:
         try:
-            raw = results.getrange(key, 0, _MOST_BYTES)  # empty if there is none; never more than the limit and one
+            _await_notice(key, deadline)
+            raw = _take(key)
             answered_s = time.monotonic()
         except redis.RedisError as error:
             if time.monotonic() - answered_s > _AWAY_SECONDS:
                 raise Refusal(500, _RESULT_LOST.format(awaited=awaited)) from error
-            raw = None
-        if isinstance(raw, bytes) and raw:
-            return _read(key, task_id, raw)
-        wait(deadline.remaining)
+            time.sleep(deadline.slice(_AGAIN_SECONDS))
+            raw = b""
+        if raw:
+            return _read(task_id, raw)
     raise Refusal(500, timeout_message(awaited))
 
 
-def _read(key: str, task_id: str, raw: bytes) -> dict[str, Any]:
-    """Read an answer and delete it from Redis. An answer that is not a worker's is refused."""
-    with contextlib.suppress(redis.RedisError):  # otherwise it expires
-        results.delete(key)
+def _await_notice(key: str, deadline: Deadline) -> None:
+    """Wait until a worker has stored the result, for a moment: the key counts, since a notice may be lost, or false."""
+    results.blpop([redis_results.notice_key(key)], max(0.01, deadline.slice(_LOOK_SECONDS)))
+
+
+def _take(key: str) -> bytes:
+    """Return the stored result, and delete it; b"" if there is none, and never more than the limit and one."""
+    with results.pipeline() as pipe:
+        pipe.getrange(key, 0, _MOST_BYTES)
+        pipe.delete(key)
+        raw = pipe.execute()[0]
+    return raw if isinstance(raw, bytes) else b""
+
+
+def _read(task_id: str, raw: bytes) -> dict[str, Any]:
+    """Read an answer. One that is not a worker's is refused."""
     if len(raw) > _MOST_BYTES:
         raise Refusal(500, f"The answer in Redis has more than {_MOST_BYTES} bytes. Check before you try again.")
     try:

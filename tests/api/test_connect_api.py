@@ -100,7 +100,7 @@ def test_bad_bodies_are_400_with_a_message(client: Client, leader: FakeLeader, s
     assert response.status_code == 400
     assert body(response)["error_code"] == 400
     assert body(response)["message"]
-    assert leader.asked == []
+    assert leader.config.records == []
 
 
 def test_a_missing_class_is_named(client: Client) -> None:

@@ -12,6 +12,7 @@ from ringfence.access.principal import Principal, Right
 from ringfence.access.verbs import ROLES, Verb
 from ringfence.api import connector_writes, preflight
 from ringfence.dispatch import Refusal
+from ringfence.engine.preflight.validation import Validation
 from ringfence.engine.question_answers import Services, answer_to
 from ringfence.fencing.clock import Deadline
 from ringfence.http.errors import ConnectError
@@ -27,8 +28,10 @@ CONFIG = {"name": "team-a", "connector.class": "io.debezium.connector.postgresql
 def test_the_worker_hears_whether_java_may_be_used(leader: FakeLeader, by: Principal, java: bool) -> None:
     with suppress(ConnectError, Refusal):  # the stand-in has no such class
         connector_writes.validate(dict(CONFIG), by)
+    with suppress(ConnectError, Refusal):
+        connector_writes.configure(CONFIG["name"], CONFIG, by)
     preflight.checks_of(CONFIG, by)
-    assert leader.java == [("validate", java), ("preflight", java)]
+    assert leader.java == [("validate", java), ("validate", java), ("preflight", java)]
 
 
 def test_so_do_the_validation_and_the_preview_of_people(leader: FakeLeader, client: Client) -> None:
@@ -54,9 +57,9 @@ def test_so_do_the_validation_and_the_preview_of_people(leader: FakeLeader, clie
 )
 def test_the_worker_refuses_before_any_java_code_runs(question: Question[Any]) -> None:
     """Nothing but the plugins' names is there to be asked."""
-    services = cast(
-        "Services", SimpleNamespace(plugins=SimpleNamespace(is_java=lambda _name, _timeout: True, call_seconds=10.0))
-    )
+    plugins = SimpleNamespace(is_java=lambda _name, _timeout: True, call_seconds=10.0)
+    validation = Validation(cast("Any", plugins), cast("Any", None), cast("Any", None), cast("Any", None))
+    services = cast("Services", SimpleNamespace(plugins=plugins, validation=validation))
     with pytest.raises(Refusal, match="you need the permission java-plugins"):
         answer_to(question, services, Deadline.after(5))
 

@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 from ringfence import cli
-from ringfence.file_checks import documents as checked_files
+from ringfence.file_checks import checks as checked_files
 from tests.support.compose import ROOT
 
 pytestmark = pytest.mark.program

@@ -122,7 +122,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
 def results(config: WorkerConfig, **more: str) -> dict[str, Result]:
     """What preflight says of a connector that fills a topic which is not there yet."""
     settings = {"name": "numbers", "topic": "numbers", "exactly.once.support": "required", **more}
-    found = checks(PreflightInput(settings, "supported", True, lambda: 1, {}), config)
+    found = checks(PreflightInput(settings, "supported", True, lambda _: 1, {}), config)
     return {check.name: check.result for check in found}
 
 

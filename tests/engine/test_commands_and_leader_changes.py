@@ -8,6 +8,7 @@ import pytest
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Retriable
+from ringfence.fencing.kafka.consumer import LogRecord
 from ringfence.fencing.kafka.membership import GroupMembership
 from ringfence.fencing.leader.term import Term, TopicRecord
 from ringfence.fencing.topics.config_records import ConfigRecord, ConnectorRecord
@@ -37,9 +38,11 @@ def lose_the_term(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, *, written:
     real_transaction = Term._transaction
     meant: list[bool] = []
 
-    def transaction(self: Term, records: Sequence[ConfigRecord | TopicRecord], deadline: Deadline) -> None:
+    def transaction(
+        self: Term, records: Sequence[ConfigRecord | TopicRecord], deadline: Deadline, expected: int | None = None
+    ) -> list[LogRecord]:
         meant[:] = [any(isinstance(record, ConnectorRecord) for record in records)]
-        real_transaction(self, records, deadline)
+        return real_transaction(self, records, deadline, expected)
 
     def lose(producer: Producer) -> None:
         if meant != [True]:

@@ -69,7 +69,8 @@ def test_a_command_waits_for_one_write_and_the_rest_of_the_pass_follows(
     seen: Future[int] = Future()
 
     def look(state: ClusterState) -> list[ConfigRecord]:
-        seen.set_result(made_of(state))
+        if not seen.done():  # a plan that writes nothing is evaluated again, at the end of the topic
+            seen.set_result(made_of(state))
         return []
 
     crowded.leader.submit(look, Deadline.after(60))

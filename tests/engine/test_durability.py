@@ -107,7 +107,7 @@ def test_on_three_brokers_topics_are_made_safe_and_unsafe_ones_are_found(worker:
 
     def found(topic: str, support: str) -> list[Check]:
         settings = {"name": "c", "topic": topic, "exactly.once.support": support}
-        question = PreflightInput(settings, "supported", False, lambda: 0, {}, {"w": "enabled"})
+        question = PreflightInput(settings, "supported", False, lambda _: 0, {}, {"w": "enabled"})
         return [check for check in checks(question, worker) if check.result is not Result.OK]
 
     eventually(lambda: found("made", "required") == [], 30, "the offsets' coordinator is there")

@@ -67,7 +67,7 @@ def ask(worker: WorkerConfig, *, known: int | None = 1, user: str = "", **config
     settings = {"name": "c", "topic": DATA, **{key.replace("_", "."): value for key, value in config.items()}}
     if user:
         settings |= {f"{role}.override.sasl.jaas.config": login(user) for role in Role}
-    found = checks(PreflightInput(settings, "supported", False, lambda: known, {}), worker)
+    found = checks(PreflightInput(settings, "supported", False, lambda _: known, {}), worker)
     return Found((check.name, check) for check in found)
 
 
@@ -165,7 +165,7 @@ def test_a_validation_asks_for_less_and_refuses_the_same(
     refused: dict[str, set[tuple[str, str]]] = {}
     for user in ("", next(users)):
         overrides = {f"{role}.override.sasl.jaas.config": login(user) for role in Role} if user else {}
-        subject = Subject(settings | overrides, worker, lambda: 1)
+        subject = Subject(settings | overrides, worker, lambda _: 1)
         asked.clear()
         every = {(check.name, check.message) for check in cluster_checks.checks(subject) if check.refuses}
         before = len(asked)
@@ -176,7 +176,7 @@ def test_a_validation_asks_for_less_and_refuses_the_same(
     assert {name for name, _ in refused[""]} == {"offsets topic compaction"}
     assert "producer Write TransactionalId" in {name for name, _ in refused[user]}
     asked.clear()
-    plain = Subject({"name": "c", "topic": DATA, "exactly.once.support": support}, worker, lambda: 1)
+    plain = Subject({"name": "c", "topic": DATA, "exactly.once.support": support}, worker, lambda _: 1)
     list(cluster_checks.checks(plain, only_refusing=True))
     assert asked.count("topic") <= 3, "the offsets topic, the connector's and the config topic, each once"
     assert asked.count("write_ids") == asked.count("write_topics") == 1

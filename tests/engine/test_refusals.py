@@ -139,13 +139,13 @@ def test_a_connector_that_writes_to_another_cluster_is_checked_there(
     settings = {**COMPACTED_SOON, "cleanup.policy": "delete"}
     create_topics(worker.connection(), [TopicSpec(topic, config=settings)], Deadline.after(30))
     config = {**CONFIG, "name": unique("c"), "producer.override.bootstrap.servers": own_broker.bootstrap}
-    question = PreflightInput(config, "supported", False, lambda: 0, {}, BOTH)
+    question = PreflightInput(config, "supported", False, lambda _: 0, {}, BOTH)
     found = {check.name: check for check in checks(question, worker)}
     # The topic of that name here is not the one that the offsets go to.
     assert found["offsets topic compaction"].message == f"{topic} does not exist yet: it will be created, compacted."
     assert found[f"admin Create Topic {topic}"].result is Result.OK
     assert [check for check in found.values() if check.result is Result.FAILED] == []
-    at_home = PreflightInput(CONFIG, "supported", False, lambda: 0, {}, BOTH)
+    at_home = PreflightInput(CONFIG, "supported", False, lambda _: 0, {}, BOTH)
     assert {check.name for check in checks(at_home, worker) if check.refuses} == {"offsets topic compaction"}
 
 
@@ -204,7 +204,7 @@ def test_the_three_answers_of_a_connector(hole: str, support: str, results: list
         asked_for["requested"] = ["failed"]  # it is known, and allowed
     for level, expected in asked_for.items():
         config = {**CONFIG, "exactly.once.support": level, "producer.override.acks": "2"}  # asks no broker
-        found = checks(PreflightInput(config, support, False, lambda: 0, {}, BOTH), worker_at(hole))
+        found = checks(PreflightInput(config, support, False, lambda _: 0, {}, BOTH), worker_at(hole))
         about = [check for check in found if check.name == "exactly.once.support"]
         assert [str(check.result) for check in about] == expected
         assert [check.refuses for check in about] == [level == "required" and support != "supported"]
@@ -213,7 +213,7 @@ def test_the_three_answers_of_a_connector(hole: str, support: str, results: list
 @pytest.mark.parametrize("defines", [False, True])
 def test_a_connector_that_cannot_define_transactions_is_refused_where_it_is_to(hole: str, defines: bool) -> None:
     config = {**CONFIG, "transaction.boundary": "connector", "producer.override.acks": "2"}  # asks no broker
-    question = PreflightInput(config, "supported", defines, lambda: 0, {}, BOTH, "connector")
+    question = PreflightInput(config, "supported", defines, lambda _: 0, {}, BOTH, "connector")
     found = checks(question, worker_at(hole))
     (about,) = [check for check in found if check.name == "transaction.boundary"]
     assert about.refuses is not defines
@@ -222,7 +222,7 @@ def test_a_connector_that_cannot_define_transactions_is_refused_where_it_is_to(h
 
 def test_preflight_tells_the_boundary_that_a_connector_chooses(hole: str) -> None:
     config = {**CONFIG, "producer.override.acks": "2"}  # asks no broker
-    question = PreflightInput(config, "supported", True, lambda: 0, {}, BOTH, "connector")
+    question = PreflightInput(config, "supported", True, lambda _: 0, {}, BOTH, "connector")
     (about,) = [check for check in checks(question, worker_at(hole)) if check.name == "transaction.boundary"]
     assert "has chosen to" in about.message
 

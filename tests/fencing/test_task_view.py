@@ -1,7 +1,12 @@
 """What the config topic means for one attempt of a task."""
 
+from dataclasses import replace
+
+import pytest
+
 from ringfence.fencing.ids import Generation, TaskId
-from ringfence.fencing.task.config_view import DesiredState, judge
+from ringfence.fencing.modes import MODE_KEY
+from ringfence.fencing.task.config_view import DesiredState, judge, may_hand_over
 from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.config_records import (
     CommitRecord,
@@ -67,3 +72,33 @@ def test_a_spec_travels_as_text_and_shows_no_secret_in_its_repr() -> None:
     assert TaskSpec.loads(SPEC.dumps()) == SPEC
     assert "secret" not in repr(SPEC)
     assert SPEC.transactional_id == "g-c-0"
+
+
+NEWER: list[ConfigRecord] = [config(new="1"), *tasks(2)]
+
+
+def test_a_running_task_goes_on_for_a_moment_where_a_fence_waits_for_it() -> None:
+    assert may_hand_over(c(*RUNNING, *NEWER), SPEC)
+    assert may_hand_over(c(*RUNNING, *tasks(1), *tasks(1)), SPEC), "of two newer generations only the newest counts"
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        [TargetStateRecord(C, TargetState.STOPPED), CommitRecord(C, 0)],
+        [TargetStateRecord(C, TargetState.PAUSED), *tasks(1)],
+        [CommitRecord(C, 0), ConnectorRecord(C, None)],
+        [place(0, 3, 2)],
+        [*tasks(1), TaskCountRecord(C, 1, Generation(4))],
+        [*tasks(1), TaskCountRecord(C, 1, None)],
+    ],
+    ids=["stopped", "paused", "deleted", "another attempt", "fenced", "another kind of worker"],
+)
+def test_it_goes_on_for_nothing_else(records: list[ConfigRecord]) -> None:
+    assert verdict(*RUNNING, *records) is not DesiredState.RUN
+    assert not may_hand_over(c(*RUNNING, *records), SPEC)
+
+
+def test_without_transactions_nothing_goes_on_beside_its_successor() -> None:
+    settings = {**SPEC.worker_settings, MODE_KEY: "disabled"}
+    assert not may_hand_over(c(*RUNNING, *NEWER), replace(SPEC, worker_settings=settings))

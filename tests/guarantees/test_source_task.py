@@ -12,7 +12,9 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fenced
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.fencer import Fencer
-from ringfence.fencing.task import poll_retries, start_retries
+from ringfence.fencing.leader.fence_generation import fence
+from ringfence.fencing.leader.fence_targets import AdminAccess
+from ringfence.fencing.task import config_view, poll_retries, start_retries
 from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.active_topics import TopicsResetRecord, key_of
 from ringfence.fencing.topics.config_records import TargetStateRecord
@@ -94,6 +96,42 @@ def test_a_newer_attempt_takes_over_and_the_older_one_ends_quietly(stage: Stage)
     found = stage.status()
     assert found is not None
     assert found.attempt == 2
+
+
+def test_a_task_ends_by_itself_after_a_newer_generation_was_written(stage: Stage) -> None:
+    made = ready(stage)
+    old = stage.start(Script(before_poll=lambda _: time.sleep(0.01)), made)
+    stage.wait_for(100)
+    stage.configure(made)
+    assert old.ended().trace is None
+    seen = stage.exact(100)
+    new = stage.start(Script(), made)
+    stage.count()
+    stage.wait_for(seen + 100)
+    stage.write(TargetStateRecord(stage.connector, TargetState.STOPPED))
+    assert new.ended().trace is None
+    stage.exact(seen + 100)
+
+
+@pytest.mark.parametrize("end", ["stop", "fence"])
+def test_a_task_goes_on_while_a_newer_generation_starts_until_it_is_stopped_or_fenced(
+    stage: Stage, end: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(config_view, "HAND_OVER_SECONDS", 600.0)
+    made = ready(stage)
+    old = stage.start(Script(before_poll=lambda _: time.sleep(0.01)), made)
+    stage.wait_for(100)
+    stage.configure(made)
+    at_least = len(stage.visible()) + 1000
+    stage.wait_for(at_least)
+    if end == "stop":
+        stage.write(TargetStateRecord(stage.connector, TargetState.STOPPED))
+    else:
+        fence([old.run._spec.transactional_id], [AdminAccess("the worker's", stage.connection)])
+    outcome = old.ended()
+    assert (outcome.trace, outcome.reason) == (None, "superseded")
+    assert len(old._script.instances) == 1, "it does not start again, which would fence its successor"
+    stage.exact(at_least)
 
 
 def test_an_interval_ends_in_time_also_when_the_source_is_idle(stage: Stage) -> None:

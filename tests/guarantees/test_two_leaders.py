@@ -6,13 +6,16 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.errors import Fenced, NotLeader, Retriable
+from ringfence.fencing.errors import Conflict, Fenced, NotLeader, Retriable
 from ringfence.fencing.ids import ConnectorName, leader_transactional_id
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.hanging_transactions import HangingProber
 from ringfence.fencing.kafka.membership import GroupMembership, GroupMetadata
+from ringfence.fencing.kafka.plain_producer import PlainProducer
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.leader.term import Term
+from ringfence.fencing.topics.cluster_state import ClusterState
+from ringfence.fencing.topics.config_log import ConfigLog
 from ringfence.fencing.topics.config_records import TargetStateRecord, decode, encode
 from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.topic_log import TopicLog
@@ -235,6 +238,145 @@ def test_a_leader_that_lost_its_seat_in_the_middle_of_a_commit_says_that_it_does
     assert term.in_doubt  # it was written: a command that is sent again would be carried out twice
     term.close()
     assert written(connection, topic) == [wish(TargetState.PAUSED)]
+
+
+@pytest.fixture
+def term(connection: Connection, topic: str, first: Candidate) -> Iterator[Term]:
+    leading = term_of(connection, topic, first.captured[-1], lambda: True)
+    leading.claim(Deadline.after(20))
+    yield leading
+    leading.close()
+
+
+def write_as_stranger(connection: Connection, topic: str, *records: TargetStateRecord) -> None:
+    """As a tool does that knows nothing of leaders."""
+    pen = PlainProducer(connection, lambda _: 0)
+    try:
+        pen.write(topic, [encode(record) for record in records], Deadline.after(20))
+    finally:
+        pen.close()
+
+
+def write(term: Term, records: list[TargetStateRecord]) -> tuple[ClusterState, int]:
+    return term.write(lambda _: records, Deadline.after(20))
+
+
+def other(number: int) -> TargetStateRecord:
+    return TargetStateRecord(ConnectorName(f"other-{number}"), TargetState.PAUSED)
+
+
+def state_in(connection: Connection, topic: str) -> ClusterState:
+    log = ConfigLog(connection, topic)
+    try:
+        return log.refresh(Deadline.after(20))
+    finally:
+        log.close()
+
+
+def test_a_leader_that_writes_alone_reads_nothing_and_knows_the_whole_topic(
+    connection: Connection, topic: str, term: Term, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads = []
+    real = TopicLog.request_ends
+
+    def counted(self: TopicLog, deadline: Deadline) -> dict[int, int]:
+        reads.append(self.topic)
+        return real(self, deadline)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TopicLog, "request_ends", counted)
+        for number in range(5):
+            records = [other(number), wish(TargetState.PAUSED)]
+            state, offset = write(term, records)
+            assert offset == state.end - 1
+    assert reads == []
+    eventually(lambda: state_in(connection, topic) == term.state, 10, "a reader folds the same state")
+    assert term.refresh(Deadline.after(20)) == state_in(connection, topic)
+
+
+def test_a_write_behind_a_strangers_record_is_decided_again_and_written_once(
+    connection: Connection, topic: str, term: Term
+) -> None:
+    term.write(lambda _: [wish(TargetState.PAUSED)], Deadline.after(20))
+    write_as_stranger(connection, topic, other(1))
+    seen: list[bool] = []
+
+    def decide(state: ClusterState) -> list[TargetStateRecord]:
+        seen.append(ConnectorName("other-1") in state.connectors)
+        return [wish(TargetState.STOPPED)]
+
+    state, _ = term.write(decide, Deadline.after(20))
+    assert seen == [False, True]
+    assert state.connector(ConnectorName("other-1")).target is TargetState.PAUSED
+    assert written(connection, topic) == [wish(TargetState.PAUSED), other(1), wish(TargetState.STOPPED)]
+    term.write(lambda _: [wish(TargetState.RUNNING)], Deadline.after(20))
+    assert state_in(connection, topic) == term.state
+
+
+def test_a_strangers_record_between_a_write_and_its_commit_is_not_missed(
+    connection: Connection, topic: str, term: Term, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Producer.commit
+
+    def late(self: Producer, deadline: Deadline) -> None:
+        write_as_stranger(connection, topic, other(1))
+        real(self, deadline)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Producer, "commit", late)
+        term.write(lambda _: [wish(TargetState.PAUSED)], Deadline.after(20))
+    state, _ = term.write(lambda _: [wish(TargetState.STOPPED)], Deadline.after(20))
+    assert state.connector(ConnectorName("other-1")).target is TargetState.PAUSED
+    assert state == state_in(connection, topic)
+
+
+def test_what_one_read_has_not_seen_the_next_one_has(connection: Connection, topic: str, term: Term) -> None:
+    """As when the marker of the commit is written late, and a stranger's record stands in its place."""
+    term.write(lambda _: [wish(TargetState.PAUSED)], Deadline.after(20))
+    assert term._log.next_offset is not None
+    term._log.next_offset += 1
+    write_as_stranger(connection, topic, other(1))
+    assert ConnectorName("other-1") not in term.refresh(Deadline.after(20)).connectors
+    write_as_stranger(connection, topic, other(2))
+    assert {"other-1", "other-2"} <= term.refresh(Deadline.after(20)).connectors.keys()
+
+
+@pytest.mark.parametrize("refuses", [True, False])
+def test_what_would_write_nothing_is_decided_at_the_end_of_the_topic(
+    connection: Connection, topic: str, term: Term, refuses: bool
+) -> None:
+    """So a leader that was replaced, and does not know it, refuses nothing for a reason that is over."""
+    write_as_stranger(connection, topic, other(1))
+
+    def decide(state: ClusterState) -> list[TargetStateRecord]:
+        if ConnectorName("other-1") in state.connectors:
+            return [wish(TargetState.PAUSED)]
+        if refuses:
+            raise Conflict("there is no such connector")
+        return []
+
+    state, offset = term.write(decide, Deadline.after(20))
+    assert state.connector(NAME).target is TargetState.PAUSED
+    assert offset == state.end - 1
+
+
+def test_a_leader_that_was_replaced_writes_nothing_by_what_it_remembers(
+    connection: Connection, topic: str, first: Candidate, term: Term
+) -> None:
+    term.write(lambda _: [wish(TargetState.PAUSED)], Deadline.after(20))
+    newer = term_of(connection, topic, first.captured[-1], lambda: True)
+    newer.claim(Deadline.after(20))
+    newer.write(lambda _: [other(1)], Deadline.after(20))
+
+    def decide(state: ClusterState) -> list[TargetStateRecord]:
+        assert ConnectorName("other-1") not in state.connectors
+        term._owns = lambda: False  # it hears of it too late to refuse the write itself
+        return [wish(TargetState.STOPPED)]
+
+    with pytest.raises(NotLeader):
+        term.write(decide, Deadline.after(20))
+    newer.close()
+    assert written(connection, topic) == [wish(TargetState.PAUSED), other(1)]
 
 
 def test_what_hangs_of_an_older_leader_neither_becomes_visible_nor_stops_its_successor(

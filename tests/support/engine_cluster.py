@@ -11,6 +11,9 @@ from ringfence.engine.leader.leader_thread import Leader
 from ringfence.engine.leader.members import identity
 from ringfence.engine.platform_topics import ensure_topics, topics_of
 from ringfence.engine.plugins import PluginHost
+from ringfence.engine.preflight.topic_rules import TopicRules
+from ringfence.engine.preflight.validation import Validation
+from ringfence.engine.preflight.validation_errors import ValidationErrors
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName, TaskId
 from ringfence.fencing.offsets.source_offsets import SourceOffsets, read_offsets
@@ -65,7 +68,10 @@ class Cluster:
         self.record = identity("w1", "i1", self.config, 4, "1", self.reporter.now_ms())
         self.plugins = PluginHost(environment=installed, call_seconds=PATIENCE)
         self.leader = Leader(self.config, self.record, self.plugins, self.reporter)
-        self.commands = CommandService(self.leader, self.plugins, self.reporter, self.connection)
+        self._refusals = ValidationErrors(self.config, lambda _limit: None)
+        topic_rules = TopicRules(self.config, lambda: None, lambda: self.leader.statuses().topics)
+        self.validation = Validation(self.plugins, self.config, self._refusals, topic_rules)
+        self.commands = CommandService(self.leader, self.plugins, self.reporter, self.connection, self.validation)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self.leader.run, args=(self._stop,))
 
@@ -77,6 +83,7 @@ class Cluster:
     def close(self) -> None:
         self._stop.set()
         self._thread.join(30)
+        self._refusals.close()
         self.plugins.close()
         self.reporter.close()
 

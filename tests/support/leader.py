@@ -108,7 +108,9 @@ class FakeLeader:
             projection = Projection(role, role, "id")
             projection.apply(topic.records[projection.start.get(0, 0) :], topic.end)
 
-    def command(self, request: Command[Any], *, timeout: float = 90, user: str = "") -> CommandResult[Any]:
+    def command(
+        self, request: Command[Any], *, timeout: float = 90, user: str = "", await_rows: bool = True
+    ) -> CommandResult[Any]:
         self.asked.append((request.name, request.on, request.body()))
         if self.refusal is not None:
             raise self.refusal
@@ -502,6 +504,12 @@ class FakeSide:
         return WorkerId("w2")
 
     def retry_round(self, name: ConnectorName) -> None: ...
+
+    def validate(self, config: Mapping[str, str], *, java: bool) -> dict[str, Any]:
+        try:
+            return self._leader.validate(config["connector.class"].strip(), config, java=java)
+        except Refusal as refused:
+            raise Refusal(400 if refused.status == 404 else refused.status, refused.message) from refused
 
     def make_tasks(
         self, name: ConnectorName, config: Mapping[str, str], grant: TopicGrantRecord | None

@@ -21,7 +21,7 @@ class Second:
         self.record = identity("w2", "i2", config, 4, "1", self.reporter.now_ms())
         self.plugins = PluginHost(environment=installed, call_seconds=PATIENCE)
         self.leader = Leader(config, self.record, self.plugins, self.reporter)
-        self.commands = CommandService(self.leader, self.plugins, self.reporter, first.connection)
+        self.commands = CommandService(self.leader, self.plugins, self.reporter, first.connection, first.validation)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self.leader.run, args=(self._stop,))
 

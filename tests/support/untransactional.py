@@ -23,6 +23,9 @@ class Untransactional:
         self.spent = False
         self.waiting: Callable[[], None] = lambda: None
 
+    def prepare(self, topics: Sequence[str], deadline: Deadline) -> None:
+        """Has nothing to find out."""
+
     def init(self, deadline: Deadline) -> None:
         """Fences nobody."""
 

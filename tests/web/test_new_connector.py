@@ -228,7 +228,7 @@ def test_errors_lead_to_their_fields_and_come_to_their_slots(client: Client, ric
     assert '<a href="#in-topic">topic</a>: This setting is required: fill it in.' in page
     assert re.search(r'id="err-poll-ms" hx-swap-oob="innerHTML">.*Not a number', page, re.DOTALL)
     assert "hunter2" not in page
-    assert rich.asked == []
+    assert rich.config.records == []
     sent["name"] = ""
     assert '<a href="#in-name">Name</a>: A connector needs a name.' in text(
         client.post("/ui/new", sent, headers=FRAGMENT)

@@ -243,12 +243,12 @@ def test_creating_from_the_form(client: Client, leader: FakeLeader) -> None:
     assert wrong.status_code == 400
     assert "This setting is required: fill it in." in text(wrong)
     assert 'href="#in-topic"' in text(wrong)
-    assert leader.asked == []
+    assert leader.config.records == []
     made = client.post("/ui/new", {**sent, "setting:topic": "t"})
     assert made["location"] == "/ui/connectors/c"
     kind, name, body = leader.asked[-1]
     config = {"name": "c", "connector.class": "VerifiableSource", "topic": "t"}
-    assert (kind, name, body) == ("create", "c", {"config": config, "initial_state": "PAUSED"})
+    assert (kind, name, body) == ("create", "c", {"config": config, "initial_state": "PAUSED", "java": True})
 
 
 def test_a_field_is_validated_while_it_is_filled_in(client: Client) -> None:

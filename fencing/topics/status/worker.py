@@ -9,7 +9,10 @@ from ringfence.fencing.topics.status_state import StatusState
 
 @dataclass(frozen=True, slots=True)
 class WorkerRecord(StatusEntry):
-    """away_until_ms: until then it counts as alive although it left the group, to hand over the leadership."""
+    """away_until_ms: until then it counts as alive although it left the group, to hand over the leadership.
+
+    process: which process of which machine it is, for other workers there; "" if that is not known.
+    """
 
     worker: WorkerId
     incarnation: Incarnation
@@ -18,6 +21,7 @@ class WorkerRecord(StatusEntry):
     version: str
     since_ms: int
     away_until_ms: int = 0
+    process: str = ""
 
     PREFIX = "worker-"
 
@@ -31,6 +35,7 @@ class WorkerRecord(StatusEntry):
             str(value.get("version", "")),
             parse_number(value, "since_ms", 0),
             parse_number(value, "away_until_ms", 0),
+            str(value.get("process", "")),
         )
 
     def to_key(self) -> str:
@@ -44,6 +49,8 @@ class WorkerRecord(StatusEntry):
             "version": self.version,
             "since_ms": self.since_ms,
         }
+        if self.process:
+            value["process"] = self.process
         return {**value, "away_until_ms": self.away_until_ms} if self.away_until_ms else value
 
     def apply_to(self, state: StatusState) -> StatusState:

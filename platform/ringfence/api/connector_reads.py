@@ -53,20 +53,19 @@ def tasks(name: str) -> list[Task]:
     return list(Task.objects.filter(connector=name, known=True).order_by("number"))
 
 
-def info(row: Connector, numbers: Iterable[int], masker: Masker, who: Principal) -> Json:
+def info(name: str, config: Mapping[str, str], numbers: Iterable[int], masker: Masker, who: Principal) -> Json:
     """Return `ConnectorInfo`. Without the permission `view-config`, every value is masked."""
-    readable = who.may(Verb.VIEW_CONFIG, row.name)
     return {
-        "name": row.name,
-        "config": masker.mask(row.settings) if readable else hide_all(row.settings),
-        "tasks": [{"connector": row.name, "task": number} for number in numbers],
-        "type": row.type,
+        "name": name,
+        "config": masker.mask(config) if who.may(Verb.VIEW_CONFIG, name) else hide_all(config),
+        "tasks": [{"connector": name, "task": number} for number in numbers],
+        "type": "source",
     }
 
 
 def info_of(name: str, who: Principal) -> Json:
     row = connector(name)
-    return info(row, [task.number for task in tasks(name)], Masker([row.class_name]), who)
+    return info(name, row.settings, [task.number for task in tasks(name)], Masker([row.class_name]), who)
 
 
 def status(row: Connector, rows: Sequence[Task | TaskRow], masker: Masker) -> Json:

@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from ringfence import dispatch
+from ringfence import after_answer, dispatch
 from ringfence.access.principal import Principal
 from ringfence.access.verbs import Verb
 from ringfence.api import connector_reads, topic_grant_check
@@ -13,7 +13,6 @@ from ringfence.api.jsonbody import check_size, object_of, plain, text_of
 from ringfence.connectors.api import ConfigException
 from ringfence.connectors.common_settings import is_connector_name
 from ringfence.dispatch import Refusal
-from ringfence.fencing import stages
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.offsets.source_offsets import canonical
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord, limits
@@ -21,7 +20,8 @@ from ringfence.history import versions
 from ringfence.http.errors import ConnectError, bad_request, invalid_config
 from ringfence.http.masking import Masker, remember, unmask
 from ringfence.projection.models import Connector
-from ringfence.requests.command_answers import CreationResult
+from ringfence.read_your_writes import answered
+from ringfence.requests.command_answers import CreationResult, validation_result
 from ringfence.requests.commands import Configure, Create, OffsetEntry
 from ringfence.requests.questions import Validate
 from ringfence.requests.quota import NO_LIMITS
@@ -48,34 +48,42 @@ def with_name(name: str, config: Mapping[str, str]) -> dict[str, str]:
     return {**config, "name": name}
 
 
-def validate(config: dict[str, str], by: Principal) -> None:
-    """Validate the configuration by its plugin. Raises a 400 in Kafka Connect's words if it is invalid, and a 403 if it
-    names topics that `by` may not have the connector write to.
+def check(config: dict[str, str], by: Principal) -> None:
+    """Check what needs no plugin. Raises a 400 for a configuration without a class, and a 403 if it names topics that
+    `by` may not have the connector write to.
     """
     check_size(config)
     for text in topic_grant_check.errors_of(config, by).values():
         raise ConnectError(403, text)
-    class_name = config.get("connector.class", "").strip()
-    if not class_name:
+    if not config.get("connector.class", "").strip():
         config_text = ", ".join(f"{key}={value}" for key, value in Masker().mask(config, "").items())
         raise bad_request(f"Connector config {{{config_text}}} contains no connector type")
+
+
+def validate(config: dict[str, str], by: Principal) -> None:
+    """Validate without saving. Raises what saving it would raise, as far as that is known before."""
+    check(config, by)
+    class_name = config["connector.class"].strip()
     try:
         validation = dispatch.ask(Validate(class_name, config, java=by.may(Verb.JAVA_PLUGINS, config["name"])))
     except Refusal as refused:
         if refused.status == 404:
             raise bad_request(refused.message) from refused  # the class is unknown, not the path
         raise
-    remember_secrets(class_name, validation)
-    count = int(validation.get("error_count") or 0)
-    if count:
-        errors = [error for entry in validation["configs"] for error in entry["value"].get("errors", [])]
-        raise invalid_config([Masker([class_name]).scrub(str(error), config) for error in errors], count)
+    _refuse_invalid(validation_result(validation), config)
+
+
+def _refuse_invalid(result: CreationResult, config: Mapping[str, str]) -> None:
+    class_name = config["connector.class"].strip()
+    remember(class_name, result["secrets"])
+    if invalid := result.get("invalid"):
+        masker = Masker([class_name])
+        raise invalid_config([masker.scrub(error, config) for error in invalid["errors"]], invalid["count"])
 
 
 def remember_secrets(class_name: str, validation: Mapping[str, Any]) -> None:
     """Remember which settings the plugin declares as secret, by the class name that configurations use."""
-    definitions = [entry["definition"] for entry in validation.get("configs", [])]
-    remember(class_name, (entry["name"] for entry in definitions if entry.get("type") == "PASSWORD"))
+    remember(class_name, validation_result(dict(validation))["secrets"])
 
 
 def read_stored_settings(name: str) -> dict[str, str]:
@@ -84,10 +92,23 @@ def read_stored_settings(name: str) -> dict[str, str]:
     return row.settings if row else {}
 
 
-def _write(command: Create | Configure, by: Principal) -> CreationResult:
-    """Have a configuration written, with the topics that `by` may have it write to, and record the
-    author of the version.
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """A configuration in the config topic, and how many tasks the connector has. created: whether it is new."""
+
+    name: str
+    config: Mapping[str, str]
+    tasks: int
+    created: bool
+
+
+def _write(command: Create | Configure, by: Principal, *, await_rows: bool) -> Saved:
+    """Have a configuration validated and written, with the topics that `by` may have it write to, and record the
+    author of the version. Raises a 400 in Kafka Connect's words if it is invalid.
+
+    await_rows: as in `dispatch.command`.
     """
+    check(dict(command.config), by)
     name = command.connector
     before = versions.newest_offset(name)
     token = limits([by.ceiling.topics])
@@ -97,33 +118,47 @@ def _write(command: Create | Configure, by: Principal) -> CreationResult:
         command,
         topic_grant=grant.to_value() if by.account else None,
         quota=None if quota == NO_LIMITS else quota.to_fields(),
+        java=by.may(Verb.JAVA_PLUGINS, name),
     )
-    result = dispatch.command(limited, user=by.name)
-    with stages.stage("author"):
+    result = dispatch.command(limited, user=by.name, await_rows=await_rows)
+    _refuse_invalid(result.value, command.config)
+
+    def record_author() -> None:
+        answered.settle()
         versions.record_author(name, by.name, before, result.offset)
-    return result.value
+
+    if await_rows:
+        record_author()
+    elif by.name:
+        after_answer.do(record_author)
+    return Saved(name, command.config, result.value["tasks"], result.value["created"])
 
 
-def create(name: str, config: Mapping[str, str], initial_state: str, by: Principal) -> None:
-    """Create a connector. initial_state: one of INITIAL_STATES."""
+def create(
+    name: str, config: Mapping[str, str], initial_state: str, by: Principal, *, await_rows: bool = True
+) -> Saved:
+    """Create a connector. initial_state: one of INITIAL_STATES; await_rows: as in `dispatch.command`."""
     complete = with_name(name, unmask(config, {}))
-    validate(complete, by)
-    _write(Create(name, complete, initial_state), by)
+    return _write(Create(name, complete, initial_state), by, await_rows=await_rows)
 
 
-def configure(name: str, config: Mapping[str, str], by: Principal, expected: int | None = None) -> bool:
-    """Set a configuration, creating the connector if it is missing. Returns whether it was created.
+def configure(
+    name: str, config: Mapping[str, str], by: Principal, expected: int | None = None, *, await_rows: bool = True
+) -> Saved:
+    """Set a configuration, creating the connector if it is missing.
 
-    expected: the config offset to replace. If there is a newer one, raises a 409, and creates nothing.
+    expected: the config offset to replace. If there is a newer one, raises a 409, and creates nothing. await_rows: as
+    in `dispatch.command`.
     """
     complete = with_name(name, unmask(config, read_stored_settings(name)))
-    validate(complete, by)
-    return _write(Configure(name, complete, create=expected is None, expected=expected), by)["created"]
+    return _write(Configure(name, complete, create=expected is None, expected=expected), by, await_rows=await_rows)
 
 
-def patch_config(name: str, patch: Mapping[str, object], by: Principal) -> None:
+def patch_config(name: str, patch: Mapping[str, object], by: Principal) -> Saved:
     """Merge into the configuration; null removes a key. Retried if another change intervenes (KIP-477)."""
-    for attempt in range(1, _PATCH_ATTEMPTS + 1):
+    attempt = 0
+    while True:
+        attempt += 1
         row = connector_reads.connector(name)
         merged = dict(row.settings)
         for key, value in patch.items():
@@ -132,14 +167,12 @@ def patch_config(name: str, patch: Mapping[str, object], by: Principal) -> None:
             else:
                 merged[key] = text_of(value, key)
         complete = with_name(name, unmask(merged, row.settings))
-        validate(complete, by)
         try:
-            _write(Configure(name, complete, create=False, expected=row.config_offset), by)
+            return _write(Configure(name, complete, create=False, expected=row.config_offset), by, await_rows=False)
         except Refusal as refused:
             if refused.status != 409 or attempt == _PATCH_ATTEMPTS:
                 raise
-        else:
-            return
+        answered.settle()
 
 
 def restart_plan(name: str, *, include_tasks: bool, only_failed: bool) -> dict[str, Any]:

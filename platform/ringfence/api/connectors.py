@@ -13,12 +13,14 @@ from ringfence.access.routes import SIGNED, on_connector, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.api import connector_reads, connector_writes, offset_changes
 from ringfence.api.base import ConnectView
+from ringfence.api.connector_writes import Saved
 from ringfence.api.expansions import expand
 from ringfence.api.jsonbody import config_of, object_of, text_of
 from ringfence.audit.outcome import Outcome
 from ringfence.audit.trail import record
 from ringfence.connectors.plural_forms import write_noun
 from ringfence.http.errors import bad_request
+from ringfence.http.masking import Masker
 from ringfence.requests import commands
 
 SIGNATURE_HEADER = "X-Connect-Authorization"
@@ -28,9 +30,13 @@ _JAVA_TRIMS = "".join(map(chr, range(0x21)))
 """The characters that Java's `String.trim` removes."""
 
 
-def _create(request: Request, name: str, who: Principal) -> Response:
-    location = request.build_absolute_uri(f"/connectors/{quote(name, safe='')}")
-    return Response(connector_reads.info_of(name, who), status=201, headers={"Location": location})
+def _answer(request: Request, saved: Saved, who: Principal) -> Response:
+    class_name = saved.config["connector.class"].strip()
+    body = connector_reads.info(saved.name, saved.config, range(saved.tasks), Masker([class_name]), who)
+    if not saved.created:
+        return Response(body)
+    location = request.build_absolute_uri(f"/connectors/{quote(saved.name, safe='')}")
+    return Response(body, status=201, headers={"Location": location})
 
 
 def _without_null_name(config: object) -> object:
@@ -60,10 +66,9 @@ class Connectors(ConnectView):
             raise bad_request(f"initial_state must be one of {', '.join(connector_writes.INITIAL_STATES)}.")
         stripped = "" if name is None else text_of(name, "name").strip(_JAVA_TRIMS)
         self.authorise(Verb.EDIT, stripped)
-        connector_writes.create(
-            stripped, config_of(_without_null_name(body.get("config"))), initial_state, self.principal
-        )
-        return _create(request, stripped, self.principal)
+        config = config_of(_without_null_name(body.get("config")))
+        saved = connector_writes.create(stripped, config, initial_state, self.principal, await_rows=False)
+        return _answer(request, saved, self.principal)
 
 
 class Connector(ConnectView):
@@ -73,7 +78,7 @@ class Connector(ConnectView):
         return Response(connector_reads.info_of(name, self.principal))
 
     def delete(self, request: Request, name: str) -> Response:
-        dispatch.command(commands.Delete(name), user=self.user_name)
+        dispatch.command(commands.Delete(name), user=self.user_name, await_rows=False)
         return Response(status=204)
 
 
@@ -88,16 +93,16 @@ class Config(ConnectView):
         return Response(connector_reads.info_of(name, self.principal)["config"])
 
     def put(self, request: Request, name: str) -> Response:
-        if connector_writes.configure(name, config_of(_without_null_name(self.json_body())), self.principal):
-            return _create(request, name, self.principal)
-        return Response(connector_reads.info_of(name, self.principal))
+        config = config_of(_without_null_name(self.json_body()))
+        return _answer(
+            request, connector_writes.configure(name, config, self.principal, await_rows=False), self.principal
+        )
 
     def patch(self, request: Request, name: str) -> Response:
         patch = object_of(self.json_body(), "The request body")
         if patch.get("name", name) != name:
             raise bad_request(f"A connector cannot be renamed: name is {name}.")
-        connector_writes.patch_config(name, patch, self.principal)
-        return Response(connector_reads.info_of(name, self.principal))
+        return _answer(request, connector_writes.patch_config(name, patch, self.principal), self.principal)
 
 
 class Status(ConnectView):
@@ -131,10 +136,10 @@ class Restart(ConnectView):
         include_tasks, only_failed = self.flag("includeTasks"), self.flag("onlyFailed")
         restart = commands.Restart(name, include_tasks, only_failed)
         if not (include_tasks or only_failed):
-            dispatch.command(restart, user=self.user_name)
+            dispatch.command(restart, user=self.user_name, await_rows=False)
             return Response(status=204)
         plan = connector_writes.restart_plan(name, include_tasks=include_tasks, only_failed=only_failed)
-        dispatch.command(restart, user=self.user_name)
+        dispatch.command(restart, user=self.user_name, await_rows=False)
         return Response(plan, status=202)
 
 
@@ -142,7 +147,7 @@ class Pause(ConnectView):
     access = {"PUT": on_connector(Verb.OPERATE).writing()}
 
     def put(self, request: Request, name: str) -> Response:
-        dispatch.command(commands.Pause(name), user=self.user_name)
+        dispatch.command(commands.Pause(name), user=self.user_name, await_rows=False)
         return Response(status=202)
 
 
@@ -150,7 +155,7 @@ class Resume(ConnectView):
     access = {"PUT": on_connector(Verb.OPERATE).writing()}
 
     def put(self, request: Request, name: str) -> Response:
-        dispatch.command(commands.Resume(name), user=self.user_name)
+        dispatch.command(commands.Resume(name), user=self.user_name, await_rows=False)
         return Response(status=202)
 
 
@@ -158,7 +163,7 @@ class Stop(ConnectView):
     access = {"PUT": on_connector(Verb.OPERATE).writing()}
 
     def put(self, request: Request, name: str) -> Response:
-        dispatch.command(commands.Stop(name), user=self.user_name)
+        dispatch.command(commands.Stop(name), user=self.user_name, await_rows=False)
         return Response(status=204)
 
 
@@ -180,7 +185,7 @@ class TaskRestart(ConnectView):
     access = {"POST": on_connector(Verb.OPERATE).writing()}
 
     def post(self, request: Request, name: str, task: int) -> Response:
-        dispatch.command(commands.RestartTask(name, task), user=self.user_name)
+        dispatch.command(commands.RestartTask(name, task), user=self.user_name, await_rows=False)
         return Response(status=204)
 
 

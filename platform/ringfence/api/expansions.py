@@ -23,6 +23,7 @@ def expand(expansions: Iterable[str], who: Principal) -> Json:
         if "status" in part_names:
             parts["status"] = status(row, of.get(row.name, []), masker)
         if "info" in part_names:
-            parts["info"] = info(row, [task.number for task in of.get(row.name, [])], masker, who)
+            numbers = [task.number for task in of.get(row.name, [])]
+            parts["info"] = info(row.name, row.settings, numbers, masker, who)
         body[row.name] = parts
     return body

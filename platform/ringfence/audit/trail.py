@@ -4,12 +4,14 @@ import json
 import logging
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from django.db import Error as DatabaseError
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
+from ringfence import after_answer
 from ringfence.access.client_address import address_of
 from ringfence.access.principal import Principal
 from ringfence.access.verbs import Verb
@@ -19,6 +21,7 @@ from ringfence.http.masking import Masker
 from ringfence.projection import committed_offsets
 from ringfence.projection.committed_offsets import TooManyOffsets
 from ringfence.projection.models import Connector
+from ringfence.read_your_writes import answered
 
 CREATE: Final = "create"
 """The action of an entry about a connector that was created: the permission for that is `edit`."""
@@ -95,7 +98,8 @@ class Draft:
     """The entries of one writing request: one for each connector that it concerns.
 
     1 an entry is written before the connector is touched (without a database nothing is written), 2 the view runs, 3
-    its answer completes the entry. If the process dies in between, the outcome stays UNKNOWN.
+    its answer completes the entry, behind the answer itself (`after_answer`). If the process dies in between, the
+    outcome stays UNKNOWN.
     """
 
     def __init__(self, request: HttpRequest, who: Principal, verb: Verb | None) -> None:
@@ -136,13 +140,20 @@ class Draft:
         return entry[0] if entry else None
 
     def finish(self, response: HttpResponseBase) -> None:
-        """Complete the entries with the answer."""
+        """Complete the entries with the answer, once it is sent."""
         message = ". ".join(filter(None, (self.message, _message(response))))
+        if self._entries:
+            after_answer.do(partial(self._complete, response.status_code, message))
+        else:  # the view reached no connector: the body could not be read
+            self._complete(response.status_code, message)
+
+    def _complete(self, code: int, message: str) -> None:
         try:
+            answered.settle()
             if not self._entries:
-                self.about("")  # the view reached no connector: the body could not be read
+                self.about("")
             for connector, (number, before) in self._entries.items():
-                status, text = self.items.get(connector, (response.status_code, message))
+                status, text = self.items.get(connector, (code, message))
                 outcome = Outcome.of(status)
                 values: dict[str, Any] = {"outcome": outcome, "status": status, "message": text[:_LONGEST]}
                 if connector and self._verb and outcome in (Outcome.DONE, Outcome.UNKNOWN):

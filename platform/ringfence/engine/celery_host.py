@@ -22,7 +22,8 @@ from ringfence.fencing.topics.status import WorkerRecord
 
 log = logging.getLogger(__name__)
 
-COMMAND_THREADS: Final = 16
+COMMAND_THREADS: Final = 24
+"""Most wait for a plugin that validates a configuration, or for the end of a fencing round."""
 QUESTION_THREADS: Final = 24
 WAKE: Final = "ringfence.wake"
 """A task that does nothing. A lane without an event loop looks at what else it is to consume only between messages,

@@ -12,9 +12,10 @@ from ringfence.engine.browsing.readers import Readers
 from ringfence.engine.leader.command_service import CommandService
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.java_permission import check_permission
-from ringfence.engine.preflight import client_overrides, report, topic_rules, validation_errors
+from ringfence.engine.preflight import report
 from ringfence.engine.preflight.topic_rules import TopicRules
-from ringfence.engine.preflight.validation_errors import Modes, ValidationErrors, ValidationRun
+from ringfence.engine.preflight.validation import Validation
+from ringfence.engine.preflight.validation_errors import Modes
 from ringfence.engine.queries import (
     consumer_groups,
     hanging_transactions,
@@ -27,7 +28,6 @@ from ringfence.engine.queries.connector_offsets import ConnectorOffsets
 from ringfence.engine.queries.dead_letters import DeadLetters
 from ringfence.engine.queries.previews import Previews
 from ringfence.engine.queries.proofs import Proofs
-from ringfence.fencing import stages
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import ConnectorName
@@ -44,7 +44,7 @@ class Services:
     commands: CommandService
     plugins: PluginHost
     config: WorkerConfig
-    refusals: ValidationErrors
+    validation: Validation
     modes: Modes
     previews: Previews
     dead_letters: DeadLetters
@@ -88,20 +88,9 @@ def _config_keys(request: questions.ConfigKeys, services: Services, limit: Deadl
 
 @_answers(questions.Validate)
 def _validate(request: questions.Validate, services: Services, limit: Deadline) -> object:
-    with stages.stage("java-permission"):
-        for name in {request.plugin, (request.config.get("connector.class") or request.plugin).strip()}:
-            check_permission(services.plugins, name, limit, java=request.java)
-    settings = {name: value for name, value in request.config.items() if value is not None}
-    brokers = services.refusals.ask(settings, limit) if request.ask_brokers else ValidationRun()
-    exactly_once = services.config.mode == "enabled"
-    timeout = limit.slice(services.plugins.call_seconds)
-    with stages.stage("plugin"):
-        answer = services.plugins.validate(request.plugin, request.config, timeout, exactly_once=exactly_once)
-    answer = client_overrides.add_to(answer, request.config, services.config)
-    answer = topic_rules.add_to(answer, services.topics.errors_of(settings))
-    with stages.stage("brokers"):
-        failed = brokers.within(limit.slice(validation_errors.PATIENCE_SECONDS))
-    return validation_errors.add_to(answer, failed)
+    return services.validation.validate(
+        request.plugin, request.config, limit, java=request.java, ask_brokers=request.ask_brokers
+    )
 
 
 @_answers(questions.DescribeGuarantee)

@@ -28,6 +28,7 @@ from ringfence.engine import clock_watch
 from ringfence.engine.browsing.readers import Readers
 from ringfence.engine.celery_host import CeleryHost
 from ringfence.engine.celery_tasks import provide
+from ringfence.engine.dead_peers import PeerWatch
 from ringfence.engine.heartbeat_threads import run_heartbeat, watch_redis
 from ringfence.engine.leader.command_service import CommandService
 from ringfence.engine.leader.leader_thread import Leader
@@ -36,6 +37,7 @@ from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.host import CALL_SECONDS, JAVA_CALL_SECONDS
 from ringfence.engine.plugins.installations import Installer, PluginInstallations
 from ringfence.engine.preflight.topic_rules import TopicRules
+from ringfence.engine.preflight.validation import Validation
 from ringfence.engine.preflight.validation_errors import ValidationErrors
 from ringfence.engine.projection_membership import ProjectionMembership
 from ringfence.engine.queries.connector_offsets import ConnectorOffsets
@@ -192,12 +194,13 @@ class Worker:
             config.number("offsets.view.max.bytes"),
         )
         leader.append(Leader(config, record, plugins, reporter, view, ids))
-        commands = CommandService(leader[0], plugins, reporter, self._connection)
 
         def modes(limit: Deadline) -> dict[str, str] | None:
             return worker_modes(self._connection, config.group_id, leader[0].statuses(), limit)
 
-        refusals = ValidationErrors(config, modes)
+        refusals = ValidationErrors(config, modes, lambda: launchers[0].state() if launchers else None)
+        validation = Validation(plugins, config, refusals, topics)
+        commands = CommandService(leader[0], plugins, reporter, self._connection, validation)
         launcher = Launcher(config, record, reporter, limits, view, ids, self._java)
         launchers.append(launcher)
         previews, letters = Previews(plugins, config), DeadLetters(plugins, config, topics)
@@ -205,7 +208,7 @@ class Worker:
         proofs = Proofs(plugins, config, topics, offsets, self._id)
         readers = Readers(limits, memory_limit(config.settings, CALL_MEMORY_LIMIT))
         provide(
-            Services(commands, plugins, config, refusals, modes, previews, letters, topics, offsets, proofs, readers)
+            Services(commands, plugins, config, validation, modes, previews, letters, topics, offsets, proofs, readers)
         )
         self._start_threads(config, record, leader[0], view, ids)
         installations = PluginInstallations(self._id, self._incarnation, plugins, self._installer)
@@ -275,6 +278,9 @@ class Worker:
         self._thread("redis", lambda: watch_redis(record, leader, self._stop))
         self._thread("offsets", lambda: view.run(self._stop))
         self._thread("leader", lambda: leader.run(self._stop))
+        groups = config.group_id, f"{config.group_id}-projection"
+        peers = PeerWatch(config.connection(f"ringfence-{self._id}-peers"), groups, lambda: leader.statuses().workers)
+        self._thread("peers", lambda: peers.run(self._stop))
         self._thread("grants", lambda: _follow_grants(leader, self._stop))
         self._thread("alerts", lambda: watch(self._incarnation, leader.ready, self._stop))
         self._thread("projection", lambda: ProjectionMembership(config, record, ids).run(self._stop))

@@ -90,10 +90,10 @@ def unmask(config: Mapping[str, str], stored: Mapping[str, str]) -> dict[str, st
 
 
 def remember(class_name: str, names: Iterable[str]) -> None:
-    """Remember which settings of a plugin are secret."""
-    text = json.dumps(sorted(names))
-    if not PluginSecrets.objects.filter(class_name=class_name, names=text).exists():  # each validation tells them
-        PluginSecrets.objects.update_or_create(class_name=class_name, defaults={"names": text})
+    """Remember which settings of a plugin are secret. Writes only what has changed: each write waits for others."""
+    packed = json.dumps(sorted(names))
+    if not PluginSecrets.objects.filter(class_name=class_name, names=packed).exists():
+        PluginSecrets.objects.update_or_create(class_name=class_name, defaults={"names": packed})
 
 
 def _look_up(class_name: str) -> frozenset[str] | None:

@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpRespons
 from django.utils.deprecation import MiddlewareMixin
 from rest_framework.authentication import CSRFCheck
 
-from ringfence import quotas
+from ringfence import after_answer, quotas
 from ringfence.access.authorise import Forbidden
 from ringfence.access.client_address import address_of, group_of
 from ringfence.access.identify import Nobody, identify
@@ -21,6 +21,7 @@ from ringfence.audit.trail import Draft
 from ringfence.fencing import stages
 from ringfence.http.error_pages import answer, database_away, is_page, render_refused
 from ringfence.http.errors import json_error
+from ringfence.read_your_writes import answered
 
 _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 _LIMITED = (
@@ -57,6 +58,8 @@ class AccessMiddleware(MiddlewareMixin):
         """Return None to let the view run. Without the database, no sender can be identified and no write audited."""
         try:
             with stages.stage("access"):
+                if request.method in _SAFE_METHODS:
+                    after_answer.settle()  # a reader sees the audit entries of earlier answers complete
                 return self._check(request, view, kwargs)
         except (OperationalError, InterfaceError) as error:
             request.ringfence_draft = None  # type: ignore[attr-defined]  # nothing was begun that could be completed
@@ -87,6 +90,8 @@ class AccessMiddleware(MiddlewareMixin):
             reason = _csrf(request)
             if reason:
                 return json_error(403, f"A write from a session needs its CSRF token ({reason}). Tokens need none.")
+        with stages.stage("settle"):
+            answered.settle()
         if method not in _SAFE_METHODS and (busy := _enter(request, quotas.COMPUTING, who.name)) is not None:
             return busy
         name = str(kwargs["name"]) if need.reach is Reach.CONNECTOR else None

@@ -96,8 +96,10 @@ class DrainWorker(Command[None]):
 
 @dataclass(frozen=True)
 class Create(OnConnector[CreationResult]):
-    """initial_state: RUNNING (as None), PAUSED or STOPPED; topic_grant: of the account that saves it, as a config
-    record; quota: of that account, None for no limit.
+    """The leader validates the configuration before it saves it; see `CreationResult.invalid`.
+
+    initial_state: RUNNING (as None), PAUSED or STOPPED; topic_grant: of the account that saves it, as a config
+    record; quota: of that account, None for no limit; java: whether it may have Java plugins run.
     """
 
     name = "create"
@@ -105,12 +107,13 @@ class Create(OnConnector[CreationResult]):
     initial_state: str | None = always(None)
     topic_grant: Mapping[str, object] | None = None
     quota: Mapping[str, object] | None = None
+    java: bool = always(False)
 
 
 @dataclass(frozen=True)
 class Configure(OnConnector[CreationResult]):
     """create: create a missing connector; expected: the config offset to replace; if there is a newer one, it
-    is a 409.
+    is a 409. The rest is as in `Create`.
     """
 
     name = "configure"
@@ -119,6 +122,7 @@ class Configure(OnConnector[CreationResult]):
     expected: int | None = None
     topic_grant: Mapping[str, object] | None = None
     quota: Mapping[str, object] | None = None
+    java: bool = always(False)
 
 
 @dataclass(frozen=True)

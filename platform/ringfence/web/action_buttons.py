@@ -128,7 +128,7 @@ def restart_task(request: HttpRequest, name: str, task: int) -> HttpResponse:
 
 def _carry_out(request: HttpRequest, name: str, command: Command[None], message: str) -> HttpResponse:
     try:
-        dispatch.command(command, user=principal_of(request).name)
+        dispatch.command(command, user=principal_of(request).name, await_rows=False)
     except Refusal as error:
         return _answer(request, name, "bad", error.message, error.status)
     return _answer(request, name, "motion", message, 200)

@@ -17,11 +17,14 @@ from django.core import signals
 from django.core.exceptions import RequestAborted
 from django.core.handlers.asgi import ASGIHandler, ASGIRequest, get_script_prefix
 from django.db import Error as DatabaseError
+from django.db import close_old_connections
 from django.http import HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.urls import set_script_prefix
 
+from ringfence import after_answer
 from ringfence.access.client_address import address_in
 from ringfence.access.identify import Nobody, identify_again
+from ringfence.after_answer import Work
 from ringfence.metrics.web_process import requests
 from ringfence.web import request_body
 from ringfence.web.anonymous_rate import AnonymousRate, has_credentials
@@ -79,11 +82,16 @@ class PooledHandler(ASGIHandler):
             await request_body.refuse(error, receive, send)
             return
         threads = self._probe_threads if scope["path"] in PROBES else self._threads
-        response = await asyncio.get_running_loop().run_in_executor(threads, self._answer, scope, body)
-        if response.streaming:
-            await self._stream(response, receive, send)
-        else:
-            await self.send_response(response, send)
+        loop = asyncio.get_running_loop()
+        response, work = await loop.run_in_executor(threads, self._answer, scope, body)
+        try:
+            if response.streaming:
+                await self._stream(response, receive, send)
+            else:
+                await self.send_response(response, send)
+        finally:
+            if work:
+                loop.run_in_executor(threads, _finish, work)
 
     def _check_rate(self, scope: Scope) -> None:
         """Raise `BodyRejected` for too many requests without credentials of one address. Where none are required
@@ -99,8 +107,18 @@ class PooledHandler(ASGIHandler):
         """Call it in one of the pool's threads, and return its result."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, what, *arguments)
 
-    def _answer(self, scope: Scope, body: Any) -> HttpResponseBase:
-        """Answer in a thread of the pool, whose database connections are kept for its next request."""
+    def _answer(self, scope: Scope, body: Any) -> tuple[HttpResponseBase, list[Work]]:
+        """Answer in a thread of the pool, whose database connections are kept for its next request. Return also what
+        is to be done behind the answer.
+        """
+        with after_answer.collect() as work:
+            try:
+                return self._compute(scope, body), work
+            except BaseException:
+                after_answer.carry_out(work)
+                raise
+
+    def _compute(self, scope: Scope, body: Any) -> HttpResponseBase:
         set_script_prefix(get_script_prefix(scope))
         signals.request_started.send(sender=self.__class__, scope=scope)
         request, refusal = self.create_request(scope, body)
@@ -128,6 +146,11 @@ class PooledHandler(ASGIHandler):
                 task.cancel()
             await asyncio.gather(sending, disconnect, return_exceptions=True)
             response.close()
+
+
+def _finish(work: list[Work]) -> None:
+    after_answer.carry_out(work)
+    close_old_connections()
 
 
 async def _say_alive(method: str, send: Any) -> None:

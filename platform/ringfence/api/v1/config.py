@@ -53,7 +53,7 @@ def parse_expected_offset(request: Request, row: Connector | None) -> int | None
 def configure(name: str, config: Mapping[str, str], by: Principal, expected: int | None) -> bool:
     """Like `writing.configure`, but raises the leader's "changed in the meantime" as a 412."""
     try:
-        return connector_writes.configure(name, config, by, expected)
+        return connector_writes.configure(name, config, by, expected).created
     except Refusal as refused:
         row = Connector.objects.filter(name=name, known=True).first()
         if expected is not None and refused.status == 409 and row is not None and row.config_offset != expected:
@@ -97,5 +97,5 @@ class Config(V1View):
         expected = parse_expected_offset(request, Connector.objects.filter(name=name, known=True).first())
         created = configure(name, config, self.principal, expected)
         row = connector_reads.connector(name)
-        body = connector_reads.info(row, (), Masker([row.class_name]), self.principal)["config"]
+        body = connector_reads.info(row.name, row.settings, (), Masker([row.class_name]), self.principal)["config"]
         return Response(body, status=201 if created else 200, headers={"ETag": etag_of(row)})

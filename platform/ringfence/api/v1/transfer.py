@@ -149,7 +149,7 @@ class Import(V1View):
             if fields["dry_run"]:
                 connector_writes.validate(complete, self.principal)
                 return "would be changed" if stored else "would be created"
-            return "created" if connector_writes.configure(name, complete, self.principal) else "changed"
+            return "created" if connector_writes.configure(name, complete, self.principal).created else "changed"
 
         results = each(self.http_request, configs, [Verb.EDIT], work)
         return Response({"results": [result.fields() for result in results]})

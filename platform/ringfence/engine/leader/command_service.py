@@ -6,6 +6,7 @@ from ringfence.engine.leader.commands import Outcome, command_of
 from ringfence.engine.leader.leader_side import LeadingWorker
 from ringfence.engine.leader.leader_thread import Leader
 from ringfence.engine.plugins import PluginHost
+from ringfence.engine.preflight.validation import Validation
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.topics.connector_logs import about
@@ -22,11 +23,14 @@ _LATE = "Request timed out before it was carried out: nothing was changed. Send 
 class CommandService:
     """Carries out commands on the leader. Thread-safe: each Celery task calls `execute` on its own thread."""
 
-    def __init__(self, leader: Leader, plugins: PluginHost, reporter: Reporter, connection: Connection) -> None:
+    def __init__(
+        self, leader: Leader, plugins: PluginHost, reporter: Reporter, connection: Connection, validation: Validation
+    ) -> None:
         self._leader = leader
         self._plugins = plugins
         self._reporter = reporter
         self._connection = connection
+        self._validation = validation
         self._lock = threading.Lock()
         self._recent_ids: dict[str, None] = {}
 
@@ -43,7 +47,9 @@ class CommandService:
             request = _parse(command)
             with about(request.on or ""):
                 account = command.get("user", "")
-                side = LeadingWorker(self._leader, self._plugins, self._reporter, self._connection, limit, account)
+                side = LeadingWorker(
+                    self._leader, self._plugins, self._reporter, self._connection, self._validation, limit, account
+                )
                 side.state()  # raises `Refusal` if another worker leads
                 outcome = command_of(request, side).run(lambda done: self._report_done(command, done))
                 return {"ok": True, **outcome.answer()}

@@ -37,6 +37,19 @@ long, and they slowed the leader's writes.
 """
 
 
+WaitUntil = Callable[[Callable[[], bool], float], bool]
+
+_LOOK_SECONDS = 0.25
+"""How soon a round that waits for old tasks learns that a newer one has replaced it, or that their worker is gone."""
+
+
+def _poll(done: Callable[[], bool], seconds: float) -> bool:
+    deadline = Deadline.after(seconds)
+    while not done() and not deadline.expired:
+        time.sleep(deadline.slice(0.01))
+    return done()
+
+
 @dataclass(slots=True)
 class RunningRound:
     """A running round. result: what was fenced, or the error that stopped it."""
@@ -56,14 +69,17 @@ class RoundRunner:
         graceful_s: float,
         wake: Callable[[], None],
         migration: OffsetMigration,
+        wait_until: WaitUntil = _poll,
     ) -> None:
         """accesses: returns the connections with which a round's ids may be fenced; topics: returns the topics that its
         tasks wrote to, as far as is known; graceful_s: the time of step 1; wake: called when a round has finished.
+        wait_until: see `StatusLog.wait_until`.
         """
         self._accesses = accesses
         self._topics = topics
         self._migration = migration
         self._graceful_s = graceful_s
+        self._wait_until = wait_until
         self._wake = wake
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="round")
         self._urgent = ThreadPoolExecutor(_URGENT_THREADS, thread_name_prefix="urgent-round")
@@ -99,7 +115,7 @@ class RoundRunner:
         if ids:
             graceful = Deadline.after(self._graceful_s)  # 1
             while busy(due) and not graceful.expired and not self._is_cancelled(due):
-                time.sleep(0.01)
+                self._wait_until(lambda: not busy(due), graceful.slice(_LOOK_SECONDS))
             # Another cluster may not answer, and other credentials may fail: such a fence must not delay others.
             elsewhere = due.writes if due.target is None else due.target
             with nullcontext() if urgent or elsewhere else self._gate:

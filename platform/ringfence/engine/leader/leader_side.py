@@ -12,7 +12,8 @@ from ringfence.engine.leader.offset_alteration import Changes, OffsetAlteration
 from ringfence.engine.leader.task_slices import TaskConfigs
 from ringfence.engine.leader.write_result import WriteResult
 from ringfence.engine.plugins import PluginHost
-from ringfence.engine.plugins.errors import OffsetsRefused, PluginError
+from ringfence.engine.plugins.errors import OffsetsRefused, PluginError, UnknownPlugin
+from ringfence.engine.preflight.validation import Validation
 from ringfence.fencing import stages
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName, WorkerId
@@ -29,11 +30,13 @@ from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import StatusState, StatusTombstone
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 from ringfence.requests.commands import OffsetEntry
+from ringfence.requests.question import Json as Validated
 from ringfence.requests.refusal import Refusal
 from ringfence.worker_config import WorkerConfig
 
 _PLUGIN_SECONDS = 10.0
-_PAUSE_SECONDS = 0.01
+_PAUSE_SECONDS = 0.05
+_LOOK_SECONDS = 1.0
 
 
 class LeadingWorker:
@@ -45,6 +48,7 @@ class LeadingWorker:
         plugins: PluginHost,
         reporter: Reporter,
         connection: Connection,
+        validation: Validation,
         limit: Deadline,
         account: str,
     ) -> None:
@@ -52,6 +56,7 @@ class LeadingWorker:
         self._plugins = plugins
         self._reporter = reporter
         self._connection = connection
+        self._validation = validation
         self.limit = limit
         self._account = account
 
@@ -92,17 +97,21 @@ class LeadingWorker:
 
     def _await_round(self, name: ConnectorName) -> None:
         log: ConfigLog | None = None
+
+        def is_over(state: ClusterState) -> bool:
+            return not state.connector(name).round_pending
+
         try:
             while not self.limit.expired:
                 try:
-                    state = self._leader.state()
+                    if self._leader.await_state(is_over, self.limit.slice(_LOOK_SECONDS)):
+                        return
                 except Refusal:
                     # It is written. If another leader carries out the round, the config topic shows its result.
                     log = log or open_config_log(self.config, self._connection, self.limit)
-                    state = log.refresh(self.limit)
-                if not state.connector(name).round_pending:
-                    return
-                time.sleep(_PAUSE_SECONDS)
+                    if is_over(log.refresh(self.limit)):
+                        return
+                    time.sleep(self.limit.slice(_PAUSE_SECONDS))
         finally:
             if log is not None:
                 log.close()
@@ -116,6 +125,12 @@ class LeadingWorker:
 
     def retry_round(self, name: ConnectorName) -> None:
         self._leader.retry_round(name)
+
+    def validate(self, config: Mapping[str, str], *, java: bool) -> Validated:
+        try:
+            return self._validation.validate(config["connector.class"].strip(), config, self.limit, java=java)
+        except UnknownPlugin as error:
+            raise Refusal(400, error.message) from error  # not the connector is unknown
 
     def make_tasks(
         self, name: ConnectorName, config: Mapping[str, str], grant: TopicGrantRecord | None

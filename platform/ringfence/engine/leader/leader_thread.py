@@ -7,6 +7,7 @@ import logging
 import queue
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 
@@ -79,11 +80,14 @@ class Leader:
         self._jobs = Jobs()
         self._reconfigure: queue.SimpleQueue[ConnectorName] = queue.SimpleQueue()
         self._reloads = ConfigReloads(config.settings)
-        self._status = StatusLog(config.connection(f"ringfence-{worker.worker}-status"), config.status_topic)
+        self._status = StatusLog(config.connection(f"ringfence-{worker.worker}-status"), config.status_topic, self.wake)
         self.offsets = ConnectorOffsets(config, f"ringfence-{worker.worker}-offsets", view)
         self.instances = LeaderInstances(plugins, self.offsets, self.wake, self._tell_upgrade)
         graceful = config.number("task.shutdown.graceful.timeout.ms") / 1000
-        self._rounds = RoundRunner(self._accesses, self._topics, graceful, self.wake, OffsetMigration(self.offsets))
+        self._rounds = RoundRunner(
+            self._accesses, self._topics, graceful, self.wake, OffsetMigration(self.offsets), self._status.wait_until
+        )
+        self._writes = threading.Condition()
         self._abandoned_transactions = AbandonedTransactions(config.group_id, self._ways_now, self.wake)
         self._hanging = HangingWatch(config, partial(report_found, reporter))
         self._metadata: GroupMetadata | None = None
@@ -114,6 +118,18 @@ class Leader:
         if term is None or not self.ready.is_set():
             raise Refusal(409, NOT_LEADING, passing=True)
         return term.state
+
+    def await_state(self, done: Callable[[ClusterState], bool], seconds: float) -> bool:
+        """Wait until the state is as `done` says, which is called after each write. Return whether it is in time.
+
+        Raises `Refusal` if this worker does not lead.
+        """
+        with self._writes:
+            return self._writes.wait_for(lambda: done(self.state()), seconds)
+
+    def _note_write(self) -> None:
+        with self._writes:
+            self._writes.notify_all()
 
     def _accesses(self, due: Round) -> list[AdminAccess]:
         """Return the connections for a round, those with the old generation's admin credentials first."""
@@ -163,11 +179,13 @@ class Leader:
 
     def run(self, stop: threading.Event) -> None:
         """Run until `stop`. Then leave the group, so that the next leader need not wait for the session to expire."""
+        following = threading.Thread(target=self._status.run, args=(stop,), name="statuses", daemon=True)
+        following.start()
         try:
             while not stop.is_set():
                 try:
                     self._run_membership(stop)
-                    self.hand_over.await_successor(self._status.poll, stop)
+                    self.hand_over.await_successor(self._status.check, stop)
                 except Exception as error:
                     # The root of the thread. Another worker may be able to read or write what this one cannot: it
                     # leaves the group (KIP-618, "Leader access to config topic"), and joins again after a pause.
@@ -180,6 +198,7 @@ class Leader:
             self._rounds.close()
             self._abandoned_transactions.close()
             self._hanging.close()
+            following.join(_AGAIN_SECONDS)
             self._status.close()
             self._member_watch.close()
 
@@ -211,7 +230,7 @@ class Leader:
         self._turned_at = time.monotonic()
         try:
             self._membership.poll(0)
-            self._status.poll()
+            self._status.check()
             self._lead()
             self._work()
         except NotLeader as error:
@@ -235,6 +254,7 @@ class Leader:
         term = Term(
             self._connection, self.worker_config.group_id, self.worker_config.config_topic, metadata,
             lambda: membership.owns, stamper=stamper, on_records=on_records, vault=self.worker_config.vault,
+            on_write=self._note_write,
         )  # fmt: skip
         try:
             term.claim(Deadline.after(_CLAIM_SECONDS))

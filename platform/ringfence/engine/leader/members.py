@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Iterable
 
+from ringfence.engine.dead_peers import describe_process
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import Incarnation, WorkerId, parse_member_client_id
@@ -64,4 +65,6 @@ def identity(
     worker: str, incarnation: str, config: WorkerConfig, slots: int, version: str, now_ms: int
 ) -> WorkerRecord:
     """Return this worker's status record."""
-    return WorkerRecord(WorkerId(worker), Incarnation(incarnation), config.mode, slots, version, now_ms)
+    return WorkerRecord(
+        WorkerId(worker), Incarnation(incarnation), config.mode, slots, version, now_ms, process=describe_process()
+    )

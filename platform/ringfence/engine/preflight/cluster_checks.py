@@ -4,7 +4,9 @@ None has a side effect on a running task (fencing/kafka/permission_probes.py). I
 because this principal may not ask, its result is `unknown`.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -30,7 +32,7 @@ from ringfence.fencing.kafka.client_pool import Login, login_of
 from ringfence.fencing.kafka.client_settings import connection_of, producer_overrides
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.permission_probes import Answers
-from ringfence.fencing.offsets.stores import stores_of
+from ringfence.fencing.offsets.stores import OffsetStores, stores_of
 from ringfence.fencing.transactions.producer import Producer
 
 _LOGIN_REFUSED: Final = "SASL_AUTHENTICATION_FAILED"
@@ -49,12 +51,14 @@ class Principal(StrEnum):
 class ClusterCheck:
     """A check, and the principal whose login it uses. None: the worker's or the producer's, depending on which of them
     has a login at the cluster that the tasks write to. may_refuse: whether a configuration with this worker may be
-    refused because of it; the others only warn.
+    refused because of it; the others only warn. about_ids: it is about the tasks' transactional ids, whose holders
+    change.
     """
 
     principal: Principal | None
     ask: Ask
     may_refuse: Callable[[Subject], bool] = lambda _subject: True
+    about_ids: bool = False
 
 
 def _never(_subject: Subject) -> bool:
@@ -74,11 +78,11 @@ CHECKS: Final = (
     ClusterCheck(Principal.WORKER, durability.check_worker_topics, _if_required),
     ClusterCheck(Principal.WORKER, offsets_topic.check_of_worker),
     ClusterCheck(Principal.WORKER, transactional_ids.check_leader, _never),
-    ClusterCheck(Principal.PRODUCER, transactional_ids.check_tasks),
+    ClusterCheck(Principal.PRODUCER, transactional_ids.check_tasks, about_ids=True),
     ClusterCheck(Principal.PRODUCER, topic_rights.check_writing),
     ClusterCheck(Principal.PRODUCER, topic_rights.check_config_topic, _never),
     ClusterCheck(Principal.CONSUMER, topic_rights.check_reading),
-    ClusterCheck(Principal.ADMIN, transactional_ids.check_fencing),
+    ClusterCheck(Principal.ADMIN, transactional_ids.check_fencing, about_ids=True),
     ClusterCheck(Principal.ADMIN, transactional_ids.check_ending_hanging, _never),
     ClusterCheck(Principal.ADMIN, topic_rights.check_describing),
     ClusterCheck(Principal.ADMIN, offsets_topic.check_own),
@@ -88,10 +92,34 @@ CHECKS: Final = (
 """In their order in the report. A new check is one function in `checks/` and one line here."""
 
 
-def checks(subject: Subject, *, only_refusing: bool = False) -> Iterator[Check]:
+class Passed:
+    """The checks that have passed lately. Thread-safe. A check that found anything is always repeated."""
+
+    SECONDS: Final = 60.0
+    _MOST: Final = 10_000
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._until: dict[Hashable, float] = {}
+
+    def has(self, check: Hashable) -> bool:
+        with self._lock:
+            return self._clock() < self._until.get(check, 0.0)
+
+    def note(self, check: Hashable, results: Iterable[Check]) -> None:
+        if all(each.result is Result.OK for each in results):
+            with self._lock:
+                if len(self._until) >= self._MOST:
+                    self._until.clear()
+                self._until[check] = self._clock() + self.SECONDS
+
+
+def checks(subject: Subject, *, only_refusing: bool = False, passed: Passed | None = None) -> Iterator[Check]:
     """Yield the results, each as soon as it is known. Takes seconds if brokers do not answer.
 
-    only_refusing: leave out the checks that only warn.
+    only_refusing: leave out the checks that only warn. passed: leave out those that have passed lately, for the same
+    login, topics and settings.
     """
     worker = subject.worker
     base = worker.connection(f"ringfence-preflight-{subject.connector}")
@@ -121,24 +149,43 @@ def checks(subject: Subject, *, only_refusing: bool = False) -> Iterator[Check]:
     # Usually all principals have one login: it is waited for once, and asked once.
     silent: dict[Login, FencingError] = {}
     answers: dict[Login, Answers] = {}
+    passed = passed or Passed()
+    basis = _basis(subject, stores)
     for principal, connection in connections.items():
         if principal in provider_roles:
             text = f"Settings of the {principal} come from a configuration provider, and only tasks read them."
             yield Check(f"{principal} connection", Result.UNKNOWN, text, "Compare with the table in the documentation.")
             continue
         login = login_of(connection)
+        due = [
+            check
+            for check in CHECKS
+            if (check.principal or nearest) is principal
+            and (check.may_refuse(subject) or not only_refusing)
+            and (check.about_ids or not passed.has((login, check.ask, basis)))
+        ]
+        if not due:
+            continue
         try:
             if login in silent:
                 raise silent[login]
             with PROBERS.lease(connection) as prober, prober.remembering(answers.setdefault(login, {})):
-                for check in CHECKS:
-                    is_due = check.may_refuse(subject) or not only_refusing
-                    if is_due and (check.principal or nearest) is principal:
-                        yield from check.ask(prober, subject, stores)
+                for check in due:
+                    results = list(check.ask(prober, subject, stores))
+                    passed.note((login, check.ask, basis), results)
+                    yield from results
         except FencingError as error:
             silent[login] = error
             yield _unknown_check(principal, error, subject.config)
     yield from share_checks.checks(subject.config, worker)
+
+
+def _basis(subject: Subject, stores: OffsetStores) -> Hashable:
+    """Return what the checks depend on that are not about transactional ids."""
+    own = stores.own.name if stores.own is not None else ""
+    places = subject.topic, own, stores.effective.name, stores.worker.name
+    modes = subject.transactional, requires_exactly_once(subject.config)
+    return places, modes, subject.timeout_ms, subject.boundaries, frozenset(subject.producer_settings.items())
 
 
 def _overrides(role: str, config: Mapping[str, str]) -> str:

@@ -24,6 +24,7 @@ from ringfence.engine.preflight.subject import Subject
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.topics.connector_state import ConnectorState
 from ringfence.worker_config import WorkerConfig
 
 log = logging.getLogger(__name__)
@@ -41,7 +42,7 @@ class PreflightInput:
     config: Mapping[str, str]
     support: str
     boundaries: bool
-    known_tasks: Callable[[], int | None]
+    known_tasks: Callable[[int], int | None]
     warnings: Mapping[str, str]
     modes: Mapping[str, str] | None = None
     boundary: str = "poll"
@@ -75,7 +76,7 @@ def examine(
         config,
         support,
         boundaries,
-        lambda: count_known_tasks(name, worker, limit),
+        lambda _: read_known_tasks(name, worker, limit),
         warnings_of(config, worker),
         modes(Deadline.after(limit.slice(5))),
         boundary,
@@ -110,8 +111,13 @@ def _slot(
         yield replication_slot.check_slot(slot, offsets(Deadline.after(limit.slice(10))) if slot else None, config)
 
 
-def count_known_tasks(name: ConnectorName, worker: WorkerConfig, limit: Deadline) -> int | None:
-    """Return how many transactional ids of this name belong to this cluster, according to its config topic."""
+def count_known_tasks(connector: ConnectorState) -> int:
+    """Return how many transactional ids of a connector belong to this cluster."""
+    return max(len(connector.tasks), connector.count.tasks if connector.count else 0)
+
+
+def read_known_tasks(name: ConnectorName, worker: WorkerConfig, limit: Deadline) -> int | None:
+    """Return the same at the end of the config topic; None if it cannot be read."""
     try:
         follower = open_config_log(worker, worker.connection("ringfence-preflight"), Deadline.after(limit.slice(5)))
         try:
@@ -121,7 +127,7 @@ def count_known_tasks(name: ConnectorName, worker: WorkerConfig, limit: Deadline
     except FencingError as error:
         log.info("Preflight of %s: %s", name, error)
         return None
-    return max(len(connector.tasks), connector.count.tasks if connector.count else 0)
+    return count_known_tasks(connector)
 
 
 def checks(request: PreflightInput, worker: WorkerConfig) -> list[Check]:

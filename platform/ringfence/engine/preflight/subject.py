@@ -21,12 +21,12 @@ class Subject:
     """A connector's configuration, and the worker that would run it.
 
     known_tasks: returns how many tasks a connector of this name has here, or had last; None if that cannot be read. It
-    is only called if one of its transactional ids is in use.
+    gets how many it needs to have, so that all transactional ids in use are its own, and need not be more exact.
     """
 
     config: Mapping[str, str]
     worker: WorkerConfig
-    known_tasks: Callable[[], int | None]
+    known_tasks: Callable[[int], int | None]
 
     @property
     def connector(self) -> ConnectorName:

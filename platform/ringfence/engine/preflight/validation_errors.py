@@ -15,10 +15,11 @@ from ringfence.engine.preflight import cluster_checks
 from ringfence.engine.preflight.check import Check
 from ringfence.engine.preflight.client_overrides import entry_of
 from ringfence.engine.preflight.other_workers import check_modes, requires_exactly_once
-from ringfence.engine.preflight.report import count_known_tasks
+from ringfence.engine.preflight.report import count_known_tasks, read_known_tasks
 from ringfence.engine.preflight.subject import Subject
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.worker_config import WorkerConfig
 
 log = logging.getLogger(__name__)
@@ -52,10 +53,16 @@ class ValidationRun:
 class ValidationErrors:
     """One object per worker, thread-safe. The checks run concurrently with the plugin's validation."""
 
-    def __init__(self, worker: WorkerConfig, modes: Modes) -> None:
-        """modes: returns the mode of each live worker by id; None if that is unknown."""
+    def __init__(
+        self, worker: WorkerConfig, modes: Modes, state: Callable[[], ClusterState | None] = lambda: None
+    ) -> None:
+        """modes: returns the mode of each live worker by id; None if that is unknown. state: returns the config topic
+        as it was last read here, None before that.
+        """
         self._worker = worker
         self._modes = modes
+        self._state = state
+        self._passed = cluster_checks.Passed()
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="refusals")
 
     def ask(self, config: Mapping[str, str], limit: Deadline) -> ValidationRun:
@@ -78,9 +85,15 @@ class ValidationErrors:
             if behind is not None:
                 report(behind)
         name = ConnectorName(config["name"])
-        subject = Subject(config, self._worker, lambda: count_known_tasks(name, self._worker, limit))
-        for check in cluster_checks.checks(subject, only_refusing=True):
+        subject = Subject(config, self._worker, lambda needed: self._known_tasks(name, needed, limit))
+        for check in cluster_checks.checks(subject, only_refusing=True, passed=self._passed):
             report(check)
+
+    def _known_tasks(self, name: ConnectorName, needed: int, limit: Deadline) -> int | None:
+        """See `Subject`. Memory may be behind, and then the topic is read."""
+        state = self._state()
+        count = 0 if state is None else count_known_tasks(state.connector(name))
+        return count if count >= needed else read_known_tasks(name, self._worker, limit)
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)

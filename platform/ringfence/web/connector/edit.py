@@ -53,7 +53,7 @@ def edit(request: HttpRequest, name: str) -> HttpResponse:
         if base != row.settings:
             return _stale(request, row, base, config, mode)
         connector_writes.configure(
-            name, unmask(config, row.settings), principal_of(request), expected=row.config_offset
+            name, unmask(config, row.settings), principal_of(request), expected=row.config_offset, await_rows=False
         )
     except (ConnectError, Refusal) as error:
         status = record_failure(request, error)

@@ -143,7 +143,7 @@ def _create(request: HttpRequest) -> HttpResponse:
             authorise(request, Verb.OFFSETS, draft.name)
             initial_offsets.create_fresh(draft.name, config, draft.state, by)
         else:
-            connector_writes.create(draft.name, config, draft.state, by)
+            connector_writes.create(draft.name, config, draft.state, by, await_rows=False)
     except (ConnectError, Refusal) as error:
         return _render_refused(request, draft, error)
     address = f"/ui/connectors/{quote(draft.name, safe='')}"

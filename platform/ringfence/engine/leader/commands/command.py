@@ -17,6 +17,7 @@ from ringfence.fencing.topics.connector_state import ConnectorState
 from ringfence.fencing.topics.status import StatusState
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 from ringfence.requests.commands import Command, OffsetEntry
+from ringfence.requests.question import Json as Validated
 from ringfence.requests.refusal import Refusal
 from ringfence.worker_config import WorkerConfig
 
@@ -43,6 +44,9 @@ class LeaderSide(Protocol):
     def await_round(self, name: ConnectorName) -> None: ...
     def resign(self) -> WorkerId: ...
     def retry_round(self, name: ConnectorName) -> None: ...
+    def validate(self, config: Mapping[str, str], *, java: bool) -> Validated:
+        """Return Kafka Connect's validation object. java: whether Java plugins may run for the user."""
+
     def make_tasks(
         self, name: ConnectorName, config: Mapping[str, str], grant: TopicGrantRecord | None
     ) -> TaskConfigs | None:

@@ -1,15 +1,16 @@
 """Commands to create, configure, pause, resume, stop and delete a connector."""
 
+from collections.abc import Callable
 from typing import Final
 
 from ringfence.engine.leader import account_quotas, command_plans, request_plans
 from ringfence.engine.leader.command_plans import Plan
-from ringfence.engine.leader.commands.command import WritingCommand, carries_out
+from ringfence.engine.leader.commands.command import Outcome, WritingCommand, carries_out
 from ringfence.engine.leader.write_result import WriteResult
 from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 from ringfence.requests import commands
-from ringfence.requests.command_answers import CreationResult
+from ringfence.requests.command_answers import CreationResult, validation_result
 from ringfence.requests.commands import Config
 from ringfence.requests.quota import Quota
 from ringfence.requests.refusal import Refusal
@@ -23,8 +24,16 @@ class _Saving(WritingCommand[commands.Create | commands.Configure]):
     starts = True
     outcome: CreationResult
 
+    def run(self, report: Callable[[Outcome], None]) -> Outcome:
+        """Save it, unless the answer is that it is invalid."""
+        self.outcome = validation_result(self.leader.validate(self.request.config, java=self.request.java))
+        if "invalid" in self.outcome:
+            return Outcome(self.outcome)
+        return super().run(report)
+
     def value(self, result: WriteResult) -> CreationResult:
-        return self.outcome
+        commit = result.state.connector(self.name).commit
+        return {**self.outcome, "tasks": 0 if commit is None else commit.tasks}
 
     def grant(self) -> TopicGrantRecord | None:
         grant = self.request.topic_grant
@@ -51,7 +60,7 @@ class _Saving(WritingCommand[commands.Create | commands.Configure]):
         if self.connector.config is not None:
             raise Refusal(409, f"Connector {self.name} already exists")
         self.check_quota(config)
-        self.outcome = {"created": True}
+        self.outcome["created"] = True
         self.leader.look_up_version(config)
         grant = self.grant()
         tasks = None if initial is TargetState.STOPPED else self.leader.make_tasks(self.name, config, grant)
@@ -79,7 +88,7 @@ class Configure(_Saving):
             return self.plan_creation(config, TargetState.RUNNING)
         self.check_quota(config)
         same = connector.config == config and connector.unreadable is None
-        self.outcome = {"created": False, "changed": not same}
+        self.outcome |= {"created": False, "changed": not same}
         makes = not same and connector.target is not TargetState.STOPPED
         grant = self.grant()
         tasks = self.leader.make_tasks(self.name, config, grant) if makes else None

@@ -46,7 +46,8 @@ def check_tasks(prober: Prober, subject: Subject, _stores: OffsetStores) -> Iter
     yield check_granted("producer", "Write", _ID, prober.write_ids(ids), "name")
     may, holders = prober.describe_ids(ids)
     yield check_granted("producer", "Describe", _ID, may, "name")
-    known_tasks = subject.known_tasks() if any(holder.state for holder in holders.values()) else 0
+    in_use = [number for number, each in enumerate(ids) if holders.get(each, IdHolder()).state]
+    known_tasks = subject.known_tasks(max(in_use) + 1) if in_use else 0
     yield _check_holders(subject, holders, known_tasks)
 
 

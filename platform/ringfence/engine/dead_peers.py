@@ -1,0 +1,108 @@
+"""Notices the end of other workers on this machine, and takes them out of the group at once.
+
+The group knows that a worker is gone when its session has expired, after ten seconds. Whoever shares a machine with it
+can know earlier, and for certain: its process is not there any more. Then the others place its tasks, or one of them
+leads, as after any departure. A worker that only hangs, or is suspended, has its process; the session decides about it.
+"""
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import FencingError
+from ringfence.fencing.ids import Incarnation, WorkerId, parse_member_client_id
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.group_members import group_members, remove_members
+from ringfence.fencing.topics.status import WorkerRecord
+
+log = logging.getLogger(__name__)
+
+_LOOK_SECONDS: Final = 0.2
+_ANSWER_SECONDS: Final = 5.0
+_BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
+_DEAD_STATES: Final = frozenset("ZX")
+
+
+@cache
+def _machine() -> str:
+    """Return what tells this machine and process namespace from all others; "" if unknown."""
+    try:
+        return f"{_BOOT.read_text().strip()}/{os.readlink('/proc/self/ns/pid')}"
+    except OSError:
+        return ""
+
+
+def describe_process(pid: int | None = None) -> str:
+    """Return what tells a process, by default this one, from all others anywhere; "" if unknown."""
+    number = os.getpid() if pid is None else pid
+    start = _start_of(number)
+    return f"{_machine()}/{number}/{start}" if start and _machine() else ""
+
+
+def _start_of(pid: int) -> str:
+    """Return when a process was started; "" if there is none, or if it has ended and nobody has taken note of it."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return "" if fields[0] in _DEAD_STATES else fields[19]
+
+
+def lives(process: str) -> bool | None:
+    """Return whether the described process is there; None if it is another machine's."""
+    place, _, start = process.rpartition("/")
+    machine, _, pid = place.rpartition("/")
+    if not start or not pid.isdecimal() or not machine or machine != _machine():
+        return None
+    return _start_of(int(pid)) == start
+
+
+class PeerWatch:
+    """`run` is the body of a thread. A process counts as dead only if this one has seen it alive."""
+
+    def __init__(
+        self, connection: Connection, groups: Iterable[str], workers: Callable[[], Mapping[WorkerId, WorkerRecord]]
+    ) -> None:
+        """groups: of which workers are members. workers: returns the newest status record of each."""
+        self._connection = connection
+        self._groups = list(groups)
+        self._workers = workers
+        self._living: set[tuple[WorkerId, Incarnation]] = set()
+
+    def run(self, stop: threading.Event) -> None:
+        """Run until `stop`."""
+        while not stop.wait(_LOOK_SECONDS):
+            self.look()
+
+    def look(self) -> None:
+        """Remove the workers that have died since the last call. One that could not be removed is tried again."""
+        for record in self._workers().values():
+            who = record.worker, record.incarnation
+            alive = lives(record.process)
+            if alive:
+                self._living.add(who)
+            elif alive is False and who in self._living and self._remove(*who):
+                self._living.discard(who)
+
+    def _remove(self, worker: WorkerId, incarnation: Incarnation) -> bool:
+        try:
+            for group in self._groups:
+                deadline = Deadline.after(_ANSWER_SECONDS)
+                members = group_members(self._connection, group, deadline)
+                ids = [
+                    each.member_id
+                    for each in members
+                    if parse_member_client_id(each.client_id) == (worker, incarnation)
+                ]
+                if ids:
+                    remove_members(self._connection, group, ids, f"the process of worker {worker} has ended", deadline)
+                    log.warning("The process of worker %s has ended: it is taken out of group %s", worker, group)
+        except FencingError as error:
+            log.info("Worker %s, whose process has ended, is still a member: %s", worker, error)
+            return False
+        return True
