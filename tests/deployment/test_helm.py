@@ -26,7 +26,7 @@ pytestmark = pytest.mark.program
 
 CHART = ROOT / "deploy" / "helm" / "ringfence"
 CASES = sorted(path.name.removesuffix("-values.yaml") for path in (CHART / "ci").glob("*-values.yaml"))
-VERSIONS = ("1.27.0", "1.31.0", kubernetes_validate.latest_version())
+VERSIONS = ("1.25.0", "1.31.0", kubernetes_validate.latest_version())
 CUSTOM = {"ServiceMonitor", "PrometheusRule"}
 """Of the Prometheus operator: Kubernetes has no schema for them."""
 Json = Any
