@@ -108,11 +108,11 @@ SHOTS = (
     Shot("transforms-light", "/ui/new?class=VerifiableSource", prepare=_add_transforms),
     Shot("plugins-light", "/ui/plugins"),
     Shot("workers-light", "/ui/workers"),
-    Shot("alerts-light", "/ui/alerts"),
+    Shot("alerts-light", "/ui/incidents"),
     Shot("docs-light", "/ui/docs/exactly-once"),
-    Shot("fence-light", "/console/connectors/payments/fence/"),
-    Shot("accounts-light", "/console/auth/user/"),
-    Shot("audit-dark", "/console/audit/auditentry/", theme="dark"),
+    Shot("fence-light", "/ui/connectors/payments/fence"),
+    Shot("accounts-light", "/ui/settings/people"),
+    Shot("audit-dark", "/ui/settings/audit", theme="dark"),
 )
 
 

@@ -1,22 +1,22 @@
 """All routes of the HTTP port. Those of the demo exist only if `ringfence demo` has started this process."""
 
 from django.conf import settings
-from django.urls import URLPattern, include, path
+from django.urls import URLPattern, include, path, re_path
 
-from ringfence.console.views import bare
 from ringfence.demo.kill_button import kill_worker
 from ringfence.metrics.views import metrics
 from ringfence.web.handbook import pages as handbook
 from ringfence.web.hooks.views import hook
+from ringfence.web.old_addresses import redirect_old
 
 _demo: list[URLPattern] = [path("ui/demo/kill-worker", kill_worker)] if settings.DEMO_RUN_FOLDER else []
 
 urlpatterns = [
     *_demo,
-    path("ui/alerts", include("ringfence.web.alert_urls")),
+    path("ui/incidents", include("ringfence.web.alert_urls")),
+    path("ui/", include("ringfence.console.urls")),
     path("ui", include("ringfence.web.urls")),
-    path("console", bare),
-    path("console/", include("ringfence.console.urls")),
+    re_path(r"^(?P<address>(?:console|ui/alerts)(?:/.*)?)$", redirect_old),
     path("docs", handbook.lead),
     path("docs/<name:name>", handbook.lead),
     path("metrics", metrics),

@@ -78,7 +78,9 @@
         make("path", { d: `M${LEFT} ${top + LANE - 3.5}H${WIDTH}`, class: "rule" }), picture(key, kind, top));
     });
     const span = data.to_ms - data.from_ms;
-    for (const mark of data.marks) {
+    const own = Number(root.dataset.mark);
+    const marks = own ? [...data.marks, { time_ms: own, kind: "incident", text: "The incident began" }] : data.marks;
+    for (const mark of marks) {
       const place = LEFT + ((mark.time_ms - data.from_ms) / span) * (WIDTH - LEFT);
       const line = make("path", { d: `M${place.toFixed(1)} 0V${LANES.length * LANE}`, class: `mark-${mark.kind}` });
       line.append(make("title", {}, `${mark.text}, ${when(mark.time_ms)}`));
@@ -152,6 +154,7 @@
   }
 
   function address(changes, pushed) {
+    if (root.dataset.mark) return;  // the page is about an incident, not about a range
     const url = new URL(window.location.href);
     for (const [key, value] of Object.entries(changes)) url.searchParams.set(key, value);
     window.history[pushed ? "pushState" : "replaceState"](null, "", url);
@@ -186,4 +189,9 @@
     load(query.get("from") || root.dataset.from, query.get("to") || root.dataset.to);
   });
   load(root.dataset.from, root.dataset.to);
+  // An open incident's axis ends now. What changed in the last minute comes with its minute.
+  if (root.dataset.follows) {
+    const hours = root.dataset.to - root.dataset.from;
+    setInterval(() => { if (!document.hidden) load(Date.now() - hours, Date.now()); }, 20000);
+  }
 })();

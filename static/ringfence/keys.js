@@ -68,7 +68,24 @@
   // The palette: pages immediately, connectors when the server has found them.
   if (!palette) return;
   const field = byId("palette-q"), options = byId("palette-list"), told = byId("palette-told");
-  const pages = [...document.querySelectorAll("nav[aria-label='Main'] a")].map((link) => ({ href: link.getAttribute("href"), word: link.querySelector("span").textContent.trim() }));
+  const pages = [...document.querySelectorAll(".side nav a")].map((link) => ({ href: link.getAttribute("href"),
+    word: link.querySelector("span").textContent.trim(), icon: link.querySelector("svg") }));
+  const theme = byId("theme");
+  const iconOf = (href) => {
+    const place = /^\/ui\/(connectors|incidents)/.exec(href)?.[0] || "/ui/topics";
+    return pages.find((page) => page.href === place)?.icon;
+  };
+  const commands = theme ? [{ word: "Switch theme: light, dark, system", icon: theme.querySelector("svg"), run: () => theme.click() }] : [];
+
+  // What was opened lately: connectors, topics, groups and incidents, the newest first.
+  const OPENED = "ringfence-opened", MOST = 6;
+  const opened = () => { try { return JSON.parse(localStorage.getItem(OPENED)) || []; } catch { return []; } };
+  const one = /^\/ui\/(connectors|topics|consumer-groups|share-groups|incidents)\/[^/]+/.exec(location.pathname);
+  const heading = document.querySelector("main h1")?.textContent.trim();
+  if (one && heading && !/\/(rules|destinations|silences)/.test(one[0])) {
+    const rest = opened().filter((page) => page.href !== one[0]).slice(0, MOST - 1);
+    try { localStorage.setItem(OPENED, JSON.stringify([{ href: one[0], word: heading, hint: one[1].replace("-", " ").replace(/s$/, "") }, ...rest])); } catch { /* then none are kept */ }
+  }
   let at = 0, timer = 0, asked = 0;
   let searching = false, opensFirst = false;  // Enter, pressed before the answer, opens what the answer selects
   const all = () => [...options.children];
@@ -81,17 +98,33 @@
   };
   const fill = (found, failure) => {
     const text = field.value.trim().toLowerCase();
-    const own = pages.filter((page) => page.word.toLowerCase().includes(text)).map((page, number) => {
-      const link = Object.assign(document.createElement("a"), { href: page.href, id: `page-${number}`, textContent: page.word, tabIndex: -1 });
+    const hrefs = new Set(found.map((option) => option.getAttribute("href")));
+    const recent = text ? [] : opened().filter((page) => page.href !== location.pathname);
+    const own = [...recent.map(({ href, word, hint }) => ({ href, word, hint, recent: true, icon: iconOf(href) })), ...[...pages, ...commands].filter((page) => page.word.toLowerCase().includes(text) && !hrefs.has(page.href))].map((page, number) => {
+      const link = Object.assign(document.createElement("a"), { href: page.href || "#", id: `page-${number}`, tabIndex: -1 });
       link.setAttribute("role", "option");
+      if (page.icon) link.append(page.icon.cloneNode(true));
+      link.append(Object.assign(document.createElement("span"), { textContent: page.word }));
+      if (page.recent) link.append(Object.assign(document.createElement("span"), { className: "muted", textContent: `opened lately, ${page.hint}` }));
+      if (page.run) link.addEventListener("click", (event) => { event.preventDefault(); palette.close(); page.run(); });
       return link;
     });
-    options.replaceChildren(...own, ...found);
+    const known = new Set(recent.map((page) => page.href));
+    const more = found.filter((option) => !known.has(option.getAttribute("href")));
+    options.replaceChildren(...(text ? [...more, ...own] : [...own, ...more]));
     told.textContent = failure || (options.childElementCount ? `${options.childElementCount} found` : "Nothing found");
     told.classList.toggle("visually-hidden", options.childElementCount > 0 && !failure);
     mark(0);
   };
   const openSelected = () => all()[at]?.click();
+  // An act's confirmation opens where the user is.
+  options.addEventListener("click", (event) => {
+    const act = event.target.closest("[data-ask]");
+    if (!act || event.ctrlKey || event.metaKey) return;
+    event.preventDefault();
+    palette.close();
+    window.htmx.ajax("GET", act.getAttribute("href"), { target: "#ask", swap: "innerHTML" });
+  });
   const find = async (number) => {
     try {
       const answer = await fetch(`/ui/find?q=${encodeURIComponent(field.value)}`, { headers: { "HX-Request": "true" } });

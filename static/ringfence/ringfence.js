@@ -93,7 +93,7 @@
     if (!button) return;
     const source = byId(button.dataset.copy);
     try {
-      await navigator.clipboard.writeText(source.textContent);
+      await navigator.clipboard.writeText(source.value ?? source.textContent);
       if (button.textContent === "Copied") return;
       const before = button.innerHTML;
       button.textContent = "Copied";
@@ -147,4 +147,16 @@
   document.body.addEventListener("htmx:afterSwap", () => localise(document));
 
   byId("problem")?.focus();
+
+  // A section of a connector's page is a page of its own: its links and forms without an address lead to that.
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest(".section a[href^='?']");
+    if (!link || event.ctrlKey || event.metaKey) return;
+    event.preventDefault();
+    window.location.assign(link.closest(".section").dataset.address + link.getAttribute("href"));
+  });
+  document.addEventListener("submit", (event) => {
+    const section = event.target.closest(".section");
+    if (section && !event.target.hasAttribute("action")) event.target.action = section.dataset.address;
+  }, true);
 })();

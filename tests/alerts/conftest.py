@@ -26,11 +26,12 @@ def tables(_tables: None) -> Iterator[None]:
 
 @dataclass
 class Receiver:
-    """`answers`: the statuses of the next requests, 200 after them. `got`: (headers, body) of each."""
+    """`answers`: the statuses of the next requests, 200 after them. `got`: (headers, body) of each; `paths`: theirs."""
 
     url: str = ""
     answers: list[int] = field(default_factory=list)
     got: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
+    paths: list[str] = field(default_factory=list)
 
 
 @pytest.fixture
@@ -42,6 +43,7 @@ def receiver() -> Iterator[Receiver]:
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             known.got.append(({key.lower(): value for key, value in self.headers.items()}, body))
+            known.paths.append(self.path)
             status = known.answers.pop(0) if known.answers else 200
             self.send_response(status)
             if status in (301, 302, 307):

@@ -306,6 +306,6 @@ def test_messages_link_to_the_incident(receiver: Receiver) -> None:
     with override_settings(PUBLIC_URL="https://ringfence.example.org"):
         evaluation.evaluate(deliveries.now_ms())
     assert deliver_due() == ["sent", "sent"]
-    page = f"https://ringfence.example.org/ui/alerts/incidents/{Incident.objects.get().pk}"
+    page = f"https://ringfence.example.org/ui/incidents/{Incident.objects.get().pk}"
     bodies = [json.loads(body) for _, body in receiver.got]
     assert {body.get("url") or body["text"].split()[-1] for body in bodies} == {page}

@@ -129,17 +129,17 @@ def test_an_account_is_linked_and_unlinked_on_the_page(provider: FakeProvider) -
     assert "not linked to you" in refusal(log_in(provider))
     root = browser()
     assert root.post("/ui/login", {"name": "root", "secret": "right-password-1"}).status_code == 302
-    assert 'href="/console/accounts/ann/link/"' in root.get("/console/auth/user/").content.decode()
-    page = "/console/accounts/ann/link/"
+    assert 'href="/ui/settings/people/ann/link"' in root.get("/ui/settings/people").content.decode()
+    page = "/ui/settings/people/ann/link"
     assert root.post(page, {"subject": "", "reason": "r"}).status_code == 400
     assert root.post(page, {"subject": "s-1", "reason": "hers"}).status_code == 200
-    assert root.post("/console/accounts/root/link/", {"subject": "s-1", "reason": "r"}).status_code == 400
+    assert root.post("/ui/settings/people/root/link", {"subject": "s-1", "reason": "r"}).status_code == 400
     assert AuditEntry.objects.filter(action="link account", user="root").exists()
     client = logged_in(provider)
     assert ("editor", "team-a-*", "team-a.*") in rights("ann")
     assert client.get(page).status_code == 403, "nobody links themselves to more"
-    unlink = "/console/accounts/ann/unlink/"
-    assert f'href="{unlink}"' in root.get("/console/auth/user/").content.decode()
+    unlink = "/ui/settings/people/ann/unlink"
+    assert f'href="{unlink}"' in root.get("/ui/settings/people").content.decode()
     assert root.post(unlink, {"reason": "gone", "confirm": "ann"}).status_code == 200
     assert not OidcIdentity.objects.exists()
     assert not is_in(client)

@@ -87,16 +87,16 @@ def test_a_limit_that_cannot_be_meant_is_refused(given: str) -> None:
 
 def test_one_ends_all_ones_other_sessions_at_once() -> None:
     ann, other, bob = log_in("ann"), log_in("ann"), log_in("bob")
-    assert "End my other sessions" in ann.get("/console/sessions/").content.decode()
-    assert "two weeks" not in ann.get("/console/sessions/").content.decode()
+    assert "End my other sessions" in ann.get("/ui/settings/sessions").content.decode()
+    assert "two weeks" not in ann.get("/ui/settings/sessions").content.decode()
     token = {"X-CSRFToken": ann.cookies["ringfence_csrf"].value}
     assert ann.delete("/api/v1/sessions/others", headers=token).json() == {"ended": 1}
     assert other.get("/connectors").status_code == 401
     assert [one.get("/connectors").status_code for one in (ann, bob)] == [200, 200]
     entry = AuditEntry.objects.get(action="end sessions")
     assert json.loads(entry.before) == {"account": "ann", "sessions": 1}
-    assert "End my other sessions" not in ann.get("/console/sessions/").content.decode()
-    done = ann.post("/console/sessions/others/end/", {"reason": "left a machine unlocked"})
+    assert "End my other sessions" not in ann.get("/ui/settings/sessions").content.decode()
+    done = ann.post("/ui/settings/sessions/others/end", {"reason": "left a machine unlocked"})
     assert "0 other sessions of yours ended" in done.content.decode()
 
 
@@ -137,13 +137,13 @@ def test_one_sees_and_ends_ones_own_and_nobody_elses() -> None:
 def test_an_administrator_sees_and_ends_all() -> None:
     boss, bob = log_in("boss", "admin"), log_in("bob")
     assert {one["account"] for one in boss.get("/api/v1/sessions").json()["results"]} == {"boss", "bob"}
-    assert b"bob" in boss.get("/console/sessions/").content
-    assert b"boss" not in bob.get("/console/sessions/").content.split(b"<table")[-1]
+    assert b"bob" in boss.get("/ui/settings/sessions").content
+    assert b"boss" not in bob.get("/ui/settings/sessions").content.split(b"<table")[-1]
     of_bob = LoginSession.objects.get(account="bob").pk
-    assert bob.get(f"/console/sessions/{LoginSession.objects.get(account='boss').pk}/end/").status_code == 404
-    page = boss.get(f"/console/sessions/{of_bob}/end/")
+    assert bob.get(f"/ui/settings/sessions/{LoginSession.objects.get(account='boss').pk}/end/").status_code == 404
+    page = boss.get(f"/ui/settings/sessions/{of_bob}/end")
     assert page.status_code == 200
-    done = boss.post(f"/console/sessions/{of_bob}/end/", {"reason": "laptop lost"})
+    done = boss.post(f"/ui/settings/sessions/{of_bob}/end", {"reason": "laptop lost"})
     assert done.status_code == 200, done.content
     assert bob.get("/connectors").status_code == 401
     assert AuditEntry.objects.get(action="end session").message == "laptop lost"
@@ -169,14 +169,14 @@ def test_a_token_with_a_limit_neither_sees_nor_ends_sessions(what: str, pattern:
     _, text = tokens.create(User.objects.get(username="ann"), "ci", what.split(), pattern)
     token = {"authorization": f"Bearer {text}", "host": "localhost"}
     client = Client()
-    for path in ("/api/v1/sessions", "/console/sessions/", f"/console/sessions/{row.pk}/end/"):
+    for path in ("/api/v1/sessions", "/ui/settings/sessions", f"/ui/settings/sessions/{row.pk}/end"):
         answer = client.get(path, headers=token)
         assert answer.status_code == status, path
         assert status == 200 or b"127.0.0.1" not in answer.content, "it names an address"
     if status == 403:
         for path in (f"/api/v1/sessions/{row.pk}", "/api/v1/sessions/others"):
             assert client.delete(path, headers=token).status_code == 403, path
-        for path in (f"/console/sessions/{row.pk}/end/", "/console/sessions/others/end/"):
+        for path in (f"/ui/settings/sessions/{row.pk}/end", "/ui/settings/sessions/others/end"):
             assert client.post(path, headers=token).status_code == 403, path
         assert browser.get("/connectors").status_code == 200
         assert LoginSession.objects.count() == 2

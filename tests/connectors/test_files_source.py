@@ -379,7 +379,7 @@ def test_what_validation_says(folder: Path) -> None:
         return {key: list(each) for key, each in connector.validate(config_of(folder, **more)).items()}
 
     assert errors() == {}
-    assert "must begin with one of file://, s3://, gs://, abfs://, sftp://" in errors(url="/in")["url"][0]
+    assert "must begin with one of file://, s3://, gs://, abfs://, sftp://" in errors(url="in")["url"][0]
     assert "is not a folder" in errors(url=f"file://{folder}/none")["url"][0]
     assert "move.to" in errors(after="move")
     assert "read again" in errors(after="move", **{"move.to": f"file://{folder}/done"})["move.to"][0]

@@ -10,7 +10,7 @@ from ringfence.local.guarded_process import process_exists
 from tests.e2e.checker import source_offsets
 from tests.e2e.conftest import await_calm
 from tests.e2e.flow import Flow
-from tests.e2e.up import Up
+from tests.e2e.up import Up, UpOnASmallDisk
 from tests.support.broker import Broker
 from tests.support.names import unique
 from tests.support.small_disk import fill, new_small_disk
@@ -25,14 +25,6 @@ def disk(tmp_path: Path) -> Iterator[Path]:
         yield place
 
 
-class _UpThatTells(Up):
-    """What it prints is not on the full disk."""
-
-    @property
-    def output(self) -> Path:
-        return self.data.parent.parent / "up.txt"
-
-
 def answers(up: Up) -> int:
     """The status of a page that needs the database; 0 where nobody answers."""
     try:
@@ -43,7 +35,7 @@ def answers(up: Up) -> int:
 
 def test_with_the_broker_on_it(disk: Path) -> None:
     """The broker ends, and is started again until there is room; then all goes on by itself."""
-    up = _UpThatTells(disk / "data")
+    up = UpOnASmallDisk(disk / "data")
     up.start()
     one = None
     try:

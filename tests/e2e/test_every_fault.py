@@ -17,13 +17,15 @@ import pytest
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.topic_admin import delete_topics
+from ringfence.local.guarded_process import process_exists
 from tests.e2e import processes
 from tests.e2e.flow import Flow
 from tests.e2e.machine import watched
-from tests.e2e.up import Up, environment
+from tests.e2e.up import Up, UpOnASmallDisk, environment
 from tests.support.exchanged_files import exchange
 from tests.support.health_places import read_places
 from tests.support.names import unique
+from tests.support.small_disk import fill, new_small_disk
 from tests.support.waiting import eventually
 
 Make = Callable[..., Flow]
@@ -233,7 +235,7 @@ def test_without_the_database_no_place_says_anything_but_that(platform: Up, flow
     aside = file.with_suffix(".aside")
     aside.mkdir()
     exchange(file, aside)
-    paths = ("/ui/", "/ui/connectors", f"/ui/connectors/{one.name}", "/ui/connectors.csv", "/metrics", "/ui/alerts")
+    paths = ("/ui/", "/ui/connectors", f"/ui/connectors/{one.name}", "/ui/connectors.csv", "/metrics", "/ui/incidents")
     own = ("/api/v1/connectors", f"/api/v1/connectors/{one.name}", f"/connectors/{one.name}/status")
     try:
         statuses = {path: platform.rest.call("GET", path).status_code for path in (*paths, *own)}
@@ -286,3 +288,39 @@ def test_what_a_killed_worker_ran_is_not_healthy_before_it_runs_again(platform: 
     assert not came_back, seen
     assert len(seen) > 1, "somebody has looked in between"
     one.settle()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_full_disk_is_said_everywhere(tmp_path: Path, stopwatch: Note) -> None:
+    """Broker, database and Redis stand on it. The broker ends when it can write no more: from then on nothing flows."""
+    with new_small_disk(tmp_path / "disk", "400m") as disk:
+        up = UpOnASmallDisk(disk / "data")
+        up.start()
+        one = None
+        try:
+            one = Flow(up, unique("full")).create()
+            eventually(lambda: set(say(up, one.name)["places"].values()) == {"HEALTHY"}, 60, "it is healthy")
+            broker = up.pid("kafka")
+            ballast = fill(disk)
+            eventually(lambda: not process_exists(broker), 180, "the broker's end", pause=0.2)
+            began, said = time.monotonic(), {}
+
+            def is_said() -> bool:
+                said.update(say(up, one.name))
+                is_one = set(said["places"].values()) == {"UNKNOWN"}
+                return is_one and said["head"] and said["named"] and not said["healthy"] and not said["all is well"]
+
+            with watched() as promised:
+                eventually(is_said, 120, lambda: str(said), pause=0.5)
+                took = time.monotonic() - began
+            stopwatch("said everywhere", took)
+            assert took < promised(SAID_WITHIN_SECONDS)
+            ballast.unlink()
+            eventually(
+                lambda: set(say(up, one.name)["places"].values()) == {"HEALTHY"}, 240, lambda: str(say(up, one.name))
+            )
+        finally:
+            if one is not None:
+                one.reader.close()
+            up.end()

@@ -173,7 +173,7 @@ def share(up: Up, *arguments: str) -> str:
 @pytest.mark.timeout(600)
 def test_each_act_by_api_console_and_command_line_on_a_group_of_somebody_else(platform: Up) -> None:
     up, group = platform, unique("strangers")
-    topic, path, console = f"{group}-in", f"/api/v1/share-groups/{group}", f"/console/share-groups/{group}"
+    topic, path, console = f"{group}-in", f"/api/v1/share-groups/{group}", f"/ui/share-groups/{group}"
     create_topics(up.connection, [TopicSpec(topic)], Deadline.after(30))
     write(up, topic, range(100))
     quick = {"auto.offset.reset": "earliest"}
@@ -202,7 +202,7 @@ def test_each_act_by_api_console_and_command_line_on_a_group_of_somebody_else(pl
     assert up.rest.expect(200, "GET", f"{path}/archived")["connectors"] == []
     refused = up.rest.call("POST", f"{path}/archived", {"reason": "api"})
     assert (refused.status_code, "No connector reads" in refused.text) == (409, True)
-    assert f"/console/share-groups/{group}/alter/" in up.rest.call("GET", f"/ui/share-groups/{group}").text
+    assert f"/ui/share-groups/{group}/alter" in up.rest.call("GET", f"/ui/share-groups/{group}").text
     assert up.rest.call("GET", f"/ui/share-groups/{group}/timeline?topic={topic}&partition=0").status_code == 200
     for act in (
         lambda: up.rest.expect(200, "DELETE", f"{path}/offsets?topic={topic}&reason=api"),
@@ -252,7 +252,7 @@ def test_archived_records_are_processed_now_and_offsets_go_back_to_a_snapshot(pl
     eventually(lambda: len(visible(up, target)) == 200 - taken, 90, "what is delivered", pause=0.5)
     assert "/process/" in up.rest.call("GET", f"/ui/share-groups/{group}").text
     assert up.rest.expect(200, "GET", f"{path}/archived")["waiting"] >= taken
-    page = submit(up, f"/console/share-groups/{group}/process/", reason="now")
+    page = submit(up, f"/ui/share-groups/{group}/process", reason="now")
     assert "Requested: " in page
     eventually(lambda: len(visible(up, target)) == 200, 60, "archived records", pause=0.5)
     up.rest.settled(204, "PUT", f"/connectors/{name}/stop")

@@ -210,3 +210,11 @@ class Up:
     def log(self, role: str) -> str:
         """All that a role has logged."""
         return (self.data / "logs" / f"{role}.log").read_text(errors="replace")
+
+
+class UpOnASmallDisk(Up):
+    """On a disk that a test fills: what it prints stands beside that."""
+
+    @property
+    def output(self) -> Path:
+        return self.data.parent.parent / "up.txt"

@@ -315,7 +315,7 @@ def test_a_round_tells_its_stages() -> None:
     assert row.fenced_ids == fenced
     assert [event.summary for event in Event.objects.order_by("id")] == [
         "Generation 1: fencing",
-        "Generation 1: done, 1 transactional id fenced in 12 ms",
+        "Generation 1 started: 1 older transactional id fenced",
     ]
 
 

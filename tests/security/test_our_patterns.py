@@ -20,7 +20,7 @@ from typing import Any, Final
 import pytest
 
 import ringfence
-from ringfence.web.connector.error_hints import HINTS, TEXT_HINTS
+from ringfence.alerts.error_hints import HINTS, TEXT_HINTS
 
 ROOT: Final = Path(ringfence.__file__).parent
 _LENGTH: Final = 20_000
@@ -109,7 +109,7 @@ def _uses() -> list[Use]:
     hints = (("HINTS", HINTS), ("TEXT_HINTS", TEXT_HINTS))
     ours = {(each.where, each.method): each for each in _find_uses()}
     tables = [
-        Use(f"web.connector.error_hints:{name}[{number}]", re.compile(pattern), "search")
+        Use(f"alerts.error_hints:{name}[{number}]", re.compile(pattern), "search")
         for name, table in hints
         for number, (pattern, _) in enumerate(table)
     ]

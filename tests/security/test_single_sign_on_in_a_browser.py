@@ -85,8 +85,8 @@ def test_a_person_logs_in_loses_a_group_and_logs_out(scene: Scene, page: Page) -
     run = partial(provide, scene.provider, scene.port, public, SECRET, scene.people)
     scene.know(ann={"preferred_username": "ann@example.org", "groups": ["platform"]})
     with run():
-        log_in(page, scene, "ann", "/console/sessions/")
-        assert page.url == f"{public}/console/sessions/"
+        log_in(page, scene, "ann", "/ui/settings/sessions")
+        assert page.url == f"{public}/ui/settings/sessions"
         expect(page.get_by_role("row", name="this session")).to_contain_text("ann@example.org")
         assert "code=" not in page.evaluate("performance.getEntriesByType('navigation')[0].name")
         page.get_by_role("button", name="Log out").click()
@@ -104,9 +104,9 @@ def test_a_person_logs_in_loses_a_group_and_logs_out(scene: Scene, page: Page) -
 
     scene.know(ann={"preferred_username": "ann@example.org", "groups": ["team-a"]})
     with run():
-        log_in(page, scene, "ann", "/console/sessions/")
-        assert page.url == f"{public}/console/sessions/"
-        assert page.goto(f"{public}/console/auth/user/").status == 403  # type: ignore[union-attr]
+        log_in(page, scene, "ann", "/ui/settings/sessions")
+        assert page.url == f"{public}/ui/settings/sessions"
+        assert page.goto(f"{public}/ui/settings/people").status == 403  # type: ignore[union-attr]
 
     trail = (scene.root / f"web-{scene.web.port}.log").read_text()
     assert SECRET not in trail
@@ -118,13 +118,13 @@ def test_who_logs_out_at_the_provider_is_logged_out_here(scene: Scene, page: Pag
     public = f"http://{scene.web.address}"
     scene.know(ann={"preferred_username": "ann@example.org", "groups": ["platform"]})
     with provide(scene.provider, scene.port, public, SECRET, scene.people):
-        log_in(page, scene, "ann", "/console/sessions/")
+        log_in(page, scene, "ann", "/ui/settings/sessions")
         expect(page.get_by_role("row", name="this session")).to_be_visible()
         with page.context.new_page() as there:
             there.goto(f"http://127.0.0.1:{scene.port}/session/end")
             there.get_by_role("button", name="Yes").click()
             there.wait_for_url("**/session/end/success*")
-        page.goto(f"{public}/console/sessions/")
+        page.goto(f"{public}/ui/settings/sessions")
         expect(page.get_by_role("link", name="Continue with Example Login")).to_be_visible()
         page.goto(f"{public}/ui/connectors")
         expect(page.get_by_role("link", name="Continue with Example Login")).to_be_visible()
@@ -145,5 +145,5 @@ def test_an_account_of_the_same_name_is_linked_by_an_administrator_alone(scene: 
         users("link", "bob", "--subject", "b7", "--issuer", issuer)
         page.get_by_role("link", name="Continue with Example Login").click()
         page.wait_for_url(f"http://{scene.web.address}/ui/**")
-        page.goto(f"http://{scene.web.address}/console/auth/user/")
+        page.goto(f"http://{scene.web.address}/ui/settings/people")
         expect(page.get_by_role("row", name="bob")).to_contain_text("admin on *")

@@ -20,7 +20,7 @@ def read_places(read: Read, name: str) -> dict[str, str]:
     assert metric is not None
     filtered = read(f"/api/v1/connectors?health={listed['health']}&limit=500")[1]["results"]
     return {
-        "page": word_after(read(f"/ui/connectors/{name}")[0], '<dl class="facts card">'),
+        "page": word_after(read(f"/ui/connectors/{name}")[0], '<dl class="facts four card"'),
         "list": word_after(read(f"/ui/connectors?q={name}")[0], f'data-row="{name}"'),
         "csv": in_csv["health"],
         "list of the API": listed["health"],

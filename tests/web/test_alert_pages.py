@@ -104,17 +104,17 @@ def test_bad_input_is_refused_with_a_reason(client: Client, path: str, body: obj
 
 def test_pages_make_change_test_and_delete(client: Client, handed: list[int]) -> None:
     given = {"name": "ops", "kind": "webhook", "url": "https://x.example.org/h/secret-part", "enabled": "on"}
-    shown_once = client.post("/ui/alerts/destinations/new", given)
+    shown_once = client.post("/ui/incidents/destinations/new", given)
     secret = re.search(r'readonly value="([^"]+)"', text(shown_once))
     assert secret is not None
     assert shown_once["cache-control"] == "no-store"
     row = Destination.objects.get()
-    edit = text(client.get(f"/ui/alerts/destinations/{row.pk}"))
+    edit = text(client.get(f"/ui/incidents/destinations/{row.pk}"))
     assert "https://x.example.org/[hidden]" in edit
     assert "secret-part" not in edit
     assert secret[1] not in edit
     again = {**given, "url": "https://x.example.org/[hidden]", "name": "ops 2"}
-    assert client.post(f"/ui/alerts/destinations/{row.pk}", again).status_code == 302
+    assert client.post(f"/ui/incidents/destinations/{row.pk}", again).status_code == 302
     row.refresh_from_db()
     assert (row.url, row.secret, row.name) == (given["url"], secret[1], "ops 2")
     rule = {
@@ -125,18 +125,18 @@ def test_pages_make_change_test_and_delete(client: Client, handed: list[int]) ->
         "destinations": ["ops 2"],
         "enabled": "on",
     }
-    assert client.post("/ui/alerts/rules/new", rule).status_code == 302
-    assert "is taken" in text(client.post("/ui/alerts/rules/new", rule))
-    page = text(client.get("/ui/alerts"))
+    assert client.post("/ui/incidents/rules/new", rule).status_code == 302
+    assert "is taken" in text(client.post("/ui/incidents/rules/new", rule))
+    page = text(client.get("/ui/incidents/rules")) + text(client.get("/ui/incidents/destinations"))
     for expected in ("fails", "ops 2", "a connector or one of its tasks has failed", "Send a test"):
         assert expected in page
     assert "secret-part" not in page
     assert "style=" not in page
-    assert client.post(f"/ui/alerts/destinations/{row.pk}/test").status_code == 302
+    assert client.post(f"/ui/incidents/destinations/{row.pk}/test").status_code == 302
     assert handed == [Delivery.objects.get().pk]
     number = Rule.objects.get().pk
-    assert client.post(f"/ui/alerts/rules/{number}/delete", {"confirm": "fail"}).status_code == 400
-    assert client.post(f"/ui/alerts/rules/{number}/delete", {"confirm": "fails"}).status_code == 302
+    assert client.post(f"/ui/incidents/rules/{number}/delete", {"confirm": "fail"}).status_code == 400
+    assert client.post(f"/ui/incidents/rules/{number}/delete", {"confirm": "fails"}).status_code == 302
     assert not Rule.objects.exists()
 
 
@@ -154,19 +154,19 @@ def test_incidents_are_shown_to_those_who_may_see_the_connector(client: Client, 
     Delivery.objects.create(
         destination_name="ops", what="firing", body="{}", created_ms=now, due_ms=now, error="x answered 500"
     )
-    assert text(client.get("/ui/alerts", headers={"hx-request": "true"})).count("has failed") == 2
+    assert text(client.get("/ui/incidents", headers={"hx-request": "true"})).count("has failed") == 2
     with override_settings(NO_LOGIN="", ALLOWED_HOSTS=["*"]):
         ann = User.objects.create_user("ann")
         Grant.objects.create(user=ann, what="viewer", pattern="team-*")
         headers = {"authorization": f"Bearer {tokens.create(ann, 'ci', ['admin'])[1]}"}
-        page = text(client.get("/ui/alerts", headers=headers))
+        page = text(client.get("/ui/incidents", headers=headers))
         assert ("team-a" in page, "other" in page, "answered 500" in page) == (True, False, False)
         found = client.get(f"{API}/incidents?open=true", headers=headers).json()["results"]
         assert [one["connector"] for one in found] == ["team-a"]
         for path in ("rules", "destinations", "deliveries"):
             assert client.get(f"{API}/{path}", headers=headers).status_code == 403
         assert client.post(f"{API}/rules", "{}", content_type=JSON, headers=headers).status_code == 403
-        assert client.get("/ui/alerts/rules/new", headers=headers).status_code == 403
+        assert client.get("/ui/incidents/rules/new", headers=headers).status_code == 403
 
 
 def test_the_first_start_has_rules_that_anybody_would_want() -> None:
@@ -198,7 +198,7 @@ def test_an_incident_is_acknowledged_and_silenced(client: Client, leader: FakeLe
         rule_name="r", kind="failed", subject="task team-a-0", connector="team-a", summary="Task 0 has failed",
         opened_ms=now, began_ms=now - 60_000, failures=3,
     )  # fmt: skip
-    at = f"/ui/alerts/incidents/{one.pk}"
+    at = f"/ui/incidents/{one.pk}"
 
     def badge() -> str:
         found = re.search(r'id="incident-badge"[^>]*>(\d*)</b>', text(client.get("/ui/connectors")))
@@ -214,7 +214,7 @@ def test_an_incident_is_acknowledged_and_silenced(client: Client, leader: FakeLe
     assert badge() == ""
     assert "a planned outage" in text(client.get(at))
     number = Silence.objects.get().pk
-    assert client.post(f"/ui/alerts/silences/{number}/end").status_code == 302
+    assert client.post(f"/ui/incidents/silences/{number}/end").status_code == 302
     assert badge() == "1"
     assert client.post(f"{at}/acknowledge").status_code == 302
     one.refresh_from_db()
@@ -240,7 +240,7 @@ def test_who_may_not_operate_a_connector_neither_acknowledges_nor_silences_it(
         for one, status in zip(made, (403, 404, 403), strict=True):
             for act in ("acknowledge", "silence"):
                 given = {"hours": "1", "why": "x"}
-                answer = client.post(f"/ui/alerts/incidents/{one.pk}/{act}", given, headers=headers)
+                answer = client.post(f"/ui/incidents/{one.pk}/{act}", given, headers=headers)
                 assert answer.status_code == status, (one.connector, act)
             answer = client.post(
                 f"{API}/incidents/{one.pk}/acknowledgement", content_type="application/json", headers=headers
@@ -250,7 +250,7 @@ def test_who_may_not_operate_a_connector_neither_acknowledges_nor_silences_it(
             answer = client.post(f"{API}/silences", body, content_type="application/json", headers=headers)
             assert answer.status_code == 403, one.connector
         assert client.delete(f"{API}/silences/{silence.pk}", headers=headers).status_code == 403
-        assert client.post(f"/ui/alerts/silences/{silence.pk}/end", headers=headers).status_code == 403
+        assert client.post(f"/ui/incidents/silences/{silence.pk}/end", headers=headers).status_code == 403
     assert not Incident.objects.exclude(acknowledged_ms=0).exists()
     assert Silence.objects.count() == 1
 

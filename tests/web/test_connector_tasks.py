@@ -10,9 +10,9 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from ringfence.alerts.root_causes import cause_of, group_traces
 from ringfence.fencing.topics.status import FAILED, MISCONFIGURED, State
 from ringfence.projection.models import Event
-from ringfence.web.connector.root_causes import cause_of, group_traces
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
 from tests.support.topics import connector

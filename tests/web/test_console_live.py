@@ -18,10 +18,10 @@ from tests.support.pages import text
 
 PART = {"HX-Request": "true"}
 STREAMS = {
-    "": "/ui/events", "connectors/": "/ui/events", "transactions/": "/ui/events", "workers/": "/ui/events",
-    "stuck/": "/ui/events", "auth/user/": "/ui/events?about=audit", "access/grant/": "/ui/events?about=audit",
-    "access/token/": "/ui/events?about=audit", "sessions/": "/ui/events?about=audit",
-    "audit/auditentry/": "/ui/events?about=audit", "accounts/ann/rights/?connector=x": "/ui/events?about=audit",
+    "transactions": "/ui/events", "settings/people": "/ui/events?about=audit",
+    "settings/roles": "/ui/events?about=audit", "settings/tokens": "/ui/events?about=audit",
+    "settings/sessions": "/ui/events?about=audit", "settings/audit": "/ui/events?about=audit",
+    "settings/people/ann/rights?connector=x": "/ui/events?about=audit",
 }  # fmt: skip
 
 
@@ -30,9 +30,9 @@ def test_a_page_follows_a_stream_and_its_part_comes_without_the_frame(
     client: Client, leader: FakeLeader, path: str
 ) -> None:
     User.objects.create_user("ann")
-    page, part = text(client.get(f"/console/{path}")), text(client.get(f"/console/{path}", headers=PART))
+    page, part = text(client.get(f"/ui/{path}")), text(client.get(f"/ui/{path}", headers=PART))
     assert f'sse-connect="{STREAMS[path]}"' in page
-    assert f'hx-get="/console/{path.partition("?")[0]}"' in page
+    assert f'hx-get="/ui/{path.partition("?")[0]}"' in page
     assert "<html" not in part
     assert "<h1" not in part
     assert part.strip()
@@ -49,7 +49,7 @@ def test_who_may_not_read_the_audit_trail_is_not_told_when_it_grows(client: Clie
     logged_in(client, "view")
     assert client.get("/ui/events?about=audit").status_code == 403
     assert client.get("/ui/events").status_code == 200
-    shown = text(client.get("/console/sessions/"))
+    shown = text(client.get("/ui/settings/sessions"))
     assert "sse-connect" not in shown
     assert "every 10s" in shown
 

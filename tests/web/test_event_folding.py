@@ -59,7 +59,7 @@ def test_attempts_with_another_error_stand_apart(leader: FakeLeader) -> None:
     project("events", events)
     assert [headline(group) for group in fold(Event.objects.order_by("-time_ms", "-id"))] == [
         "Task 0: running (attempt 9)",
-        "Restart: done",
+        "Restarted",
         "Task 0: running (attempt 3)",
         "Task 0: failed (attempt 2). OSError: no disk",
         "Task 0: failed (attempt 1). ValueError: no number",
@@ -98,7 +98,7 @@ def test_a_round_says_each_thing_once(leader: FakeLeader) -> None:
     for message in ("1 fenced in 0.099 s", "", "Ended what hung on t-0"):
         events.event(type="round", connector="c", message=message, **told)
     project("events", events)
-    said = "Generation 1: done, 1 transactional id fenced in 98 ms"
+    said = "Generation 1 started: 1 older transactional id fenced"
     assert list(Event.objects.order_by("id").values_list("summary", flat=True)) == [
         said,
         said,
@@ -124,7 +124,7 @@ def test_a_round_is_one_row_and_tasks_that_are_made_ready_beside_it_another(lead
     project("events", events)
     assert [headline(group) for group in fold(Event.objects.order_by("-time_ms", "-id"))] == [
         "Task 0: running (attempt 1)",
-        "Generation at offset 5: done, nothing to fence in 7 ms (2 failed tries before)",
+        "Generation at offset 5 started: nothing older to fence (2 failed tries before)",
         "Task 0: running (attempt 1)",
-        "Generation at offset 2: done, nothing to fence in 7 ms",
+        "Generation at offset 2 started: nothing older to fence",
     ]

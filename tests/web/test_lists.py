@@ -58,8 +58,8 @@ def test_every_number_of_the_overview_leads_to_the_list_behind_it(client: Client
     many.report("late", 0, State.FAILED)
     Task.objects.filter(connector="good", number=0).update(open_since_ms=now_ms() - 5000)
     page = text(client.get("/ui/"))
-    tiles = re.findall(r'<a class="tile[^"]*" id="[^"]+" href="([^"]+)".*?tile-value">([\d,.]+)', page, re.DOTALL)
-    found = {unescape(address): number for address, number in tiles}
+    numbers = re.findall(r'href="([^"]+)"[^>]*>(?:<span[^>]*></span>)?(?:<b[^>]*>)?\s*([\d,.]+)', page)
+    found = {unescape(address): number for address, number in numbers}
     assert found["/ui/connectors"] == "4"
     for state, names in (
         ("unhealthy", ["bad"]), ("degraded", ["late"]), ("stalled", []), ("healthy", ["good"]), ("stopped", []),
@@ -69,7 +69,7 @@ def test_every_number_of_the_overview_leads_to_the_list_behind_it(client: Client
         if names:
             assert found[address] == str(len(names)), address
         else:
-            assert address not in found, "a state that no connector is in has no tile"
+            assert address not in found, "a state that no connector is in is not told"
         assert names_of(client.get(address)) == names
     assert names_of(client.get("/ui/connectors?state=failed-tasks")) == ["bad", "late"]
     assert found["/ui/connectors?state=failed-tasks"] == "3"
@@ -300,13 +300,14 @@ def _found(client: Client, query: str, **headers: Any) -> list[str]:
 
 def test_the_palette_acts_and_asks_first(client: Client, many: FakeLeader) -> None:
     assert _found(client, "pause oo") == ["/ui/connectors/good/actions/pause"]
-    assert "/console/connectors/good/fence/" in _found(client, "FENCE goo")
+    assert "/ui/connectors/good/fence" in _found(client, "FENCE goo")
     assert _found(client, "restart goo") == [
         f"/ui/connectors/good/actions/{act}" for act in ("restart", "restart-failed")
     ]
     page = text(client.get("/ui/connectors/good/actions/pause"))
     assert "Its tasks commit what they have and pause." in page
-    assert '<a class="button" autofocus href="/ui/connectors/good">Cancel</a>' in page
+    assert '<a class="button" data-close autofocus href="/ui/connectors/good">Cancel</a>' in page
+    assert "of 2 tasks running" in page
     assert [name for name, _, _ in many.asked if name == "pause"] == [], "nothing was done yet"
     assert client.post("/ui/connectors/good/actions/pause")["location"] == "/ui/connectors/good"
     assert [on for name, on, _ in many.asked if name == "pause"] == ["good"]

@@ -9,7 +9,7 @@ from ringfence.access.routes import declarations
 from tests.e2e.browser.pages import NO_PAGES, PAGES
 
 _NAMES = {"running": "a", "failed": "b", "stopped": "c", "group": "g", "queue": "q", "readers": "r", "snapshot": "1"}
-_FOR_PEOPLE = ("ui", "console", "api/docs")
+_FOR_PEOPLE = ("ui", "api/docs")
 
 
 def _answering(patterns: Sequence[URLPattern | URLResolver], prefix: str = "") -> Iterator[str]:

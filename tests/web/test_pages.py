@@ -222,7 +222,7 @@ def test_a_refusal_stands_beside_the_buttons(client: Client, flights: FakeLeader
 
 def test_actions_are_posts_with_a_csrf_token(flights: FakeLeader) -> None:
     strict = Client(enforce_csrf_checks=True, headers={"host": "localhost"})
-    assert "Stop?" in text(strict.get("/ui/connectors/flights/actions/stop")), "a GET asks"
+    assert "Stop flights?" in text(strict.get("/ui/connectors/flights/actions/stop")), "a GET asks"
     assert flights.asked == []
     assert strict.post("/ui/connectors/flights/actions/stop").status_code == 403
     assert flights.asked == []
@@ -310,12 +310,12 @@ def test_logging_in_with_the_token(client: Client) -> None:
         assert client.get("/ui/connectors")["location"] == "/ui/login?next=%2Fui%2Fconnectors"
         assert "These credentials are not valid" in text(client.post("/ui/login", {"secret": "wrong"}))
         assert client.post("/ui/login", {"secret": "s3same"}).status_code == 302
-        assert 'href="/console/sessions/"' in text(client.get("/ui/connectors"))
+        assert 'href="/ui/settings/sessions"' in text(client.get("/ui/connectors"))
         assert client.get("/connectors").status_code == 200
         client.post("/ui/logout")
         assert client.get("/ui/connectors").status_code == 302
         assert client.get("/ui/connectors", headers={"hx-request": "true"})["location"] == "/ui/login"
-        for asked in ("/console/", "/console/audit/auditentry/?outcome=done&since=hour", "/ui/connectors/a%2Fb/"):
+        for asked in ("/ui/transactions", "/ui/settings/audit?outcome=done&since=hour", "/ui/connectors/a%2Fb/"):
             login = client.get(asked)["location"]
             assert "These credentials are not valid" in text(client.post(login, {"secret": "wrong"}))
             assert client.post(login, {"secret": "s3same"})["location"] == asked.replace("%2F", "/")

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from ringfence.alerts.error_hints import HINTS, TEXT_HINTS
 from ringfence.connectors.sdk.features import all_features
 from ringfence.connectors.source_config import source_config_def
 from ringfence.fencing.topics.status import State
+from ringfence.http import section_links
+from ringfence.http.section_links import Reference, explain_check, explain_setting
 from ringfence.projection.models import ClusterInfo
-from ringfence.web.connector.error_hints import HINTS, TEXT_HINTS
-from ringfence.web.handbook import section_links
 from ringfence.web.handbook.documents import documents
-from ringfence.web.handbook.section_links import Reference, explain_check, explain_setting
 from ringfence.web.lists.suggestions import STARTS
 from tests.support.catalog import BUILT_IN
 from tests.support.leader import FakeLeader

@@ -120,7 +120,7 @@ def test_archived_records_are_processed_now_from_the_console(queue: FakeLeader, 
     client.get("/ui/share-groups")
     shown = client.get("/ui/share-groups/g-team-a")
     assert "/process/" not in shown.content.decode()  # 105 and 106 are done
-    address = "/console/share-groups/g-team-a/process/"
+    address = "/ui/share-groups/g-team-a/process"
     page = text(client.get(address))
     # Of 100, 101 and 105 to 114 the ledger has all but 101 to 103 and 110 on; the group begins at 102.
     assert re.search(r"6\D{1,40}offsets that are not done", page), page
@@ -128,7 +128,7 @@ def test_archived_records_are_processed_now_from_the_console(queue: FakeLeader, 
     assert "Requested: 6 offsets" in text(done)
     record = [one for one in queue.config.records if one.key == b"sweep-team-a"][-1]
     assert json.loads(record.value or b"")["places"] == [["id-of-t", 0, 101, 101], ["id-of-t", 0, 110, 114]]
-    foreign = text(client.get("/console/share-groups/payments/process/"))
+    foreign = text(client.get("/ui/share-groups/payments/process"))
     assert "No connector reads share group payments" in foreign
 
 
@@ -197,7 +197,7 @@ def test_a_ledgers_ranges() -> None:
 
 def test_the_console_shows_numbers_before_it_moves_a_group(queue: FakeLeader, client: Client) -> None:
     client.get("/ui/share-groups")
-    address = "/console/share-groups/payments/alter/?to=earliest&topic=t"
+    address = "/ui/share-groups/payments/alter?to=earliest&topic=t"
     shown = text(client.get(address))
     assert re.search(r"60\D{1,40}offsets that are processed again", shown)
     assert "t-0, from 100" in shown
@@ -208,10 +208,10 @@ def test_the_console_shows_numbers_before_it_moves_a_group(queue: FakeLeader, cl
     assert "60 offsets are processed again" in text(done)
     kind, _, body = queue.asked[-2]
     assert (kind, body["act"]["to"], body["reason"]) == ("share_group", "earliest", "again")
-    assert "app (10.0.0.7)" in text(client.get("/console/share-groups/busy/delete/"))
-    assert "must be STOPPED" in text(client.get("/console/share-groups/g-team-a/delete-offsets/?topic=t"))
-    assert client.get("/console/share-groups/payments/alter/?to=nowhere").status_code == 404
-    assert client.get("/console/share-groups/payments/alter/?to=time&at=2025-03-01T12:00:00Z").status_code == 200
+    assert "app (10.0.0.7)" in text(client.get("/ui/share-groups/busy/delete"))
+    assert "must be STOPPED" in text(client.get("/ui/share-groups/g-team-a/delete-offsets?topic=t"))
+    assert client.get("/ui/share-groups/payments/alter?to=nowhere").status_code == 404
+    assert client.get("/ui/share-groups/payments/alter?to=time&at=2025-03-01T12:00:00Z").status_code == 200
     answers = {"setting": "share.record.lock.duration.ms", "value": "", "reason": "default"}
-    assert client.post("/console/share-groups/payments/settings/", answers).status_code == 200
+    assert client.post("/ui/share-groups/payments/settings", answers).status_code == 200
     assert queue.asked[-1][2]["act"]["settings"] == {"share.record.lock.duration.ms": None}

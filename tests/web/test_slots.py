@@ -32,7 +32,7 @@ def test_a_connector_without_a_slot(client: Client, leader: FakeLeader, page: st
     overview = text(client.get("/ui/"))
     assert 'id="wrong-late"' in overview
     assert "1 of 2 connectors waits for a slot: late" in overview
-    assert "Nothing needs attention" not in overview
+    assert "Needs attention" in overview
 
 
 def test_the_old_error_is_gone_with_the_configuration_that_it_was_about(client: Client, leader: FakeLeader) -> None:

@@ -10,7 +10,7 @@ from ringfence.audit.models import AuditEntry
 from ringfence.projection.models import ActiveTopic
 from ringfence.requests.refusal import Refusal
 from ringfence.web.topics.live_tail import LONGEST_SECONDS
-from ringfence.web.topics.record_display import differences, show_record
+from ringfence.web.topics.record_display import RecordDisplay, differences, fill_columns, find_columns, show_record
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
 from tests.support.topics import connector
@@ -140,3 +140,26 @@ def _mark(page: str) -> str:
     found = re.search(r'name="mark" value="([^"]+)"', page)
     assert found is not None, page
     return found[1]
+
+
+def test_columns_come_from_the_fields_that_most_values_have() -> None:
+    def value(text: str, kind: str = "JSON") -> RecordDisplay:
+        shown = {"kind": kind, "text": text, "size": len(text), "cut": False, "schema": "", "problem": ""}
+        record = {"partition": 0, "offset": 1, "timestamp_ms": 1, "seen": "committed", "key": shown, "headers": []}
+        return show_record({**record, "value": shown})
+
+    rows = [
+        value('{"id": 1, "name": "Ann"}'),
+        value('{"name": "Bob", "id": 2, "odd": [1]}'),
+        value("no object", "string"),
+    ]
+    assert find_columns(rows) == ["id", "name"]
+    assert [fill_columns(each, ["id", "name"]) for each in rows] == [
+        [("id", "1"), ("name", "Ann")],
+        [("id", "2"), ("name", "Bob")],
+        [("id", "no object"), ("name", "")],
+    ]
+    assert find_columns([value("a\nb", "string"), value('{"x": 1}')]) == []
+    assert value("a\nb", "string").value_line == "a b"
+    assert value('{\n  "x": 1\n}').value_line == '{"x": 1}'
+    assert rows[0].size == 48

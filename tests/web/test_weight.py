@@ -40,7 +40,7 @@ def fifty(leader: FakeLeader) -> FakeLeader:
     return leader
 
 
-@pytest.mark.parametrize("path", ["/ui/", "/ui/connectors", "/ui/connectors/flights-1", "/ui/workers", "/console/"])
+@pytest.mark.parametrize("path", ["/ui/", "/ui/connectors", "/ui/connectors/flights-1", "/ui/workers", "/ui/stuck"])
 def test_a_page_with_all_that_it_needs_is_light(client: Client, fifty: FakeLeader, path: str) -> None:
     page = client.get(path, headers=ZIP)
     assert page["content-encoding"] == "gzip"
@@ -57,7 +57,7 @@ def test_a_page_with_all_that_it_needs_is_light(client: Client, fifty: FakeLeade
 
 
 def test_the_second_visit_to_the_console_fetches_the_page_alone(client: Client, leader: FakeLeader) -> None:
-    page = client.get("/console/", headers=ZIP)
+    page = client.get("/ui/transactions", headers=ZIP)
     html = gzip.decompress(page.content).decode()
     assert len(page.content) < MOST / 10
     for address in re.findall(r'(?:src|href)="(/static/[^"]+)"', html):

@@ -52,7 +52,7 @@ def test_the_java_part_comes_compiled(home: Path) -> None:
 
 def test_pages_come_with_their_styles_and_scripts(up: Up) -> None:
     with httpx.Client(base_url=f"http://{up.http}", timeout=60) as client:
-        for address in ("/ui/connectors", "/console/"):
+        for address in ("/ui/connectors", "/ui/transactions"):
             page = client.get(address)
             assert page.status_code == 200, address
             needed = set(re.findall(r'(?:src|href)="(/static/[^"]+)"', page.text))

@@ -204,7 +204,7 @@ _csv: Final = OWN.group("CSV")
 
 URL: Final = _files.text(
     "url",
-    "The folder to read: file:///data/in, s3://bucket/prefix, gs://bucket/prefix, "
+    "The folder to read: /data/in (or file:///data/in), s3://bucket/prefix, gs://bucket/prefix, "
     "abfs://container@account.dfs.core.windows.net/prefix or sftp://host/folder. Subfolders are read, too.",
     display_name="Folder",
 )

@@ -14,7 +14,8 @@ from django.db import transaction
 
 from ringfence.alerts.conditions import MessageKind, pause_ms
 from ringfence.alerts.models import Delivery, Destination, Incident
-from ringfence.alerts.senders import Endpoint, NotSent, send
+from ringfence.alerts.senders import send
+from ringfence.alerts.senders.channel import Endpoint, NotSent
 
 log = logging.getLogger(__name__)
 

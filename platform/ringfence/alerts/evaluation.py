@@ -14,6 +14,7 @@ from django.db import transaction
 from ringfence.alerts import deliveries, foreign_records, silences
 from ringfence.alerts.conditions import Changes, Finding, Kind, MessageKind, RuleCondition, changes, evaluate_rules
 from ringfence.alerts.failure_episodes import follow
+from ringfence.alerts.incident_report import write_report
 from ringfence.alerts.messages import incident_message
 from ringfence.alerts.models import Delivery, EpisodeRow, Incident, Rule, Silence, Turn
 from ringfence.alerts.snapshot import (
@@ -215,7 +216,8 @@ def _keep(incident: Incident, finding: Finding, now: int, quiet: bool) -> None:
     """Update an open incident: its number of failures, and the messages that a silence has withheld."""
     if finding.failures != incident.failures:
         incident.failures, incident.summary = finding.failures, finding.summary[:1000]
-        incident.save(update_fields=["failures", "summary"])
+        incident.report = write_report(incident.kind, finding, now).dumps()
+        incident.save(update_fields=["failures", "summary", "report"])
     if incident.withheld and not quiet and incident.rule is not None:
         incident.withheld = False
         incident.save(update_fields=["withheld"])
@@ -239,6 +241,7 @@ def _open(rule: Rule, finding: Finding, now: int, quiet: bool) -> None:
         failures=finding.failures,
         opened_ms=now,
         withheld=quiet,
+        report=write_report(rule.kind, finding, now).dumps(),
     )
     if not quiet:
         _tell_all(rule, incident, now)

@@ -6,9 +6,8 @@ from django import forms
 
 from ringfence.alerts.conditions import Kind
 from ringfence.alerts.models import Destination
-from ringfence.alerts.senders import KINDS, MAIL, SLACK, WEBHOOK
-
-_KIND_WORDS = {"webhook": "Webhook (JSON, signed)", "slack": "Slack or compatible", "mail": "Mail"}
+from ringfence.alerts.senders import CHANNELS
+from ringfence.alerts.senders.channel import RECIPIENTS, SECRET, URL
 
 
 class RuleForm(forms.Form):
@@ -36,27 +35,36 @@ class RuleForm(forms.Form):
         field.choices = [(name, name) for name in names]
 
 
-def _of(*kinds: str, **attributes: str) -> dict[str, str]:
-    """Return the attributes of a field that only these kinds have: the style sheet shows it only for them."""
-    return {"data-kinds": " ".join(kinds), **attributes}
+def _of(field: str, **attributes: str) -> dict[str, str]:
+    """Return the attributes of a field that only some kinds have: the style sheet shows it only for them."""
+    return {"data-kinds": " ".join(kind for kind, one in CHANNELS.items() if field in one.fields), **attributes}
 
 
 class DestinationForm(forms.Form):
     """The address that messages are sent to."""
 
     name = forms.CharField(max_length=100)
-    kind = forms.ChoiceField(choices=[(kind, _KIND_WORDS[kind]) for kind in KINDS])
+    kind = forms.ChoiceField(choices=[(kind, one.word) for kind, one in CHANNELS.items()])
     url = forms.CharField(
         label="Address", required=False, max_length=2000,
-        widget=forms.TextInput(attrs=_of(WEBHOOK, SLACK, autocomplete="off")),
-        help_text="It is hidden once stored. If you leave it hidden, it is kept.",
+        widget=forms.TextInput(attrs=_of(URL, autocomplete="off")),
+        help_text="It is hidden once stored. If you leave it hidden, it is kept. PagerDuty and Opsgenie: leave it "
+        "empty, or give your region's: events.eu.pagerduty.com/v2/enqueue, api.eu.opsgenie.com/v2/alerts.",
     )  # fmt: skip
     secret = forms.CharField(
-        required=False, max_length=500, widget=forms.PasswordInput(attrs=_of(WEBHOOK, autocomplete="new-password")),
-        help_text="Signs the messages. Empty: the stored one is kept, or one is generated and shown once.",
+        label="Secret or key", required=False, max_length=500,
+        widget=forms.PasswordInput(attrs=_of(SECRET, autocomplete="new-password")),
+        help_text="PagerDuty: the integration key. Opsgenie: the API key. Webhook: it signs the messages; if it is "
+        "empty, one is made and shown once. A stored one is kept if you leave this empty.",
     )  # fmt: skip
     recipients = forms.CharField(
-        required=False, max_length=2000, widget=forms.TextInput(attrs=_of(MAIL)),
+        required=False, max_length=2000, widget=forms.TextInput(attrs=_of(RECIPIENTS)),
         help_text="Mail addresses, separated by commas.",
     )  # fmt: skip
     enabled = forms.BooleanField(required=False, initial=True)
+
+
+class NewDestinationForm(DestinationForm):
+    """all_rules: whether each rule tells it from now on."""
+
+    all_rules = forms.BooleanField(label="All rules tell it", required=False, initial=True)

@@ -5,11 +5,12 @@ from collections.abc import Mapping
 from ringfence.access.principal import Principal
 from ringfence.access.verbs import Verb
 from ringfence.alerts.deliveries import now_ms
-from ringfence.alerts.models import Incident, Silence
+from ringfence.alerts.models import Incident, IncidentNote, Silence
 from ringfence.alerts.silences import LONGEST_HOURS
 
 _HOUR_MS = 3_600_000
 _LONGEST_WHY = 1000
+_LONGEST_NOTE = 4000
 
 
 def may_operate(who: Principal, connector: str) -> bool:
@@ -26,6 +27,14 @@ def acknowledge(one: Incident, who: Principal) -> Mapping[str, object] | None:
     one.acknowledged_ms, one.acknowledged_by = now_ms(), who.name
     one.save(update_fields=["acknowledged_ms", "acknowledged_by"])
     return {"incident": one.pk, "connector": one.connector, "acknowledged_by": one.acknowledged_by}
+
+
+def add_note(one: Incident, text: object, who: Principal) -> IncidentNote:
+    """Keep what somebody writes about the incident. Raises ValueError for an empty or too long text."""
+    note = text.strip() if isinstance(text, str) else ""
+    if not note or len(note) > _LONGEST_NOTE or "\x00" in note:
+        raise ValueError(f"Write a note of up to {_LONGEST_NOTE:,} characters. Nothing was kept.")
+    return IncidentNote.objects.create(incident=one, time_ms=now_ms(), user=who.name, text=note)
 
 
 def silence(connector: str, hours: object, why: object, who: Principal) -> Silence:

@@ -48,7 +48,7 @@ class Incident(models.Model):
     """One cause that a rule has found, open until it ends. connector: "" if it concerns all.
 
     began_ms: when the cause began, before the rule's time had passed; failures: so far. withheld: its first messages
-    wait for the end of a silence.
+    wait for the end of a silence; report: what was known about the cause, JSON (`alerts.incident_report`).
     """
 
     rule = models.ForeignKey(Rule, null=True, on_delete=models.SET_NULL, related_name="incidents")
@@ -64,12 +64,22 @@ class Incident(models.Model):
     acknowledged_ms = models.BigIntegerField(default=0)
     acknowledged_by = models.TextField(default="")
     withheld = models.BooleanField(default=False)
+    report = models.TextField(default="{}")
 
     class Meta:
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["rule", "subject"], condition=Q(resolved_ms=0), name="one_open_incident")
         ]
         indexes: ClassVar = [models.Index(fields=["-opened_ms"], name="incident_list")]
+
+
+class IncidentNote(models.Model):
+    """What somebody wrote about an incident while working on it."""
+
+    incident = models.ForeignKey(Incident, on_delete=models.CASCADE, related_name="notes")
+    time_ms = models.BigIntegerField()
+    user = models.TextField(default="")
+    text = models.TextField()
 
 
 class EpisodeRow(models.Model):

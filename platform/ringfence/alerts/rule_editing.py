@@ -14,7 +14,9 @@ from ringfence.alerts import deliveries, ssrf_guard
 from ringfence.alerts.conditions import Kind
 from ringfence.alerts.messages import trial_message
 from ringfence.alerts.models import Delivery, Destination, Rule
-from ringfence.alerts.senders import KINDS, MAIL, WEBHOOK, allowed_addresses
+from ringfence.alerts.senders import CHANNELS
+from ringfence.alerts.senders.channel import RECIPIENTS, SECRET, URL, Channel
+from ringfence.alerts.senders.posting import allowed_addresses
 from ringfence.connectors.api.config_types import HIDDEN
 
 LONGEST_SECONDS = 7 * 24 * 3600
@@ -89,16 +91,21 @@ def _fill(row: Destination, values: Mapping[str, Any]) -> str:
     """Set all fields; return the secret that was generated, "" for none."""
     new_secret = ""
     row.name = _name(values, Destination, row.pk)
-    row.kind = _one_of(values.get("kind"), KINDS, "kind")
+    kind_before, row.kind = row.kind, _one_of(values.get("kind"), list(CHANNELS), "kind")
+    channel = CHANNELS[row.kind]
+    if kind_before != row.kind:
+        row.url = row.secret = ""  # a stored secret goes to no other receiver
     row.enabled = _flag(values.get("enabled", True))
-    if row.kind == MAIL:
-        row.url = row.secret = ""
-        row.recipients = ", ".join(_check_recipients(values.get("recipients")))
-    else:
-        row.recipients = ""
-        row.url = _url(values.get("url"), row.url, row.shown_url)
-        row.secret, new_secret = _secret(values.get("secret"), row.secret) if row.kind == WEBHOOK else ("", "")
+    has = channel.fields
+    row.recipients = ", ".join(_check_recipients(values.get("recipients"))) if RECIPIENTS in has else ""
+    row.url = _url(values.get("url"), row.url, row.shown_url, channel) if URL in has else ""
+    row.secret, new_secret = _secret(values.get("secret"), row.secret, channel) if SECRET in has else ("", "")
     return new_secret
+
+
+def tell_by_all_rules(row: Destination) -> None:
+    """Have each rule tell this destination, beside those that it tells already."""
+    row.rules.add(*Rule.objects.all())
 
 
 def delete(row: Rule | Destination) -> None:
@@ -146,9 +153,11 @@ def _flag(value: object) -> bool:
     return value
 
 
-def _url(value: object, stored: str, mask: str) -> str:
+def _url(value: object, stored: str, mask: str, channel: Channel) -> str:
     if isinstance(value, str) and stored and value in (mask, HIDDEN, ""):
         return stored
+    if channel.url and value in (None, ""):
+        return channel.url
     url = _text(value, "url", 2000)
     if url.endswith(f"/{HIDDEN}"):
         raise ValueError("The address is hidden: enter it again")
@@ -168,11 +177,13 @@ def _literal_only(host: str, _port: int) -> list[str]:
         return ["127.0.0.1" if host.lower() == "localhost" else "1.1.1.1"]
 
 
-def _secret(value: object, stored: str) -> tuple[str, str]:
+def _secret(value: object, stored: str, channel: Channel) -> tuple[str, str]:
     """Return the secret to store, and the generated one, if any."""
     if value in (None, "", HIDDEN):
         if stored:
             return stored, ""
+        if not channel.makes_secret:
+            raise ValueError(f"{channel.word} needs the key of its integration as secret")
         new_secret = secrets.token_urlsafe(32)
         return new_secret, new_secret
     if not isinstance(value, str) or not _SHORTEST_SECRET <= len(value) <= 500:

@@ -18,7 +18,9 @@ from ringfence.requests.group_questions import DescribeConsumerGroup, ListConsum
 
 
 def list_groups(who: Principal, search: str = "", topic: str = "") -> dict[str, Any]:
-    """Return `results`, and `left_out`: how many groups were not read. Raises `Refusal`."""
+    """Return `results`, and `left_out`: how many groups were not read. own: the group reads only the platform's topics.
+    Raises `Refusal`.
+    """
     answer = dispatch.ask(ListConsumerGroups(search, topic))
     may = _readable(who, {each["topic"] for group in answer["groups"] for each in group["topics"]}, answer["internal"])
     rows = []
@@ -26,7 +28,10 @@ def list_groups(who: Principal, search: str = "", topic: str = "") -> dict[str, 
         topics = [each for each in group["topics"] if each["topic"] in may]
         if topics or is_administrator(who):
             sums = {key: _total(each[key] for each in topics) for key in ("lag", "lag_to_end")}
-            rows.append({**group, "topics": topics, "more_topics": len(topics) < len(group["topics"]), **sums})
+            own = bool(group["topics"]) and all(each["topic"] in answer["internal"] for each in group["topics"])
+            rows.append(
+                {**group, "own": own, "topics": topics, "more_topics": len(topics) < len(group["topics"]), **sums}
+            )
     return {"results": rows, "left_out": answer["left_out"]}
 
 

@@ -9,8 +9,6 @@ from ringfence.connectors.api import ConfigException
 from ringfence.connectors.common_settings import is_connector_name
 from ringfence.http.errors import invalid_config, json_error
 
-CONSOLE = "/console/"
-"""The prefix of paths that end with a slash, as Django's admin generates them."""
 CONNECTORS = "/connectors/"
 
 
@@ -20,7 +18,7 @@ class PathMiddleware(MiddlewareMixin):
     def process_request(self, request: HttpRequest) -> HttpResponse | None:
         raw = getattr(request, "scope", {}).get("raw_path")
         path = segments(raw.decode("ascii", "replace")) if raw else request.path_info.replace("%", "%25")
-        if not path.startswith((settings.STATIC_URL, CONSOLE)):
+        if not path.startswith(settings.STATIC_URL):
             path = path.rstrip("/") or "/"
         request.path_info = path
         return _refusal_of(path)

@@ -50,13 +50,13 @@ def accounts(request: HttpRequest) -> HttpResponse:
     page_rows = page_of(request, rows)
     headers = ("Account", "State", "Roles and permissions", "Last login", "Change")
     table = Table(headers, [_account(row) for row in page_rows], [row.username for row in page_rows])
-    more: dict[str, Any] = {"new": ("/console/accounts/new/", "New account"), "empty": "There are no accounts yet."}
+    more: dict[str, Any] = {"new": ("/ui/settings/people/new", "New account"), "empty": "There are no accounts yet."}
     return render_live(request, "table", "Accounts", AUDIT, table=table, **more, **list_context(request, page_rows))
 
 
 def _account(row: User) -> tuple[str | SafeString, ...]:
     name = quote(row.username, safe="")
-    at = f"/console/accounts/{name}"
+    at = f"/ui/settings/people/{name}"
     turn = ("disable", "Disable") if row.is_active else ("enable", "Enable")
     last = row.last_login
     ways = links(
@@ -91,7 +91,7 @@ def grants(request: HttpRequest) -> HttpResponse:
         [
             (row.user.get_username(), row.what, row.pattern, row.topics,
              ", ".join(f"{value:,} {QUOTAS[name]}" for name, value in row.set_quotas.items()) or "default",
-             "by groups" if row.by_groups else links((f"/console/grants/{row.pk}/take/", "Revoke")))
+             "by groups" if row.by_groups else links((f"/ui/settings/roles/{row.pk}/take", "Revoke")))
             for row in page_rows
         ],
         [row.pk for row in page_rows],
@@ -102,7 +102,7 @@ def grants(request: HttpRequest) -> HttpResponse:
         "superuser flags, groups and permissions have no effect here."
     )
     more: dict[str, Any] = {
-        "new": ("/console/auth/user/", "Grant to an account"),
+        "new": ("/ui/settings/people", "Grant to an account"),
         "empty": "There are no grants yet.",
     }
     return render_live(
@@ -122,14 +122,14 @@ def tokens(request: HttpRequest) -> HttpResponse:
         [
             (row.name, row.user.get_username(), f"{row.hint}…", row.what, row.pattern, row.topics, row.state,
              moment(row.last_used_ms), moment(row.expires_ms) if row.expires_ms else "never",
-             links((f"/console/tokens/{row.pk}/revoke/", "Revoke")) if row.state == "valid" else NOTHING)
+             links((f"/ui/settings/tokens/{row.pk}/revoke", "Revoke")) if row.state == "valid" else NOTHING)
             for row in page_rows
         ],
         [row.pk for row in page_rows],
     )  # fmt: skip
     says = "A token can do at most what its account may, within its own roles and pattern."
     more: dict[str, Any] = {
-        "new": ("/console/auth/user/", "New token of an account"),
+        "new": ("/ui/settings/people", "New token of an account"),
         "empty": "There are no tokens yet.",
     }
     return render_live(
@@ -159,7 +159,7 @@ def audit(request: HttpRequest) -> HttpResponse:
     table = Table(
         ("Time", "Who", "Action", "Connector", "Request", "Outcome", "Message"),
         [
-            (links((f"/console/audit/auditentry/{row.pk}/change/", moment(row.time_ms))), _who(row), row.action,
+            (links((f"/ui/settings/audit/{row.pk}", moment(row.time_ms))), _who(row), row.action,
              row.connector or NOTHING, row.request, row.outcome, row.message[:200])
             for row in page_rows
         ],
@@ -196,9 +196,9 @@ def audit_entry(request: HttpRequest, number: int) -> HttpResponse:
 
 
 urls = [
-    path("auth/user/", accounts),
-    path("access/grant/", grants),
-    path("access/token/", tokens),
-    path("audit/auditentry/", audit),
-    path("audit/auditentry/<int:number>/change/", audit_entry),
+    path("settings/people", accounts),
+    path("settings/roles", grants),
+    path("settings/tokens", tokens),
+    path("settings/audit", audit),
+    path("settings/audit/<int:number>", audit_entry),
 ]

@@ -23,7 +23,7 @@ from ringfence.requests.quota import DEFAULT, QUOTAS, UNLIMITED
 
 _ADMINISTERS = requires(GET=everywhere(Verb.ADMIN), POST=everywhere(Verb.ADMIN).writing())
 _both = require_http_methods(["GET", "POST"])
-_ACCOUNTS, _GRANTS, _TOKENS = "/console/auth/user/", "/console/access/grant/", "/console/access/token/"
+_ACCOUNTS, _GRANTS, _TOKENS = "/ui/settings/people", "/ui/settings/roles", "/ui/settings/tokens"
 _DAY = 86_400
 _CHOICES = [
     *((role, f"{role}: {', '.join(verb.value for verb in Verb if verb in verbs)}") for role, verbs in ROLES.items()),
@@ -294,12 +294,12 @@ def revoke(request: HttpRequest, number: int) -> HttpResponse:
 
 
 urls = [
-    path("accounts/new/", create),
-    path("accounts/<name:name>/password/", password),
-    path("accounts/<name:name>/grant/", grant),
-    path("accounts/<name:name>/disable/", disable),
-    path("accounts/<name:name>/enable/", enable),
-    path("accounts/<name:name>/token/", token),
-    path("grants/<int:number>/take/", revoke_grant),
-    path("tokens/<int:number>/revoke/", revoke),
+    path("settings/people/new", create),
+    path("settings/people/<name:name>/password", password),
+    path("settings/people/<name:name>/grant", grant),
+    path("settings/people/<name:name>/disable", disable),
+    path("settings/people/<name:name>/enable", enable),
+    path("settings/people/<name:name>/token", token),
+    path("settings/roles/<int:number>/take", revoke_grant),
+    path("settings/tokens/<int:number>/revoke", revoke),
 ]

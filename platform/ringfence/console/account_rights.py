@@ -45,4 +45,4 @@ def _topics(groups: Groups) -> str:
     return "; and ".join(" or ".join(group) for group in groups)
 
 
-urls = [path("accounts/<name:name>/rights/", rights)]
+urls = [path("settings/people/<name:name>/rights", rights)]

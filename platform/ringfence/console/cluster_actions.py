@@ -44,7 +44,7 @@ def hand_over(request: HttpRequest) -> HttpResponse:
         "If there is no other live worker, it refuses and stays the leader.",
     ]
     sheet = ConfirmPage(
-        "Hand over the leadership", f"Have {cluster.leader} resign", "/console/workers/", says, effects, cluster.leader
+        "Hand over the leadership", f"Have {cluster.leader} resign", "/ui/workers", says, effects, cluster.leader
     )
 
     def act(values: dict[str, Any]) -> ActionResult:
@@ -100,7 +100,7 @@ def drain(request: HttpRequest, name: str) -> HttpResponse:
         "With one worker, or if all others are full, nothing moves: its tasks continue here; one that ends or fails "
         "restarts only when a slot is free. Then wait until it shows no task, and stop it.",
     ]
-    sheet = ConfirmPage(f"Drain worker {name}", "Drain", "/console/workers/", says, effects, name)
+    sheet = ConfirmPage(f"Drain worker {name}", "Drain", "/ui/workers", says, effects, name)
     return run(request, sheet, lambda values: _set_drained(request, name, True, values["reason"]))
 
 
@@ -109,7 +109,7 @@ def drain(request: HttpRequest, name: str) -> HttpResponse:
 def undrain(request: HttpRequest, name: str) -> HttpResponse:
     """Undrain a worker: it takes tasks again."""
     says = [f"{name} takes tasks again; the leader balances the load at once, so running tasks may move to it."]
-    sheet = ConfirmPage(f"Undrain worker {name}", "Undrain", "/console/workers/", says)
+    sheet = ConfirmPage(f"Undrain worker {name}", "Undrain", "/ui/workers", says)
     return run(request, sheet, lambda values: _set_drained(request, name, False, values["reason"]))
 
 
@@ -119,7 +119,7 @@ def _set_drained(request: HttpRequest, worker: str, drained: bool, reason: str) 
 
 
 urls = [
-    path("leader/hand-over/", hand_over),
-    path("workers/<name:name>/drain/", drain),
-    path("workers/<name:name>/undrain/", undrain),
+    path("leader/hand-over", hand_over),
+    path("workers/<name:name>/drain", drain),
+    path("workers/<name:name>/undrain", undrain),
 ]

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from django import forms
 from django.db.models import Max
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import path
@@ -14,7 +13,7 @@ from ringfence import dispatch
 from ringfence.access.authorise import principal_of
 from ringfence.access.routes import on_connector, requires
 from ringfence.access.verbs import Verb
-from ringfence.console.confirm_page import ActionResult, ConfirmPage, Impact, ReasonForm, run
+from ringfence.console.confirm_page import ActionResult, ConfirmPage, Impact, run
 from ringfence.console.open_transactions import OpenNow, open_now
 from ringfence.dispatch import Refusal
 from ringfence.history import old_generations
@@ -84,7 +83,7 @@ def fence(request: HttpRequest, name: str) -> HttpResponse:
     ]
     if row.stale:
         says.append("Its tasks are being created again right now: the leader will refuse, and fence automatically.")
-    back = f"/console/connectors/?q={quote(name, safe='')}"
+    back = f"/ui/connectors/{quote(name, safe='')}"
     sheet = ConfirmPage(
         f"Force a fence of {name}", "Fence all tasks", back, says, effects, name, name, warnings=transactions.warnings
     )
@@ -138,7 +137,7 @@ def fence_id(request: HttpRequest, name: str, task: int) -> HttpResponse:
     sheet = ConfirmPage(
         f"End the transaction of {transaction['id']}",
         "Fence this id",
-        f"/console/connectors/{quote(name, safe='')}/transactions/",
+        f"/ui/connectors/{quote(name, safe='')}/transactions",
         says, effects, name, name,
     )  # fmt: skip
 
@@ -148,64 +147,6 @@ def fence_id(request: HttpRequest, name: str, task: int) -> HttpResponse:
             f"{transaction['id']} is fenced.",
             [_line(each) for each in old_generations.list_fenced_ids(name, result.value)],
         )
-
-    return run(request, sheet, act)
-
-
-class RestartForm(ReasonForm):
-    """The parts to restart."""
-
-    what = forms.ChoiceField(
-        choices=[
-            ("failed", "The failed tasks, and the connector instance if it failed"),
-            ("all", "The connector instance and all tasks"),
-            ("instance", "The connector instance only"),
-        ],
-        widget=forms.RadioSelect,
-        label="What",
-        initial="failed",
-    )
-    field_order = ("what", "reason")
-
-
-@_OPERATES
-@_both
-def restart(request: HttpRequest, name: str) -> HttpResponse:
-    """Restart the connector instance, its failed tasks or all tasks."""
-    row = _find(name)
-    effects = [
-        Impact(str(row.tasks_failed), "failed tasks"),
-        Impact(str(row.task_count), "tasks in all, of which running tasks first commit what they have"),
-    ]
-    says = ["Each chosen task gets a new attempt where it is placed. Offsets and configuration stay as they are."]
-    back = f"/console/connectors/?q={quote(name, safe='')}"
-    sheet = ConfirmPage(f"Restart {name}", "Restart", back, says, effects, connector=name, form=RestartForm)
-
-    def act(values: dict[str, Any]) -> ActionResult:
-        what = values["what"]
-        command = commands.Restart(name, what != "instance", what == "failed", values["reason"])
-        dispatch.command(command, user=_user(request))
-        return ActionResult("The restart is requested: the tasks report when they run again.")
-
-    return run(request, sheet, act)
-
-
-@_OPERATES
-@_both
-def restart_task(request: HttpRequest, name: str, task: int) -> HttpResponse:
-    """Restart one task."""
-    row = _find(name)
-    task_row = Task.objects.filter(connector=name, number=task, known=True).first()
-    if task_row is None:
-        raise Http404(f"Connector {name} has no task {task}")
-    effects = [Impact(task_row.state or "not reported yet", f"task {task} on worker {task_row.worker or 'none'}")]
-    says = ["It gets a new attempt on its worker; a running one first commits what it has."]
-    back = f"/console/connectors/?q={quote(name, safe='')}"
-    sheet = ConfirmPage(f"Restart task {task} of {row.name}", "Restart the task", back, says, effects, connector=name)
-
-    def act(values: dict[str, Any]) -> ActionResult:
-        dispatch.command(commands.RestartTask(name, task, values["reason"]), user=_user(request))
-        return ActionResult(f"The restart of task {task} is requested.")
 
     return run(request, sheet, act)
 
@@ -222,9 +163,7 @@ def retry_round(request: HttpRequest, name: str) -> HttpResponse:
         f"Last message: {newest.message or newest.stage}" if newest else "It has reported nothing yet.",
     ]
     effects = [Impact(str(row.task_count), "tasks wait for this round")]
-    sheet = ConfirmPage(
-        f"Try the round of {name} again", "Try again now", "/console/stuck/", says, effects, connector=name
-    )
+    sheet = ConfirmPage(f"Try the round of {name} again", "Try again now", "/ui/stuck", says, effects, connector=name)
 
     def act(values: dict[str, Any]) -> ActionResult:
         dispatch.command(commands.RetryRound(name, values["reason"]), user=_user(request))
@@ -234,9 +173,7 @@ def retry_round(request: HttpRequest, name: str) -> HttpResponse:
 
 
 urls = [
-    path("connectors/<name:name>/fence/", fence),
-    path("connectors/<name:name>/transactions/<int:task>/fence/", fence_id),
-    path("connectors/<name:name>/restart/", restart),
-    path("connectors/<name:name>/tasks/<int:task>/restart/", restart_task),
-    path("connectors/<name:name>/round/", retry_round),
+    path("connectors/<name:name>/fence", fence),
+    path("connectors/<name:name>/transactions/<int:task>/fence", fence_id),
+    path("connectors/<name:name>/round", retry_round),
 ]

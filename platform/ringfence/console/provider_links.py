@@ -16,7 +16,7 @@ from ringfence.audit import sign_on_accounts
 from ringfence.console.account_actions import find_account, tells
 from ringfence.console.confirm_page import ActionResult, ConfirmPage, Impact, ReasonForm, run
 
-_ACCOUNTS = "/console/auth/user/"
+_ACCOUNTS = "/ui/settings/people"
 _ADMINISTERS = requires(GET=everywhere(Verb.ADMIN), POST=everywhere(Verb.ADMIN).writing())
 _both = require_http_methods(["GET", "POST"])
 
@@ -81,4 +81,4 @@ def unlink(request: HttpRequest, name: str) -> HttpResponse:
     return run(request, sheet, act)
 
 
-urls = [path("accounts/<name:name>/link/", link), path("accounts/<name:name>/unlink/", unlink)]
+urls = [path("settings/people/<name:name>/link", link), path("settings/people/<name:name>/unlink", unlink)]

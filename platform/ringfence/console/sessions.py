@@ -20,7 +20,7 @@ from ringfence.console.confirm_page import ActionResult, ConfirmPage, run
 from ringfence.console.live_page import AUDIT, render_live
 from ringfence.console.tables import Table, links, moment
 
-_LIST = "/console/sessions/"
+_LIST = "/ui/settings/sessions"
 _MOST_ROWS = 500
 
 
@@ -94,7 +94,7 @@ def end_others(request: HttpRequest) -> HttpResponse:
 
 
 urls = [
-    path("sessions/", sessions),
-    path("sessions/others/end/", end_others),
-    path("sessions/<int:number>/end/", end),
+    path("settings/sessions", sessions),
+    path("settings/sessions/others/end", end_others),
+    path("settings/sessions/<int:number>/end", end),
 ]

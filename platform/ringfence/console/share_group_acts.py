@@ -202,9 +202,9 @@ def configure(request: HttpRequest, name: str) -> HttpResponse:
 
 
 urls = [
-    path("share-groups/<name:name>/alter/", alter),
-    path("share-groups/<name:name>/delete-offsets/", forget),
-    path("share-groups/<name:name>/delete/", delete),
-    path("share-groups/<name:name>/process/", process),
-    path("share-groups/<name:name>/settings/", configure),
+    path("share-groups/<name:name>/alter", alter),
+    path("share-groups/<name:name>/delete-offsets", forget),
+    path("share-groups/<name:name>/delete", delete),
+    path("share-groups/<name:name>/process", process),
+    path("share-groups/<name:name>/settings", configure),
 ]

@@ -12,11 +12,11 @@ from ringfence.access.verbs import Verb
 from ringfence.audit.models import AuditEntry
 from ringfence.console.waiting_commands import list_queued_commands
 from ringfence.dispatch import COMMAND_TIMEOUT, Refusal
+from ringfence.http.section_links import FAILURES, SIZES, TROUBLES, Reference
 from ringfence.projection.health import Health
 from ringfence.projection.models import Connector, GenerationRow, Task
 from ringfence.projection.slots import count_slots
 from ringfence.projection.waits import describe_wait
-from ringfence.web.handbook.section_links import FAILURES, SIZES, TROUBLES, Reference
 
 ROUND_MS = 15_000
 MOTION_MS = 60_000
@@ -55,7 +55,7 @@ def find_stuck(who: Principal, now_ms: int | None = None) -> tuple[list[StuckOpe
 
 
 def _path(name: str, rest: str) -> str:
-    return f"/console/connectors/{quote(name, safe='')}/{rest}/"
+    return f"/ui/connectors/{quote(name, safe='')}/{rest}"
 
 
 def _rounds(who: Principal, now: int) -> Iterator[StuckOperation]:
@@ -80,7 +80,7 @@ def _connectors(who: Principal, now: int) -> Iterator[StuckOperation]:
             if row.stale
             else "its tasks do not run yet: the connector's page says what they wait for"
         )
-        ways = [(_path(row.name, "restart"), "Restart")]
+        ways = [(_path(row.name, "tasks"), "See its tasks")]
         yield StuckOperation(f"Connector is {row.health.lower()}", row.name, row.since_ms, row.unreadable or why, ways)
 
 
@@ -92,7 +92,7 @@ def _tasks(who: Principal, now: int) -> Iterator[StuckOperation]:
     )
     for row in waits.filter(since_ms__gt=0, since_ms__lt=now - MOTION_MS).order_by("since_ms")[:MOST]:
         why = describe_wait(row, slots.waits)
-        ways = [(_path(row.connector, f"tasks/{row.number}/restart"), "Restart")]
+        ways = [(_path(row.connector, "tasks"), "See its tasks")]
         more = TROUBLES if row.why in ("placed", "restarted") else SIZES
         yield StuckOperation(
             f"Task {row.number} is {row.state.lower()}", row.connector, row.since_ms, why, ways, more=more
@@ -109,9 +109,7 @@ def _find_unanswered(who: Principal, now: int) -> Iterator[StuckOperation]:
         why = (
             "its web process ended before the answer: the outcome is unknown, check it" if dead else "not answered yet"
         )
-        yield StuckOperation(
-            row.request, row.connector, row.time_ms, why, [(f"/console/audit/auditentry/{row.pk}/change/", "Entry")]
-        )
+        yield StuckOperation(row.request, row.connector, row.time_ms, why, [(f"/ui/settings/audit/{row.pk}", "Entry")])
 
 
 def _waiting(now: int) -> Iterator[StuckOperation]:
@@ -119,7 +117,7 @@ def _waiting(now: int) -> Iterator[StuckOperation]:
         sent_ms = now - int((COMMAND_TIMEOUT - one.left_s) * 1000)
         left = f"for {one.left_s:.0f} s more" if one.left_s > 0 else "no longer: a leader will drop it"
         who = f" by {one.user}" if one.user else ""
-        ways = [(f"/console/waiting/{one.id}/", "Take back")]
+        ways = [(f"/ui/waiting/{one.id}", "Take back")]
         yield StuckOperation(
             f"Command {one.kind.replace('_', ' ')}{who} waits for a leader",
             one.connector,

@@ -1,4 +1,4 @@
-"""The routes below `/console/`: pages about all connectors, and the actions that ask for a reason."""
+"""Routes below `/ui/`: pages about people and the cluster, and the actions that ask for a reason."""
 
 from ringfence.console import (
     access_lists,

@@ -1,4 +1,4 @@
-"""Error pages for people under `/ui/` and `/console/`, JSON everywhere else."""
+"""Error pages for people under `/ui/`, JSON everywhere else."""
 
 import logging
 
@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 def is_page(request: HttpRequest) -> bool:
     """Return whether the answer is for a browser."""
-    return request.path_info in ("/ui", "/console") or request.path_info.startswith(("/ui/", "/console/"))
+    return request.path_info == "/ui" or request.path_info.startswith("/ui/")
 
 
 def answer(request: HttpRequest, code: int, title: str, text: str) -> HttpResponse:

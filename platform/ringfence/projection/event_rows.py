@@ -2,7 +2,8 @@
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from django.db.models import F
 
@@ -18,6 +19,21 @@ from ringfence.projection.task_minutes import Minutes
 
 _SAID_TWICE = re.compile(r"\d+ fenced in [\d.]+ s$")
 """The message of earlier versions for a finished round."""
+_DONE: Final[Mapping[str, str]] = {
+    "create": "Created",
+    "configure": "Configuration changed",
+    "delete": "Deleted",
+    "pause": "Paused",
+    "resume": "Resumed",
+    "stop": "Stopped",
+    "restart": "Restarted",
+    "restart_task": "Task restarted",
+    "alter_offsets": "Source offsets changed",
+    "reset_offsets": "Source offsets reset",
+    "fence_now": "Fenced",
+    "fence_id": "Transaction ended",
+}
+"""What a command has done, in words."""
 KEPT_MS = 7 * 24 * 3600 * 1000
 
 
@@ -115,11 +131,11 @@ def summary(report: Report) -> str:
             fenced = report.get("fenced")
             count = len(fenced) if isinstance(fenced, list) else 0
             done = text(report, "stage") == "done"
-            ids = (
-                f", {write_count(count, 'transactional id')} fenced" if count else ", nothing to fence" if done else ""
-            )
-            took = f" in {number(report, 'ms')} ms" if number(report, "ms") else ""
-            line = f"{_generation_of(report)}: {text(report, 'stage')}{ids}{took}"
+            if done:
+                older = f"{write_count(count, 'older transactional id')} fenced" if count else "nothing older to fence"
+                line = f"{_generation_of(report)} started: {older}"
+            else:
+                line = f"{_generation_of(report)}: {text(report, 'stage')}"
             if done and _SAID_TWICE.match(message):
                 message = ""
         case "task":
@@ -128,7 +144,9 @@ def summary(report: Report) -> str:
             line = f"{text(report, 'worker')} {text(report, 'stage')}"
         case "command":
             user = f" by {text(report, 'user')}" if text(report, "user") else ""
-            line = f"{text(report, 'kind').replace('_', ' ').capitalize()}{user}: {text(report, 'outcome')}"
+            kind, outcome = text(report, "kind"), text(report, "outcome")
+            deed = _DONE.get(kind, "") if outcome == "done" else ""
+            line = f"{deed}{user}" if deed else f"{kind.replace('_', ' ').capitalize()}{user}: {outcome}"
         case "hanging":
             ended = text(report, "stage") == "ended"
             line = f"Hanging transaction ended by the {text(report, 'by')}" if ended else "Hanging transactions found"

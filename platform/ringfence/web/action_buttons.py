@@ -17,9 +17,12 @@ from ringfence.access.routes import on_connector, requires
 from ringfence.access.verbs import Verb
 from ringfence.audit.trail import note
 from ringfence.dispatch import Refusal
+from ringfence.projection.known_health import known_health
 from ringfence.requests import commands
 from ringfence.requests.commands import Command
+from ringfence.web.connector.header import count_open
 from ringfence.web.connector.tab_page import find_connector, render_confirmation
+from ringfence.web.state_badges import look_of
 from ringfence.web.views import is_fragment, render_gone
 
 
@@ -44,10 +47,6 @@ class Button(Action):
     word: str
     effect: str
     icon: str
-
-    @property
-    def question(self) -> str:
-        return f"{self.word}?"
 
 
 ACTIONS = (
@@ -109,11 +108,10 @@ def view_of(button: Button) -> Callable[[HttpRequest, str], HttpResponse]:
         """Carry out the action on POST. GET, which the palette uses, shows the confirmation."""
         if request.method != "POST":
             row = find_connector(name)
-            return (
-                render_gone(request, name)
-                if row is None
-                else render_confirmation(request, row, "act", {"action": button})
-            )
+            if row is None:
+                return render_gone(request, name)
+            context = {"action": button, "look": look_of(row, known_health()), "open_count": count_open(row)}
+            return render_confirmation(request, row, "act", context)
         return _carry_out(request, name, button.command(name), button.effect_text)
 
     return act

@@ -1,9 +1,10 @@
-"""The alert pages: open incidents, rules, destinations with a test, and the delivery of each message."""
+"""The pages of incidents: open ones, rules, destinations with a test and the delivery of each message, silences."""
 
 from collections.abc import Callable
 from typing import Any
 
 from django import forms
+from django.db.models import Count
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.views.decorators.csrf import ensure_csrf_cookie
@@ -11,18 +12,21 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from ringfence.access.authorise import principal_of
+from ringfence.access.principal import Principal
 from ringfence.access.routes import everywhere, requires, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.alerts import rule_editing, silences, tasks
 from ringfence.alerts.conditions import Kind
 from ringfence.alerts.deliveries import now_ms
-from ringfence.alerts.forms import DestinationForm, RuleForm
-from ringfence.alerts.models import Delivery, Destination, Rule
+from ringfence.alerts.forms import DestinationForm, NewDestinationForm, RuleForm
+from ringfence.alerts.models import Delivery, Destination, Rule, Silence
+from ringfence.alerts.senders import CHANNELS
 from ringfence.alerts.visible_incidents import incidents
 from ringfence.audit.trail import note, record_change
 from ringfence.web.views import is_fragment
 
 _ADMINISTERS = requires(GET=everywhere(Verb.ADMIN), POST=everywhere(Verb.ADMIN).writing())
+_SEES_ALL = requires(GET=everywhere(Verb.VIEW))
 _WRITES = requires(POST=everywhere(Verb.ADMIN).writing())
 _both = require_http_methods(["GET", "POST"])
 _MOST_ROWS = 50
@@ -31,38 +35,72 @@ _MOST_ROWS = 50
 @requires(GET=somewhere(Verb.VIEW))
 @require_safe
 @ensure_csrf_cookie
-def alerts(request: HttpRequest) -> HttpResponse:
-    """Show the page; for htmx, the part that refreshes."""
+def open_incidents(request: HttpRequest) -> HttpResponse:
+    """Show the open incidents, and the resolved ones below them; for htmx, the part that refreshes."""
     who = principal_of(request)
     visible_incidents = incidents(who).order_by("-opened_ms", "-pk")
-    sees_all = who.may_everywhere(Verb.VIEW)
     context: dict[str, Any] = {
         "section": "alerts",
         "open": visible_incidents.filter(resolved_ms=0)[:200],
         "past": visible_incidents.exclude(resolved_ms=0)[:_MOST_ROWS],
-        "deliveries": Delivery.objects.select_related("incident").order_by("-created_ms", "-pk")[:_MOST_ROWS]
-        if sees_all
-        else (),
-        "silences": [
-            one for one in silences.in_force(now_ms()) if not one.connector or who.may(Verb.VIEW, one.connector)
-        ],
-        "sees_all": sees_all,
-        "may_administer": who.may_everywhere(Verb.ADMIN),
+        "silences": _visible_silences(who),
+        "nobody_is_told": who.may_everywhere(Verb.ADMIN) and not Destination.objects.filter(enabled=True).exists(),
+    }
+    template = "ringfence/parts/incidents.html" if is_fragment(request) else "ringfence/incidents.html"
+    return render(request, template, context)
+
+
+def _visible_silences(who: Principal) -> list[Silence]:
+    return [one for one in silences.in_force(now_ms()) if not one.connector or who.may(Verb.VIEW, one.connector)]
+
+
+@requires(GET=somewhere(Verb.VIEW))
+@require_safe
+@ensure_csrf_cookie
+def list_silences(request: HttpRequest) -> HttpResponse:
+    """Show the silences in force."""
+    context = {"section": "alerts", "silences": _visible_silences(principal_of(request))}
+    return render(request, "ringfence/silences.html", context)
+
+
+@_SEES_ALL
+@require_safe
+@ensure_csrf_cookie
+def rules(request: HttpRequest) -> HttpResponse:
+    """Show the rules, and what each of them tells."""
+    rows = Rule.objects.prefetch_related("destinations").order_by("name")
+    context = {
+        "section": "alerts",
+        "rules": [(row, Kind(row.kind).meaning) for row in rows],
+        "may_administer": principal_of(request).may_everywhere(Verb.ADMIN),
+    }
+    return render(request, "ringfence/alert_rules.html", context)
+
+
+@_SEES_ALL
+@require_safe
+@ensure_csrf_cookie
+def destinations(request: HttpRequest) -> HttpResponse:
+    """Show the destinations, and the newest messages with their delivery; for htmx, the messages."""
+    context: dict[str, Any] = {
+        "section": "alerts",
+        "deliveries": Delivery.objects.select_related("incident").order_by("-created_ms", "-pk")[:_MOST_ROWS],
     }
     if is_fragment(request):
-        return render(request, "ringfence/parts/alerts.html", context)
-    if sees_all:
-        rules = Rule.objects.prefetch_related("destinations").order_by("name")
-        context["rules"] = [(row, Kind(row.kind).meaning) for row in rules]
-        context["destinations"] = Destination.objects.order_by("name")
-    return render(request, "ringfence/alerts.html", context)
+        return render(request, "ringfence/parts/alert_messages.html", context)
+    count = Rule.objects.count()
+    rows = Destination.objects.annotate(told_by=Count("rules")).order_by("name")
+    context["destinations"] = [(row, CHANNELS[row.kind].word, row.told_by, row.told_by < count) for row in rows]
+    context |= {"rule_count": count, "may_administer": principal_of(request).may_everywhere(Verb.ADMIN)}
+    return render(request, "ringfence/alert_destinations.html", context)
 
 
 def _form(
     request: HttpRequest, title: str, form: forms.Form, status: int = 200, row: Rule | Destination | None = None
 ) -> HttpResponse:
+    back = request.path.rpartition("/")[0]
     delete = "" if row is None else f"{request.path}/delete"
-    context = {"section": "alerts", "title": title, "form": form, "row": row, "delete": delete}
+    context = {"section": "alerts", "title": title, "form": form, "row": row, "delete": delete, "back": back}
     return render(request, "ringfence/alert_form.html", context, status=status)
 
 
@@ -84,10 +122,10 @@ def _save_form(
         return _form(request, title, form, 400, row)
 
 
-def _to_list(row: Rule | Destination | None = None) -> HttpResponse:
+def _to_list(row: Rule | Destination, *, deleted: bool = False) -> HttpResponse:
     """Redirect to the list, with the written row highlighted."""
-    at = "" if row is None else f"#{type(row).__name__.lower()}-{row.pk}"
-    return HttpResponseRedirect(f"/ui/alerts{at}")
+    kind = type(row).__name__.lower()
+    return HttpResponseRedirect(f"/ui/incidents/{kind}s" + ("" if deleted else f"#{kind}-{row.pk}"))
 
 
 @_ADMINISTERS
@@ -130,15 +168,17 @@ def edit_rule(request: HttpRequest, number: int) -> HttpResponse:
 @sensitive_post_parameters("url", "secret")
 def _new_destination(request: HttpRequest) -> HttpResponse:
     if request.method != "POST":
-        return _form(request, "New destination", DestinationForm())
+        return _form(request, "New destination", NewDestinationForm())
 
     def save(values: dict[str, Any]) -> HttpResponse:
         result = rule_editing.save_destination(values)
+        if values["all_rules"]:
+            rule_editing.tell_by_all_rules(result.row)
         after = rule_editing.describe_destination(result.row)
         record_change(request, before=None, after=after, action="create alert destination")
         return _secret_once(request, result)
 
-    return _save_form(request, "New destination", DestinationForm(request.POST), save)
+    return _save_form(request, "New destination", NewDestinationForm(request.POST), save)
 
 
 new_destination = _ADMINISTERS(_both(_new_destination))
@@ -197,8 +237,9 @@ def _delete(request: HttpRequest, row: Rule | Destination, before: dict[str, Any
         context = {"code": 400, "title": "The action failed", "text": text}
         return render(request, "ringfence/error.html", context, status=400)
     record_change(request, before=before, after=None, action=action)
+    answer = _to_list(row, deleted=True)
     rule_editing.delete(row)
-    return _to_list()
+    return answer
 
 
 @_WRITES
@@ -209,7 +250,18 @@ def test_destination(request: HttpRequest, number: int) -> HttpResponse:
     delivery = rule_editing.begin_test(row)
     record_change(request, before=None, after={"destination": row.name}, action="test alert destination")
     tasks.enqueue_delivery(delivery.pk)
-    return HttpResponseRedirect("/ui/alerts#messages")
+    return HttpResponseRedirect("/ui/incidents/destinations#messages")
+
+
+@_WRITES
+@require_POST
+def tell_by_all_rules(request: HttpRequest, number: int) -> HttpResponse:
+    """Have each rule tell this destination."""
+    row = _get_or_404(Destination, number)
+    rule_editing.tell_by_all_rules(row)
+    after = {"destination": row.name, "rules": Rule.objects.count()}
+    record_change(request, before=None, after=after, action="all alert rules tell")
+    return _to_list(row)
 
 
 def _get_or_404(model: Any, number: int) -> Any:

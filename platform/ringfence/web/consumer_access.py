@@ -1,10 +1,11 @@
 """Where consumers find the topics, and the commands to read them."""
 
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ringfence.consumer_commands import CLIENT_FILE, consumer_commands
+from ringfence.consumer_commands import CLIENT_FILE, ConsumerCommand, consumer_commands
 from ringfence.projection.models import ClusterInfo
 
 _MOST_COMMANDS = 20
@@ -23,5 +24,9 @@ def consumption(topics: Sequence[str], settings: Mapping[str, str] | None = None
     protocol = overrides.get("producer.override.security.protocol") or cluster.kafka_protocol
     client = {"security.protocol": protocol}
     file = os.environ.get(CLIENT_FILE, "") if bootstrap == cluster.kafka_bootstrap else ""
-    commands = [(name, consumer_commands(bootstrap, name, client, file)) for name in topics[:_MOST_COMMANDS]]
+    commands = []
+    for name in topics[:_MOST_COMMANDS]:
+        own = ConsumerCommand("ringfence", shlex.join(["ringfence", "topics", "tail", name]))
+        here = [own] if bootstrap == cluster.kafka_bootstrap else []
+        commands.append((name, [*here, *consumer_commands(bootstrap, name, client, file)]))
     return {"bootstrap": bootstrap, "protocol": protocol, "commands": commands, "client_file": file}

@@ -35,7 +35,12 @@ def groups(request: HttpRequest) -> HttpResponse:
     try:
         answer = consumer_groups.list_groups(principal_of(request), search, topic)
         rows = answer["results"]
-        context |= {"rows": [_row(each) for each in rows[:_PAGE]], "left_out": answer["left_out"] + len(rows[_PAGE:])}
+        group_rows = [_row(each) for each in rows[:_PAGE]]
+        context |= {
+            "rows": [each for each in group_rows if not each["own"]],
+            "own": [each for each in group_rows if each["own"]],
+            "left_out": answer["left_out"] + len(rows[_PAGE:]),
+        }
     except Refusal as error:
         context |= {"problem": error.message}
     template = "ringfence/groups/list.html" if is_fragment(request) else "ringfence/groups/list_page.html"

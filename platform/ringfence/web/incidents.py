@@ -1,6 +1,11 @@
-"""The page of an incident: its cause, start and notifications, with its acknowledgement and silences for
-its connector.
+"""The page of an incident, a room to work in: its cause, what repairs it, the last day of its connector, log lines,
+what happened and who did what, notes, acknowledgement and silences.
 """
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote
 
 from django.db.models import Q
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
@@ -13,10 +18,22 @@ from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.alerts import incident_actions, silences
 from ringfence.alerts.deliveries import now_ms
-from ringfence.alerts.models import Delivery, Incident, Silence
+from ringfence.alerts.incident_report import IncidentReport, list_log
+from ringfence.alerts.models import Incident, Silence
 from ringfence.alerts.visible_incidents import incidents
 from ringfence.audit.trail import note, record_change
+from ringfence.history.models import ConfigVersion
+from ringfence.projection.health_reasons import describe_duration
+from ringfence.projection.models import Connector
+from ringfence.web.connector.header import facts
+from ringfence.web.connector.history import hours_to_show
+from ringfence.web.connector.tab_page import find_connector, trouble_context
+from ringfence.web.incident_story import tell_story
+from ringfence.web.views import is_fragment
 
+_DAY_MS: Final = 86_400_000
+_HOUR_MS: Final = 3_600_000
+_BEFORE_MS: Final = 5 * 60_000
 _WRITES = requires(POST=somewhere(Verb.OPERATE).writing())
 
 
@@ -24,19 +41,96 @@ _WRITES = requires(POST=somewhere(Verb.OPERATE).writing())
 @require_safe
 @ensure_csrf_cookie
 def incident(request: HttpRequest, number: int) -> HttpResponse:
-    """Show one incident, open or resolved."""
+    """Show one incident, open or resolved; for htmx, its cause and state, or what happened."""
     one = _find(request, number)
-    return render(request, "ringfence/incident.html", {**_make_context(request, one), "section": "alerts"})
+    context = _make_context(request, one)
+    if not is_fragment(request):
+        return render(request, "ringfence/incident.html", context)
+    part = "story" if request.headers.get("HX-Target") == "story" else "cause"
+    return render(request, f"ringfence/parts/incident_{part}.html", context)
 
 
 def _make_context(request: HttpRequest, one: Incident) -> dict[str, object]:
-    who = principal_of(request)
-    return {
+    who, now = principal_of(request), now_ms()
+    row = find_connector(one.connector) if one.connector else None
+    report = IncidentReport.parse(one.report)
+    end_ms = one.resolved_ms or now
+    context: dict[str, Any] = {
+        "section": "alerts",
         "incident": one,
-        "silences": silences.in_force(now_ms()).filter(Q(connector=one.connector) | Q(connector="")),
-        "deliveries": Delivery.objects.filter(incident=one).order_by("pk") if who.may_everywhere(Verb.VIEW) else (),
+        "lasted_ms": end_ms - one.began_ms,
+        "connector": row,
+        "report": report,
+        "runbook_link": report.runbook if report.runbook.startswith(("https://", "http://")) else "",
+        "silences": silences.in_force(now).filter(Q(connector=one.connector) | Q(connector="")),
         "may_operate": incident_actions.may_operate(who, one.connector),
+        "story": tell_story(one, row, who, now),
+        "headline": one.summary.partition(". ")[0],
+        "path": quote(one.connector, safe=""),
     }
+    if row is None:
+        return context
+    hours = hours_to_show(row, end_ms)
+    context |= {"chart_hours": hours, "chart_from_ms": end_ms - hours * _HOUR_MS, "chart_to_ms": end_ms}
+    context["log_lines"] = list_log(row, one.began_ms - _BEFORE_MS, end_ms) or report.log
+    if not one.resolved_ms:
+        header = facts(row)
+        troubles = any(header[name] for name in ("waits", "refusals", "failures", "slots", "cause"))
+        context |= {"is_live": True, "has_trouble": troubles, **header, **trouble_context(request, row, header)}
+        context["repairs"] = list(_list_repairs(one, row, context))
+    return context
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """What can be done about an incident. address: below the connector's; asks: it opens a dialog that shows the effect
+    before anything is done; effect: what it changes, in a sentence.
+    """
+
+    key: str
+    word: str
+    icon: str
+    verb: str
+    address: str
+    effect: str
+    asks: bool = False
+
+
+def _list_repairs(one: Incident, row: Connector, context: Mapping[str, Any]) -> Iterator[Repair]:
+    """Yield what can be done, the most useful first."""
+    on_record = context["failed_on_a_record"]
+    record = next((failure for failure in context["failures"] if failure.record is not None), None)
+    if record is not None and record.record is not None:
+        effect = (
+            "Records that cannot be processed go there from now on, and the others to their topic. It can be replayed "
+            "from there once the cause is corrected. Tasks start as a new generation."
+        )
+        word = "Send it to a dead letter queue"
+        yield Repair("dead-letter", word, "inbox", Verb.EDIT, "repairs/dead-letter", effect, asks=True)
+        if record.record.settings:
+            name = record.record.settings[0]
+            effect = f"Changes {name}, which refuses the record. The record is read again with the new value."
+            address = f"repairs/setting?task={record.tasks[0]}"
+            yield Repair("setting", "Change the setting", "pencil", Verb.EDIT, address, effect, asks=True)
+    newest = ConfigVersion.objects.filter(connector=row.name).order_by("-number").first()
+    if (
+        newest is not None
+        and newest.number > 1
+        and one.began_ms - _DAY_MS < newest.time_ms <= one.began_ms + _BEFORE_MS
+    ):
+        when = describe_duration(abs(one.began_ms - newest.time_ms))
+        effect = (
+            f"Configuration version {newest.number} became current {when} before it began. The version before it comes "
+            "back, and tasks start as a new generation, at the last committed offset. You see the difference first."
+        )
+        yield Repair("rollback", "Roll back", "undo-2", Verb.EDIT, "repairs/rollback", effect, asks=True)
+    if context["failures"]:
+        effect = "Failed tasks go on from the last committed offset: nothing is lost, nothing is written twice."
+        again = " They will read this record again, and fail on it again." if on_record else ""
+        yield Repair("restart", "Restart", "rotate-cw", Verb.OPERATE, "actions/restart-failed", effect + again)
+    if row.target == "RUNNING":
+        effect = "Tasks commit what they have, and read nothing until somebody resumes them. The incident is then over."
+        yield Repair("pause", "Pause", "pause", Verb.OPERATE, "actions/pause", effect)
 
 
 def _find(request: HttpRequest, number: int) -> Incident:
@@ -62,7 +156,24 @@ def acknowledge(request: HttpRequest, number: int) -> HttpResponse:
         return _refuse(request, 403, "You need the operate permission on what the incident concerns.")
     if (after := incident_actions.acknowledge(one, who)) is not None:
         record_change(request, before=None, after=after, action="acknowledge incident")
-    return HttpResponseRedirect(f"/ui/alerts/incidents/{one.pk}")
+    return HttpResponseRedirect(f"/ui/incidents/{one.pk}")
+
+
+@_WRITES
+@require_POST
+def add_note(request: HttpRequest, number: int) -> HttpResponse:
+    """Keep the note `text` with the incident."""
+    one = _find(request, number)
+    who = principal_of(request)
+    if not incident_actions.may_operate(who, one.connector):
+        return _refuse(request, 403, "You need the operate permission on what the incident concerns.")
+    try:
+        incident_actions.add_note(one, request.POST.get("text"), who)
+    except ValueError as error:
+        return _refuse(request, 400, str(error))
+    after = {"incident": one.pk, "connector": one.connector}
+    record_change(request, before=None, after=after, action="note on incident")
+    return HttpResponseRedirect(f"/ui/incidents/{one.pk}#story-title")
 
 
 @_WRITES
@@ -78,7 +189,7 @@ def silence(request: HttpRequest, number: int) -> HttpResponse:
     except ValueError as error:
         return _refuse(request, 400, str(error))
     record_change(request, before=None, after=incident_actions.audit_data(new_silence), action="silence alerts")
-    return HttpResponseRedirect(f"/ui/alerts/incidents/{one.pk}")
+    return HttpResponseRedirect(f"/ui/incidents/{one.pk}")
 
 
 @_WRITES
@@ -92,4 +203,4 @@ def end_silence(request: HttpRequest, number: int) -> HttpResponse:
         return _refuse(request, 403, "You need the operate permission on the silenced connectors.")
     record_change(request, before=incident_actions.audit_data(row), after=None, action="end silence of alerts")
     incident_actions.end(row)
-    return HttpResponseRedirect("/ui/alerts#silences")
+    return HttpResponseRedirect("/ui/incidents/silences")

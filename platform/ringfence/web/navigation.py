@@ -1,6 +1,8 @@
-"""The navigation beside every page. Links hide pages that the user may not see; the server refuses them as well."""
+"""The navigation beside every page: five places to work, and below them settings and help. A place with several pages
+shows them as tabs. Links hide pages that the user may not see; the server refuses them as well.
+"""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ringfence.access.principal import NOBODY, Principal
@@ -11,6 +13,10 @@ IsAllowed = Callable[[Principal], bool]
 
 def _views(who: Principal) -> bool:
     return who.may_somewhere(Verb.VIEW)
+
+
+def _sees_all(who: Principal) -> bool:
+    return who.may_everywhere(Verb.VIEW)
 
 
 def _reads(who: Principal) -> bool:
@@ -26,84 +32,146 @@ def _has_logged_in(who: Principal) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
-    """key: pressed after `g` on the keyboard. also: prefixes of other addresses that belong to it."""
+class Page:
+    """A page of a place. also: prefixes of other addresses that belong to it; known_as: other words for what is there,
+    by which the palette finds it.
+    """
 
     word: str
     address: str
-    icon: str
-    is_allowed: IsAllowed
-    key: str = ""
+    is_allowed: IsAllowed = _views
     also: tuple[str, ...] = ()
+    known_as: str = ""
 
     def match_length(self, path: str) -> int:
-        """Return how many characters of the path this link matches; -1 for no match."""
-        own = self.address.rstrip("/") if self.address.count("/") > 2 or not self.address.endswith("/") else ""
+        """Return how many characters of the path this page matches; -1 for no match."""
         exact = len(path) if path.rstrip("/") == self.address.rstrip("/") else -1
-        prefixes = [prefix for prefix in (own, *self.also) if prefix]
+        prefixes = [one for one in (self.address, *self.also) if one != HOME]
         return max([exact, *(len(one) for one in prefixes if path == one or path.startswith(f"{one}/"))])
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    title: str
-    links: tuple[Link, ...]
+class Place:
+    """An entry of the navigation. key: pressed after `g` on the keyboard; pages: its link leads to the first that the
+    user may see.
+    """
+
+    word: str
+    icon: str
+    key: str
+    pages: tuple[Page, ...]
 
 
-GROUPS = (
-    Group(
-        "",
+HOME = "/ui/"
+PLACES = (
+    Place(
+        "Home",
+        "layout-dashboard",
+        "h",
+        (Page("Home", HOME, also=("/ui/stuck", "/ui/waiting"), known_as="overview stuck operations"),),
+    ),
+    Place(
+        "Connectors", "plug", "c", (Page("Connectors", "/ui/connectors", also=("/ui/new",), known_as="sources tasks"),)
+    ),
+    Place(
+        "Data",
+        "database",
+        "d",
         (
-            Link("Overview", "/ui/", "layout-dashboard", _views, "o"),
-            Link(
-                "Connectors", "/ui/connectors", "plug", _views, "c", ("/ui/new", "/ui/plugins", "/console/connectors")
+            Page("Topics", "/ui/topics", known_as="records data browser messages"),
+            Page("Consumer groups", "/ui/consumer-groups", known_as="lag readers offsets"),
+            Page("Share groups", "/ui/share-groups", known_as="queues"),
+        ),
+    ),
+    Place(
+        "Incidents",
+        "bell",
+        "i",
+        (
+            Page("Open", "/ui/incidents", known_as="incidents alerts problems"),
+            Page("Rules", "/ui/incidents/rules", _sees_all, known_as="alert rules"),
+            Page(
+                "Destinations",
+                "/ui/incidents/destinations",
+                _sees_all,
+                known_as="alerts slack teams pagerduty opsgenie mail webhook notifications",
             ),
-            Link("Topics", "/ui/topics", "database", _views, "t"),
-            Link("Consumer groups", "/ui/consumer-groups", "book-open", _views),
-            Link("Share groups", "/ui/share-groups", "layers", _views, "s", ("/console/share-groups",)),
-            Link("Workers", "/ui/workers", "server", _views, "w", ("/console/workers", "/console/leader")),
-            Link("Alerts", "/ui/alerts", "bell", _views, "l"),
+            Page("Silences", "/ui/incidents/silences", known_as="mute"),
         ),
     ),
-    Group(
-        "Operate",
+    Place(
+        "Cluster",
+        "server",
+        "w",
         (
-            Link("Operations", "/console/", "shield", _has_logged_in, "a"),
-            Link("Transactions", "/console/transactions/", "chart-bar", _views),
-            Link("Stuck operations", "/console/stuck/", "hourglass", _views, also=("/console/waiting",)),
+            Page("Workers and slots", "/ui/workers", also=("/ui/leader",), known_as="kafka bootstrap address leader"),
+            Page("Open transactions", "/ui/transactions", known_as="hanging blocked"),
+            Page("Plugins", "/ui/plugins", known_as="install upload wheel jar"),
         ),
     ),
-    Group(
-        "Access",
-        (
-            Link("Accounts", "/console/auth/user/", "users", _administers, also=("/console/accounts",)),
-            Link("Roles", "/console/access/grant/", "key-round", _administers, also=("/console/grants",)),
-            Link("Tokens", "/console/access/token/", "ticket", _administers, also=("/console/tokens",)),
-            Link("Sessions", "/console/sessions/", "monitor-smartphone", _has_logged_in),
-        ),
-    ),
-    Group("Audit", (Link("Audit trail", "/console/audit/auditentry/", "history", _reads),)),
-    Group("Help", (Link("Documentation", "/ui/docs", "file-text", _has_logged_in),)),
 )
-"""To add a page to the navigation, add one line here."""
+"""Where people work. To add a page to the navigation, add one line here."""
+BELOW = (
+    Place(
+        "Settings",
+        "settings",
+        "s",
+        (
+            Page("People", "/ui/settings/people", _administers, known_as="accounts users password login"),
+            Page("Roles", "/ui/settings/roles", _administers, known_as="grants permissions rights access"),
+            Page("Tokens", "/ui/settings/tokens", _administers, known_as="api keys secrets"),
+            Page("Sessions", "/ui/settings/sessions", _has_logged_in, known_as="logged in logout devices"),
+            Page("Audit trail", "/ui/settings/audit", _reads, known_as="who did what history changes"),
+        ),
+    ),
+    Place(
+        "Help",
+        "book-open",
+        "?",
+        (
+            Page("Documentation", "/ui/docs", _has_logged_in, known_as="help manual"),
+            Page("REST API", "/api/docs", _has_logged_in, known_as="swagger openapi"),
+        ),
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)
-class NavigationLink:
-    """A link as this user sees it."""
+class Entry:
+    """A place as this user sees it, on the page that it is shown on. current: the place or the page is where the user
+    is; pages: with whether each is the current one.
+    """
 
-    link: Link
+    place: Place
+    address: str
     current: bool
+    pages: Sequence[tuple[Page, bool]]
 
 
-def navigation(who: Principal, path: str) -> list[tuple[str, list[NavigationLink]]]:
-    """Return titles and links that the user may see. At most one link is current."""
-    visible_groups = [(group.title, [link for link in group.links if link.is_allowed(who)]) for group in GROUPS]
-    matches = {link.address: link.match_length(path) for _, links in visible_groups for link in links}
-    best = max(matches.values(), default=-1)
-    here = next((address for address, length in matches.items() if length == best >= 0), None)
-    return [
-        (title, [NavigationLink(link, link.address == here) for link in links])
-        for title, links in visible_groups
-        if links
-    ]
+@dataclass(frozen=True, slots=True)
+class Navigation:
+    """tabs: the pages of the current place, if the user is on one of them and there are several."""
+
+    main: Sequence[Entry]
+    below: Sequence[Entry]
+
+    @property
+    def tabs(self) -> Sequence[tuple[Page, bool]]:
+        entries = [*self.main, *self.below]
+        return next((one.pages for one in entries if len(one.pages) > 1 and any(here for _, here in one.pages)), ())
+
+
+def find_navigation(who: Principal, path: str) -> Navigation:
+    """Return what the user may see. At most one place, and one page, is current."""
+    lengths = {page: page.match_length(path) for place in (*PLACES, *BELOW) for page in place.pages}
+    best = max(lengths.values())
+    here = next((page for page, length in lengths.items() if length == best >= 0), None)
+    return Navigation(tuple(_entries(PLACES, who, path, here)), tuple(_entries(BELOW, who, path, here)))
+
+
+def _entries(places: Sequence[Place], who: Principal, path: str, here: Page | None) -> Iterator[Entry]:
+    for place in places:
+        pages = [page for page in place.pages if page.is_allowed(who)]
+        if pages:
+            page_marks = [(page, page.address.rstrip("/") == path.rstrip("/")) for page in pages]
+            yield Entry(place, pages[0].address, here in place.pages, page_marks)

@@ -13,7 +13,7 @@ from ringfence.alerts.deliveries import now_ms
 from ringfence.alerts.visible_incidents import incidents
 from ringfence.heartbeats.cluster_health import Vitals
 from ringfence.heartbeats.cluster_view import look
-from ringfence.web.navigation import navigation
+from ringfence.web.navigation import find_navigation
 
 THEME_COOKIE = "ringfence_theme"
 SCRIPTS = tuple(f"ringfence/{name}.js" for name in ("morph", "ringfence", "live", "vital_signs", "keys"))
@@ -25,7 +25,7 @@ def page(request: HttpRequest) -> dict[str, object]:
     who = principal_of(request)
     sees = who.may_somewhere(Verb.VIEW)
     return {
-        "navigation": SimpleLazyObject(lambda: navigation(who, request.path)),
+        "navigation": SimpleLazyObject(lambda: find_navigation(who, request.path)),
         "loud_incidents": SimpleLazyObject(
             lambda: silences.filter_unsilenced(incidents(who), now_ms()).count() if sees else 0
         ),

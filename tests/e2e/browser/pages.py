@@ -1,7 +1,6 @@
 """Every page that there is, and the routes that are none."""
 
 _ONE = "/ui/connectors/{running}"
-_CONSOLE = "/console/connectors/{running}"
 
 PAGES = {
     "overview": "/ui",
@@ -40,9 +39,12 @@ PAGES = {
     "form": "/ui/new?class=VerifiableSource",
     "pasted": "/ui/new?mode=json",
     "logs": f"{_ONE}/logs",
-    "alerts": "/ui/alerts",
-    "alerts, new rule": "/ui/alerts/rules/new",
-    "alerts, new destination": "/ui/alerts/destinations/new",
+    "incidents": "/ui/incidents",
+    "alert rules": "/ui/incidents/rules",
+    "alert rules, new": "/ui/incidents/rules/new",
+    "destinations": "/ui/incidents/destinations",
+    "destinations, new": "/ui/incidents/destinations/new",
+    "silences": "/ui/incidents/silences",
     "data browser": "/ui/topics",
     "data browser, topic": "/ui/topics/{queue}",
     "consumer groups": "/ui/consumer-groups",
@@ -57,30 +59,27 @@ PAGES = {
     "documentation, the longest document": "/ui/docs/connectors",
     "login": "/ui/login",
     "nothing there": "/ui/nothing/there",
-    "console": "/console/",
-    "console, connectors": "/console/connectors/",
-    "console, transactions": "/console/transactions/",
-    "console, transactions of one": f"{_CONSOLE}/transactions/",
-    "console, workers": "/console/workers/",
-    "console, stuck": "/console/stuck/",
-    "console, accounts": "/console/auth/user/",
-    "console, grants": "/console/access/grant/",
-    "console, sessions": "/console/sessions/",
-    "console, tokens": "/console/access/token/",
-    "console, new account": "/console/accounts/new/",
-    "console, audit": "/console/audit/auditentry/",
-    "console, audit entry": "/console/audit/auditentry/1/change/",
-    "console, fence": f"{_CONSOLE}/fence/",
-    "console, fence one id": f"{_CONSOLE}/transactions/0/fence/",
-    "console, move a share group": "/console/share-groups/{group}/alter/?to=earliest",
-    "console, hand-over": "/console/leader/hand-over/",
+    "console, transactions": "/ui/transactions",
+    "console, transactions of one": f"{_ONE}/coordinators",
+    "console, stuck": "/ui/stuck",
+    "console, accounts": "/ui/settings/people",
+    "console, grants": "/ui/settings/roles",
+    "console, sessions": "/ui/settings/sessions",
+    "console, tokens": "/ui/settings/tokens",
+    "console, new account": "/ui/settings/people/new",
+    "console, audit": "/ui/settings/audit",
+    "console, audit entry": "/ui/settings/audit/1",
+    "console, fence": f"{_ONE}/fence",
+    "console, fence one id": f"{_ONE}/transactions/0/fence",
+    "console, move a share group": "/ui/share-groups/{group}/alter?to=earliest",
+    "console, hand-over": "/ui/leader/hand-over",
 }
 """A name and an address each; `{running}` and the like are the scene's connectors."""
 
 FIRST = frozenset({"overview", "connector, failed", "login"})
 """Pages that `make test` looks at, too."""
 
-CONSOLE = frozenset({"console", "console, fence"})
+CONSOLE = frozenset({"console, transactions", "console, fence"})
 """Pages of the console whose templates make all of its others."""
 
 SELDOM = frozenset(
@@ -98,7 +97,8 @@ SELDOM = frozenset(
         "act",
         "catalog, docs",
         "pasted",
-        "alerts, new destination",
+        "destinations, new",
+        "silences",
         "repair, dead letter",
         "consumer groups, one topic",
         "share group, timeline",
@@ -114,12 +114,12 @@ STATUS = {"connector, none": 404, "snapshots, none": 404, "nothing there": 404}
 NO_PAGES = frozenset(
     {
         # Redirects, the stream of changes, a file, parts of pages.
-        "console",
         "ui/events",
         "ui/connectors.csv",
         "ui/find",
         "ui/vital-signs",
-        "ui/alerts/incidents/<int:number>",
+        # Made and looked at by test_incident_room.
+        "ui/incidents/<int:number>",
         "ui/connectors/<name:name>/head",
         "ui/connectors/<name:name>/guarantee",
         "ui/connectors/<name:name>/history/series",
@@ -131,36 +131,34 @@ NO_PAGES = frozenset(
         # The same form or sheet, made by the same template as those that are listed.
         "ui/connectors/<name:name>/repairs/setting",
         *(f"ui/connectors/<name:name>/actions/{act}" for act in ("resume", "stop", "restart", "restart-failed")),
-        "ui/alerts/rules/<int:number>",
-        "ui/alerts/destinations/<int:number>",
-        "console/sessions/<int:number>/end/",
-        "console/sessions/others/end/",
+        "ui/incidents/rules/<int:number>",
+        "ui/incidents/destinations/<int:number>",
+        "ui/settings/sessions/<int:number>/end",
+        "ui/settings/sessions/others/end",
         # Of single sign-on: tests/security/test_single_sign_on_in_a_browser.py looks at them.
         "ui/login/sso",
         "ui/login/sso/callback",
         "ui/login/sso/ended",
-        "console/accounts/<name:name>/disable/",
-        "console/accounts/<name:name>/enable/",
-        "console/accounts/<name:name>/grant/",
-        "console/accounts/<name:name>/link/",
-        "console/accounts/<name:name>/unlink/",
-        "console/accounts/<name:name>/password/",
-        "console/accounts/<name:name>/token/",
-        "console/accounts/<name:name>/rights/",
-        "console/connectors/<name:name>/restart/",
-        "console/connectors/<name:name>/round/",
-        "console/connectors/<name:name>/tasks/<int:task>/restart/",
-        "console/grants/<int:number>/take/",
-        "console/tokens/<int:number>/revoke/",
-        "console/share-groups/<name:name>/process/",
-        "console/share-groups/<name:name>/delete/",
-        "console/share-groups/<name:name>/delete-offsets/",
-        "console/share-groups/<name:name>/settings/",
-        "console/waiting/<name:number>/",
-        "console/workers/<name:name>/drain/",
-        "console/workers/<name:name>/undrain/",
-        # swagger-ui, as its makers have built it.
+        "ui/settings/people/<name:name>/disable",
+        "ui/settings/people/<name:name>/enable",
+        "ui/settings/people/<name:name>/grant",
+        "ui/settings/people/<name:name>/link",
+        "ui/settings/people/<name:name>/unlink",
+        "ui/settings/people/<name:name>/password",
+        "ui/settings/people/<name:name>/token",
+        "ui/settings/people/<name:name>/rights",
+        "ui/connectors/<name:name>/round",
+        "ui/settings/roles/<int:number>/take",
+        "ui/settings/tokens/<int:number>/revoke",
+        "ui/share-groups/<name:name>/process",
+        "ui/share-groups/<name:name>/delete",
+        "ui/share-groups/<name:name>/delete-offsets",
+        "ui/share-groups/<name:name>/settings",
+        "ui/waiting/<name:number>",
+        # The frame around swagger-ui, as its makers have built it.
         "api/docs",
+        "ui/workers/<name:name>/drain",
+        "ui/workers/<name:name>/undrain",
     }
 )
 """Routes that answer GET and are not looked at."""

@@ -35,25 +35,25 @@ def test_a_new_account_and_a_paused_connector_show_on_open_pages(visitors: Visit
     accounts, trail, connectors, maker = (visitors() for _ in range(4))
     for each in (accounts, trail, connectors, maker):
         each.context.set_extra_http_headers({"Authorization": f"Bearer {TOKEN}"})
-    accounts.go("/console/auth/user/")
-    trail.go("/console/audit/auditentry/")
-    connectors.go(f"/console/connectors/?q={one.name}")
+    accounts.go("/ui/settings/people")
+    trail.go("/ui/settings/audit")
+    connectors.go(f"/ui/connectors?q={one.name}")
     for each in (accounts, trail, connectors):
         each.mark()
         each.await_live()
     row = connectors.page.get_by_role("row", name=one.name)
     expect(row).to_contain_text("Healthy")
-    row.get_by_role("link", name="Restart").focus()
-    page = maker.go("/console/accounts/new/")
+    row.get_by_role("link", name=one.name).focus()
+    page = maker.go("/ui/settings/people/new")
     page.get_by_role("textbox", name="Name").fill(name)
     page.get_by_role("checkbox", name="viewer").check()
     page.get_by_label("Reason").fill("a browser test")
     page.get_by_role("button", name="Create").click()
     expect(accounts.page.get_by_role("row", name=name)).to_contain_text("active")
-    expect(trail.page.get_by_role("row", name="/console/accounts/new/").first).to_contain_text("done")
+    expect(trail.page.get_by_role("row", name="/ui/settings/people/new").first).to_contain_text("done")
     platform.rest.settled(202, "PUT", f"/connectors/{one.name}/pause")
     expect(row).to_contain_text("Paused")
-    expect(row.get_by_role("link", name="Restart")).to_be_focused()
+    expect(row.get_by_role("link", name=one.name)).to_be_focused()
     for each in (accounts, trail, connectors):
         assert each.stayed
     next(making, None)  # deletes the connector

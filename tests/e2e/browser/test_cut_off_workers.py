@@ -48,7 +48,7 @@ def remote(parted: tuple[Up, RemoteWorker]) -> RemoteWorker:
 def open_pages(visitors: Visitors, name: str) -> list[Page]:
     """With a stream and without one, wide and narrow, light and dark."""
     ann, bob, eve = visitors(), visitors(width=NARROW, theme="dark"), visitors()
-    pages = [ann.go(f"/ui/connectors/{name}"), bob.go("/ui/connectors"), eve.go("/ui/alerts")]
+    pages = [ann.go(f"/ui/connectors/{name}"), bob.go("/ui/connectors"), eve.go("/ui/incidents")]
     ann.await_live()
     bob.await_live()
     return pages

@@ -60,7 +60,7 @@ def test_a_forced_fence_makes_a_new_generation_that_goes_on(visitor: Visitor, pl
     one = flow(throughput=50)
     page = visitor.go(f"/ui/connectors/{one.name}")
     made = generation(page)
-    visitor.go(f"/console/connectors/{one.name}/fence/")
+    visitor.go(f"/ui/connectors/{one.name}/fence")
     confirm(page, one.name, "Fence all tasks")
     expect(page.get_by_role("status").filter(has_text="The round is over")).to_contain_text("audit trail")
     visitor.go(f"/ui/connectors/{one.name}")

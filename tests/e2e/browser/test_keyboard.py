@@ -93,7 +93,7 @@ def test_the_palette_finds_every_page_of_the_navigation_or_says_that_nothing_is_
     page = visitor.go("/ui/workers")
     page.keyboard.press("Control+k")
     field = page.locator("#palette-q")
-    for words in ("audit", "session", "stuck"):
+    for words in ("audit", "session", "token"):
         field.fill(words)
         expect(page.get_by_role("option", selected=True)).to_contain_text(re.compile(words, re.IGNORECASE))
     field.fill("there is nothing of this name")
@@ -145,14 +145,28 @@ def test_the_palette_pauses_a_connector_once_it_was_confirmed(
     page = visitor.go("/ui/workers")
     page.set_viewport_size({"width": width, "height": 900})
     page.keyboard.press("Control+k")
-    page.get_by_role("combobox").press_sequentially(f"pau {flown.name}")
-    expect(page.get_by_role("option", selected=True)).to_contain_text(f"pause {flown.name}")
+    page.get_by_role("combobox").press_sequentially(f"{flown.name} pau")  # in any order
+    expect(page.get_by_role("option", selected=True)).to_contain_text(f"Pause {flown.name}")
     assert visitor.overflow() == 0
     page.keyboard.press("Enter")
-    expect(page.get_by_role("heading", name="Pause?")).to_be_visible()
+    expect(page.get_by_role("heading", name=f"Pause {flown.name}?")).to_be_visible()
+    expect(page.get_by_role("dialog")).to_contain_text("1 of 1 task running")
     expect(page.get_by_role("link", name="Cancel")).to_be_focused()
     assert platform.rest.status(flown.name)["connector"]["state"] == "RUNNING", "it asks first"
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
-    expect(page.get_by_role("heading", level=1)).to_have_text(flown.name)
+    expect(page.locator("#notices")).to_contain_text("Pause requested")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Workers")  # in place
     flown.await_states("PAUSED")
+
+
+def test_the_palette_begins_with_what_was_opened_lately(visitor: Visitor, scene: Scene) -> None:
+    visitor.go(f"/ui/connectors/{scene.names['stopped']}/offsets")
+    page = visitor.go("/ui/workers")
+    page.keyboard.press("Control+k")
+    first = page.get_by_role("option").first
+    expect(first).to_contain_text(scene.names["stopped"])
+    expect(first).to_contain_text("opened lately")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text(scene.names["stopped"])
+    expect(page).to_have_url(re.compile(f"/ui/connectors/{scene.names['stopped']}$"))

@@ -46,7 +46,7 @@ def test_workers_that_do_not_report(visitors: Visitors, platform: Up, flow: Make
     pages = [
         ann.go(f"/ui/connectors/{one.name}"),
         bob.go("/ui/connectors"),
-        eve.go("/ui/alerts"),
+        eve.go("/ui/incidents"),
     ]
     ann.await_live()
     bob.await_live()

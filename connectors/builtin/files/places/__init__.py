@@ -26,7 +26,7 @@ def list_place_settings() -> Iterator[ConfigKey]:
     unless its importance is low.
     """
     for place in PLACES.values():
-        recommender = ShownIf(URL, lambda url, scheme=place.scheme: url.startswith(f"{scheme}://"))  # type: ignore[misc]
+        recommender = ShownIf(URL, lambda url, scheme=place.scheme: address_of(url).startswith(f"{scheme}://"))  # type: ignore[misc]
         for key in place.settings.keys.values():
             importance = Importance.HIGH if key.importance is Importance.MEDIUM else key.importance
             yield replace(key, recommender=recommender, importance=importance, display_name=_label(key.name))
@@ -38,9 +38,16 @@ def _label(name: str) -> str:
     return (words[0].upper() + words[1:]).replace(" url", " URL").replace("Sas", "SAS")
 
 
+def address_of(url: str) -> str:
+    """Return the address that is meant: an absolute path is a folder of this machine, `file://` before it."""
+    address = url.strip()
+    return f"file://{address}" if address.startswith("/") else address
+
+
 def open_place(url: str, settings: ParsedConfig) -> Place:
     """Return the place at an address. Raises `ConnectorError`."""
-    scheme, separator, _ = url.strip().partition("://")
+    address = address_of(url)
+    scheme, separator, _ = address.partition("://")
     place = PLACES.get(scheme) if separator else None
     if place is None:
         schemes = ", ".join(f"{scheme}://" for scheme in PLACES)
@@ -48,7 +55,7 @@ def open_place(url: str, settings: ParsedConfig) -> Place:
             f"{URL} {url!r} is not an address that files can be read from: it must begin with one of {schemes}."
         )
     require(place.module, f"Files at {scheme}:// addresses", place.extra)
-    return place(url.strip(), settings)
+    return place(address, settings)
 
 
 def require(module: str | None, what: str, extra: str = "files") -> None:

@@ -6,7 +6,7 @@ from rest_framework import serializers
 
 from ringfence.alerts import rule_editing
 from ringfence.alerts.conditions import Kind
-from ringfence.alerts.senders import KINDS
+from ringfence.alerts.senders import CHANNELS
 from ringfence.api.v1.request_fields import (
     FlagField,
     IntegerField,
@@ -32,12 +32,13 @@ class RuleShape(RequestShape):
 
 
 class DestinationShape(RequestShape):
-    """`kind`: webhook, slack, mail. `url` and `secret` are masked; a mask that is sent back keeps the stored value.
-    `differs`: only in the answer to a dry run."""
+    """`kind`: webhook, slack, teams, pagerduty, opsgenie, mail. `url` and `secret` are masked; a mask that is sent back
+    keeps the stored value. `differs`: only in the answer to a dry run.
+    """
 
     id = serializers.IntegerField(read_only=True)
     name = StringField(max_length=100)
-    kind = OneOfField(choices=list(KINDS))
+    kind = OneOfField(choices=list(CHANNELS))
     url = StringField(max_length=2000, allow_blank=True, required=False)
     secret = StringField(allow_blank=True, allow_null=True, required=False, trim_whitespace=False)
     recipients = ListField(child=StringField(allow_blank=True), allow_null=True, required=False)

@@ -6,7 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ringfence.alerts.models import Incident
+from ringfence.alerts.root_causes import Failure, Refusal, cause_of, group_refusals, group_traces
 from ringfence.http.masking import Masker
+from ringfence.projection.connector_notes import read_notes
 from ringfence.projection.data_age import find_data_age
 from ringfence.projection.health import Health, is_past, is_recovering
 from ringfence.projection.health_reasons import bad_records, reason
@@ -15,8 +17,6 @@ from ringfence.projection.models import ClusterInfo, Connector, Event, Generatio
 from ringfence.projection.record_totals import find_reported
 from ringfence.projection.slots import REMEDY, count_slots, waits_for_slot
 from ringfence.projection.waits import describe_wait
-from ringfence.web.connector.notes import read_notes
-from ringfence.web.connector.root_causes import Failure, Refusal, cause_of, group_refusals, group_traces
 from ringfence.web.connector.transaction_lanes import open_now
 from ringfence.web.lists.connector_query import rate_of
 from ringfence.web.state_badges import look_of
@@ -80,9 +80,15 @@ def facts(connector: Connector, tasks: list[Task] | None = None, masker: Masker 
         "leader": leader_of(health.vitals, ClusterInfo.objects.values_list("leader", flat=True).first() or ""),
         "slots": waits_for_slot(tasks, now),
         "slots_remedy": REMEDY,
+        "task_workers": sorted({task.worker for task in tasks if task.state == "RUNNING" and task.worker}),
         "incidents": list(Incident.objects.filter(connector=connector.name, resolved_ms=0).order_by("pk")[:5]),
         "now_ms": now,
     }
+
+
+def count_open(connector: Connector) -> int:
+    """Return how many of its tasks have a transaction open, as they last reported."""
+    return sum(open_now(task) for task in tasks_of(connector))
 
 
 def wish(connector: Connector) -> str:

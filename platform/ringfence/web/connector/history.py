@@ -40,7 +40,7 @@ def history(request: HttpRequest, row: Connector) -> dict[str, Any]:
     """Show the axis; the page's script fetches the series. `?from=&to=&at=` in milliseconds."""
     now_ms = int(time.time() * 1000)
     to_ms = _time_of(request, "to", now_ms)
-    from_ms = _time_of(request, "from", 0) or to_ms - _hours_to_show(row, now_ms) * _HOUR_MS
+    from_ms = _time_of(request, "from", 0) or to_ms - hours_to_show(row, now_ms) * _HOUR_MS
     presets = [
         Preset(words, now_ms - hours * _HOUR_MS, now_ms, abs(to_ms - from_ms - hours * _HOUR_MS) < _MINUTE_MS)
         for words, hours in _PRESETS
@@ -50,7 +50,7 @@ def history(request: HttpRequest, row: Connector) -> dict[str, Any]:
     return {**context, **(_look_at(row, at_ms) if at_ms else {})}
 
 
-def _hours_to_show(row: Connector, now_ms: int) -> int:
+def hours_to_show(row: Connector, now_ms: int) -> int:
     """Return 24, or fewer for a younger connector, which would otherwise be a dot at the right edge."""
     oldest = history_series.oldest_ms(row.name)
     age_ms = now_ms - oldest if oldest is not None else _DAY_MS

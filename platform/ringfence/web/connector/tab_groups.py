@@ -1,4 +1,6 @@
-"""The tabs of a connector, in five groups by subject."""
+"""The pages about a connector, in five groups by subject: a group is one tab, which shows its other pages as sections
+that open in place.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -42,9 +44,9 @@ class TabGroup:
 GROUPS = (
     ("overview", "Overview", "activity"),
     ("data", "Data", "database"),
+    ("pipeline", "Pipeline", "sliders-horizontal"),
     ("exactly-once", "Exactly once", "shield-check"),
-    ("configuration", "Configuration", "sliders-horizontal"),
-    ("activity", "Activity", "history"),
+    ("history", "History", "history"),
 )
 """The key, title and icon of each group, in display order."""
 
@@ -58,10 +60,10 @@ TABS = (
     Tab("transactions", "Transactions", "exactly-once"),
     Tab("generations", "Generations", "exactly-once"),
     Tab("proof", "Proof", "exactly-once"),
-    Tab("config", "Settings and versions", "configuration"),
-    Tab("history", "History", "activity"),
-    Tab("timeline", "Timeline", "activity"),
-    Tab("logs", "Logs", "activity"),
+    Tab("config", "Settings and versions", "pipeline"),
+    Tab("history", "Time axis", "history"),
+    Tab("timeline", "Timeline", "history"),
+    Tab("logs", "Logs", "history"),
 )
 """To add a tab: one line here, one module and its template."""
 _BY_KEY = {tab.key: tab for tab in TABS}

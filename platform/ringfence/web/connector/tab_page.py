@@ -89,20 +89,32 @@ def show(
     context["body"] = f"ringfence/parts/{key or 'connector_overview'}.html"
     if not is_fragment(request):
         return render(request, "ringfence/tab.html", context, status=status)
-    inner = context.get("inner", {}).get(request.headers.get("HX-Target", ""))
+    target = request.headers.get("HX-Target", "")
+    section = f"section-{key or 'overview'}"
+    if target in (section, f"{section}-live"):  # beside another tab of its group, without the head
+        part = "ringfence/parts/tab_section.html" if target == section else context["body"]
+        return render(request, part, {**context, "is_section": True}, status=status)
+    inner = context.get("inner", {}).get(target)
     if inner:
         return render(request, inner, context, status=status)
     return render(request, context["body"] if still else "ringfence/parts/tab.html", context, status=status)
 
 
 def _frame(request: HttpRequest, row: Connector, key: str, header: dict[str, Any]) -> dict[str, Any]:
+    groups = tab_groups(key, row)
+    sections = [each for group in groups if group.current for each in group.tabs if each.key != key]
+    frame = {"section": "connectors", "groups": groups, "sections": sections, "tab": key, "stamp": stamp_of(row)}
+    return {**frame, **trouble_context(request, row, header)}
+
+
+def trouble_context(request: HttpRequest, row: Connector, header: dict[str, Any]) -> dict[str, Any]:
+    """Return what the cards about a connector's troubles need beside `facts`: what the user may do and read."""
     who = principal_of(request)
     may = who.verbs_on(row.name)
     topics = {failure.record.topic for failure in header["failures"] if failure.record is not None}
     readable = {each for each in topics if Verb.VIEW_DATA in may and may_look_at(each, row.name, who)}
-    frame = {"section": "connectors", "may": may, "groups": tab_groups(key, row), "tab": key, "stamp": stamp_of(row)}
     earlier = bool(topics) and ConfigVersion.objects.filter(connector=row.name).count() > 1
-    return {**frame, "readable_topics": readable, "may_go_back": earlier, "failed_on_a_record": bool(topics)}
+    return {"may": may, "readable_topics": readable, "may_go_back": earlier, "failed_on_a_record": bool(topics)}
 
 
 @requires(GET=on_connector(Verb.VIEW))

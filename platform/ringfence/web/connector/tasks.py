@@ -8,6 +8,7 @@ from django.core.paginator import Page, Paginator
 from django.http import HttpRequest
 from django.urls import path
 
+from ringfence.alerts.root_causes import Cause, cause_of
 from ringfence.fencing.topics.status import MISCONFIGURED
 from ringfence.http.masking import Masker
 from ringfence.projection import record_totals
@@ -15,7 +16,6 @@ from ringfence.projection.health import is_past
 from ringfence.projection.models import Connector, Event, GenerationRow, RecordTotals, Task
 from ringfence.web.connector.event_folding import Attempts, fold_attempts
 from ringfence.web.connector.header import now_ms
-from ringfence.web.connector.root_causes import Cause, cause_of
 from ringfence.web.connector.tab_page import tab
 from ringfence.web.lists.connector_query import rate_of
 from ringfence.web.state_badges import Badge, look_of_task, task_look

@@ -10,6 +10,7 @@ from django.db.models import Count, Min, Q, Sum
 
 from ringfence.access.principal import EVERYBODY_HERE, Principal
 from ringfence.access.verbs import Verb
+from ringfence.alerts.root_causes import Cause, cause_of
 from ringfence.clock_differences import clocks, describe_largest
 from ringfence.fencing.modes import lagging
 from ringfence.http.masking import Masker
@@ -21,7 +22,6 @@ from ringfence.projection.slots import MAY_WAIT, find_waiting
 from ringfence.projection.task_minutes import EVERYTHING, SHOWN, minute_of
 from ringfence.web.connector.event_folding import fold, headline
 from ringfence.web.connector.header import EventView, event_view
-from ringfence.web.connector.root_causes import Cause, cause_of
 from ringfence.web.consumer_access import consumption
 from ringfence.web.lists.connector_rows import LIVE_MS
 from ringfence.web.lists.overall_state import judge
@@ -36,7 +36,6 @@ _HEALTHS = (
     *(Health.UNHEALTHY, Health.DEGRADED, Health.RETRYING, Health.WAITING, Health.STALLED),
     *(Health.HEALTHY, Health.COMPLETE, Health.PAUSED, Health.STOPPED),
 )
-_ALWAYS_SHOWN = (Health.UNHEALTHY, Health.HEALTHY)
 _MOVING = GROUPS["motion"][2]
 """States in which an older failure belongs to a configuration that was replaced."""
 _MAY_WAIT = MAY_WAIT & _MOVING
@@ -54,13 +53,13 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class Tile:
-    """A number, linked to the list behind it."""
+class StateCount:
+    """How many connectors have a health, linked to the list of them."""
 
     word: str
     count: int
     address: str
-    look: Badge | None = None
+    look: Badge
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +112,7 @@ def overview(who: Principal = EVERYBODY_HERE) -> dict[str, Any]:
         "verdict": judge(
             counts, [one.connector.name for one in wrong], stale=healths.vitals.stale, placeless=sorted(waiting)
         ),
-        "tiles": _tiles(counts),
+        "states": _states(counts),
         "tasks": {key: sums[key] or 0 for key in ("running", "failed", "all")},
         "rate": None if healths.vitals.stale else numbers["rate"] or 0.0,
         "bad_records": letters + skipped,
@@ -155,18 +154,18 @@ def _hanging(connectors: Any, who: Principal) -> list[HangingTransaction]:
     return [row for row in rows if names & set(json.loads(row.connectors))]
 
 
-def _tiles(counts: dict[str, int]) -> list[Tile]:
-    """Return a tile for each health that a connector has, and always those that say how it goes."""
-    tiles = [
-        Tile(HEALTH[health].word, counts.get(health, 0), f"/ui/connectors?state={health.lower()}", HEALTH[health])
+def _states(counts: dict[str, int]) -> list[StateCount]:
+    """Return the healths that connectors have, the worst first."""
+    states = [
+        StateCount(HEALTH[health].word, count, f"/ui/connectors?state={health.lower()}", HEALTH[health])
         for health in _HEALTHS
-        if counts.get(health) or health in _ALWAYS_SHOWN
+        if (count := counts.get(health, 0))
     ]
     if motion := sum(counts.get(health, 0) for health in GROUPS["motion"][2]):
-        tiles.append(Tile("In motion", motion, "/ui/connectors?state=motion", HEALTH[Health.STARTING]))
+        states.append(StateCount("In motion", motion, "/ui/connectors?state=motion", HEALTH[Health.STARTING]))
     if unknown := sum(count for health, count in counts.items() if health == Health.UNKNOWN or health not in HEALTH):
-        tiles.insert(1, Tile("Unknown", unknown, "/ui/connectors?state=unknown", HEALTH[Health.UNKNOWN]))
-    return tiles
+        states.insert(0, StateCount("Unknown", unknown, "/ui/connectors?state=unknown", HEALTH[Health.UNKNOWN]))
+    return states
 
 
 def _wrong(

@@ -1,7 +1,8 @@
-"""The results of the palette: actions on connectors ("pause orders"), connectors, their topics, and documents.
+"""The results of the palette: actions on connectors ("pause orders", "orders restart failed"), new connectors, pages,
+connectors, their topics, workers, and documents, the best first.
 
-An action is a link to its confirmation page. Results are limited to what the user may do and see. The browser finds the
-pages of the navigation (`keys.js`); pages that are reached only from other pages are found here.
+An action opens its confirmation in place. Results are limited to what the user may do and see. The browser finds the
+places of the navigation, commands of its own, and what was opened lately (`keys.js`).
 """
 
 import time
@@ -18,25 +19,32 @@ from ringfence.access.authorise import principal_of
 from ringfence.access.principal import Principal
 from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
-from ringfence.projection.models import ActiveTopic, Connector
+from ringfence.projection.models import ActiveTopic, Connector, Worker
 from ringfence.web.handbook.documents import search_headings
 from ringfence.web.lists.connector_query import choose
-from ringfence.web.lists.palette_actions import ACTS
+from ringfence.web.lists.fuzzy import match
+from ringfence.web.lists.palette_actions import ACTS, NEW
+from ringfence.web.navigation import BELOW, PLACES
 
 MOST_MATCHES: Final = 12
-_TOPICS: Final = 6
+_MOST_OF_A_KIND: Final = 6
+_MOST_NAMES: Final = 2000
 _SECTIONS: Final = 4
 _SHORTEST: Final = 2
+_WRITES: Final = 250
+"""The score of a connector that writes to a topic of that name: before the topic."""
 
 
 @dataclass(frozen=True, slots=True)
 class PaletteLine:
-    """A line of the palette. hint: a muted word after it."""
+    """A line of the palette. hint: a muted word after it; score: how well it matches; in_place: it opens a dialog."""
 
     address: str
     icon: str
     word: str
     hint: str = ""
+    score: int = 0
+    in_place: bool = False
 
 
 @requires(GET=somewhere(Verb.VIEW))
@@ -44,52 +52,114 @@ class PaletteLine:
 def find(request: HttpRequest) -> HttpResponse:
     """`?q=`."""
     who, text = principal_of(request), request.GET.get("q", "").strip()[:200].replace("\x00", "")
-    finders = (_find_pages, _find_acts, _find_connectors, _find_topics, _find_sections)
-    matches = [each for find_in in finders for each in find_in(who, text)]
-    return render(request, "ringfence/parts/found.html", {"found": matches})
+    return render(request, "ringfence/parts/found.html", {"found": _find(who, text)})
 
 
-def _find_pages(who: Principal, text: str) -> Iterator[PaletteLine]:
+def _find(who: Principal, text: str) -> list[PaletteLine]:
     if len(text) < _SHORTEST:
-        return
-    if who.may_somewhere(Verb.EDIT) and text.casefold() in "new connector":
-        yield PaletteLine("/ui/new", "plus", "New connector")
-    if who.may_everywhere(Verb.INSTALL_PLUGINS) and text.casefold() in "install a plugin":
-        yield PaletteLine("/ui/plugins", "download", "Install a plugin")
+        return list(_find_connectors(who, text))
+    finders = (_find_pages, _find_new, _find_acts, _find_connectors, _find_topics, _find_workers, _find_sections)
+    lines = [line for each in finders for line in each(who, text)]
+    return sorted(lines, key=lambda line: -line.score)  # stable: of equal ones, the kinds in this order
 
 
-def _find_acts(who: Principal, text: str) -> Iterator[PaletteLine]:
-    """Yield actions whose word begins with the first word, for the connectors that match the rest."""
-    word, _, rest = text.partition(" ")
-    if len(word) < _SHORTEST:
-        return
-    left = MOST_MATCHES
+def _best(lines: Iterator[PaletteLine], most: int = _MOST_OF_A_KIND) -> list[PaletteLine]:
+    return sorted((line for line in lines if line.score), key=lambda line: -line.score)[:most]
+
+
+def _find_pages(who: Principal, text: str) -> list[PaletteLine]:
+    return _best(
+        PaletteLine(page.address, place.icon, page.word, place.word, match(text, f"{page.word} {page.known_as}"))
+        for place in (*PLACES, *BELOW)
+        for page in place.pages
+        if page.is_allowed(who)
+    )
+
+
+def _find_new(who: Principal, text: str) -> list[PaletteLine]:
+    if not who.may_somewhere(Verb.EDIT):
+        return []
+    return _best(
+        PaletteLine(each.address, each.icon, each.word, "create", match(text, f"{each.word} {each.known_as}"))
+        for each in NEW
+    )
+
+
+def _find_acts(who: Principal, text: str) -> list[PaletteLine]:
+    """Return actions of which a word is typed, on the connectors that match the others, or on all."""
+    lines: list[PaletteLine] = []
     for act in ACTS:
-        if not act.word.startswith(word.casefold()) or left <= 0:
+        rest = _without(text, act.word)
+        if rest is None:
             continue
         rows = Connector.objects.filter(who.query(act.verb), who.query(Verb.VIEW), known=True)
-        for name in rows.filter(name__icontains=rest.strip()).order_by("name").values_list("name", flat=True)[:left]:
-            left -= 1
-            yield PaletteLine(act.address.format(quote(name, safe="")), act.icon, f"{act.word} {name}", "act")
+        names = rows.order_by("name").values_list("name", flat=True)[:_MOST_NAMES]
+        lines += _best(
+            (
+                PaletteLine(
+                    act.address.format(quote(name, safe="")),
+                    act.icon,
+                    f"{act.title} {name}",
+                    score=1 + match(text, f"{act.word} {name}") if rest else 1,
+                    in_place=act.in_place,
+                )
+                for name in names
+                if not rest or match(rest, name)
+            ),
+        )
+    return _best(iter(lines), MOST_MATCHES)
+
+
+def _without(text: str, words: str) -> str | None:
+    """Return the text without the act's words; None if the first of them is not typed, at least in part."""
+    rest = text.casefold().split()
+    for number, word in enumerate(words.split()):
+        typed = next((each for each in rest if word.startswith(each) and len(each) >= _SHORTEST), None)
+        if typed is not None:
+            rest.remove(typed)
+        elif not number:
+            return None
+    return " ".join(rest)
 
 
 def _find_connectors(who: Principal, text: str) -> Iterator[PaletteLine]:
-    for row in choose({"q": text}, who, int(time.time() * 1000)).sorted_rows.only("name", "class_name", "health")[
-        :MOST_MATCHES
-    ]:
-        yield PaletteLine(f"/ui/connectors/{row.path}", "plug", row.name, row.class_name.rpartition(".")[2])
-
-
-def _find_topics(who: Principal, text: str) -> Iterator[PaletteLine]:
     if len(text) < _SHORTEST:
+        matches = choose({"q": text}, who, int(time.time() * 1000)).sorted_rows.only("name", "class_name", "health")
+        for row in matches[:MOST_MATCHES]:
+            yield PaletteLine(f"/ui/connectors/{row.path}", "plug", row.name, row.class_name.rpartition(".")[2])
         return
-    rows = ActiveTopic.objects.filter(who.query(Verb.VIEW, "connector"), topic__icontains=text)
-    for topic in rows.order_by("topic").values_list("topic", flat=True).distinct()[:_TOPICS]:
-        yield PaletteLine(f"/ui/topics/{quote(topic, safe='')}", "database", topic, "topic")
+    writing = ActiveTopic.objects.filter(who.query(Verb.VIEW, "connector"), topic__icontains=text)
+    writers = set(writing.values_list("connector", flat=True)[:MOST_MATCHES])
+    rows = Connector.objects.filter(who.query(), known=True).order_by("name").values_list("name", "class_name")
+    yield from _best(
+        (
+            PaletteLine(
+                f"/ui/connectors/{quote(name, safe='')}",
+                "plug",
+                name,
+                class_name.rpartition(".")[2],
+                max(match(text, name) and match(text, name) + 5, _WRITES if name in writers else 0),
+            )
+            for name, class_name in rows[:_MOST_NAMES]
+        ),
+        MOST_MATCHES,
+    )
+
+
+def _find_topics(who: Principal, text: str) -> list[PaletteLine]:
+    rows = ActiveTopic.objects.filter(who.query(Verb.VIEW, "connector")).order_by("topic")
+    names = rows.values_list("topic", flat=True).distinct()[:_MOST_NAMES]
+    return _best(
+        PaletteLine(f"/ui/topics/{quote(name, safe='')}", "database", name, "topic", match(text, name))
+        for name in names
+    )
+
+
+def _find_workers(_who: Principal, text: str) -> list[PaletteLine]:
+    names = Worker.objects.order_by("worker").values_list("worker", flat=True)
+    return _best(PaletteLine("/ui/workers", "server", name, "worker", match(text, name)) for name in names)
 
 
 def _find_sections(_who: Principal, text: str) -> Iterator[PaletteLine]:
-    if len(text) < _SHORTEST:
-        return
     for section in search_headings(text)[:_SECTIONS]:
-        yield PaletteLine(section.address, "file-text", section.title, "documentation")
+        yield PaletteLine(section.address, "file-text", section.title, "documentation", 2)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlencode
 
-from ringfence.web.handbook.section_links import Reference
+from ringfence.http.section_links import Reference
 from ringfence.web.new.field import SETTING
 
 

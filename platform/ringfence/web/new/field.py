@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ringfence.connectors.api.config_types import HIDDEN
-from ringfence.web.handbook.section_links import Reference, explain_setting
+from ringfence.http.section_links import Reference, explain_setting
 
 SETTING = "setting:"
 """The prefix of the form's field names, so that a setting may be called `csrfmiddlewaretoken`."""
@@ -111,6 +111,10 @@ def make_field(
     )
     choices = [str(each) for each in value.get("recommended_values") or [] if each is not None]
     text = config.get(name, "")
+    # What the connector refuses while it is empty is required with the other settings as they are.
+    if form_field.errors and not text.strip() and not form_field.default:
+        form_field.required = True
+    form_field.advanced = form_field.advanced and not form_field.required
     hides = definition.get("type") == "PASSWORD" or secret(name)
     if choices and form_field.kind in ("text", "number") and not hides:
         form_field.choices = choices

@@ -21,7 +21,7 @@ from ringfence.api.preflight import checks_of
 from ringfence.audit import probes
 from ringfence.dispatch import Refusal
 from ringfence.http.errors import ConnectError, bad_request
-from ringfence.web.handbook.section_links import explain_check
+from ringfence.http.section_links import explain_check
 from ringfence.web.new.form_state import complete, read_posted
 from ringfence.web.state_badges import Badge, Severity
 

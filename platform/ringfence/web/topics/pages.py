@@ -18,7 +18,7 @@ from ringfence.api.topics.search_query import FIELDS, LEVELS, PLACES, RecordSear
 from ringfence.audit.trail import note
 from ringfence.dispatch import Refusal
 from ringfence.http.errors import ConnectError
-from ringfence.web.topics.record_display import VIEWS, differences, show_record
+from ringfence.web.topics.record_display import VIEWS, differences, fill_columns, find_columns, show_record
 from ringfence.web.views import is_fragment, with_token
 
 _LARGEST = 2**31 - 1
@@ -77,6 +77,8 @@ def records(request: HttpRequest, name: str) -> HttpResponse:
     except (ConnectError, Refusal, Forbidden) as error:
         return render_problem(request, "ringfence/topics/records.html", context, error)
     rows = [show_record(each) for each in page["records"]]
+    columns = find_columns(rows)
+    context |= {"columns": columns, "rows": [(row, fill_columns(row, columns)) for row in rows]}
     context |= {"found": page, "records": rows, "view": view if view in VIEWS else VIEWS[0], "wanted": query}
     context |= {"changes": differences(rows)} if view == "diff" else {}
     context["held"] = [each for each in page["partitions"] if each["end"] > each["stable"]]

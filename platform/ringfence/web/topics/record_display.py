@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -10,6 +11,8 @@ from ringfence.web.state_badges import Badge, Severity
 
 VIEWS: Final = ("table", "json", "diff")
 _MOST_CHANGES: Final = 100
+_MOST_COLUMNS: Final = 8
+_LONGEST_LINE: Final = 200
 _VISIBILITY_BADGES: Final = {
     "committed": Badge("Committed", "circle-check", Severity.OK, "Every reader sees it."),
     "aborted": Badge("Aborted", "circle-x", Severity.BAD, "Only read_uncommitted readers see it."),
@@ -34,6 +37,19 @@ class RecordDisplay:
     key: Mapping[str, Any]
     value: Mapping[str, Any]
     headers: Sequence[Mapping[str, Any]]
+
+    @property
+    def size(self) -> int:
+        """Return the bytes of key, value and headers."""
+        return sum(int(field.get("size") or 0) for field in (self.key, self.value, *self.headers))
+
+    @property
+    def key_line(self) -> str:
+        return _line_of(self.key)
+
+    @property
+    def value_line(self) -> str:
+        return _line_of(self.value)
 
     @property
     def as_json(self) -> str:
@@ -79,6 +95,38 @@ def show_record(record: Mapping[str, Any]) -> RecordDisplay:
         record["value"],
         record["headers"],
     )
+
+
+def find_columns(records: Sequence[RecordDisplay]) -> list[str]:
+    """Return the fields that most values have, in the order of the first one; [] where most are no objects."""
+    objects = [value for each in records if isinstance(value := _load(each.value), dict)]
+    if len(objects) * 2 <= len(records):
+        return []
+    counts = Counter(name for value in objects for name in value)
+    common = [name for name, count in counts.items() if count * 2 > len(objects)]
+    return common[:_MOST_COLUMNS]
+
+
+def fill_columns(record: RecordDisplay, columns: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the record's cells with their columns. A value that is no object is in the first, whole."""
+    value = _load(record.value)
+    if not isinstance(value, dict):
+        return [(name, "" if number else _line_of(record.value)) for number, name in enumerate(columns)]
+    return [(name, _cell(value[name]) if name in value else "") for name in columns]
+
+
+def _cell(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text[:_LONGEST_LINE]
+
+
+def _line_of(field: Mapping[str, Any]) -> str:
+    """Return the field on one line, with its beginning if it is long."""
+    if field["kind"] in ("null", "empty"):
+        return str(field["kind"])
+    value = _load(field)
+    text = json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else str(field["text"])
+    return " ".join(text[:_LONGEST_LINE].split())
 
 
 def differences(records: Sequence[RecordDisplay]) -> list[Difference]:

@@ -4,8 +4,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from ringfence.web.handbook import section_links
-from ringfence.web.handbook.section_links import Reference
+from ringfence.http import section_links
+from ringfence.http.section_links import Reference
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,8 @@ HINTS: Final = (
     (
         r"^ConfigException$",
         Hint(
-            "Correct the setting that it names on the Config tab: a restart alone does not help.", section_links.COMMON
+            "Correct the setting that it names on its page, under Pipeline: a restart alone does not help.",
+            section_links.COMMON,
         ),
     ),
     (
@@ -93,7 +94,7 @@ TEXT_HINTS: Final = (
     ),
     (
         r"(?i)authenticat|SASL|bad credentials|password",
-        Hint("The credentials are refused: set them again on the Config tab.", section_links.CLIENTS),
+        Hint("The credentials are refused: set them again on its page, under Pipeline.", section_links.CLIENTS),
     ),
     (
         r"(?i)MSG_SIZE_TOO_LARGE|MESSAGE_TOO_LARGE|RECORD_LIST_TOO_LARGE|RecordTooLarge|message size too large",

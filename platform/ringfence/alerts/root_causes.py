@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from ringfence.alerts.error_hints import Hint, find_hint
 from ringfence.connectors.api import DataException
 from ringfence.error_class import split_class
 from ringfence.fencing.topics.error_traces import NOTE
 from ringfence.fencing.topics.status import KAFKA, PollRetry
 from ringfence.fencing.topics.status.failed_record import RecordFailure
-from ringfence.web.connector.error_hints import Hint, find_hint
-from ringfence.web.handbook.section_links import Reference
+from ringfence.http.section_links import Reference
 
 _FRAME: Final = f"{DataException.__module__}.{DataException.__qualname__}"
 _DIRECT = "\nThe above exception was the direct cause of the following exception:\n"
@@ -26,6 +26,11 @@ class Cause:
     name: str
     said_as: str
     advice: Hint | None
+
+    @property
+    def headline(self) -> str:
+        """The message for people. The class of a built-in error belongs to it: `KeyError: 'id'`."""
+        return f"{self.name}: {self.text}" if self.name and "." not in self.name else self.text
 
     @property
     def hint(self) -> str:
