@@ -32,14 +32,14 @@ _CLIENT = """
 import os, sys
 from pathlib import Path
 from confluent_kafka import Producer
-from ringfence.engine.spark.daemon import _load_client
+from ringfence.fencing.kafka.client_set_up import set_up_clients
 
 def private_kib():
     rows = (line.split() for line in Path("/proc/self/smaps_rollup").read_text().splitlines()[1:])
     return sum(int(row[1]) for row in rows if row[0] in ("Private_Clean:", "Private_Dirty:"))
 
 if sys.argv[1] == "loaded":
-    _load_client()
+    set_up_clients()
 print(len(os.listdir("/proc/self/task")), flush=True)
 if os.fork() == 0:
     before = private_kib()

@@ -50,13 +50,12 @@ def run(args: argparse.Namespace) -> int:
         _say_what_starts(args.starting)
         _check_sign_on()
         _allow_open_files()
-        import ringfence.asgi
-        import ringfence.urls
+        from django.urls import get_resolver
+
         from ringfence.web.http_protocol import IDLE_SECONDS, BoundedProtocol
 
-    server = uvicorn.Server(
-        uvicorn.Config(
-            ringfence.asgi.application,
+        config = uvicorn.Config(
+            "ringfence.asgi:application",
             host=host,
             port=port,
             lifespan="off",
@@ -68,7 +67,10 @@ def run(args: argparse.Namespace) -> int:
             proxy_headers=False,
             timeout_graceful_shutdown=5,  # event streams never end by themselves
         )
-    )
+        config.load()
+        _ = get_resolver().url_patterns  # all views: not in the first request
+
+    server = uvicorn.Server(config)
     server.run()
     return 0 if server.started else 1
 

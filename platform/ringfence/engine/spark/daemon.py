@@ -23,17 +23,6 @@ _SHARED = (
 )
 
 
-def _load_client() -> None:
-    """Let librdkafka and OpenSSL set themselves up, as the first client of a process does, and keep nothing else."""
-    from confluent_kafka import Consumer, Producer
-
-    nowhere = {"bootstrap.servers": "", "log_level": 0}
-    Producer(nowhere)
-    Consumer({**nowhere, "group.id": "none"}).close()
-    # Their threads have ended: a fork would not have them.
-    gc.collect()
-
-
 def _prefer_installed() -> None:
     """Remove Spark's archives from the path if Python finds PySpark without them."""
     entries = [entry for entry in sys.path if not entry.endswith(_ARCHIVES)]
@@ -51,10 +40,11 @@ if __name__ == "__main__":
     gc.disable()  # until all is loaded: nothing of a module is garbage
     for name in _SHARED:
         importlib.import_module(name)
-    _load_client()
 
     from ringfence.connectors import plugin_environments
+    from ringfence.fencing.kafka.client_set_up import set_up_clients
 
+    set_up_clients()
     plugin_environments.enter(os.environ)
     gc.collect()
     gc.freeze()  # otherwise the first collection writes to every object, which ends the sharing of its page
