@@ -1,25 +1,36 @@
 """Work behind an answer: what must be done for a request, and need not be waited for by its sender.
 
-Whoever reads in this web process afterwards waits for it (`settle`). If the process dies in between, it is not done:
-so nothing may depend on it that is not complete without it, as an audit entry is (its outcome is then unknown).
+Whoever reads in this web process under the same account afterwards waits for it (`settle`). If the process dies in
+between, it is not done: so nothing may depend on it that is not complete without it, as an audit entry is (its outcome
+is then unknown).
 """
 
 import logging
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Final
+from typing import Final, NamedTuple
 
 log = logging.getLogger(__name__)
 
-Work = Callable[[], None]
+
+class Work(NamedTuple):
+    """account: who waits for it."""
+
+    account: str
+    do: Callable[[], None]
+
+
 SETTLE_SECONDS: Final = 2.0
 """A reader waits no longer: something is wrong then, and what it reads is only not the newest."""
 
 _collected: ContextVar[list[Work] | None] = ContextVar("work behind the answer", default=None)
 _changed = threading.Condition()
-_begun = _done = 0
+_begun: Counter[str] = Counter()
+_done: Counter[str] = Counter()
+"""Of each account with work that is not done yet."""
 
 
 @contextmanager
@@ -33,22 +44,20 @@ def collect() -> Iterator[list[Work]]:
         _collected.reset(token)
 
 
-def do(work: Work) -> None:
+def do(account: str, work: Callable[[], None]) -> None:
     """Do it behind the answer, or at once where nobody collects."""
-    global _begun
     collected = _collected.get()
     if collected is None:
         work()
         return
     with _changed:
-        _begun += 1
-    collected.append(work)
+        _begun[account] += 1
+    collected.append(Work(account, work))
 
 
 def carry_out(collected: Sequence[Work]) -> None:
     """Do the work of one answer."""
-    global _done
-    for work in collected:
+    for account, work in collected:
         try:
             work()
         except Exception:
@@ -56,12 +65,14 @@ def carry_out(collected: Sequence[Work]) -> None:
             log.exception("What was to be done behind an answer has failed")
         finally:
             with _changed:
-                _done += 1
+                _done[account] += 1
+                if _done[account] == _begun[account]:
+                    del _done[account], _begun[account]
                 _changed.notify_all()
 
 
-def settle() -> None:
-    """Wait until everything is done that was begun before this call."""
+def settle(account: str) -> None:
+    """Wait until what the account has begun before this call is done, or for some seconds."""
     with _changed:
-        due = _begun
-        _changed.wait_for(lambda: _done >= due, SETTLE_SECONDS)
+        due = _begun[account]
+        _changed.wait_for(lambda: account not in _begun or _done[account] >= due, SETTLE_SECONDS)

@@ -68,7 +68,7 @@ def command(
 
     with nullcontext() if request.health else _turn(COMMANDS):
         answer = _repeat(ask_leader, deadline)
-        answered.note(answer)
+        answered.note(user, answer)
         if await_rows:
             with stages.stage("rows"):
                 wait_for_rows(answer, deadline)

@@ -1,8 +1,8 @@
-"""Read-your-writes: whoever reads after a command was answered sees what it wrote, in any web process.
+"""Read-your-writes: who reads after a command of theirs was answered sees what it wrote, in any web process.
 
 A command may be answered as soon as its records are in Kafka. The rows follow a moment later, so the answering process
-notes up to where, and each request begins by waiting for that (`settle`). Redis passes it on to the other web
-processes. If Redis loses it, a reader in another process may be a moment too early, and nothing else happens.
+notes up to where, and each request of that account begins by waiting for it (`settle`). Redis passes it on to the other
+web processes. If Redis loses it, a reader in another process may be a moment too early, and nothing else happens.
 """
 
 import logging
@@ -71,57 +71,62 @@ def _is_shown(role: str, partition: int, end: int, deadline: Deadline) -> bool:
 
 
 class Answered:
-    """Up to where answered commands have written. Thread-safe."""
+    """Up to where answered commands of each account have written. Thread-safe.
+
+    An account waits for its own writes only: what another one writes may take the projection seconds.
+    """
 
     def __init__(self, url: str = REDIS_URL) -> None:
         self._redis = redis.Redis.from_url(url, socket_timeout=_REDIS_SECONDS, socket_connect_timeout=_REDIS_SECONDS)
         self._silent_until = 0.0
         self._lock = threading.Lock()
-        self._ends: dict[Place, int] = {}
-        self._settled: dict[Place, int] = {}
-        self._noted_at = time.monotonic()
+        self._accounts: dict[str, _Ends] = {}
 
-    def note(self, answer: Mapping[str, object]) -> None:
+    def note(self, account: str, answer: Mapping[str, object]) -> None:
         """Note what a command has written, before it is answered."""
         ends = ends_in(answer)
-        self._merge(ends)
+        self._merge(account, ends)
         if ends and time.monotonic() >= self._silent_until:
+            key = _key(account)
             try:
                 with self._redis.pipeline(transaction=False) as pipe:
-                    pipe.zadd(_KEY, {f"{role}:{partition}": end for (role, partition), end in ends.items()}, gt=True)
-                    pipe.expire(_KEY, _KEPT_SECONDS)
+                    pipe.zadd(key, {f"{role}:{partition}": end for (role, partition), end in ends.items()}, gt=True)
+                    pipe.expire(key, _KEPT_SECONDS)
                     pipe.execute()
             except redis.RedisError as error:
                 self._skip(error)
 
-    def settle(self) -> None:
-        """Wait until the rows show everything that was answered before this call, or for some seconds."""
-        self._merge(self._ask_others())
+    def settle(self, account: str) -> None:
+        """Wait until the rows show what the account was answered before this call, or for some seconds."""
+        self._merge(account, self._ask_others(account))
         with self._lock:
-            due = {place: end for place, end in self._ends.items() if end > self._settled.get(place, 0)}
+            ends = self._accounts.get(account)
+            due = {} if ends is None else ends.due()
         deadline = Deadline.after(SETTLE_SECONDS)
         for (role, partition), end in due.items():
             if not _is_shown(role, partition, end, deadline):
                 log.warning("The rows do not show the %s topic up to offset %d in time", role, end)
             with self._lock:
-                self._settled[role, partition] = max(end, self._settled.get((role, partition), 0))
+                if ends is not None:
+                    ends.settled[role, partition] = max(end, ends.settled.get((role, partition), 0))
 
-    def _merge(self, ends: Mapping[Place, int]) -> None:
+    def _merge(self, account: str, ends: Mapping[Place, int]) -> None:
+        if not ends:
+            return
         now = time.monotonic()
         with self._lock:
-            if now - self._noted_at > _KEPT_SECONDS:  # an offset of a topic that was replaced must not stay
-                self._ends.clear()
-                self._settled.clear()
-            for place, end in ends.items():
-                if end > self._ends.get(place, 0):
-                    self._ends[place], self._noted_at = end, now
+            # An offset of a topic that was replaced must not stay; nor an account that writes no more.
+            self._accounts = {
+                name: each for name, each in self._accounts.items() if now - each.noted_at < _KEPT_SECONDS
+            }
+            self._accounts.setdefault(account, _Ends()).merge(ends, now)
 
-    def _ask_others(self) -> dict[Place, int]:
+    def _ask_others(self, account: str) -> dict[Place, int]:
         """Return what other web processes have noted."""
         if time.monotonic() < self._silent_until:
             return {}
         try:
-            entries = cast("list[tuple[bytes, float]]", self._redis.zrange(_KEY, 0, 99, withscores=True))
+            entries = cast("list[tuple[bytes, float]]", self._redis.zrange(_key(account), 0, 99, withscores=True))
         except redis.RedisError as error:
             self._skip(error)
             return {}
@@ -135,6 +140,27 @@ class Answered:
     def _skip(self, error: redis.RedisError) -> None:
         self._silent_until = time.monotonic() + _SILENT_SECONDS
         log.info("Redis does not pass on what web processes have written (%s)", type(error).__name__)
+
+
+class _Ends:
+    """Of one account. settled: what was waited for already."""
+
+    def __init__(self) -> None:
+        self._ends: dict[Place, int] = {}
+        self.settled: dict[Place, int] = {}
+        self.noted_at = 0.0
+
+    def merge(self, ends: Mapping[Place, int], now: float) -> None:
+        for place, end in ends.items():
+            if end > self._ends.get(place, 0):
+                self._ends[place], self.noted_at = end, now
+
+    def due(self) -> dict[Place, int]:
+        return {place: end for place, end in self._ends.items() if end > self.settled.get(place, 0)}
+
+
+def _key(account: str) -> str:
+    return f"{_KEY}:{account}"
 
 
 answered: Final = Answered()

@@ -16,6 +16,7 @@ from ringfence.projection import positions
 from ringfence.read_your_writes import Answered
 from tests.support.leader import FakeLeader
 
+ANN = "ann"
 WRITTEN = {"offset": 41}
 
 
@@ -36,7 +37,7 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 
 def settling(answered: Answered) -> threading.Thread:
     def settle() -> None:
-        answered.settle()
+        answered.settle(ANN)
         connection.close()
 
     thread = threading.Thread(target=settle, daemon=True)
@@ -46,8 +47,8 @@ def settling(answered: Answered) -> threading.Thread:
 
 def test_a_reader_in_another_web_process_waits_until_the_rows_show_it(url: str, shown: Callable[[int], None]) -> None:
     writer, reader = Answered(url), Answered(url)
-    reader.settle()
-    writer.note(WRITTEN)
+    reader.settle(ANN)
+    writer.note(ANN, WRITTEN)
     for process in (writer, reader):
         reading = settling(process)
         shown(41)
@@ -61,8 +62,8 @@ def test_a_reader_in_another_web_process_waits_until_the_rows_show_it(url: str, 
 
 def test_an_older_answer_that_comes_later_takes_nothing_back(url: str, shown: Callable[[int], None]) -> None:
     first, second, reader = Answered(url), Answered(url), Answered(url)
-    second.note({"offset": 50})
-    first.note(WRITTEN)
+    second.note(ANN, {"offset": 50})
+    first.note(ANN, WRITTEN)
     shown(42)
     reading = settling(reader)
     reading.join(0.3)
@@ -76,11 +77,11 @@ def test_what_was_shown_once_is_not_looked_up_again(
     url: str, shown: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answered = Answered(url)
-    answered.note(WRITTEN)
+    answered.note(ANN, WRITTEN)
     shown(42)
-    answered.settle()
+    answered.settle(ANN)
     monkeypatch.setattr(positions, "shown_offset", lambda *_: pytest.fail("it was shown already"))
-    answered.settle()
+    answered.settle(ANN)
 
 
 def test_a_projection_that_stands_still_holds_each_answer_up_once(
@@ -88,21 +89,21 @@ def test_a_projection_that_stands_still_holds_each_answer_up_once(
 ) -> None:
     monkeypatch.setattr(read_your_writes, "SETTLE_SECONDS", 0.3)
     answered = Answered(url)
-    answered.note(WRITTEN)
-    answered.settle()
+    answered.note(ANN, WRITTEN)
+    answered.settle(ANN)
     monkeypatch.setattr(positions, "shown_offset", lambda *_: pytest.fail("this answer was waited for"))
-    answered.settle()
+    answered.settle(ANN)
 
 
 def test_an_offset_of_a_topic_that_was_replaced_is_forgotten(url: str, shown: Callable[[int], None]) -> None:
     answered = Answered(url)
-    answered.note({"offset": 10**6})
+    answered.note(ANN, {"offset": 10**6})
     shown(10**6 + 1)
-    answered.settle()
+    answered.settle(ANN)
     redis.Redis.from_url(url).flushdb()
-    answered._noted_at -= read_your_writes._KEPT_SECONDS + 1
+    answered._accounts[ANN].noted_at -= read_your_writes._KEPT_SECONDS + 1
     shown(0)
-    answered.note(WRITTEN)
+    answered.note(ANN, WRITTEN)
     reading = settling(answered)
     reading.join(0.3)
     assert reading.is_alive()
@@ -111,11 +112,20 @@ def test_an_offset_of_a_topic_that_was_replaced_is_forgotten(url: str, shown: Ca
     assert not reading.is_alive()
 
 
+def test_nobody_waits_for_what_another_account_has_written(url: str, shown: Callable[[int], None]) -> None:
+    answered, other = Answered(url), Answered(url)
+    answered.note(ANN, WRITTEN)
+    for process in (answered, other):
+        began = time.monotonic()
+        process.settle("bob")
+        assert time.monotonic() - began < read_your_writes.SETTLE_SECONDS / 2
+
+
 def test_without_redis_this_process_still_knows_its_own_answers(shown: Callable[[int], None]) -> None:
     answered = Answered(f"redis://127.0.0.1:{free_port()}/0")
     began = time.monotonic()
     for _ in range(50):
-        answered.note(WRITTEN)
+        answered.note(ANN, WRITTEN)
     assert time.monotonic() - began < 5, "Redis is asked once in five seconds"
     reading = settling(answered)
     reading.join(0.3)
@@ -130,7 +140,7 @@ def test_each_request_begins_with_that_wait(
     client: Client, leader: FakeLeader, method: str, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked_before: list[int] = []
-    monkeypatch.setattr(read_your_writes.answered, "settle", lambda: asked_before.append(len(leader.asked)))
+    monkeypatch.setattr(read_your_writes.answered, "settle", lambda _: asked_before.append(len(leader.asked)))
     leader.start("c")
     client.generic(method, path)
     assert asked_before[0] == 0
@@ -138,5 +148,5 @@ def test_each_request_begins_with_that_wait(
 
 @pytest.mark.parametrize("path", ["/health/live", "/static/ringfence/ringfence.css"])
 def test_probes_and_files_wait_for_nothing(client: Client, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(read_your_writes.answered, "settle", lambda: pytest.fail("it reads no rows"))
+    monkeypatch.setattr(read_your_writes.answered, "settle", lambda _: pytest.fail("it reads no rows"))
     client.get(path)

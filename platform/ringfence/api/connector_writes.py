@@ -124,13 +124,13 @@ def _write(command: Create | Configure, by: Principal, *, await_rows: bool) -> S
     _refuse_invalid(result.value, command.config)
 
     def record_author() -> None:
-        answered.settle()
+        answered.settle(by.name)
         versions.record_author(name, by.name, before, result.offset)
 
     if await_rows:
         record_author()
     elif by.name:
-        after_answer.do(record_author)
+        after_answer.do(by.name, record_author)
     return Saved(name, command.config, result.value["tasks"], result.value["created"])
 
 
@@ -172,7 +172,7 @@ def patch_config(name: str, patch: Mapping[str, object], by: Principal) -> Saved
         except Refusal as refused:
             if refused.status != 409 or attempt == _PATCH_ATTEMPTS:
                 raise
-        answered.settle()
+        answered.settle(by.name)
 
 
 def restart_plan(name: str, *, include_tasks: bool, only_failed: bool) -> dict[str, Any]:

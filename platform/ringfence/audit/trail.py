@@ -107,6 +107,7 @@ class Draft:
         action (`record_change`).
         """
         self._verb = verb
+        self._account = who.name
         self._common = {
             "user": who.name[:_LONGEST],
             "via": who.via,
@@ -143,13 +144,13 @@ class Draft:
         """Complete the entries with the answer, once it is sent."""
         message = ". ".join(filter(None, (self.message, _message(response))))
         if self._entries:
-            after_answer.do(partial(self._complete, response.status_code, message))
+            after_answer.do(self._account, partial(self._complete, response.status_code, message))
         else:  # the view reached no connector: the body could not be read
             self._complete(response.status_code, message)
 
     def _complete(self, code: int, message: str) -> None:
         try:
-            answered.settle()
+            answered.settle(self._account)
             if not self._entries:
                 self.about("")
             for connector, (number, before) in self._entries.items():

@@ -58,8 +58,6 @@ class AccessMiddleware(MiddlewareMixin):
         """Return None to let the view run. Without the database, no sender can be identified and no write audited."""
         try:
             with stages.stage("access"):
-                if request.method in _SAFE_METHODS:
-                    after_answer.settle()  # a reader sees the audit entries of earlier answers complete
                 return self._check(request, view, kwargs)
         except (OperationalError, InterfaceError) as error:
             request.ringfence_draft = None  # type: ignore[attr-defined]  # nothing was begun that could be completed
@@ -91,7 +89,9 @@ class AccessMiddleware(MiddlewareMixin):
             if reason:
                 return json_error(403, f"A write from a session needs its CSRF token ({reason}). Tokens need none.")
         with stages.stage("settle"):
-            answered.settle()
+            answered.settle(who.name)
+            if method in _SAFE_METHODS:
+                after_answer.settle(who.name)  # a reader sees the audit entries of its own writes complete
         if method not in _SAFE_METHODS and (busy := _enter(request, quotas.COMPUTING, who.name)) is not None:
             return busy
         name = str(kwargs["name"]) if need.reach is Reach.CONNECTOR else None
