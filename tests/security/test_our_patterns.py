@@ -87,7 +87,8 @@ def _find_uses() -> Iterator[Use]:
                     constants[f"{name}:{key}"] = value
     for where, pattern in constants.items():
         module, _, key = where.rpartition(":")
-        for method in methods[module, key] or (not key.startswith("_") and methods["", key]) or _METHODS:
+        # Sorted: each process of a run must find the same tests in the same order.
+        for method in sorted(methods[module, key] or (not key.startswith("_") and methods["", key]) or _METHODS):
             yield Use(where, pattern, method)
 
 
