@@ -157,7 +157,7 @@ def _attacks(pattern: "re.Pattern[Any]") -> list[tuple[str, str, str]]:
     not fit.
     """
     source = pattern.pattern if isinstance(pattern.pattern, str) else pattern.pattern.decode("latin-1")
-    structure = re._parser.parse(source, pattern.flags & ~re.UNICODE)
+    structure = importlib.import_module("re._parser").parse(source, pattern.flags & ~re.UNICODE)
     examples = _Examples(source)
     pumps: dict[tuple[str, str], None] = {}
     for before, bodies in examples.repetitions(structure, ""):
