@@ -114,7 +114,7 @@ def test_editing(two: FakeLeader, tmp_path: Path, capsys: Captured, monkeypatch:
     assert cli.main(["connectors", "edit", "b c"]) == 0
     assert "~ topic = t -> u" in capsys.readouterr().out
     assert two.asked[-1][2]["config"] == {**CONFIG, "name": "b c", "topic": "u", "pin": "123456"}
-    asked = len(two.asked)
+    written = len(two.config.records)
     monkeypatch.setenv("EDITOR", "true")
     assert cli.main(["connectors", "edit", "b c"]) == 0
     monkeypatch.setenv("EDITOR", "false")
@@ -125,7 +125,7 @@ def test_editing(two: FakeLeader, tmp_path: Path, capsys: Captured, monkeypatch:
     kept = Path(said.strip().rpartition(" ")[2])
     assert kept.stat().st_mode & 0o777 == 0o600
     kept.unlink()
-    assert len(two.asked) == asked
+    assert len(two.config.records) == written
 
 
 def test_a_change_in_between_is_not_overwritten(
