@@ -1,10 +1,13 @@
 """Accounts and tokens from the command line of the server."""
 
 import io
+import re
 
 import pytest
+from django.test import Client
 
 from ringfence import cli
+from ringfence.audit import accounts
 from ringfence.audit.models import AuditEntry
 
 
@@ -69,3 +72,12 @@ def test_what_is_wrong_is_said_and_nothing_is_kept(
 def test_a_missing_database_is_named(capsys: pytest.CaptureFixture[str], tmp_path: object) -> None:
     assert cli.main(["users", "list", "--data", str(tmp_path)]) == 1
     assert "--data DIR" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("page", ["people", "roles", "tokens", "sessions"])
+def test_each_link_of_the_lists_of_accounts_leads_somewhere(client: Client, page: str) -> None:
+    accounts.create("ann", "right-password-1", ["viewer"])
+    text = client.get(f"/ui/settings/{page}", follow=True).content.decode()
+    links = set(re.findall(r'href="(/ui/settings/[^"]+)"', text))
+    assert links
+    assert {each: client.get(each).status_code for each in links if client.get(each).status_code >= 400} == {}

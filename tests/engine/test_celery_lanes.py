@@ -102,4 +102,4 @@ def test_one_accounts_commands_leave_half_of_the_threads_to_others() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert "already carries out 8 commands of your account" in done.stdout
+    assert "already carries out 12 commands of your account" in done.stdout

@@ -60,11 +60,11 @@ def _account(row: User) -> tuple[str | SafeString, ...]:
     turn = ("disable", "Disable") if row.is_active else ("enable", "Enable")
     last = row.last_login
     ways = links(
-        (f"{at}/rights/", "Permissions"),
-        (f"{at}/grant/", "Grant"),
-        (f"{at}/password/", "Password"),
-        (f"{at}/token/", "New token"),
-        (f"{at}/{turn[0]}/", turn[1]),
+        (f"{at}/rights", "Permissions"),
+        (f"{at}/grant", "Grant"),
+        (f"{at}/password", "Password"),
+        (f"{at}/token", "New token"),
+        (f"{at}/{turn[0]}", turn[1]),
         *_link(row, at),
     )
     may = ", ".join(map(str, row.grants.all())) or "nothing"
@@ -77,7 +77,7 @@ def _link(row: User, at: str) -> list[tuple[str, str]]:
     if settings.OIDC is None:
         return []
     linked = any(each.issuer == settings.OIDC.issuer for each in row.identities.all())
-    return [(f"{at}/unlink/", "Unlink")] if linked else [(f"{at}/link/", "Link")]
+    return [(f"{at}/unlink", "Unlink")] if linked else [(f"{at}/link", "Link")]
 
 
 @_ADMINISTERS
