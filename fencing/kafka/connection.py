@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kafka.net.sasl.oauth import AbstractTokenProvider
-
 from ringfence.connectors.sdk.kafka_settings import oauth_tokens
 from ringfence.fencing.errors import Fatal, Retriable
 
@@ -71,8 +69,10 @@ class Connection:
         if any(key.endswith(".pem") for key in self.settings):
             options["ssl_context"] = tls_context(self.settings)
         if oauth_tokens.uses_tokens(self.settings):
+            from ringfence.fencing.kafka.kafka_python_client import TokenProvider  # a web process does without it
+
             with _token_errors():
-                options["sasl_oauth_token_provider"] = _TokenProvider(oauth_tokens.source_of(self.settings))
+                options["sasl_oauth_token_provider"] = TokenProvider(oauth_tokens.source_of(self.settings))
         return {"bootstrap_servers": self.bootstrap.split(","), "client_id": self.client_id, **options}
 
     def as_json(self) -> dict[str, object]:
@@ -97,20 +97,6 @@ def _token_errors() -> Iterator[None]:
         raise Retriable(str(error)) from error
     except ValueError as error:
         raise Fatal(str(error)) from error
-
-
-class _TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python has no types
-    """kafka-python's way to ask for a token."""
-
-    def __init__(self, source: oauth_tokens.TokenSource) -> None:
-        self._source = source
-        source.token()  # an error here has its reason; later it is a login that takes too long
-
-    def token(self) -> str:
-        return self._source.token().value
-
-    def extensions(self) -> dict[str, str]:
-        return dict(self._source.extensions)
 
 
 def _ascii(pem: str | None) -> str:

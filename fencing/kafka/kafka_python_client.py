@@ -10,6 +10,9 @@ from typing import Any, TypeVar
 
 from kafka import KafkaAdminClient
 from kafka.admin._transactions import AbortTransactionSpec as AbortTransactionSpec
+from kafka.net.sasl.oauth import AbstractTokenProvider
+
+from ringfence.connectors.sdk.kafka_settings.oauth_tokens import TokenSource
 
 if logging.getLogger("kafka").level == logging.NOTSET:
     logging.getLogger("kafka").setLevel(logging.WARNING)  # it logs each connection that it opens and closes
@@ -17,6 +20,20 @@ if logging.getLogger("kafka").level == logging.NOTSET:
 
 
 _T = TypeVar("_T")
+
+
+class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python has no types
+    """kafka-python's way to ask for a token."""
+
+    def __init__(self, source: TokenSource) -> None:
+        self._source = source
+        source.token()  # an error here has its reason; later it is a login that takes too long
+
+    def token(self) -> str:
+        return self._source.token().value
+
+    def extensions(self) -> dict[str, str]:
+        return dict(self._source.extensions)
 
 
 class PythonClient(KafkaAdminClient):  # type: ignore[misc]  # kafka-python has no types
