@@ -15,7 +15,7 @@ from ringfence.connectors.plural_forms import write_count
 from ringfence.projection.models import Event
 
 _BAD = ("failed", "lost")
-_CLASS = re.compile(r"\b(?:\w+\.)+\w+(?:Exception|Error): ")
+_CLASS = re.compile(r"(?<![\w.])(?:\w++\.)++\w+(?:Exception|Error): ")
 """The class before a message, with its package: people need the message."""
 _ROUND = -1
 
