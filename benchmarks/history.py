@@ -34,7 +34,7 @@ class Entry:
 
 def ratios(measured: Mapping[Case, Sequence[Numbers]], yardstick: str = PLAIN) -> dict[str, list[float]]:
     """Return each case's ratios to the yardstick's case with the same boundary; nothing without a yardstick."""
-    found: dict[str, list[float]] = {}
+    by_name: dict[str, list[float]] = {}
     for case, rounds in measured.items():
         beside = measured.get(Case(yardstick, case.boundary))
         if case.kind == yardstick or beside is None:
@@ -42,8 +42,8 @@ def ratios(measured: Mapping[Case, Sequence[Numbers]], yardstick: str = PLAIN) -
         for name in MEASURES:
             pairs = zip(rounds, beside, strict=True)
             values = [round(getattr(ours, name) / getattr(theirs, name), 3) for ours, theirs in pairs]
-            found[f"{case.boundary} {case.kind} {name}"] = values
-    return found
+            by_name[f"{case.boundary} {case.kind} {name}"] = values
+    return by_name
 
 
 def slower(before: Entry, now: Entry) -> list[str]:

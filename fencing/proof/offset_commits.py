@@ -67,8 +67,8 @@ class OffsetRecords:
         keys = list(self._keys)
         rows = zip(self._rows[partition], self._values[partition], strict=True)
         for (offset, key, task, generation, attempt, *counts), value in rows:
-            told = None if task < 0 else AttemptCounts(task, generation, attempt, RecordCounts(*counts))
-            yield OffsetRecord(offset, keys[key], value, told)
+            attempt_counts = None if task < 0 else AttemptCounts(task, generation, attempt, RecordCounts(*counts))
+            yield OffsetRecord(offset, keys[key], value, attempt_counts)
 
     @property
     def bytes(self) -> int:

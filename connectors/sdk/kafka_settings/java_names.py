@@ -313,7 +313,7 @@ def _over(base: Mapping[str, str], over: Mapping[str, str]) -> dict[str, str]:
     """A layer with its own login or store replaces that of the layer below as a whole. So does one with its own token
     endpoint: it must not be told the secret of the layer below.
     """
-    overridden = security.replaced_by(over)
+    overridden = security.find_replaced(over)
     for store in ("ssl.truststore.", "ssl.keystore."):
         if any(name.startswith(store) for name in over):
             overridden |= {name for name in _STORES if name.startswith(store)}

@@ -184,8 +184,8 @@ class TokenSource:
         document = _object_of(answer.content)
         status = answer.status_code
         if status != 200:
-            told = document.get("error")
-            reason = f": {told}" if told in _OAUTH_ERRORS else ""
+            oauth_error = document.get("error")
+            reason = f": {oauth_error}" if oauth_error in _OAUTH_ERRORS else ""
             remedy = f". Check {CLIENT_ID}, {CLIENT_SECRET} and {SCOPE}"
             refused = 300 <= status < 500 and status not in _PASSING
             text = f"{self._about}, but HTTP {status}{reason}{remedy if refused else ''}"

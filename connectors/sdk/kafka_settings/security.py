@@ -103,7 +103,7 @@ def _token_login(options: Mapping[str, str]) -> dict[str, str]:
     return settings
 
 
-def replaced_by(over: Mapping[str, str]) -> set[str]:
+def find_replaced(over: Mapping[str, str]) -> set[str]:
     """Return the settings of a layer below that these replace as a whole: a login with a part of another one would be
     wrong, and a secret must not be sent to another token endpoint than its own.
     """
@@ -154,7 +154,7 @@ def stores(config: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
 
 def overlay(base: Mapping[str, str], over: Mapping[str, str]) -> dict[str, str]:
     """Merge librdkafka settings: a key given as text replaces one given as a file, and a login one that is there."""
-    replaced = replaced_by(over)
+    replaced = find_replaced(over)
     result = {name: value for name, value in base.items() if name not in replaced}
     for pair in _EITHER:
         if any(name in over for name in pair):
