@@ -2,6 +2,8 @@
 
 One definition parses a task's settings, answers the REST API's `validate`, and draws the form. The model, the error
 messages and the JSON are Kafka's (`org.apache.kafka.common.config.ConfigDef`), so forms made for Kafka Connect work.
+Validators for `ConfigDef.define(validator=...)` are here, too, and recommenders. Any callable `(name, value)` that
+raises can be a validator.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

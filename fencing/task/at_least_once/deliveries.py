@@ -1,4 +1,10 @@
-"""Records that are sent without transactions, and the source offsets that may be written for them."""
+"""Records that are sent without transactions, and the source offsets that may be written for them: those before which
+no record is missing.
+
+Records are sent in runs: consecutive records of one source partition. A run is done when the broker has acknowledged
+all of its records. The runs of a source partition count in order: one that is not done holds back the offsets of all
+later ones, even if those are acknowledged. Other source partitions do not wait for it.
+"""
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence, Set
@@ -66,7 +72,7 @@ class SubmittedBatch:
 
 
 class SubmittedRecords:
-    """The runs of one task, from `begin` to the offsets that may be written."""
+    """The runs of one task, from `begin` to the offsets that may be written. Pure."""
 
     def __init__(self) -> None:
         self._runs: dict[str, deque[SubmittedBatch]] = {}

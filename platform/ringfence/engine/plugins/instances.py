@@ -1,4 +1,8 @@
-"""The connector instances in the instance process, and the limits of the task configurations that they make."""
+"""The connector instances in the instance process, and the limits of the task configurations that they make.
+
+All connector instances of a leader share a process, so the number of tasks is cut before `task_configs` builds a
+configuration for each. A connector from an earlier version, or with a value from a config provider, may ask for more.
+"""
 
 import logging
 import traceback

@@ -1,6 +1,9 @@
 """Checks who may use the transactional ids of the leader and of the tasks, and who holds them now.
 
-And whether hanging transactions of the connector can be found and ended (KIP-664)."""
+And whether hanging transactions of the connector can be found and ended (KIP-664): first by the connector's admin
+client, then, on the worker's cluster, by the worker's principal. Fencing rounds and tasks use the same order. If
+neither may, `read_committed` consumers wait at such a transaction until a person ends it.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
