@@ -1,4 +1,4 @@
-"""Finds which processes hold a socket, and whether a process belongs to a tree of processes, in Linux's /proc.
+"""Reads Linux's /proc: a process, which processes hold a socket, and whether one belongs to a tree of processes.
 
 A tree has a root, and each process that it started belongs to it, whatever that process did since: the guards of
 `ringfence up` adopt orphans (`PR_SET_CHILD_SUBREAPER`), so two forks, `setsid` or `nohup` lead nowhere else. Where a
@@ -22,10 +22,25 @@ class CannotTell(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Process:
+class Process:
+    """state: a letter as in proc_pid_stat(5); started: in clock ticks after the boot, so no other process has had this
+    number since.
+    """
+
     pid: int
+    state: str
     parent: int
     started: int
+
+
+def read_process(pid: int) -> Process:
+    """Raise `CannotTell` if there is no such process."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+        return Process(pid, fields[0].decode(), int(fields[1]), int(fields[19]))
+    except (OSError, ValueError, IndexError) as error:
+        raise CannotTell(f"Process {pid} has ended") from error
 
 
 def find_holders(inode: int, uid: int) -> list[int]:
@@ -72,29 +87,20 @@ def _has_open(folder: str, links: set[str]) -> bool:
 
 def _ancestry(pid: int) -> list[int]:
     """Return the process and its ancestors, as they were at one moment."""
-    chain = [_read(pid)]
+    chain = [read_process(pid)]
     tries = 0
     while (parent := chain[-1].parent) > 0:
         with contextlib.suppress(CannotTell):
-            above = _read(parent)
+            above = read_process(parent)
             # If the parent has ended, its number may be another process's by now.
-            if above.started <= chain[-1].started and _read(chain[-1].pid).parent == parent:
+            if above.started <= chain[-1].started and read_process(chain[-1].pid).parent == parent:
                 chain.append(above)
                 continue
         tries += 1
         if tries > _TRIES:
             raise CannotTell(f"The parents of process {pid} change")
-        chain[-1] = _read(chain[-1].pid)
+        chain[-1] = read_process(chain[-1].pid)
     return [each.pid for each in chain]
-
-
-def _read(pid: int) -> _Process:
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()
-        return _Process(pid, int(fields[1]), int(fields[19]))
-    except (OSError, ValueError, IndexError) as error:
-        raise CannotTell(f"Process {pid} has ended") from error
 
 
 def _is_marked(pid: int, *, strict: bool) -> bool:

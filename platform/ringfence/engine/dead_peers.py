@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from ringfence.connectors.process_tree import CannotTell, read_process
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import Incarnation, WorkerId, parse_member_client_id
@@ -47,10 +48,10 @@ def describe_process(pid: int | None = None) -> str:
 def _start_of(pid: int) -> str:
     """Return when a process was started; "" if there is none, or if it has ended and nobody has taken note of it."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
+        process = read_process(pid)
+    except CannotTell:
         return ""
-    return "" if fields[0] in _DEAD_STATES else fields[19]
+    return "" if process.state in _DEAD_STATES else str(process.started)
 
 
 def lives(process: str) -> bool | None:
