@@ -5,7 +5,8 @@ It uses kafka-python: librdkafka's DescribeConsumerGroups aborts the process if 
 after each restart of the broker).
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,19 +46,13 @@ def group_members(connection: Connection, group: str, deadline: Deadline) -> lis
 
     Raises `Retriable` if no broker responds in time, and `Fatal` without the permission.
     """
-    doing = f"describing group {group}"
-    patience = max(_LEAST_MS, min(_REQUEST_MS, int(deadline.remaining * 1000)))
-    try:
-        with _clients.lease(connection, lambda connection: _client(connection, patience)) as client:
-            description: dict[str, Any] = client.describe_groups([group])[group]
-    except GroupAuthorizationFailedError as error:
-        raise Fatal(f"{doing}: {error}. Grant DESCRIBE on the group, then restart", type(error).__name__) from error
-    except KafkaError as error:
-        raise Retriable(f"{doing}: {error}", type(error).__name__) from error
+    doing, remedy = f"describing group {group}", "Grant DESCRIBE on the group, then restart"
+    with _lease(connection, deadline, doing, remedy) as client:
+        description: dict[str, Any] = client.describe_groups([group])[group]
     trouble = description["error"]
     if trouble is not None and GroupIdNotFoundError.__name__ not in trouble:
         if GroupAuthorizationFailedError.__name__ in trouble:
-            raise Fatal(f"{doing}: {trouble}. Grant DESCRIBE on the group, then restart")
+            raise Fatal(f"{doing}: {trouble}. {remedy}")
         raise Retriable(f"{doing}: {trouble}")
     return [_member(entry) for entry in description["members"]]
 
@@ -69,28 +64,33 @@ def remove_members(
 
     Raises `Retriable` if no broker responds in time, and `Fatal` without the permission.
     """
-    doing = f"removing members of group {group}"
-    patience = max(_LEAST_MS, min(_REQUEST_MS, int(deadline.remaining * 1000)))
     members = [
         LeaveGroupRequest.MemberIdentity(member_id=each, group_instance_id=None, reason=reason[:255])
         for each in member_ids
     ]
     request = LeaveGroupRequest(group_id=group, members=members, min_version=_SEVERAL)
+    with _lease(connection, deadline, f"removing members of group {group}", "Grant READ on the group") as client:
+
+        async def leave() -> Any:
+            nodes = await client.ask_coordinators([group])
+            return await client.send(request, node_id=nodes[group])
+
+        answer = client.run(leave)
+        for code in (answer.error_code, *(each.error_code for each in answer.members)):
+            if code not in (0, _NO_MEMBER):
+                client.forget_coordinators()
+                raise for_code(code)
+
+
+@contextmanager
+def _lease(connection: Connection, deadline: Deadline, doing: str, remedy: str) -> Iterator[PythonClient]:
+    """Yield a client, and translate its errors. remedy: what helps without the permission."""
+    patience = max(_LEAST_MS, min(_REQUEST_MS, int(deadline.remaining * 1000)))
     try:
         with _clients.lease(connection, lambda connection: _client(connection, patience)) as client:
-
-            async def leave() -> Any:
-                nodes = await client.ask_coordinators([group])
-                return await client.send(request, node_id=nodes[group])
-
-            answer = client.run(leave)
-            codes = [answer.error_code, *(each.error_code for each in answer.members)]
-            for code in codes:
-                if code not in (0, _NO_MEMBER):
-                    client.forget_coordinators()
-                    raise for_code(code)
+            yield client
     except GroupAuthorizationFailedError as error:
-        raise Fatal(f"{doing}: {error}. Grant READ on the group", type(error).__name__) from error
+        raise Fatal(f"{doing}: {error}. {remedy}", type(error).__name__) from error
     except KafkaError as error:
         raise Retriable(f"{doing}: {error}", type(error).__name__) from error
 
