@@ -30,7 +30,7 @@ from ringfence.requests.commands import EndHanging
 from ringfence.requests.refusal import Refusal
 from ringfence.worker_config import WorkerConfig
 from tests.support.hanging import append
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, poll_until
 
 NOBODYS = 987_654_321
 
@@ -129,7 +129,7 @@ def test_a_round_ends_what_hangs_of_its_ids_and_leaves_everybody_elses_alone(
     ways = [AdminAccess("the worker's", where)]
     round_ = Round(name, Generation(1), [id_], 1, {}, {})
     migration = OffsetMigration(ConnectorOffsets(worker, "offsets"))
-    runner = RoundRunner(lambda _: ways, lambda _: [topic, "no-such-topic"], 0, lambda: None, migration)
+    runner = RoundRunner(lambda _: ways, lambda _: [topic, "no-such-topic"], 0, lambda: None, migration, poll_until)
     try:
         assert runner.start(round_, lambda _: False)
         (done,) = eventually(runner.take_finished, 60, "the round ends")

@@ -33,7 +33,7 @@ from tests.guarantees.stage import Script, Stage
 from tests.support.broker import Broker
 from tests.support.harsh import Harsh
 from tests.support.plugin_hosts import PATIENCE
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, poll_until
 
 pytestmark = pytest.mark.broker
 
@@ -120,7 +120,7 @@ def runner(harsh: Harsh) -> Iterator[RoundRunner]:
     """It fences as a principal that may do nothing yet."""
     offsets = ConnectorOffsets(WorkerConfig.from_environment(harsh.worker("root")), "offsets")
     ways = [AdminAccess("the connector's credentials", harsh.connection("fencer"))]
-    made = RoundRunner(lambda _: ways, lambda _: [], 0, lambda: None, OffsetMigration(offsets))
+    made = RoundRunner(lambda _: ways, lambda _: [], 0, lambda: None, OffsetMigration(offsets), poll_until)
     yield made
     made.close()
 

@@ -43,13 +43,6 @@ _LOOK_SECONDS = 0.25
 """How soon a round that waits for old tasks learns that a newer one has replaced it, or that their worker is gone."""
 
 
-def _poll(done: Callable[[], bool], seconds: float) -> bool:
-    deadline = Deadline.after(seconds)
-    while not done() and not deadline.expired:
-        time.sleep(deadline.slice(0.01))
-    return done()
-
-
 @dataclass(slots=True)
 class RunningRound:
     """A running round. result: what was fenced, or the error that stopped it."""
@@ -69,7 +62,7 @@ class RoundRunner:
         graceful_s: float,
         wake: Callable[[], None],
         migration: OffsetMigration,
-        wait_until: WaitUntil = _poll,
+        wait_until: WaitUntil,
     ) -> None:
         """accesses: returns the connections with which a round's ids may be fenced; topics: returns the topics that its
         tasks wrote to, as far as is known; graceful_s: the time of step 1; wake: called when a round has finished.
