@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Final
 
 from ringfence.engine.leader.command_plans import Plan, Records
@@ -45,6 +46,7 @@ class Jobs:
         self._lines: dict[str, deque[Job]] = {}  # none is empty
         self._served: dict[str, int] = {}
         """When accounts were last served, as numbers."""
+        self._turns = count(1)
         self._woken = False
         self._condition = threading.Condition()
 
@@ -67,7 +69,7 @@ class Jobs:
                 self._woken = False
                 return None
             account = min(self._lines, key=lambda each: self._served.get(each, 0))
-            self._served[account] = max(self._served.values(), default=0) + 1
+            self._served[account] = next(self._turns)
             job = self._lines[account].popleft()
             if not self._lines[account]:
                 del self._lines[account]
