@@ -138,7 +138,7 @@ def _find_connectors(who: Principal, text: str) -> Iterator[PaletteLine]:
                 "plug",
                 name,
                 class_name.rpartition(".")[2],
-                max(match(text, name) and match(text, name) + 5, _WRITES if name in writers else 0),
+                max(score + 5 if (score := match(text, name)) else 0, _WRITES if name in writers else 0),
             )
             for name, class_name in rows[:_MOST_NAMES]
         ),
