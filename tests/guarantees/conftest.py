@@ -8,7 +8,7 @@ import pytest
 from ringfence.local.kafka import EmbeddedKafka
 from tests.guarantees.shares import FLOORS
 from tests.support.broker import new_kafka
-from tests.support.cluster import three_brokers
+from tests.support.cluster import running, three_brokers
 from tests.support.harsh import Harsh, harsh_kafka
 from tests.support.proxy import Proxied, proxied_kafka
 
@@ -49,12 +49,5 @@ def brokers(tmp_path: Path) -> Iterator[list[EmbeddedKafka]]:
     """Three brokers for one test, which may kill one of them: two are enough for every write."""
     replicated = {"offsets_topic_replication_factor": "3", "transaction_state_log_replication_factor": "3"}
     made = three_brokers(tmp_path, **replicated, transaction_state_log_min_isr="2", min_insync_replicas="2")
-    try:
-        for each in made:
-            each.launch()
-        for each in made:
-            each.wait_ready(120)
+    with running(made):
         yield made
-    finally:
-        for each in made:
-            each.kill()

@@ -10,7 +10,7 @@ from ringfence.connectors.api import ConnectorError
 from ringfence.fencing.fetching.partition_reader import PartitionReader
 from ringfence.local.kafka import EmbeddedKafka
 from tests.guarantees.batch_copies import reader_of, send
-from tests.support.cluster import three_brokers
+from tests.support.cluster import running, three_brokers
 from tests.support.fetched import run_of
 from tests.support.waiting import eventually
 
@@ -31,15 +31,8 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[EmbeddedK
     )
     for number, each in enumerate(made, 1):
         each.properties["broker.rack"] = f"rack-{number}"
-    try:
-        for each in made:
-            each.launch()
-        for each in made:
-            each.wait_ready(120)
+    with running(made):
         yield made
-    finally:
-        for each in made:
-            each.kill()
 
 
 def create(bootstrap: str, name: str, replicas: list[int], **config: str) -> AdminClient:

@@ -1,6 +1,8 @@
 """Three brokers on this machine: one that is the controller, too, and two that are brokers only."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from ringfence.local.kafka import EmbeddedKafka
@@ -22,3 +24,17 @@ def three_brokers(root: Path, **properties: str) -> list[EmbeddedKafka]:
         log = root / f"kafka-{number}.log"
         brokers.append(EmbeddedKafka(data, port, log, properties=own, short_lived=True))
     return brokers
+
+
+@contextmanager
+def running(brokers: list[EmbeddedKafka]) -> Iterator[list[EmbeddedKafka]]:
+    """Started together, as a quorum needs it; killed at the end."""
+    try:
+        for each in brokers:
+            each.launch()
+        for each in brokers:
+            each.wait_ready(120)
+        yield brokers
+    finally:
+        for each in brokers:
+            each.kill()
