@@ -267,21 +267,23 @@ def test_what_a_killed_worker_ran_is_not_healthy_before_it_runs_again(platform: 
     one = flow()
     path = f"/api/v1/connectors/{one.name}"
 
-    def attempt() -> int:
-        return int(platform.rest.expect(200, "GET", f"{path}/tasks")["results"][0]["attempt"])
+    def task() -> tuple[int, str]:
+        row = platform.rest.expect(200, "GET", f"{path}/tasks")["results"][0]
+        return int(row["attempt"]), str(row["state"])
 
     def health() -> str:
         return str(platform.rest.expect(200, "GET", path)["health"])
 
     eventually(lambda: health() == "HEALTHY", 60, health)
-    first = attempt()
+    first, _ = task()
     os.kill(platform.pid(one.worker_of()), signal.SIGKILL)
     seen: list[str] = []
     until = time.monotonic() + 120
     while True:
         now = health()
-        if attempt() != first:
-            break  # it may have changed before `now`
+        attempt, state = task()
+        if attempt != first and state == "RUNNING":
+            break  # it may run since before `now`
         seen += [now] if [now] != seen[-1:] else []
         assert time.monotonic() < until, seen
     came_back = "HEALTHY" in seen[next((at for at, each in enumerate(seen) if each != "HEALTHY"), len(seen)) :]

@@ -33,8 +33,16 @@ def incident(platform: Up, tmp_path: Path) -> Iterator[Json]:
     rule = {"name": name, "kind": "failed", "pattern": name, "seconds": 0, "enabled": True, "destinations": []}
     number = rest.expect(201, "POST", "/api/v1/alerts/rules", rule)["id"]
     eventually(lambda: rest.expect(200, "GET", f"/connectors/{name}/offsets")["offsets"], 60, pause=0.2)
+
+    def running_generation() -> int:
+        (task,) = rest.expect(200, "GET", f"/api/v1/connectors/{name}/tasks")["results"]
+        return int(task["generation"]) if task["state"] == "RUNNING" else 0
+
+    before = eventually(running_generation, 60, pause=0.2)
     cast = {"transforms": "c", "transforms.c.type": "Cast$Value", "transforms.c.spec": "int64"}
     rest.settled(200, "PUT", f"/connectors/{name}/config", config | cast)
+    # The old task goes on for a moment, and would still take the line.
+    eventually(lambda: running_generation() > before, 60, running_generation, pause=0.2)
     with file.open("a") as lines:
         lines.write("worse\n")
 
