@@ -9,6 +9,7 @@ from ringfence.fencing.errors import Abortable, Fatal, Fenced, FencingError
 class ErrorCode(IntEnum):
     """The codes that brokers give a transactional producer."""
 
+    UNKNOWN_SERVER_ERROR = -1
     NONE = 0
     CORRUPT_MESSAGE = 2
     UNKNOWN_TOPIC_OR_PARTITION = 3
@@ -119,6 +120,8 @@ _COORDINATOR: Final = {
     _E.INVALID_PRODUCER_ID_MAPPING: Meaning.ABORT,
     _E.UNKNOWN_PRODUCER_ID: Meaning.ABORT,
     _E.TRANSACTION_ABORTABLE: Meaning.ABORT,
+    # A coordinator that meets itself: two requests for one transactional id at once, for example a fence and a commit.
+    _E.UNKNOWN_SERVER_ERROR: Meaning.ABORT,
 }
 OF_COORDINATOR: Final = {
     **_COORDINATOR,
@@ -168,6 +171,7 @@ OF_LEADER: Final = {
     _E.INVALID_PRODUCER_ID_MAPPING: Meaning.ABORT,
     _E.TRANSACTION_COORDINATOR_FENCED: Meaning.ABORT,
     _E.TRANSACTION_ABORTABLE: Meaning.ABORT,
+    _E.UNKNOWN_SERVER_ERROR: Meaning.ABORT,
 }
 """The answers to Produce. A wrong number is a loss only of a batch that was sent when all before it were written."""
 OF_METADATA: Final = {

@@ -593,7 +593,9 @@ class StateMachine:
         elif response.error == ErrorCode.TRANSACTION_ABORTABLE:
             self._commit_requested = False
             self._fail(error)
-        elif self._end_unanswered and not isinstance(error, Fenced):
+        elif response.error == ErrorCode.UNKNOWN_SERVER_ERROR or (
+            self._end_unanswered and not isinstance(error, Fenced)
+        ):
             self._finish(UnknownOutcome(f"{error}; whether the transaction was committed is not known", error.code))
         else:
             self._finish(error)

@@ -44,9 +44,15 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([helm(), *arguments], capture_output=True, text=True, timeout=120, check=False)
 
 
+def render(values: Path) -> subprocess.CompletedProcess[str]:
+    # Without a version, a helm that `go install` has built takes Kubernetes 1.20.
+    version = ("--kube-version", VERSIONS[-1])
+    return run("template", "try", str(CHART), "--namespace", "connect", "-f", str(values), *version)
+
+
 @cache
 def rendered(case: str) -> list[Json]:
-    done = run("template", "try", str(CHART), "--namespace", "connect", "-f", str(CHART / "ci" / f"{case}-values.yaml"))
+    done = render(CHART / "ci" / f"{case}-values.yaml")
     assert done.returncode == 0, done.stderr
     return [document for document in yaml.safe_load_all(done.stdout) if document]
 
@@ -268,6 +274,6 @@ def test_rules_and_dashboards_are_those_of_deploy() -> None:
 def test_values_that_cannot_work_are_refused(values: Json, word: str, tmp_path: Path) -> None:
     file = tmp_path / "values.yaml"
     file.write_text(yaml.safe_dump(values))
-    done = run("template", "try", str(CHART), "-f", str(file))
+    done = render(file)
     assert done.returncode != 0
     assert word in done.stderr

@@ -105,7 +105,7 @@ def test_a_connectors_life_from_the_command_line(shell: Shell, name: str, platfo
         ("connectors", "logs", name),
         ("offsets", "snapshots", name, "-o", "json"),
     )
-    assert "2 transactional ids fenced" in told[0]
+    assert "2 older transactional ids fenced" in told[0]
     assert "task" in told[1].lower()
     assert "before" in [row["why"] for row in json.loads(told[2])]
 

@@ -145,7 +145,9 @@ def test_a_projection_that_stands_still_is_said_everywhere(platform: Up, flow: M
             health = platform.rest.call("GET", "/health")
             assert health.status_code == 500
             assert "Nothing new is read from Kafka into the database" in health.json()["message"]
-            assert "It waits: the database does not write (IntegrityError)" in health.json()["message"]
+            # The cause comes with the worker's next heartbeat.
+            cause = "It waits: the database does not write (IntegrityError)"
+            eventually(lambda: cause in platform.rest.call("GET", "/health").json()["message"], 30, "the cause is said")
             checks = {each["name"]: each for each in platform.rest.call("GET", "/health/ready").json()["dependencies"]}
             assert not checks["projection"]["ok"]
             assert checks["database"]["ok"]

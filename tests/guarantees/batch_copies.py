@@ -70,6 +70,7 @@ def send(bootstrap: str, topic: str, numbers: Sequence[int], **settings: object)
     """Write keys, headers, a tombstone for each fifth number and a time each to partition 0, as one batch."""
     more = {name.replace("_", "."): value for name, value in settings.items()}
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 60_000, "batch.num.messages": 100_000, **more})
+    producer.list_topics(topic, 30)  # records that wait for the topic's partitions can go out as several batches
     for number in numbers:
         value = None if number % 5 == 0 else b"v%d" % number * 20
         headers: list[tuple[str, Any]] = [("h", b"%d" % number), ("none", None), ("h", b"again")]

@@ -175,6 +175,7 @@ class Cluster:
         self.group_offset = 0
         self._pending_group: dict[int, int] = {}
         self._chance = chance
+        self._failures = random.Random(0)
         self._epochs = epochs
         self._timeout_s = timeout_s
         self._next_id = 1000
@@ -244,6 +245,9 @@ class Cluster:
                     code, identity = self._end_implicit(request.producer_id, request.epoch, request.committed)
                 elif not code:
                     code = self._end(request.producer_id, request.epoch, request.committed)
+                if not code and self._failures.random() < 0.003:
+                    # It is done, but something else failed: a real coordinator does so when a fence meets a commit.
+                    code, identity = E.UNKNOWN_SERVER_ERROR, (-1, -1)
                 answer(IdentityResponse(0, code, *identity))
             case AddPartitions():
                 code = code or self._add(request.producer_id, request.epoch, set(request.places))

@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ringfence.fencing.errors import FencingError
+from ringfence.fencing.errors import Fatal, FencingError
 from ringfence.fencing.transactions.messages import GroupMember, Place, Response
 from ringfence.fencing.transactions.state_machine import StateMachine
 from ringfence.fencing.transactions.steps import Limits, Outgoing, Phase
@@ -81,6 +81,8 @@ class Writer:
 
     def _act(self) -> None:
         machine, now = self.machine, self._events.now
+        if isinstance(machine.error, Fatal):
+            raise Violation(f"another producer could go on: {machine.error}")
         try:
             if machine.phase is Phase.OVER or (now - self._since > _PATIENCE_S and not self._schedule.calm):
                 self.die()

@@ -16,6 +16,7 @@ from ringfence.testing.scenario import Scenario
 
 _SECONDS = 60.0
 _OPEN_SECONDS = 10.0
+_OPEN_TRIES = 5
 _MOST_STACKS = 4_000
 
 
@@ -104,9 +105,29 @@ class RunningScenario:
                 raise CheckFailed(text)
             time.sleep(0.05)
 
+    def add_until_open(self, count: int) -> bool:
+        """Add records until some are in an open transaction. Returns whether that was seen: where the machine is busy,
+        a look can come after the commit, so that more records are needed.
+        """
+        for _ in range(_OPEN_TRIES):
+            self.add(count)
+            if self.wait_for_open_transaction():
+                return True
+            if not self.scenario.grows:
+                break
+        return False
+
     def wait_for_open_transaction(self) -> bool:
         """Wait for records that are not visible yet. Returns whether there were any within a few seconds."""
-        return wait_until(self.run.has_open_transaction, _OPEN_SECONDS)
+        seen = False
+
+        def is_over() -> bool:
+            nonlocal seen
+            seen = self.run.has_open_transaction()
+            return seen or len(self.run.visible()) >= len(self.expected)
+
+        wait_until(is_over, _OPEN_SECONDS)
+        return seen
 
     def stop(self, seconds: float = 30.0) -> None:
         """Stop all tasks, which commit. Raises `CheckFailed` if one fails, or still runs after `seconds`."""
