@@ -241,13 +241,8 @@ class Cluster:
                     code, identity = self._init(request.producer_id, request.epoch)
                 answer(IdentityResponse(0, code, *identity))
             case EndTransaction():
-                if not code and request.implicit:
-                    code, identity = self._end_implicit(request.producer_id, request.epoch, request.committed)
-                elif not code:
-                    code = self._end(request.producer_id, request.epoch, request.committed)
-                if not code and self._failures.random() < 0.003:
-                    # It is done, but something else failed: a real coordinator does so when a fence meets a commit.
-                    code, identity = E.UNKNOWN_SERVER_ERROR, (-1, -1)
+                if not code:
+                    code, identity = self._answer_end(request)
                 answer(IdentityResponse(0, code, *identity))
             case AddPartitions():
                 code = code or self._add(request.producer_id, request.epoch, set(request.places))
@@ -255,6 +250,14 @@ class Cluster:
             case AddOffsets():
                 code = code or self._add(request.producer_id, request.epoch, {GROUP})
                 answer(ErrorResponse(0, code))
+
+    def _answer_end(self, request: EndTransaction) -> tuple[int, tuple[int, int]]:
+        ids = request.producer_id, request.epoch, request.committed
+        code, identity = self._end_implicit(*ids) if request.implicit else (self._end(*ids), (-1, -1))
+        if not code and self._failures.random() < 0.003:
+            # It is done, but something else failed: a real coordinator does so when a fence meets a commit.
+            return E.UNKNOWN_SERVER_ERROR, (-1, -1)
+        return code, identity
 
     def _init(self, producer_id: int, epoch: int) -> tuple[int, tuple[int, int]]:
         row = self.transaction

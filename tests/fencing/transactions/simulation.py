@@ -59,6 +59,8 @@ class Writer:
         """Let the task do what it can, and send what the producer wants to send."""
         if self.over or self.frozen:
             return
+        if isinstance(self.machine.error, Fatal):
+            raise Violation(f"another producer could go on: {self.machine.error}")
         self._act()
         if self._has_ended():
             return
@@ -81,8 +83,6 @@ class Writer:
 
     def _act(self) -> None:
         machine, now = self.machine, self._events.now
-        if isinstance(machine.error, Fatal):
-            raise Violation(f"another producer could go on: {machine.error}")
         try:
             if machine.phase is Phase.OVER or (now - self._since > _PATIENCE_S and not self._schedule.calm):
                 self.die()
