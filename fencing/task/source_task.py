@@ -14,7 +14,7 @@ The steps of the start, which the code refers to by number:
 8. Poll (`fencing.task.poll_loop`).
 
 After any abort that the plugin did not request, steps 2 to 8 are repeated with a new plugin instance, because a plugin
-cannot be rewound (invariant 12). `fencing.task.start_retries` says when, and when the attempt fails instead.
+cannot be rewound (invariant 12). `StartRetries` says when, and when the attempt fails instead.
 """
 
 import logging
@@ -22,8 +22,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
+from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.clock import SYSTEM_CLOCK, Clock
-from ringfence.fencing.errors import Abortable, Fenced, FencingError, Retriable
+from ringfence.fencing.errors import Abortable, Fatal, Fenced, FencingError, Retriable
 from ringfence.fencing.leader.restarts import why_of
 from ringfence.fencing.modes import Mode
 from ringfence.fencing.records.failed_record_lookup import find_failed_record
@@ -36,16 +37,20 @@ from ringfence.fencing.task.counters import Counters
 from ringfence.fencing.task.plugin import Outcome, Plugin, readable
 from ringfence.fencing.task.runtime import Superseded, TaskRuntime
 from ringfence.fencing.task.start_progress import StartWatch, holding_up
-from ringfence.fencing.task.start_retries import StartRetries
 from ringfence.fencing.task.task_spec import TaskSpec
+from ringfence.fencing.task.transaction_timeouts import TRANSACTION_TIMED_OUT
 from ringfence.fencing.task.transactional_run import NewProducer, TransactionalRun
 from ringfence.fencing.topics.connector_logs import ConnectorLevelRecord
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import State
+from ringfence.fencing.transactions.error_codes import ErrorCode
 
 log = logging.getLogger(__name__)
 
 _SUPERSEDED: Final = Outcome("superseded")
+_MOST_HOPELESS: Final = 5
+_BACKOFF: Final = Backoff(0.05, 10)
+_NEVER_BETTER: Final = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name, TRANSACTION_TIMED_OUT}
 
 
 class SourceTaskRun:
@@ -154,3 +159,26 @@ class SourceTaskRun:
             else:
                 return verdict
             self._view.wait_while(frozenset({verdict}), 60)
+
+
+class StartRetries:
+    """Counts the starts in a row that committed nothing."""
+
+    def __init__(self) -> None:
+        self._without_progress = self._hopeless = 0
+
+    def pause_after(self, error: FencingError, *, progress: bool) -> float:
+        """Return the seconds to wait before the next start.
+
+        progress: something was committed since the last start. Raises Fatal where the next start would fail for the
+        same reason as all those before.
+        """
+        self._without_progress = 0 if progress else self._without_progress + 1
+        self._hopeless = self._hopeless + 1 if self._without_progress and error.code in _NEVER_BETTER else 0
+        if self._hopeless >= _MOST_HOPELESS:
+            raise Fatal(
+                f"{error}. Nothing of it is visible to a read_committed reader, and the source offsets are "
+                f"unchanged. It happened {self._hopeless} times in a row: fix the cause, then restart the task",
+                error.code,
+            )
+        return _BACKOFF.pause(self._without_progress + 1)

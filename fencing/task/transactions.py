@@ -5,25 +5,25 @@ A commit runs on its own thread while the plugin reads the next batch; nothing i
 """
 
 import logging
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from ringfence.connectors.api import RecordBatch, SourceRecord
 from ringfence.connectors.api.records import EncodedBatches
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Abortable, FencingError, UnknownOutcome
+from ringfence.fencing.offsets import record_counts
 from ringfence.fencing.offsets.ledger_keys import log_partition_of
-from ringfence.fencing.offsets.record_counts import RecordCounts
+from ringfence.fencing.offsets.record_counts import AttemptCounts, RecordCounts
 from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOffsets, canonical, encode_value
 from ringfence.fencing.offsets.worker_copy import OffsetsCopy
 from ringfence.fencing.records.prepared_batch import CommittedTransaction, GatheredOffsets, PreparedBatch
 from ringfence.fencing.records.record_path import RecordPath
 from ringfence.fencing.share.share_group_source import ShareSource
+from ringfence.fencing.task.counters import Counters
 from ringfence.fencing.task.group_source import GroupOffsets, GroupSource
-from ringfence.fencing.task.offsets_check import require_newest
 from ringfence.fencing.task.record_positions import Positions
 from ringfence.fencing.task.runtime import TaskRuntime
-from ringfence.fencing.task.transaction_counts import TransactionCounts
 from ringfence.fencing.transactions.client import TransactionalClient
 from ringfence.fencing.transactions.record_columns import RecordColumns
 
@@ -317,3 +317,71 @@ class Transactions:
         if self._open and not self._in_doubt and self._producer.abort(deadline):
             self._counts.abort()
             self._open = False
+
+
+def require_newest(offsets: Iterable[tuple[Partition, Offset | None]], now: SourceOffsets) -> None:
+    """Raise `Abortable` for the first source partition whose committed offset is another one now."""
+    for partition, offset in offsets:
+        current = now.offset(partition)
+        if _as_read(current) != _as_read(offset):
+            raise Abortable(
+                f"The committed offset of {dict(partition)} is {current}, but {offset} was expected: the task "
+                "starts again from the offsets in Kafka"
+            )
+
+
+def _as_read(offset: Offset | None) -> str | None:
+    return None if offset is None else canonical(offset)
+
+
+class TransactionCounts:
+    """Used on the task's thread. Committed records are added to the counters."""
+
+    def __init__(self, counters: Counters, attempt: tuple[int, int, int]) -> None:
+        """attempt: task, generation and attempt, which the transactions' counts name."""
+        self._counters = counters
+        self._attempt = attempt
+        self._open = RecordCounts()
+        self._pending = RecordCounts()
+        self._total = self._sent_before = 0
+        self._identity: object = None
+
+    def add(self, counts: RecordCounts) -> None:
+        """Add to the open transaction."""
+        self._open = self._open.plus(counts)
+        self._total += counts.records + counts.dead_letters
+
+    def begin_transaction(self, identity: object) -> None:
+        """identity: of the producer, its id and epoch. Another one begins with the sequence numbers at 0."""
+        if identity != self._identity:
+            self._identity = identity
+            self._total = self._sent_before = 0
+
+    def headers(self) -> list[tuple[str, bytes]]:
+        """Return the headers of the transaction's last source offset: what the attempt will have committed with it."""
+        committed = self._counters.committed.plus(self._open)
+        return record_counts.encode(AttemptCounts(*self._attempt, committed, (self._sent_before, self._total)))
+
+    def begin_commit(self) -> None:
+        self._pending, self._open = self._open, RecordCounts()
+        self._sent_before = self._total
+
+    def commit_succeeded(self) -> None:
+        self._counters.committed = self._counters.committed.plus(self._pending)
+
+    def commit_failed(self) -> None:
+        self._open = self._pending.plus(self._open)
+
+    def abort(self) -> None:
+        """Drop the counts of the open transaction, whose records never become visible. Its skipped records still count,
+        because their source offsets are committed.
+        """
+        self._counters.aborted += 1
+        self._counters.aborted_records += self._open.records + self._open.dead_letters
+        self._open = RecordCounts(0, self._open.skipped, 0)
+
+    def read_again(self, offsets: SourceOffsets) -> None:
+        """Take the attempt's counts from Kafka: they include a commit with an unknown outcome if it succeeded."""
+        counts = offsets.counts.get(self._attempt)
+        if counts is not None:
+            self._counters.committed = self._counters.committed.most(counts)

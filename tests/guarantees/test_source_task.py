@@ -14,7 +14,7 @@ from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.fencer import Fencer
 from ringfence.fencing.leader.fence_generation import fence
 from ringfence.fencing.leader.fence_targets import AdminAccess
-from ringfence.fencing.task import config_view, poll_retries, start_retries
+from ringfence.fencing.task import config_view, poll_retries, source_task
 from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.active_topics import TopicsResetRecord, key_of
 from ringfence.fencing.topics.config_records import TargetStateRecord
@@ -247,7 +247,7 @@ def test_it_gives_up_only_if_what_cannot_get_better_recurs(
     stage: Stage, codes: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two copies of an attempt fence each other for a while, and a topic is missing."""
-    monkeypatch.setattr(start_retries, "_BACKOFF", Backoff(0.01, 0.02))
+    monkeypatch.setattr(source_task, "_BACKOFF", Backoff(0.01, 0.02))
     left = list(codes)
 
     def new_producer(spec: TaskSpec, timeout_ms: int) -> Producer:
