@@ -9,6 +9,7 @@ from pathlib import Path
 from ringfence.connectors.delivery_settings import TRANSACTION_BOUNDARY_INTERVAL_MS
 from ringfence.connectors.sdk import worker_limits
 from ringfence.connectors.sdk.delivery import TRANSACTION_BOUNDARY, with_boundary
+from ringfence.fencing.clock import Deadline
 from ringfence.local.guarded_process import wait_until
 from ringfence.testing.connector_run import ConnectorRun, worker_settings
 from ringfence.testing.outcome import CheckFailed, compare
@@ -119,15 +120,12 @@ class RunningScenario:
 
     def wait_for_open_transaction(self) -> bool:
         """Wait for records that are not visible yet. Returns whether there were any within a few seconds."""
-        seen = False
-
-        def is_over() -> bool:
-            nonlocal seen
-            seen = self.run.has_open_transaction()
-            return seen or len(self.run.visible()) >= len(self.expected)
-
-        wait_until(is_over, _OPEN_SECONDS)
-        return seen
+        deadline = Deadline.after(_OPEN_SECONDS)
+        while not self.run.has_open_transaction():
+            if deadline.expired or len(self.run.visible()) >= len(self.expected):
+                return False
+            time.sleep(0.05)
+        return True
 
     def stop(self, seconds: float = 30.0) -> None:
         """Stop all tasks, which commit. Raises `CheckFailed` if one fails, or still runs after `seconds`."""
