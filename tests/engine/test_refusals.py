@@ -9,18 +9,21 @@ import pytest
 
 from ringfence.engine.leader.members import worker_modes
 from ringfence.engine.plugins import PluginHost
-from ringfence.engine.preflight import client_overrides
+from ringfence.engine.preflight import client_overrides, validation_errors
 from ringfence.engine.preflight.check import Check, Result
 from ringfence.engine.preflight.checks.brokers import check_idempotence
 from ringfence.engine.preflight.other_workers import check_modes
 from ringfence.engine.preflight.report import PreflightInput, checks
 from ringfence.engine.preflight.validation_errors import Modes, ValidationErrors, ValidationRun, add_to
+from ringfence.engine.queries.transactional_ids import ids_of
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import Incarnation, WorkerId
 from ringfence.fencing.kafka.membership import GroupMembership
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.offsets.stores import COMPACTED_SOON
+from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.status import StatusState, WorkerRecord
+from ringfence.fencing.transactions.producer import Producer
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.worker_config import WorkerConfig
 from tests.support.broker import Broker
@@ -147,6 +150,29 @@ def test_a_connector_that_writes_to_another_cluster_is_checked_there(
     assert [check for check in found.values() if check.result is Result.FAILED] == []
     at_home = PreflightInput(CONFIG, "supported", False, lambda _: 0, {}, BOTH)
     assert {check.name for check in checks(at_home, worker) if check.refuses} == {"offsets topic compaction"}
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize("leads", [True, False])
+def test_only_a_worker_that_does_not_lead_reads_the_topic_for_the_tasks_that_a_connector_had(
+    broker: Broker, unique: Callable[[str], str], monkeypatch: pytest.MonkeyPatch, leads: bool
+) -> None:
+    worker, name, read = worker_at(broker.bootstrap, unique("g")), unique("c"), list[str]()
+    producer = Producer(worker.connection(), ids_of(name, 1, worker)[0])
+    producer.init(Deadline.after(30))
+    producer.close()
+
+    def read_known_tasks(connector: str, *_: object) -> int:
+        read.append(connector)
+        return 1
+
+    monkeypatch.setattr(validation_errors, "read_known_tasks", read_known_tasks)
+    refusals = ValidationErrors(worker, lambda _: BOTH, term_state=lambda: ClusterState() if leads else None)
+    try:
+        refusals.ask({**REQUIRED, "name": name}, Deadline.after(30)).within(30)
+    finally:
+        refusals.close()
+    assert read == ([] if leads else [name])
 
 
 @pytest.mark.parametrize("away", [False, True])

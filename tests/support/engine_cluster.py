@@ -68,7 +68,7 @@ class Cluster:
         self.record = identity("w1", "i1", self.config, 4, "1", self.reporter.now_ms())
         self.plugins = PluginHost(environment=installed, call_seconds=PATIENCE)
         self.leader = Leader(self.config, self.record, self.plugins, self.reporter)
-        self._refusals = ValidationErrors(self.config, lambda _limit: None)
+        self._refusals = ValidationErrors(self.config, lambda _limit: None, term_state=self.leader.term_state)
         topic_rules = TopicRules(self.config, lambda: None, lambda: self.leader.statuses().topics)
         self.validation = Validation(self.plugins, self.config, self._refusals, topic_rules)
         self.commands = CommandService(self.leader, self.plugins, self.reporter, self.connection, self.validation)

@@ -198,7 +198,9 @@ class Worker:
         def modes(limit: Deadline) -> dict[str, str] | None:
             return worker_modes(self._connection, config.group_id, leader[0].statuses(), limit)
 
-        refusals = ValidationErrors(config, modes, lambda: launchers[0].state() if launchers else None)
+        refusals = ValidationErrors(
+            config, modes, lambda: launchers[0].state() if launchers else None, lambda: leader[0].term_state()
+        )
         validation = Validation(plugins, config, refusals, topics)
         commands = CommandService(leader[0], plugins, reporter, self._connection, validation)
         launcher = Launcher(config, record, reporter, limits, view, ids, self._java)

@@ -114,10 +114,15 @@ class Leader:
 
     def state(self) -> ClusterState:
         """Return the state of the config topic in this term. Raises `Refusal` if this worker does not lead."""
-        term = self._term
-        if term is None or not self.ready.is_set():
+        state = self.term_state()
+        if state is None:
             raise Refusal(409, NOT_LEADING, passing=True)
-        return term.state
+        return state
+
+    def term_state(self) -> ClusterState | None:
+        """Return the state of the config topic in this term, None if this worker does not lead."""
+        term = self._term
+        return None if term is None or not self.ready.is_set() else term.state
 
     def await_state(self, done: Callable[[ClusterState], bool], seconds: float) -> bool:
         """Wait until the state is as `done` says, which is called after each write. Return whether it is in time.
