@@ -28,6 +28,7 @@ from cryptography.x509.oid import NameOID
 
 from ringfence.local.ports import free_ports
 from ringfence.web import request_body
+from tests.e2e.machine import watched
 from tests.security.servers import migrate, serving
 from tests.support.waiting import eventually
 
@@ -271,11 +272,13 @@ def test_streams_that_are_reset_at_once_do_not_keep_others_out(site: Site) -> No
         attacks = [pool.submit(attack) for _ in range(2)]
         try:
             eventually(lambda: len(sent) > 1000, 30, "the attack is under way", pause=0.05)
-            with site.client(authorization=f"Bearer {TOKEN}") as client:
+            slowest = 0.0
+            with site.client(authorization=f"Bearer {TOKEN}") as client, watched() as promised:
                 for _ in range(10):
                     began = time.monotonic()
                     assert client.get("/connectors").json() == []
-                    assert time.monotonic() - began < 5
+                    slowest = max(slowest, time.monotonic() - began)
+            assert slowest < promised(5)
         finally:
             over.set()
         for each in attacks:

@@ -32,7 +32,7 @@ def test_an_offset_is_moved_and_the_move_is_undone(visitor: Visitor, platform: U
     page.get_by_role("dialog").get_by_role("button", name="Stop", exact=True).click()
     state(page, "Stopped")
     page.get_by_role("navigation", name=f"About {one.name}").get_by_role("link", name="Data", exact=True).click()
-    page.get_by_role("link", name="Offsets", exact=True).click()
+    page.locator("#tab-offsets > summary").click()
     before = source_offsets(platform.connection, OFFSETS, one.name)
     page.get_by_role("link", name="Edit as JSON").click()
     box = page.get_by_label("Offsets", exact=True)
