@@ -17,6 +17,7 @@ from ringfence.access.principal import Principal
 from ringfence.access.verbs import Verb
 from ringfence.audit.models import AuditEntry
 from ringfence.audit.outcome import Outcome
+from ringfence.fencing import stages
 from ringfence.http.masking import Masker
 from ringfence.projection import committed_offsets
 from ringfence.projection.committed_offsets import TooManyOffsets
@@ -123,8 +124,9 @@ class Draft:
     def about(self, connector: str) -> None:
         """Add this connector: the request is about to change it, or asks to."""
         if connector not in self._entries:
-            before = facts(self._verb, connector) if connector and self._verb else _NO_FACTS
-            self._entries[connector] = (self._begin(connector, before), before)
+            with stages.stage("audit"):
+                before = facts(self._verb, connector) if connector and self._verb else _NO_FACTS
+                self._entries[connector] = (self._begin(connector, before), before)
 
     def _begin(self, connector: str, before: AuditContext) -> int:
         entry = AuditEntry.objects.create(

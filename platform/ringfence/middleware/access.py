@@ -111,8 +111,7 @@ class AccessMiddleware(MiddlewareMixin):
         try:
             draft = getattr(request, "ringfence_draft", None)
             if draft is not None:
-                with stages.stage("audit"):
-                    draft.finish(response)
+                draft.finish(response)
         finally:
             if place is not None:
                 place.release()
