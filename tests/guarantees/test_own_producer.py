@@ -6,6 +6,7 @@ Requests are lost, late and doubled on their way; connections break; partition l
 import random
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
@@ -19,6 +20,7 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Abortable, Fatal, Fenced, FencingError, Retriable, UnknownOutcome
 from ringfence.fencing.fetching.partition_reader import PartitionReader
 from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.fencer import Fencer
 from ringfence.fencing.kafka.partitioner import partition_of
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, delete_topics
 from ringfence.fencing.kafka.transaction_descriptions import TransactionProber
@@ -462,6 +464,45 @@ def test_connections_that_break_at_any_moment(scene: Scene) -> None:
     assert scene.visible() == list(range(position))
     print(f"{position} numbers, {errors} errors")
     assert not scene.implicit or errors == 0, "with transactions v2 nothing is left to doubt"
+
+
+def test_a_fence_that_meets_a_commit_fails_neither_side_for_good(scene: Scene) -> None:
+    """A coordinator that is asked for both at once answers one of them with UNKNOWN_SERVER_ERROR."""
+    chance, over, due, failures = random.Random(scene.world.version), threading.Event(), threading.Event(), list[str]()
+
+    def fence() -> None:
+        with Fencer(scene.direct) as fencer:
+            while not over.is_set():
+                if due.wait(0.1):
+                    due.clear()
+                    time.sleep(chance.uniform(0, 0.004))
+                    try:
+                        fencer.fence([scene.id], Deadline.after(30))
+                    except FencingError as error:
+                        failures.append(str(error))
+
+    thread = threading.Thread(target=fence, daemon=True)
+    producer, position, codes = scene.new_producer(), 0, Counter[str]()
+    thread.start()
+    try:
+        for number in range(120):
+            try:
+                scene.write(producer, position, 3)
+                if number % 2:
+                    due.set()
+                producer.commit(Deadline.after(30))
+                position += 3
+            except (UnknownOutcome, Abortable, Fenced) as error:
+                codes[error.code] += 1
+                producer = scene.new_producer()
+                position = scene.committed()
+    finally:
+        over.set()
+        thread.join(60)
+    eventually(scene.is_over, 10, "the markers")
+    assert scene.visible() == list(range(scene.committed()))
+    print(f"{scene.committed()} numbers, {dict(codes)}")
+    assert failures == []
 
 
 def test_versions_that_change_while_a_producer_lives(proxied: Proxied, unique: Callable[[str], str]) -> None:
