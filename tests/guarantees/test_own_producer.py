@@ -493,7 +493,7 @@ def test_a_fence_that_meets_a_commit_fails_neither_side_for_good(scene: Scene) -
                 producer.commit(Deadline.after(30))
                 position += 3
             except (UnknownOutcome, Abortable, Fenced) as error:
-                codes[error.code] += 1
+                codes[str(error.code)] += 1
                 producer = scene.new_producer()
                 position = scene.committed()
     finally:
