@@ -7,6 +7,8 @@ from django.test import Client
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.busy_tables import busy
+from tests.support.projections import project
+from tests.support.topics import Topic, connector, generation
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 C, T = {"connector": "c"}, {"connector": "c", "task": "0"}
@@ -97,3 +99,14 @@ def test_an_unknown_name_is_refused() -> None:
         answer.json()["message"]
         == "names: 'nagios' is unknown. Use confluent, strimzi, strimzi-reporter, or several of them."
     )
+
+
+def test_no_name_of_a_connector_makes_a_series_twice() -> None:
+    """A scrape with the same series twice is refused as a whole, and with it what belongs to others."""
+    config = Topic()
+    for name in ("{client_id=", "{clientid=", 'a"}b', "a\\"):
+        config.config(connector(name), *generation(name, 1, 1))
+    project("config", config)
+    for scheme in ("strimzi", "strimzi-reporter", "confluent"):
+        samples = scraped(f"?names={scheme},{scheme}")
+        assert {dict(labels).get("connector") for _, labels in samples} >= {"{client_id=", "{clientid=", 'a"}b', "a\\"}
