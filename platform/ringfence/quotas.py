@@ -171,13 +171,13 @@ def _limits(each: int, together: int) -> Limits:
     return Limits(each, together, _WAITING, burst=text.requests_burst, per_second=text.requests_per_second)
 
 
-# By default, together 96 of the web process's 116 threads (web/asgi_handler.py), and never more. Work behind answers
+# By default, together 108 of the web process's 128 threads (web/asgi_handler.py), and never more. Work behind answers
 # has 12 others (after_answer.py).
 _request_limits = settings.REQUEST_LIMITS
 QUESTIONS = Lane("questions", _limits(_request_limits.queries_per_account, _request_limits.queries_total))
 COMMANDS = Lane("commands", _limits(_request_limits.commands_per_account, _request_limits.commands_total))
 COMPUTING = Lane("requests", Limits(4, 6, waiting=16, burst=1_000, per_second=200, patience=10.0))
-SETTLING = Lane("waiting requests", Limits(6, 12, waiting=0, burst=1_000, per_second=200))
+SETTLING = Lane("waiting requests", Limits(16, 24, waiting=0, burst=1_000, per_second=200))
 """Where the rows do not follow, each request of an account that has written would occupy a thread for seconds."""
 SCRAPES = Lane("scrapes", Limits(2, 4, waiting=0, burst=100, per_second=10))
 STRANGERS = Lane("requests without a login", Limits(2, 4, waiting=2, burst=300, per_second=30, patience=5.0))

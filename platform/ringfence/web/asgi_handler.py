@@ -32,7 +32,7 @@ from ringfence.web.door import PROBES, process_door
 from ringfence.web.hooks.links import Links, look_up
 from ringfence.web.hooks.receiver import Receiver, hook_name
 
-THREADS = 116
+THREADS = 128
 """The most requests at once. A request that waits for the leader or a plugin occupies its thread until the answer."""
 
 PROBE_THREADS = 4
