@@ -42,11 +42,13 @@ _COMMON: Final = "Common"
 
 
 def is_connector_name(name: str, value: object) -> None:
-    """Validate a connector's name. Raises `ConfigException`, in Connect's words, if it is empty, long, or has control
-    characters.
+    """Validate a connector's name. Raises `ConfigException`, in Connect's words, if it is empty, long, has control
+    characters, or cannot be a segment of a path: clients resolve `.` and `..` before they send anything.
     """
     if not str(value):
         raise ConfigException.invalid(name, value, "String may not be empty")
+    if str(value) in (".", ".."):
+        raise ConfigException.invalid(name, value, "String may be neither . nor .., which no address can contain")
     if reason := describe_length(str(value)):
         raise ConfigException.invalid(name, shorten(str(value)), reason)
     NoControlCharacters()(name, value)

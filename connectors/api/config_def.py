@@ -6,8 +6,9 @@ Validators for `ConfigDef.define(validator=...)` are here, too, and recommenders
 raises can be a validator.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypedDict, Unpack
+from typing import Final, TypedDict, Unpack
 
 from ringfence.connectors.api.config_keys import ConfigKey, ConfigValue, ParsedConfig, Recommender
 from ringfence.connectors.api.config_types import (
@@ -47,6 +48,12 @@ __all__ = [
     "Validator",
     "Width",
 ]
+
+
+_SENT_FIRST: Final = re.compile(r"(^|\.)(user|username|dbname|hostname|url|client\.id|group\.id|share\.group)$")
+"""Clients send these before they know with what they talk: a service that reads lines would take what comes after a
+line break for commands, and more can be reached from a worker than by whoever edits a connector.
+"""
 
 
 class ConfigDef:
@@ -168,6 +175,8 @@ class ConfigDef:
             return value
         try:
             value.value = parse_value(key.name, key.type, value_text)
+            if key.type is ConfigType.STRING and _SENT_FIRST.search(key.name):
+                NoControlCharacters()(key.name, value.value)
             if key.validator is not None:
                 key.validator(key.name, value.value)
         except ConfigException as error:

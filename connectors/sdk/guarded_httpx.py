@@ -17,7 +17,7 @@ MOST_BYTES: Final = 4 << 20
 _NOWHERE: Final = "unknown.invalid"
 
 
-def restrict_client(client: Any, policy: Policy, seconds: float = SECONDS) -> None:
+def restrict_client(client: Any, policy: Policy, seconds: float = SECONDS, *, with_bodies: bool = True) -> None:
     """Make an httpx client connect only to allowed addresses, follow no redirects, and accept at most `MOST_BYTES`.
 
     Each name is resolved once, and the connection goes to the address that was checked, so a name that changes between
@@ -25,14 +25,18 @@ def restrict_client(client: Any, policy: Policy, seconds: float = SECONDS) -> No
 
     seconds: for a whole request, from connecting to the last byte. A later one raises `httpx.ReadTimeout`. A larger
     response raises `ConnectorError`. Responses are requested without compression, and refused with.
+
+    with_bodies: False for a client that only needs the status; a response has no body and no headers then, whatever the
+    server sends.
     """
     client.follow_redirects = False
     limit = _Limit(seconds)
     for transport in {client._transport, *client._mounts.values()} - {None}:
         transport._pool._network_backend = _GuardedBackend(transport._pool._network_backend, policy, limit)
-    client._transport = _BoundedTransport(client._transport, limit)
+    client._transport = _BoundedTransport(client._transport, limit, with_bodies)
     client._mounts = {
-        pattern: transport and _BoundedTransport(transport, limit) for pattern, transport in client._mounts.items()
+        pattern: transport and _BoundedTransport(transport, limit, with_bodies)
+        for pattern, transport in client._mounts.items()
     }
 
 
@@ -57,10 +61,10 @@ class _Limit(threading.local):
 
 
 class _BoundedTransport:
-    """A transport that reads the whole response within its limits."""
+    """A transport that reads the whole response within its limits, or its status only."""
 
-    def __init__(self, transport: Any, limit: _Limit) -> None:
-        self._transport, self._limit = transport, limit
+    def __init__(self, transport: Any, limit: _Limit, with_bodies: bool) -> None:
+        self._transport, self._limit, self._with_bodies = transport, limit, with_bodies
 
     def handle_request(self, request: Any) -> Any:
         import httpx
@@ -68,6 +72,9 @@ class _BoundedTransport:
         self._limit.begin()
         request.headers["Accept-Encoding"] = "identity"
         response = self._transport.handle_request(request)
+        if not self._with_bodies:
+            response.close()
+            return httpx.Response(response.status_code)
         try:
             if response.headers.get("Content-Encoding", "identity").strip().lower() not in ("identity", ""):
                 raise ConnectorError("The server compresses its response, although it was asked not to.")

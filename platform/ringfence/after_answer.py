@@ -9,9 +9,11 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Final, NamedTuple
+
+from ringfence.quotas import Lane
 
 log = logging.getLogger(__name__)
 
@@ -23,6 +25,11 @@ class Work(NamedTuple):
     do: Callable[[], None]
 
 
+MOST: Final = 12
+MOST_OF_ACCOUNT: Final = 6
+"""Each work may occupy a thread for seconds, where the projection lags, and its sender has the answer: so there is no
+more of it. Beyond that, the answer waits.
+"""
 SETTLE_SECONDS: Final = 2.0
 """A reader waits no longer: something is wrong then, and what it reads is only not the newest."""
 
@@ -45,14 +52,21 @@ def collect() -> Iterator[list[Work]]:
 
 
 def do(account: str, work: Callable[[], None]) -> None:
-    """Do it behind the answer, or at once where nobody collects."""
+    """Do it behind the answer, or at once where nobody collects, or where too much is collected."""
     collected = _collected.get()
-    if collected is None:
+    if collected is None or not _begin(account):
         work()
         return
-    with _changed:
-        _begun[account] += 1
     collected.append(Work(account, work))
+
+
+def _begin(account: str) -> bool:
+    with _changed:
+        of_account = _begun[account] - _done[account]
+        if of_account >= MOST_OF_ACCOUNT or _begun.total() - _done.total() >= MOST:
+            return False
+        _begun[account] += 1
+        return True
 
 
 def carry_out(collected: Sequence[Work]) -> None:
@@ -71,8 +85,14 @@ def carry_out(collected: Sequence[Work]) -> None:
                 _changed.notify_all()
 
 
-def settle(account: str) -> None:
-    """Wait until what the account has begun before this call is done, or for some seconds."""
+def settle(account: str, places: Lane | None = None) -> None:
+    """Wait until what the account has begun before this call is done, or for some seconds.
+
+    places: whoever has to wait takes one of them. Raises `TooMany` if there is none.
+    """
     with _changed:
         due = _begun[account]
+    if not due:
+        return
+    with nullcontext() if places is None else places.take(account), _changed:
         _changed.wait_for(lambda: account not in _begun or _done[account] >= due, SETTLE_SECONDS)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol, cast
 
 import ringfence
+from ringfence.client.output import SafeStream
 from ringfence.crashes import enable_crash_reports
 from ringfence.local.errors import LocalError
 from ringfence.subcommands import sentence
@@ -100,7 +101,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return command.load().run(args)
     except LocalError as error:
-        print(f"ringfence {command.name}: {error}", file=sys.stderr)
+        print(f"ringfence {command.name}: {error}", file=SafeStream(sys.stderr))
         return error.code
     except KeyboardInterrupt:
         return 130

@@ -67,9 +67,11 @@ class Lane:
         self._left: dict[str, tuple[float, float]] = {}
 
     @contextmanager
-    def take(self) -> Iterator[None]:
-        """Occupy a place within the block. Waits a moment for one; raises `TooMany` if none becomes free."""
-        who = asking.get()
+    def take(self, who: str | None = None) -> Iterator[None]:
+        """Occupy a place within the block, of `who` or of the account that asks. Waits a moment for one; raises
+        `TooMany` if none becomes free.
+        """
+        who = asking.get() if who is None else who
         if who is None:
             yield
             return
@@ -169,9 +171,13 @@ def _limits(each: int, together: int) -> Limits:
     return Limits(each, together, _WAITING, burst=text.requests_burst, per_second=text.requests_per_second)
 
 
-# By default, together 84 of the web process's 92 threads (web/asgi_handler.py), and never more.
+# By default, together 108 of the web process's 128 threads (web/asgi_handler.py), and never more. Work behind answers
+# has 12 others (after_answer.py).
 _request_limits = settings.REQUEST_LIMITS
 QUESTIONS = Lane("questions", _limits(_request_limits.queries_per_account, _request_limits.queries_total))
 COMMANDS = Lane("commands", _limits(_request_limits.commands_per_account, _request_limits.commands_total))
 COMPUTING = Lane("requests", Limits(4, 6, waiting=16, burst=1_000, per_second=200, patience=10.0))
+SETTLING = Lane("waiting requests", Limits(16, 24, waiting=0, burst=1_000, per_second=200))
+"""Where the rows do not follow, each request of an account that has written would occupy a thread for seconds."""
+SCRAPES = Lane("scrapes", Limits(2, 4, waiting=0, burst=100, per_second=10))
 STRANGERS = Lane("requests without a login", Limits(2, 4, waiting=2, burst=300, per_second=30, patience=5.0))

@@ -6,9 +6,11 @@ web processes. If Redis loses it, a reader in another process may be a moment to
 """
 
 import logging
+import re
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Final, cast
 
 import redis
@@ -16,6 +18,7 @@ import redis
 from ringfence.celery import REDIS_URL
 from ringfence.fencing.clock import Deadline
 from ringfence.projection import positions
+from ringfence.quotas import Lane
 from ringfence.requests.refusal import Refusal
 
 log = logging.getLogger(__name__)
@@ -30,6 +33,8 @@ _KEPT_SECONDS: Final = 120
 _REDIS_SECONDS: Final = 0.25
 _SILENT_SECONDS: Final = 5.0
 _KEY: Final = "ringfence:answered"
+_PARTITION: Final = re.compile("[0-9]{1,9}")
+_MOST_OFFSET: Final = 1 << 63
 
 
 def ends_in(answer: Mapping[str, object]) -> dict[Place, int]:
@@ -96,19 +101,26 @@ class Answered:
             except redis.RedisError as error:
                 self._skip(error)
 
-    def settle(self, account: str) -> None:
-        """Wait until the rows show what the account was answered before this call, or for some seconds."""
+    def settle(self, account: str, places: Lane | None = None) -> None:
+        """Wait until the rows show what the account was answered before this call, or for some seconds.
+
+        places: whoever has to wait takes one of them. Raises `TooMany` if there is none.
+        """
         self._merge(account, self._ask_others(account))
         with self._lock:
             ends = self._accounts.get(account)
             due = {} if ends is None else ends.due()
-        deadline = Deadline.after(SETTLE_SECONDS)
-        for (role, partition), end in due.items():
-            if not _is_shown(role, partition, end, deadline):
-                log.warning("The rows do not show the %s topic up to offset %d in time", role, end)
-            with self._lock:
-                if ends is not None:
-                    ends.settled[role, partition] = max(end, ends.settled.get((role, partition), 0))
+        awaited = {place: end for place, end in due.items() if positions.shown_offset(*place) < end}
+        if awaited:
+            with nullcontext() if places is None else places.take(account):
+                deadline = Deadline.after(SETTLE_SECONDS)
+                for (role, partition), end in awaited.items():
+                    if not _is_shown(role, partition, end, deadline):
+                        log.warning("The rows do not show the %s topic up to offset %d in time", role, end)
+        with self._lock:
+            if ends is not None:
+                for place, end in due.items():
+                    ends.settled[place] = max(end, ends.settled.get(place, 0))
 
     def _merge(self, account: str, ends: Mapping[Place, int]) -> None:
         if not ends:
@@ -131,9 +143,9 @@ class Answered:
             self._skip(error)
             return {}
         ends: dict[Place, int] = {}
-        for name, end in entries:
+        for name, end in entries:  # which anybody may have put there who reaches Redis
             role, _, partition = name.decode(errors="replace").partition(":")
-            if role in ("config", "offsets", "status") and partition.isdecimal():
+            if role in ("config", "offsets", "status") and _PARTITION.fullmatch(partition) and 0 <= end < _MOST_OFFSET:
                 ends[role, int(partition)] = int(end)
         return ends
 

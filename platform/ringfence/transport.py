@@ -4,6 +4,7 @@ A deadline is transmitted as a time on Redis' clock. An answer is read from the 
 """
 
 import time
+import uuid
 from collections.abc import Mapping
 from typing import Any
 
@@ -33,7 +34,8 @@ _LOOK_SECONDS = 0.25
 _AGAIN_SECONDS = 0.1
 _MOST_BYTES = 256 << 20
 """More than any answer has. A larger value comes from somebody else, and would only fill this process's memory."""
-_ONCE_MORE = {"max_retries": 1, "interval_start": 0, "interval_step": 0}
+_TRIES = 2
+_CONNECTING = {"max_retries": 1, "interval_start": 0, "interval_step": 0}
 
 
 def client(url: str) -> Celery:
@@ -46,6 +48,7 @@ def client(url: str) -> Celery:
     messages.use(app)
     copied = ("task_create_missing_queues", "broker_transport_options", "enable_utc")
     app.conf.update({name: ringfence_app.conf[name] for name in copied})
+    app.conf.broker_transport_options = {**app.conf.broker_transport_options, **_CONNECTING}
     return app
 
 
@@ -70,19 +73,13 @@ def ask(
     except redis.RedisError as error:
         raise Refusal(503, _REDIS_AWAY.format(error=type(error).__name__), retry=True) from error
     try:
-        result = app.send_task(
-            task,
-            # Not Celery's `expires`, which compares the clocks of two machines: the worker checks the deadline.
-            kwargs={**arguments, "deadline": there + deadline.remaining - early},
-            queue=queue,
-            retry=True,
-            retry_policy=_ONCE_MORE,
-        )
+        # Not Celery's `expires`, which compares the clocks of two machines: the worker checks the deadline.
+        task_id = _send(task, queue, {**arguments, "deadline": there + deadline.remaining - early})
     except NoKey as error:
         raise Refusal(503, f"{error}. Nothing was sent, and running connectors are not affected.") from error
     except (BrokerError, redis.RedisError, OSError) as error:
         raise Refusal(500, _RESULT_LOST.format(awaited=awaited)) from error
-    stored = _result(str(result.id), deadline, awaited)
+    stored = _result(task_id, deadline, awaited)
     answer = stored.get("result")
     if stored.get("status") != "SUCCESS" or not isinstance(answer, dict):
         raise Refusal(
@@ -91,6 +88,24 @@ def ask(
     if answer.get("ok") is True:
         return answer
     raise Refusal.parse(answer)
+
+
+def _send(task: str, queue: str, arguments: Mapping[str, Any]) -> str:
+    """Send the task, with one immediate retry: a pooled connection may be dead after a restart of Redis.
+
+    Returns the id, by which a worker knows a message that arrives twice.
+
+    kombu's own retry would go on with a channel that it has closed, where Redis fails while a queue is declared.
+    """
+    task_id = str(uuid.uuid4())
+    for left in reversed(range(_TRIES)):
+        try:
+            app.send_task(task, kwargs=dict(arguments), queue=queue, task_id=task_id, retry=False)
+            break
+        except (BrokerError, redis.RedisError, OSError):
+            if not left:
+                raise
+    return task_id
 
 
 def _result(task_id: str, deadline: Deadline, awaited: str) -> dict[str, Any]:

@@ -246,3 +246,23 @@ def test_mail_and_webhook_say_as_much(receiver: Receiver, incident: Incident) ->
         assert deliveries.attempt(delivery.pk) == "sent"
     body = mail.outbox[0].body
     says_everything(body.partition("\n{")[0])  # what people read stands before the JSON
+
+
+@pytest.mark.parametrize("kind", ["pagerduty", "opsgenie"])
+@pytest.mark.parametrize("key", ["k" * 15 + "\u00e9", "k" * 16 + "\r\nX-Injected: 1", "a key with spaces in it"])
+def test_a_key_that_no_header_takes_is_refused(kind: str, key: str) -> None:
+    with pytest.raises(ValueError, match="signs of ASCII only"):
+        rule_editing.save_destination({"name": "n", "kind": kind, "secret": key})
+    assert not Destination.objects.exists()
+
+
+def test_what_a_sender_did_not_foresee_counts_as_a_try(caplog: pytest.LogCaptureFixture) -> None:
+    """Else it would be tried for ever, each minute. Neither log nor row shows the address."""
+    row = Destination.objects.create(name="n", kind="opsgenie", url=f"http://127.0.0.1:1/{KEY}", secret="\u00e9" * 16)
+    message = {"what": "firing", "summary": "s", "incident": 1, "connector": "c"}
+    with override_settings(ALERTS_LOOPBACK=True):
+        delivery = deliveries.begin(row, message, None, deliveries.now_ms())
+        assert deliveries.attempt(delivery.pk) == deliveries.WAITING
+    delivery.refresh_from_db()
+    assert (delivery.tries, delivery.error) == (1, "It could not be sent (UnicodeEncodeError)")
+    assert KEY not in caplog.text

@@ -1,7 +1,9 @@
 """A command over a real Redis: answered, refused, late, without Redis, and read back at once."""
 
+import contextlib
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -245,6 +247,56 @@ def test_it_works_again_after_redis_was_away(tmp_path: Path, monkeypatch: pytest
             send("nobody listens", "c", {}, timeout=0.3)
     finally:
         server.kill()
+
+
+class Cutting:
+    """Stands before Redis, and ends a connection that brings `word`, as often as `times` says."""
+
+    def __init__(self, port: int, word: bytes) -> None:
+        self._target, self._word = port, word
+        self.times = 0
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"redis://127.0.0.1:{self._listener.getsockname()[1]}/0"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                near = self._listener.accept()[0]
+                far = socket.create_connection(("127.0.0.1", self._target))
+                for ends in ((near, far), (far, near)):
+                    threading.Thread(target=self._pass_on, args=ends, daemon=True).start()
+
+    def _pass_on(self, source: socket.socket, target: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                if self.times and self._word in data:
+                    self.times -= 1
+                    break
+                target.sendall(data)
+        for end in (source, target):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        self._listener.close()
+
+
+@pytest.mark.parametrize("times", range(1, 9))
+def test_the_command_after_a_failure_of_redis_is_carried_out(
+    worker: Celery, monkeypatch: pytest.MonkeyPatch, valkey: EmbeddedValkey, times: int
+) -> None:
+    """Redis ends the connections that declare a queue: a command is sent, or refused in words, and the next is sent."""
+    redis_before = Cutting(valkey.port, b"SADD")
+    use(monkeypatch, redis_before.url)
+    redis_before.times = times
+    try:
+        while redis_before.times:
+            with contextlib.suppress(Refusal):
+                assert send("create", "c", {}).value["kind"] == "create"
+        assert send("create", "c", {}).value["kind"] == "create"
+    finally:
+        redis_before.close()
 
 
 def test_every_question_and_command_is_known_to_the_workers() -> None:

@@ -125,11 +125,13 @@ def test_some_wait_for_their_turn() -> None:
 
 
 def test_the_lanes_leave_threads_for_pages_and_health() -> None:
-    from ringfence.web.asgi_handler import THREADS
+    from ringfence import after_answer
+    from ringfence.web.asgi_handler import PROBE_THREADS, THREADS
 
-    lanes = (quotas.QUESTIONS, quotas.COMMANDS, quotas.COMPUTING, quotas.STRANGERS)
-    assert sum(one._limits.together + one._limits.waiting for one in lanes) <= THREADS - 8
-    for one in lanes:
+    lanes = (quotas.QUESTIONS, quotas.COMMANDS, quotas.COMPUTING, quotas.STRANGERS, quotas.SETTLING)
+    assert sum(one._limits.together + one._limits.waiting for one in lanes) <= THREADS - after_answer.MOST - 8
+    assert quotas.SCRAPES._limits.together <= PROBE_THREADS
+    for one in (*lanes, quotas.SCRAPES):
         assert one._limits.each < one._limits.together
 
 

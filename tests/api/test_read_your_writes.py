@@ -3,18 +3,21 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 import redis
 from django.db import connection
 from django.test import Client
 
-from ringfence import read_your_writes
+from ringfence import after_answer, quotas, read_your_writes
 from ringfence.local.ports import free_port
 from ringfence.local.valkey import EmbeddedValkey
+from ringfence.middleware import access
 from ringfence.projection import positions
 from ringfence.read_your_writes import Answered
 from tests.support.leader import FakeLeader
+from tests.support.waiting import eventually
 
 ANN = "ann"
 WRITTEN = {"offset": 41}
@@ -135,12 +138,77 @@ def test_without_redis_this_process_still_knows_its_own_answers(shown: Callable[
     assert not reading.is_alive()
 
 
+def test_one_account_occupies_few_threads_while_the_rows_do_not_follow(url: str, shown: Callable[[int], None]) -> None:
+    answered, places = Answered(url), quotas.Lane("waiting requests", quotas.Limits(3, 4, 0, 100, 100))
+    for account in (ANN, "bob"):
+        answered.note(account, WRITTEN)
+    refused: list[str] = []
+
+    def settle() -> None:
+        try:
+            answered.settle(ANN, places)
+        except quotas.TooMany as many:
+            refused.append(many.message)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=settle, daemon=True) for _ in range(20)]
+    for thread in threads:
+        thread.start()
+    eventually(lambda: len(refused) == 17, 20, "whoever finds no place is told so at once")
+    shown(42)
+    for thread in threads:
+        thread.join(20)
+    assert len(refused) == 17
+    answered.settle("bob", places)
+    assert places._running.total() == 0
+
+
+def test_who_finds_no_place_is_told_so_with_429(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quotas, "SETTLING", quotas.Lane("waiting requests", quotas.Limits(0, 1, 0, 100, 100)))
+    assert client.get("/connectors").status_code == 200, "it does not wait"
+    monkeypatch.setattr(positions, "shown_offset", lambda *_: 0)
+    monkeypatch.setattr(read_your_writes, "answered", answered := Answered("redis://127.0.0.1:1/0"))
+    monkeypatch.setattr(access, "answered", answered)
+    answered.note("", WRITTEN)
+    answer = client.get("/connectors")
+    assert (answer.status_code, answer["retry-after"]) == (429, "1")
+
+
+@pytest.mark.parametrize("member", ["config:0", f"config:{'9' * 5000}", "config:٣", "config:", "x", "\udcff"])
+@pytest.mark.parametrize("end", ["inf", "-inf", "1e300", "-5"])
+def test_what_somebody_else_puts_into_redis_breaks_no_request(
+    url: str, shown: Callable[[int], None], member: str, end: str
+) -> None:
+    redis.Redis.from_url(url).zadd("ringfence:answered:ann", {member.encode(errors="surrogateescape"): float(end)})
+    began = time.monotonic()
+    Answered(url).settle(ANN)
+    assert time.monotonic() - began < read_your_writes.SETTLE_SECONDS
+
+
+def test_one_account_leaves_little_work_behind_its_answers() -> None:
+    """It occupies threads that no lane counts: what is more is done before the answer."""
+    done: list[str] = []
+    with after_answer.collect() as collected:
+        for account in (*["ann"] * 20, *["bob"] * 20):
+            after_answer.do(account, partial(done.append, account))
+        left = [work.account for work in collected]
+        assert left == ["ann"] * after_answer.MOST_OF_ACCOUNT + ["bob"] * (
+            after_answer.MOST - after_answer.MOST_OF_ACCOUNT
+        )
+        assert len(done) == 40 - after_answer.MOST
+        after_answer.carry_out(collected)
+    assert len(done) == 40
+    assert not after_answer._begun
+    assert not after_answer._done
+
+
 @pytest.mark.parametrize(("method", "path"), [("GET", "/connectors"), ("PUT", "/connectors/c/pause"), ("GET", "/ui/")])
 def test_each_request_begins_with_that_wait(
     client: Client, leader: FakeLeader, method: str, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked_before: list[int] = []
-    monkeypatch.setattr(read_your_writes.answered, "settle", lambda _: asked_before.append(len(leader.asked)))
+    monkeypatch.setattr(read_your_writes.answered, "settle", lambda *_: asked_before.append(len(leader.asked)))
     leader.start("c")
     client.generic(method, path)
     assert asked_before[0] == 0
@@ -148,5 +216,5 @@ def test_each_request_begins_with_that_wait(
 
 @pytest.mark.parametrize("path", ["/health/live", "/static/ringfence/ringfence.css"])
 def test_probes_and_files_wait_for_nothing(client: Client, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(read_your_writes.answered, "settle", lambda _: pytest.fail("it reads no rows"))
+    monkeypatch.setattr(read_your_writes.answered, "settle", lambda *_: pytest.fail("it reads no rows"))
     client.get(path)

@@ -1,14 +1,17 @@
 """`ringfence apply` and `ringfence export`, with the whole server in this process."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from django.contrib.auth.models import User
 from django.test import override_settings
 
 from ringfence import cli
+from ringfence.access.models import Grant
 from ringfence.client.exit_codes import Exit
 from tests.support.accounts import account, bearer
 from tests.support.client_runs import CONFIG, Captured
@@ -323,3 +326,77 @@ def test_connectors_apply_hides_the_secrets_of_a_new_connector(tmp_path: Path, c
     assert "+ tasks.max = 2" in out
     assert "- pin = [hidden]" in out
     assert "k-4712" not in out
+
+
+FORGED = "t\n+ grant to mallory: admin on *\r\x1b[2K\x9b1A\u202e"
+
+
+def test_a_value_cannot_hide_or_forge_what_a_plan_shows(tmp_path: Path, leader: FakeLeader, capsys: Captured) -> None:
+    """Files come from others, and so do the names and values that the server has."""
+    file = tmp_path / "new.json"
+    file.write_text(json.dumps({"name": "new", "config": {**CONFIG, "topic": FORGED}}))
+    for arguments in (["apply"], ["connectors", "apply"]):
+        code, out, _ = run(capsys, *arguments, "-f", str(file), "--dry-run")
+        assert code in (0, Exit.CHANGES)
+        assert "topic = t\\n+ grant to mallory" in out
+        assert not [line for line in out.splitlines() if line.strip().startswith("+ grant")]
+        assert not set(out) & set("\r\x1b\x9b\u202e")
+    assert run(capsys, "apply", "-f", str(file), "--yes")[0] == 0
+    file.write_text(json.dumps({"name": FORGED, "config": CONFIG}))
+    for arguments in (["apply", "-f", str(file)], ["connectors", "get", "new"], ["connectors", "list"]):
+        _, out, err = run(capsys, *arguments)
+        assert out + err
+        assert not set(out + err) & set("\r\x1b\x9b\u202e"), arguments
+
+
+@pytest.mark.parametrize("what", ["out", "fifo", "folder", "large"])
+def test_a_folder_from_others_holds_only_its_own_files(tmp_path: Path, capsys: Captured, what: str) -> None:
+    (tmp_path / "secret.yaml").write_text("name: secret\nconfig: {topic: the-secret}")
+    folder = tmp_path / "theirs"
+    folder.mkdir()
+    file = folder / "a.properties"
+    match what:
+        case "out":
+            file.symlink_to(tmp_path / "secret.yaml")
+        case "fifo":
+            os.mkfifo(file)
+        case "folder":
+            file.symlink_to(folder)
+        case "large":
+            with file.open("wb") as hole:
+                hole.truncate(1 << 40)
+    code, out, err = run(capsys, "apply", "-f", str(folder))
+    assert code == Exit.INVALID
+    assert "the-secret" not in out + err
+
+
+def test_a_config_map_in_a_pod_is_read_once(tmp_path: Path, capsys: Captured) -> None:
+    """As Kubernetes mounts it, with a repository's own folder beside it."""
+    (tmp_path / "..2026_11_29").mkdir()
+    (tmp_path / "..2026_11_29" / "a.yaml").write_text("name: a\nconfig: {connector.class: VerifiableSource, topic: t}")
+    (tmp_path / "..data").symlink_to("..2026_11_29")
+    (tmp_path / "a.yaml").symlink_to("..data/a.yaml")
+    (tmp_path / ".github").mkdir()
+    (tmp_path / ".github" / "ci.yml").write_text("on: push")
+    assert run(capsys, "apply", "-f", str(tmp_path), "--dry-run")[:1] == (Exit.CHANGES,)
+
+
+def test_every_object_is_exported_to_a_file_of_its_own(tmp_path: Path, leader: FakeLeader, capsys: Captured) -> None:
+    """No name that somebody chose stops it, or takes the file of another object."""
+    longest = "&" * 249
+    names = {longest, longest[1:] + "b", "...", "a b", "a"}
+    file = tmp_path / "all.json"
+    file.write_text(json.dumps([{"name": name, "config": CONFIG} for name in names]))
+    assert run(capsys, "apply", "-f", str(file))[0] == 0
+    account("a-editor")
+    account("a", ("editor", "b"))
+    Grant.objects.create(user=User.objects.get(username="a"), what="editor", pattern="editor-b")
+    Grant.objects.create(user=User.objects.get(username="a-editor"), what="editor", pattern="b")
+    folder = tmp_path / "out" / "here"
+    code, _, err = run(capsys, "export", "-d", str(folder))
+    assert (code, err) == (0, ""), err
+    documents = [yaml.safe_load(file.read_text()) for file in folder.iterdir()]
+    assert {each["name"] for each in documents if each["kind"] == "Connector"} == names
+    grants = {(each["account"], each["pattern"]) for each in documents if each["kind"] == "Grant"}
+    assert grants == {("a", "b"), ("a", "editor-b"), ("a-editor", "b")}
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["here"]

@@ -3,10 +3,15 @@
 import time
 
 import pytest
-from django.test import Client
+from django.test import Client, override_settings
 from prometheus_client.parser import text_string_to_metric_families
 
+from ringfence.fencing.topics.status import State
+from ringfence.metrics.other_names import SCHEMES
+from tests.support.accounts import account, bearer
 from tests.support.busy_tables import busy
+from tests.support.projections import project
+from tests.support.topics import Topic, connector, connector_status, generation, task_status
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 C, T = {"connector": "c"}, {"connector": "c", "task": "0"}
@@ -97,3 +102,36 @@ def test_an_unknown_name_is_refused() -> None:
         answer.json()["message"]
         == "names: 'nagios' is unknown. Use confluent, strimzi, strimzi-reporter, or several of them."
     )
+
+
+def test_no_name_of_a_connector_makes_a_series_twice() -> None:
+    """A scrape with the same series twice is refused as a whole, and with it what belongs to others."""
+    config = Topic()
+    for name in ("{client_id=", "{clientid=", 'a"}b', "a\\"):
+        config.config(connector(name), *generation(name, 1, 1))
+    project("config", config)
+    for scheme in ("strimzi", "strimzi-reporter", "confluent"):
+        samples = scraped(f"?names={scheme},{scheme}")
+        assert {dict(labels).get("connector") for _, labels in samples} >= {"{client_id=", "{clientid=", 'a"}b', "a\\"}
+
+
+def test_no_name_tells_of_a_connector_that_the_account_may_not_see() -> None:
+    config, status = Topic(), Topic()
+    for name in ("team-a", "secret-b"):
+        config.config(connector(name), *generation(name, 1, 1))
+        status.status(connector_status(name, State.FAILED), task_status(name, 0, State.FAILED))
+    project("config", config)
+    project("status", status)
+    with override_settings(NO_LOGIN="", ALLOWED_HOSTS=["*"]):
+        headers = bearer(account("ann", ("viewer", "team-*")))
+        shown = Client(headers=headers).get(f"/metrics?names={','.join(SCHEMES)}").content.decode()
+        assert Client().get("/metrics?names=strimzi").status_code == 401
+    assert 'connector="team-a"' in shown
+    assert "secret-b" not in shown
+
+
+@pytest.mark.parametrize("names", ["x" * 5000, "strimzi," * 2000, "strimzi\x00", "<script>", "é"])
+def test_names_of_any_length_cost_nothing(names: str) -> None:
+    answer = Client(headers={"host": "localhost"}).get("/metrics", {"names": names})
+    assert answer.status_code == (200 if names.startswith("strimzi,") else 400)
+    assert "<script>" not in answer.content.decode() or answer["content-type"] == "application/json"

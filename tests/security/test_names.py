@@ -44,6 +44,13 @@ def test_a_name_has_at_most_as_many_bytes_as_a_topics() -> None:
         assert len(str(refused.value)) < 600
 
 
+@pytest.mark.parametrize("name", [".", ".."])
+def test_a_name_that_no_address_can_contain_is_refused(name: str) -> None:
+    """`/connectors/../config` is another resource, and a list that somebody walks through would end there."""
+    with pytest.raises(ConfigException, match="no address can contain"):
+        is_connector_name("name", name)
+
+
 def test_the_longest_names_make_a_transactional_id_that_kafka_takes() -> None:
     assert len(task_transactional_id("g" * MAX_NAME_BYTES, TaskId(LONGEST, 10**9 - 1))) < 1000
     with pytest.raises(Invalid, match=r"group\.id"):

@@ -4,31 +4,40 @@ The listener here belongs to this process, which is the platform's by its enviro
 with a registry, alert and identity provider is sent there, and nothing may arrive.
 """
 
+import ast
 import contextlib
 import importlib.metadata
 import ipaddress
 import os
+import re
 import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from django.test import override_settings
 
 from ringfence.access.oidc.connection import Connection as ProviderConnection
 from ringfence.access.oidc.errors import Unavailable
+from ringfence.alerts import senders
+from ringfence.alerts.senders.channel import URL, Endpoint, NotSent
 from ringfence.alerts.ssrf_guard import AddressDenied, AllowedNetworks, target
 from ringfence.connectors.api import ConnectorError, SourceConnector, Struct
 from ringfence.connectors.api.schemas import STRING, struct
-from ringfence.connectors.builtin.files.places import s3
+from ringfence.connectors.builtin.files.places import PLACES, s3
 from ringfence.connectors.builtin.kafka_source.cluster import target_settings
+from ringfence.connectors.builtin.sql import database
 from ringfence.connectors.converters.registry import avro, json_schema, protobuf, registry_converter
 from ringfence.connectors.converters.registry.reading import SchemaReader
+from ringfence.connectors.converters.registry.settings import registry_settings
 from ringfence.connectors.process_tree import MARK
 from ringfence.connectors.sdk import own_listeners, worker_limits
 from ringfence.connectors.sdk.egress import EgressDenied, Policy
+from ringfence.connectors.sdk.kafka_settings import java_names, oauth_tokens
 from ringfence.connectors.sdk.kafka_settings.java_names import Role
 from ringfence.connectors.sdk.worker_limits import WorkerLimits
 from ringfence.engine.spark.connector_limits import limits_of
@@ -78,6 +87,26 @@ def trap(monkeypatch: pytest.MonkeyPatch) -> Iterator[Trap]:
 
 _HOST_KEY: Final = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl"
 _FILES: Final = {"topic": "t", "format": "csv"}
+_COPY: Final = {"source.cluster.alias": "a", "topics": "t"}
+_SHARE: Final = {"share.group": "g", "topics": "t", "topic": "o"}
+TARGET: Final = "target.cluster.bootstrap.servers"
+"""Of a copy; it has a test of its own."""
+CLOSED: Final = "127.0.0.1:1"
+"""Where nobody listens."""
+
+
+def _tokens(prefix: str) -> dict[str, str]:
+    """A login by tokens, whose endpoint is the address."""
+    login = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "OAUTHBEARER",
+        oauth_tokens.ENDPOINT: "http://HOST/token?to=connectors",
+        oauth_tokens.CLIENT_ID: "me",
+        oauth_tokens.CLIENT_SECRET: "of-the-tenant",
+    }
+    return {f"{prefix}{name}": value for name, value in login.items()}
+
+
 ATTEMPTS: Final[dict[str, list[dict[str, str]]]] = {
     "DltSource": [
         {
@@ -100,10 +129,12 @@ ATTEMPTS: Final[dict[str, list[dict[str, str]]]] = {
         }
     ],
     "KafkaSource": [
-        {"source.cluster.alias": "a", "source.cluster.bootstrap.servers": "HOST", "topics": "t"},
+        {**_COPY, "source.cluster.bootstrap.servers": "HOST"},
+        {**_COPY, "source.cluster.bootstrap.servers": CLOSED, **_tokens("source.cluster.")},
     ],
     "ShareGroupSource": [
-        {"share.group": "g", "topics": "t", "source.cluster.bootstrap.servers": "HOST", "topic": "o"},
+        {**_SHARE, "source.cluster.bootstrap.servers": "HOST"},
+        {**_SHARE, "source.cluster.bootstrap.servers": CLOSED, **_tokens("source.cluster.")},
     ],
     "FilesSource": [
         {**_FILES, "url": "s3://bucket/in", "s3.endpoint.url": "http://HOST"},
@@ -140,6 +171,26 @@ def test_every_connector_is_tried() -> None:
     assert ours == ATTEMPTS.keys() | REACHES_NOTHING.keys()
 
 
+_ADDRESS: Final = re.compile(r"\bur[il]|endpoint|server|host|address|issuer|proxy|\bport\b")
+_NO_ADDRESS: Final = frozenset({"sftp.host.key", "ssl.endpoint.identification.algorithm", oauth_tokens.URL_ENCODE})
+
+
+@pytest.mark.parametrize("name", [*ATTEMPTS, *REACHES_NOTHING])
+def test_every_setting_with_an_address_is_tried(name: str) -> None:
+    """A new one is to be tried here."""
+    named = {key for key in connector_of(name).config_def().keys if _ADDRESS.search(key)} - _NO_ADDRESS
+    if name == "SparkTableSource":  # its files are those of FilesSource
+        named -= connector_of("FilesSource").config_def().keys.keys()
+    assert named - {TARGET} <= {key for config in ATTEMPTS.get(name, []) for key in config}
+
+
+def test_every_kind_of_address_is_tried() -> None:
+    tried = {config["url"].partition("://")[0] for config in ATTEMPTS["FilesSource"]}
+    assert tried == PLACES.keys() - {"file"}
+    databases = {config["connection.url"].split(":")[1] for config in ATTEMPTS["SqlSource"]}
+    assert databases == database._DRIVERS.keys()
+
+
 def fill(config: Mapping[str, str], address: str, port: int) -> dict[str, str]:
     literal = f"[{address}]" if ":" in address else address
     return {
@@ -160,34 +211,35 @@ class Context(FakeContext):
         pass
 
 
+def try_out(what: Any, said: list[str]) -> Any:
+    """Call it, and note what is said, causes included."""
+    try:
+        result = what()
+    except Exception as error:
+        cause: BaseException | None = error
+        while cause is not None:
+            said.append(str(cause))
+            cause = cause.__cause__ or cause.__context__
+        return None
+    said.append(repr(result))
+    return result
+
+
 def use(connector_class: type[SourceConnector], config: dict[str, str]) -> str:
     """Validate, choose, start and poll, as far as each goes. Returns all that was said."""
     said: list[str] = []
-
-    def try_out(what: Any) -> Any:
-        try:
-            result = what()
-        except Exception as error:
-            cause: BaseException | None = error
-            while cause is not None:
-                said.append(str(cause))
-                cause = cause.__cause__ or cause.__context__
-            return None
-        said.append(repr(result))
-        return result
-
     connector = connector_class()
     connector.context = Context()  # type: ignore[assignment]
-    try_out(lambda: connector.validate(config))
-    try_out(lambda: connector.list_choices(config))
-    try_out(lambda: connector.start(config))
-    for task_config in try_out(lambda: connector.task_configs(1)) or [config]:
+    try_out(lambda: connector.validate(config), said)
+    try_out(lambda: connector.list_choices(config), said)
+    try_out(lambda: connector.start(config), said)
+    for task_config in try_out(lambda: connector.task_configs(1), said) or [config]:
         task = connector_class.task_class()()
         task.context = Context()
-        try_out(lambda task=task, own=task_config: task.start({**config, **own}))
-        try_out(task.poll)
-        try_out(task.stop)
-    try_out(connector.stop)
+        try_out(lambda task=task, own=task_config: task.start({**config, **own}), said)
+        try_out(task.poll, said)
+        try_out(task.stop, said)
+    try_out(connector.stop, said)
     return " ".join(said)
 
 
@@ -209,6 +261,23 @@ def test_a_connectors_kafka_clients_do_not(trap: Trap, side: Role) -> None:
     assert trap.callers == []
 
 
+@pytest.mark.parametrize("side", list(Role))
+def test_a_connectors_token_endpoint_does_not(trap: Trap, side: Role) -> None:
+    """Neither at validation, nor where the address of a name has changed since."""
+    login = fill(_tokens(""), "localhost", trap.port)
+    overrides = {f"{role}.override.{key}": value for role in Role for key, value in login.items()}
+    with pytest.raises(Invalid, match=REFUSED):
+        connection_of(side, Connection("kafka:9092"), {}, overrides)
+    with pytest.raises(oauth_tokens.NoToken, match=REFUSED):
+        oauth_tokens.source_of(login).token()
+    assert trap.callers == []
+
+
+def test_every_setting_of_a_kafka_client_with_an_address_is_tried() -> None:
+    named = {key for key in java_names.RULES if _ADDRESS.search(key)} - _NO_ADDRESS
+    assert named == {java_names.BOOTSTRAP, oauth_tokens.ENDPOINT}
+
+
 @pytest.mark.parametrize("converter", [avro.AvroConverter, json_schema.JsonSchemaConverter, protobuf.ProtobufConverter])
 def test_a_registry_does_not(trap: Trap, converter: type[registry_converter.RegistryConverter]) -> None:
     made = converter()
@@ -219,9 +288,41 @@ def test_a_registry_does_not(trap: Trap, converter: type[registry_converter.Regi
     assert trap.callers == []
 
 
+ISSUER: Final = {
+    "schema.registry.url": "http://192.0.2.1:8081",
+    "bearer.auth.credentials.source": "OAUTHBEARER",
+    "bearer.auth.client.id": "me",
+    "bearer.auth.client.secret": "of-the-tenant",
+    "bearer.auth.scope": "all",
+    "bearer.auth.logical.cluster": "lsrc-1",
+    "bearer.auth.identity.pool.id": "pool-1",
+}
+
+
+def test_the_issuer_of_a_registrys_tokens_does_not(trap: Trap) -> None:
+    """Only the issuer is asked: the token comes before the registry."""
+    settings = {**ISSUER, "bearer.auth.issuer.endpoint.url": f"http://localhost:{trap.port}/connectors?x="}
+    made = json_schema.JsonSchemaConverter()
+    made.configure(settings, is_key=False)
+    schema = struct({"a": STRING}, "r")
+    said: list[str] = []
+    try_out(lambda: made.from_record("t", Struct(schema, {"a": "b"}), schema), said)
+    assert REFUSED in " ".join(said), said
+    with pytest.raises(ConnectorError, match="No token"):
+        SchemaReader(settings).read(b"\0\0\0\0\1{}")
+    assert trap.callers == []
+
+
+def test_every_setting_of_a_registry_with_an_address_is_tried() -> None:
+    named = {key for key in registry_settings().keys if _ADDRESS.search(key)}
+    assert named == {"schema.registry.url", "bearer.auth.issuer.endpoint.url"}
+
+
 def test_the_other_cluster_of_a_copy_does_not(trap: Trap) -> None:
-    key = "target.cluster.bootstrap.servers"
-    assert REFUSED in target_settings({key: f"localhost:{trap.port}"}).errors[key]
+    assert REFUSED in target_settings({TARGET: f"localhost:{trap.port}"}).errors[TARGET]
+    errors = target_settings(fill({TARGET: CLOSED, **_tokens("target.cluster.")}, "localhost", trap.port)).errors
+    assert REFUSED in " ".join(errors.values())
+    assert trap.callers == []
 
 
 def test_every_converter_with_a_registry_is_tried() -> None:
@@ -249,12 +350,86 @@ def test_an_alert_does_not(trap: Trap) -> None:
     assert trap.callers == []
 
 
+@pytest.mark.parametrize("kind", [kind for kind, channel in senders.CHANNELS.items() if URL in channel.fields])
+@pytest.mark.parametrize("what", ["firing", "resolved", "test"])
+def test_no_destination_of_alerts_does(trap: Trap, kind: str, what: str) -> None:
+    message = {"what": what, "summary": "s", "incident": 1}
+    with (
+        override_settings(ALERTS_LOOPBACK=True, ALERTS_PRIVATE=True),
+        pytest.raises(NotSent, match="part of this platf"),
+    ):
+        senders.send(Endpoint(kind, f"http://localhost:{trap.port}/x", "a-key-of-16-letters"), message, 1)
+    assert trap.callers == []
+
+
+def test_every_destination_of_alerts_is_tried_or_has_no_address() -> None:
+    """Mail goes to the server of a setting of the workers."""
+    assert {kind for kind, channel in senders.CHANNELS.items() if URL not in channel.fields} == {"mail"}
+
+
 def test_an_identity_provider_does_not(trap: Trap) -> None:
     connection = ProviderConnection(Policy(EVERYTHING))
     with pytest.raises(Unavailable, match=REFUSED):
         connection.get(f"http://localhost:{trap.port}/.well-known/openid-configuration")
     connection.close()
     assert trap.callers == []
+
+
+_CLIENTS: Final = """
+aiobotocore aiohttp asyncpg asyncssh azure boto3 botocore ftplib google grpc http.client httpx imaplib kubernetes
+paramiko poplib psycopg psycopg2 pymysql requests s3fs smtplib sqlalchemy telnetlib urllib.request urllib3 websockets
+"""
+CLIENTS: Final = frozenset(_CLIENTS.split())
+"""Libraries that open connections. Those for Kafka and Redis are left out: their addresses are settings, or checked by
+`connection_of`.
+"""
+OPENING: Final = frozenset({"create_connection", "open_connection", "connect_ex"})
+DOORS: Final = {
+    "connectors/sdk/guarded_httpx.py": "guards clients of registries and issuers: test_a_registry_does_not",
+    "connectors/sdk/guarded_requests.py": "guards DltSource, GCS and Azure: test_a_connector_does_not_reach_it",
+    "connectors/sdk/kafka_settings/oauth_tokens.py": "test_a_connectors_token_endpoint_does_not",
+    "fencing/transactions/broker_connection.py": "test_a_connectors_kafka_clients_do_not, and each broker's address",
+    "platform/ringfence/access/oidc/connection.py": "test_an_identity_provider_does_not",
+    "platform/ringfence/alerts/senders/posting.py": "test_no_destination_of_alerts_does",
+    "platform/ringfence/client/rest.py": "the client of a person at a terminal, or of CI: no process of the platform",
+    "platform/ringfence/commands/up.py": "its own web process, at its own address",
+    "platform/ringfence/demo/job.py": "the demo's own platform",
+    "platform/ringfence/local/java_host.py": "Maven's mirror, a setting of the person at the terminal",
+    "platform/ringfence/local/ports.py": "looks whether a port of its own is open",
+    "platform/ringfence/web/hooks/link.py": "a listening task, whose secret both sides prove",
+}
+"""Each module outside of built-in connectors that opens connections with such a library, and what is tried."""
+
+
+def _imports(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (each.name for each in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module
+
+
+def _opens(path: Path) -> bool:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    names = set(_imports(tree))
+    calls = {
+        node.func.attr for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+    }
+    return bool(calls & OPENING or names & CLIENTS or {name.split(".")[0] for name in names} & CLIENTS)
+
+
+def test_every_module_that_opens_connections_is_known() -> None:
+    """A new one needs a guard, and an attempt here. Built-in connectors are found by their entry points."""
+    root = Path(__file__).parents[2]
+    files = [*(root / "connectors").rglob("*.py"), *(root / "fencing").rglob("*.py")]
+    files += [
+        Path(folder) / name
+        for folder, _, names in os.walk(root / "platform" / "ringfence")  # which follows no links
+        for name in names
+        if name.endswith(".py")
+    ]
+    paths = {file.relative_to(root).as_posix() for file in files if _opens(file)}
+    assert {path for path in paths if not path.startswith("connectors/builtin/")} == DOORS.keys()
 
 
 def addresses_of_this_machine() -> list[str]:

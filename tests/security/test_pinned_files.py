@@ -16,8 +16,8 @@ from ringfence.connectors.api import ConnectorError
 from ringfence.connectors.builtin.kafka_source.cluster import source_settings, target_settings
 from ringfence.connectors.converters.registry.settings import client_config, registry_settings
 from ringfence.connectors.sdk import worker_limits
-from ringfence.connectors.sdk.files import ClosedFile, pin
-from ringfence.connectors.sdk.kafka_settings.java_names import Role
+from ringfence.connectors.sdk.files import ClosedFile, client_files, pin
+from ringfence.connectors.sdk.kafka_settings.java_names import Role, known_settings
 from ringfence.connectors.sdk.worker_limits import WorkerLimits
 from ringfence.fencing.errors import Invalid
 from ringfence.fencing.kafka.client_settings import connection_of, resolve_settings
@@ -104,6 +104,13 @@ def test_a_link_out_of_the_roots_is_read_by_no_client(name_of: Callable[[Path], 
     link.symlink_to(folder.parent / "secret")
     with pytest.raises((AssertionError, ClosedFile)):
         name_of(link)
+
+
+def test_every_setting_of_a_client_that_names_a_file_is_known() -> None:
+    """Any other one would be opened unseen."""
+    names = {name for role in Role for name in known_settings(role) if name.endswith((".location", ".file", ".path"))}
+    names |= {name for name in registry_settings().keys if name.endswith(".location")}
+    assert {name for name, _ in client_files(dict.fromkeys(names, "/etc/passwd"))} == names
 
 
 def test_the_leader_refuses_it_with_the_reason(folder: Path) -> None:

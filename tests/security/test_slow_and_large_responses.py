@@ -1,4 +1,4 @@
-"""Servers that drip, or send a bomb: a registry's and a REST API's, real ones on loopback."""
+"""Servers that drip, or send a bomb: registries, REST APIs, receivers of alerts, token endpoints, all real ones."""
 
 import gzip
 import json
@@ -11,14 +11,20 @@ from typing import Any
 
 import httpx
 import pytest
+from django.test import override_settings
 from requests import ReadTimeout, Session, TooManyRedirects
 
+from ringfence.alerts import senders
+from ringfence.alerts.senders import posting
+from ringfence.alerts.senders.channel import URL, Endpoint, NotSent
 from ringfence.connectors.api import ConnectorError
 from ringfence.connectors.converters.registry.reading import SchemaReader
-from ringfence.connectors.sdk import guarded_requests
+from ringfence.connectors.sdk import guarded_requests, worker_limits
 from ringfence.connectors.sdk.egress import Policy
 from ringfence.connectors.sdk.guarded_httpx import restrict_client
 from ringfence.connectors.sdk.guarded_requests import restrict_session
+from ringfence.connectors.sdk.kafka_settings import oauth_tokens
+from ringfence.connectors.sdk.worker_limits import WorkerLimits
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
 SHORT = 1.0
@@ -31,6 +37,9 @@ def serving(answer: Answer) -> Iterator[str]:
         def do_GET(self) -> None:
             with suppress(OSError):  # the client is gone, as it should be
                 answer(self)
+
+        def do_POST(self) -> None:
+            self.do_GET()
 
         def log_message(self, *args: Any) -> None:
             pass
@@ -191,3 +200,64 @@ def test_redirects_end() -> None:
         restrict_session(session)
         with pytest.raises(TooManyRedirects):
             session.get(url, timeout=10)
+
+
+KEY = "a-key-that-nobody-may-see"
+RECEIVERS = [kind for kind, channel in senders.CHANNELS.items() if URL in channel.fields]
+MESSAGE = {"what": "firing", "summary": "s", "incident": 1}
+
+
+def tell(kind: str, url: str) -> int:
+    with override_settings(ALERTS_LOOPBACK=True):
+        return senders.send(Endpoint(kind, f"{url}/T0/{KEY}", KEY), MESSAGE, 1)
+
+
+@pytest.mark.parametrize("kind", RECEIVERS)
+def test_a_receiver_of_alerts_that_drips_is_given_up(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(posting, "_SECONDS", SHORT)
+    started = time.monotonic()
+    with serving(drip_headers) as url, pytest.raises(NotSent, match="did not answer") as caught:
+        tell(kind, url)
+    assert time.monotonic() - started < PATIENCE
+    assert KEY not in str(caught.value)
+
+
+@pytest.mark.parametrize("answer", [drip_body, drip_chunks, *LARGE])
+def test_what_a_receiver_of_alerts_sends_is_not_read(answer: Answer) -> None:
+    started = time.monotonic()
+    with serving(answer) as url:
+        assert tell("webhook", url) == 200
+    assert time.monotonic() - started < PATIENCE
+
+
+def lead_on(handler: BaseHTTPRequestHandler) -> None:
+    handler.send_response(307)
+    handler.send_header("Location", f"http://{handler.headers['Host']}/elsewhere/{KEY}")
+    handler.end_headers()
+    assert "elsewhere" not in handler.path, "nobody follows"
+
+
+@pytest.mark.parametrize("kind", RECEIVERS)
+def test_a_receiver_of_alerts_leads_nowhere_else(kind: str) -> None:
+    with serving(lead_on) as url, pytest.raises(NotSent, match="answered 307: redirects are not followed") as caught:
+        tell(kind, url)
+    assert KEY not in str(caught.value)
+
+
+@pytest.mark.parametrize("answer", [*DRIPS, *LARGE, lead_on])
+def test_a_token_endpoint_that_drips_floods_or_leads_on_gives_no_token(
+    answer: Answer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(oauth_tokens, "_SECONDS", SHORT)
+    monkeypatch.setattr(worker_limits, "_current", [WorkerLimits(egress="loopback")])
+    started = time.monotonic()
+    with serving(answer) as url:
+        login = {oauth_tokens.ENDPOINT: f"{url}/token", oauth_tokens.CLIENT_ID: "me", oauth_tokens.CLIENT_SECRET: KEY}
+        with pytest.raises(oauth_tokens.NoToken) as caught:
+            oauth_tokens.source_of(login).token()
+    assert time.monotonic() - started < PATIENCE
+    chain, error = "", caught.value
+    cause: BaseException | None = error
+    while cause is not None:
+        chain, cause = chain + str(cause), cause.__cause__ or cause.__context__
+    assert KEY not in chain

@@ -11,7 +11,7 @@ from django.test import Client, override_settings
 from ringfence.access import tokens
 from ringfence.access.models import Grant
 from ringfence.alerts import deliveries, tasks
-from ringfence.alerts.models import Delivery, Destination, Incident, Rule, Silence
+from ringfence.alerts.models import Delivery, Destination, Incident, IncidentNote, Rule, Silence
 from ringfence.audit.models import AuditEntry
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
@@ -238,8 +238,8 @@ def test_who_may_not_operate_a_connector_neither_acknowledges_nor_silences_it(
         Grant.objects.create(user=ann, what="viewer", pattern="team-*")
         headers = {"authorization": f"Bearer {tokens.create(ann, 'ci', ['admin'])[1]}"}
         for one, status in zip(made, (403, 404, 403), strict=True):
-            for act in ("acknowledge", "silence"):
-                given = {"hours": "1", "why": "x"}
+            for act in ("acknowledge", "silence", "notes"):
+                given = {"hours": "1", "why": "x", "text": "x"}
                 answer = client.post(f"/ui/incidents/{one.pk}/{act}", given, headers=headers)
                 assert answer.status_code == status, (one.connector, act)
             answer = client.post(
@@ -253,6 +253,34 @@ def test_who_may_not_operate_a_connector_neither_acknowledges_nor_silences_it(
         assert client.post(f"/ui/incidents/silences/{silence.pk}/end", headers=headers).status_code == 403
     assert not Incident.objects.exclude(acknowledged_ms=0).exists()
     assert Silence.objects.count() == 1
+    assert not IncidentNote.objects.exists()
+
+
+def test_nobody_fills_an_incident_or_the_list_of_silences(client: Client, leader: FakeLeader) -> None:
+    """Its page shows all notes, and each page of everybody counts incidents without those that are silenced."""
+    now = deliveries.now_ms()
+    one = Incident.objects.create(
+        rule_name="r", kind="failed", subject="team-a", connector="team-a", summary="s", opened_ms=now
+    )
+    at = f"/ui/incidents/{one.pk}"
+    hostile = "<script>alert(1)</script>\u202e"
+    assert client.post(f"{at}/notes", {"text": hostile}).status_code == 302
+    assert "<script>alert" not in text(client.get(at))
+    IncidentNote.objects.bulk_create([IncidentNote(incident=one, time_ms=now, text="x") for _ in range(199)])
+    for note in ("one more", "x" * 4001, " ", "a\x00b"):
+        assert client.post(f"{at}/notes", {"text": note}).status_code == 400
+    assert IncidentNote.objects.count() == 200
+
+    def silence(**changes: object) -> int:
+        body = {"connector": "team-a", "hours": 1, "reason": "x", **changes}
+        status: int = client.post(f"{API}/silences", body, content_type=JSON).status_code
+        return status
+
+    for wrong in ({"connector": "n" * 250}, {"connector": "a\x00"}, {"reason": "x" * 1001}, {"reason": "\x00"}):
+        assert silence(**wrong) == 400, wrong
+    assert client.post(f"{at}/silence", {"hours": "1", "why": "a\x00b"}).status_code == 400
+    assert [silence(connector=f"team-{number}") for number in range(52)] == [201] * 50 + [400] * 2
+    assert client.get("/ui/connectors").status_code == 200
 
 
 def test_the_api_acknowledges_and_silences(client: Client, leader: FakeLeader) -> None:

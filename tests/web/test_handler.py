@@ -1,12 +1,15 @@
 """Requests are answered by a pool of threads; an open stream holds none of them."""
 
 import asyncio
+import threading
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 from django.db import connections
 
+from ringfence.metrics import views as metrics_views
 from ringfence.web import asgi_handler as handler
 from ringfence.web.asgi_handler import PooledHandler
 from ringfence.web.live import streams as live
@@ -105,3 +108,28 @@ def test_files_come_whole() -> None:
         assert int(file.headers["content-length"]) == len(file.body) > 1000
 
     run(fetch)
+
+
+def test_scrapes_stop_no_probe_and_no_other_scrape(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An exposition of many connectors takes a while. One account asks for it again and again."""
+    going_on = threading.Event()
+
+    def write_slowly(*_: object) -> str:
+        assert going_on.wait(_PATIENCE)
+        return "a 1\n"
+
+    monkeypatch.setattr(metrics_views, "exposition", write_slowly)
+
+    async def scrape(application: PooledHandler) -> None:
+        scrapes = [Asked(application, "/metrics?names=confluent") for _ in range(40)]
+        probe = Asked(application, "/health/ready")
+        await probe.done
+        assert probe.status in (200, 503)
+        while sum(each.done.done() for each in scrapes) < 38:
+            await asyncio.sleep(0.02)
+        going_on.set()
+        for each in scrapes:
+            await each.done
+        assert Counter(each.status for each in scrapes) == {429: 38, 200: 2}
+
+    run(scrape)

@@ -63,13 +63,24 @@ def _one_of(*names: str, upper: bool = False) -> Convert:
 
 
 def _text(text: str) -> str:
+    """Refuses line breaks: a client sends its id before it knows that it talks to Kafka, and a service that reads lines
+    would take what comes after one for a command.
+    """
+    if not text:
+        raise ValueError("a string is expected")
+    if not text.isprintable():
+        raise ValueError("control characters are not allowed")
+    return text
+
+
+def _lines(text: str) -> str:
     if not text:
         raise ValueError("a string is expected")
     return text
 
 
 def _secret(text: str) -> str:
-    return _text(text)
+    return _lines(text)
 
 
 def _acks(text: str) -> str:
@@ -166,12 +177,12 @@ RULES: Final[Mapping[str, Rule]] = {
     "sasl.login.callback.handler.class": Rule(oauth_tokens.METHOD, _token_class),
     "sasl.oauthbearer.jwt.retriever.class": Rule(oauth_tokens.METHOD, _token_class),
     oauth_tokens.CA_FILE: Rule(oauth_tokens.CA_FILE, _text),
-    oauth_tokens.CA_TEXT: Rule(oauth_tokens.CA_TEXT, _text),
+    oauth_tokens.CA_TEXT: Rule(oauth_tokens.CA_TEXT, _lines),
     "ssl.ca.location": Rule("ssl.ca.location", _text),
     "ssl.certificate.location": Rule("ssl.certificate.location", _text),
     "ssl.key.location": Rule("ssl.key.location", _text),
-    "ssl.ca.pem": Rule("ssl.ca.pem", _text),
-    "ssl.certificate.pem": Rule("ssl.certificate.pem", _text),
+    "ssl.ca.pem": Rule("ssl.ca.pem", _lines),
+    "ssl.certificate.pem": Rule("ssl.certificate.pem", _lines),
     "ssl.key.pem": Rule("ssl.key.pem", _secret),
     "acks": Rule("acks", _acks, _PRODUCER),
     "compression.type": Rule("compression.type", _one_of("none", "gzip", "snappy", "lz4", "zstd"), _PRODUCER),

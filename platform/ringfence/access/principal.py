@@ -100,10 +100,14 @@ class Principal:
         return verb in self.ceiling.verbs and any(verb in right.verbs for right in self.rights)
 
     def may_everywhere(self, verb: Verb) -> bool:
-        """Return whether the verb is allowed on every connector, as required for what concerns all of them."""
+        """Return whether the verb is allowed on every connector, as required for what concerns all of them.
+
+        Not `admin` for a token with a limit of topics: it could grant its account what the limit keeps from it.
+        """
         return (
             verb in self.ceiling.verbs
             and self.ceiling.pattern == EVERYTHING
+            and (verb is not Verb.ADMIN or self.ceiling.topics == ALL_RIGHTS.topics)
             and any(verb in right.verbs and right.pattern == EVERYTHING for right in self.rights)
         )
 

@@ -81,12 +81,15 @@ def attempt(number: int, sender: Send = send) -> str:
     try:
         status = sender(Endpoint(to.kind, to.url, to.secret, recipients), json.loads(row.body), row.pk)
     except NotSent as error:
-        log.warning("Delivery %d to %s failed: %s", row.pk, row.destination_name, error.message)
         return _record_failure(row, error)
+    except Exception as error:  # noqa: BLE001 - the root of a Celery task; its text may contain the address
+        # What a sender did not foresee counts as a try, or there would be no end of them.
+        return _record_failure(row, NotSent(f"It could not be sent ({type(error).__name__})"))
     return _end(row, SENT, status, "")
 
 
 def _record_failure(row: Delivery, error: NotSent) -> str:
+    log.warning("Delivery %d to %s failed: %s", row.pk, row.destination_name, error.message)
     tries = row.tries + 1
     pause = None if error.final or row.what == MessageKind.TEST else pause_ms(tries)
     if pause is None:

@@ -6,11 +6,16 @@ from ringfence.access.principal import Principal
 from ringfence.access.verbs import Verb
 from ringfence.alerts.deliveries import now_ms
 from ringfence.alerts.models import Incident, IncidentNote, Silence
-from ringfence.alerts.silences import LONGEST_HOURS
+from ringfence.alerts.silences import LONGEST_HOURS, in_force
+from ringfence.connectors.sdk.names import describe_length
 
 _HOUR_MS = 3_600_000
 _LONGEST_WHY = 1000
 _LONGEST_NOTE = 4000
+_MOST_NOTES = 200
+"""Of one incident: its page shows all of them."""
+_MOST_SILENCES = 50
+"""Of one account, in force at once: all pages and each evaluation read them."""
 
 
 def may_operate(who: Principal, connector: str) -> bool:
@@ -30,22 +35,28 @@ def acknowledge(one: Incident, who: Principal) -> Mapping[str, object] | None:
 
 
 def add_note(one: Incident, text: object, who: Principal) -> IncidentNote:
-    """Keep what somebody writes about the incident. Raises ValueError for an empty or too long text."""
+    """Keep what somebody writes about the incident. Raises ValueError for an empty or long text, or for too many."""
     note = text.strip() if isinstance(text, str) else ""
     if not note or len(note) > _LONGEST_NOTE or "\x00" in note:
         raise ValueError(f"Write a note of up to {_LONGEST_NOTE:,} characters. Nothing was kept.")
+    if one.notes.count() >= _MOST_NOTES:
+        raise ValueError(f"The incident has {_MOST_NOTES} notes, and takes no more. Nothing was kept.")
     return IncidentNote.objects.create(incident=one, time_ms=now_ms(), user=who.name, text=note)
 
 
 def silence(connector: str, hours: object, why: object, who: Principal) -> Silence:
-    """Send nothing about the connector for that long. Raises ValueError for invalid values."""
+    """Send nothing about the connector for that long. Raises ValueError for invalid values, and for too many."""
     text = str(hours)
     if isinstance(hours, bool) or not (text.isascii() and text.isdigit() and 0 < int(text[:9]) <= LONGEST_HOURS):
         raise ValueError(f"hours must be an integer from 1 to {LONGEST_HOURS}. Nothing was silenced.")
     reason = why.strip() if isinstance(why, str) else ""
-    if not reason or len(reason) > _LONGEST_WHY:
+    if not reason or len(reason) > _LONGEST_WHY or "\x00" in reason:
         raise ValueError("Give a reason of up to 1,000 characters. Nothing was silenced.")
+    if too_long := describe_length(connector):
+        raise ValueError(f"There is no connector of that name: {too_long}. Nothing was silenced.")
     now = now_ms()
+    if in_force(now).filter(user=who.name).count() >= _MOST_SILENCES:
+        raise ValueError(f"{_MOST_SILENCES} silences of yours are in force: end one. Nothing was silenced.")
     return Silence.objects.create(
         connector=connector, until_ms=now + int(text) * _HOUR_MS, created_ms=now, user=who.name, why=reason
     )

@@ -1,5 +1,6 @@
 """Creating and changing rules and destinations, for pages and API. Raises ValueError with a message for the user."""
 
+import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ from ringfence.connectors.api.config_types import HIDDEN
 LONGEST_SECONDS = 7 * 24 * 3600
 _MOST_RECIPIENTS = 20
 _SHORTEST_SECRET = 16
+_KEY = re.compile(r"[\x21-\x7e]+")
+"""Of a receiver: it is sent as a header."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +191,8 @@ def _secret(value: object, stored: str, channel: Channel) -> tuple[str, str]:
         return new_secret, new_secret
     if not isinstance(value, str) or not _SHORTEST_SECRET <= len(value) <= 500:
         raise ValueError(f"secret must have {_SHORTEST_SECRET} to 500 characters, or be empty to generate one")
+    if not channel.makes_secret and not _KEY.fullmatch(value):
+        raise ValueError(f"The key of {channel.word} has letters, digits and signs of ASCII only, without spaces")
     return value, ""
 
 

@@ -83,15 +83,17 @@ def grant(
     *,
     quotas: Quotas = NO_QUOTAS,
     tell: AuditCallback = by_command_line,
-) -> None:
-    """Grant roles and permissions. If the same ones are already granted on that pattern, their topics and quotas are
-    replaced. quotas: those that differ from the default, by the names of `ringfence.requests.quota`.
+) -> Grant:
+    """Grant roles and permissions, and return the grant. If the same ones are already granted on that pattern, their
+    topics and quotas are replaced. quotas: those that differ from the default, by the names of
+    `ringfence.requests.quota`.
     """
     user = find(name)
     with transaction.atomic():
         before = grants_of(user)
-        _add_grant(user, what, pattern, topics, quotas)
+        row = _add_grant(user, what, pattern, topics, quotas)
         tell("grant", name, before=before, after=grants_of(user))
+    return row
 
 
 def ungrant(name: str, pattern: str, *, tell: AuditCallback = by_command_line) -> None:
@@ -117,6 +119,8 @@ def revoke_grant(row: Grant, *, tell: AuditCallback = by_command_line) -> None:
             "changed"
         )
     with transaction.atomic():
+        # Two at once would each leave the other's.
+        list(Grant.objects.select_for_update().filter(pattern=EVERYTHING))
         before = grants_of(user)
         row.delete()
         if _administers(row) and not any(
@@ -184,14 +188,16 @@ def _put_password(user: User, password: str | None) -> None:
     user.set_password(password)
 
 
-def _add_grant(user: User, what: Iterable[str], pattern: str, topics: Iterable[str], quotas: Quotas) -> None:
-    verbs = list(what)
+def _add_grant(user: User, what: Iterable[str], pattern: str, topics: Iterable[str], quotas: Quotas) -> Grant:
+    verbs = list(dict.fromkeys(what))
     if not verbs_of(verbs):
         raise ValueError("Name at least one role or permission")
     if wrong := [f"{name}={value}" for name, value in quotas.items() if not 0 <= value <= UNLIMITED]:
         raise ValueError(f"{wrong[0]} is no quota: use a number from 0 on")
     limit = {"topics": topics_of(topics), **{name: quotas.get(name) for name in QUOTAS}}
-    Grant.objects.update_or_create(user=user, what=" ".join(verbs), pattern=pattern, by_groups=False, defaults=limit)
+    what_text = " ".join(verbs)
+    row, _ = Grant.objects.update_or_create(user=user, what=what_text, pattern=pattern, by_groups=False, defaults=limit)
+    return row
 
 
 def grants_of(user: User) -> list[dict[str, object]]:

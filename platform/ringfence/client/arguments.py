@@ -1,9 +1,12 @@
 """The arguments that every client command has, and how commands declare their actions."""
 
 import argparse
+import sys
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 
 from ringfence.client import contexts
+from ringfence.client.output import SafeStream
 from ringfence.client.rest import TIMEOUT_SECONDS, Rest
 from ringfence.subcommands import sentence
 
@@ -55,4 +58,5 @@ def add_yes(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run an action against the server that the arguments name."""
     action: Run = args.run_action
-    return action(Rest(contexts.server(args.url, args.context), args.timeout), args)
+    with redirect_stdout(SafeStream(sys.stdout)), redirect_stderr(SafeStream(sys.stderr)):
+        return action(Rest(contexts.server(args.url, args.context), args.timeout), args)

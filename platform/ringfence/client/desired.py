@@ -76,12 +76,27 @@ def _texts(path: str) -> Iterator[tuple[str, str]]:
         yield path, sys.stdin.read()
         return
     top = Path(path)
-    files = [Path(folder) / name for folder, _, names in os.walk(top) for name in names if name.endswith(SUFFIXES)]
     try:
-        for file in sorted(files) if top.is_dir() else [top]:
-            yield str(file), file.read_text(encoding="utf-8")
+        for file in _files_below(top) if top.is_dir() else [top]:
+            yield str(file), documents.read_file(file)
     except (OSError, UnicodeDecodeError) as error:
         raise ClientError(Exit.LOCAL, f"{path} cannot be read: {error}") from error
+
+
+def _files_below(top: Path) -> list[Path]:
+    """Return the files in order, without those in hidden folders: a repository's own, and what Kubernetes' links to
+    files of a ConfigMap lead to. Raises `ClientError` for what is no file, and for a link that leads elsewhere.
+    """
+    files, real_top = [], top.resolve()
+    for folder, folders, names in os.walk(top):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        files += [Path(folder) / name for name in names if name.endswith(SUFFIXES)]
+    for file in files:
+        if not file.is_file() or not file.resolve().is_relative_to(real_top):
+            raise ClientError(
+                Exit.INVALID, f"{file} is no file, or a link that leads out of {top}: name the file itself"
+            )
+    return sorted(files)
 
 
 def _add(desired: Desired, value: object, where: str) -> None:

@@ -5,10 +5,13 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from ringfence.client.exit_codes import ClientError, Exit
+from ringfence.client.output import escape
 from ringfence.connectors.sdk import properties
 
+MOST_BYTES: Final = 16 << 20
 HIDDEN = "[hidden]"
 """What the server shows in place of a secret; sent back, it keeps the stored value."""
 
@@ -24,7 +27,7 @@ class Document:
 def read(path: str, name: str | None = None) -> list[Document]:
     """Read all connectors of a file, `-` for standard input: `{name, config}` or a flat map, one or a list."""
     try:
-        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+        text = sys.stdin.read() if path == "-" else read_file(Path(path))
     except (OSError, UnicodeDecodeError) as error:
         raise ClientError(Exit.LOCAL, f"{path} cannot be read: {error}") from error
     documents = [read_value(value, path, name) for value in parse(text, path)]
@@ -33,6 +36,15 @@ def read(path: str, name: str | None = None) -> list[Document]:
     if name is not None and len(documents) > 1:
         raise ClientError(Exit.INVALID, f"{path} holds {len(documents)} connectors: leave the name out")
     return documents
+
+
+def read_file(path: Path) -> str:
+    """Return the text of a file. Raises `ClientError` for one that is too large, OSError and UnicodeDecodeError."""
+    with path.open("rb") as file:
+        content = file.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise ClientError(Exit.INVALID, f"{path} has more than {MOST_BYTES >> 20} MiB: divide it into several files")
+    return content.decode()
 
 
 def parse(text: str, path: str) -> list[object]:
@@ -112,4 +124,4 @@ def difference(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
             lines.append(f"~ {key} = {HIDDEN} -> (a value that cannot be compared)")
         elif old[key] != new[key]:
             lines.append(f"~ {key} = {old[key]} -> {new[key]}")
-    return lines
+    return [escape(line) for line in lines]

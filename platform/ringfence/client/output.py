@@ -2,13 +2,36 @@
 
 import datetime as dt
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Final, TextIO
 
 from ringfence.client.exit_codes import ClientError, Exit
 
 Cell = Callable[[Any], object]
+_UNPRINTABLE: Final = re.compile(r"[^\n\t -~]")
+
+
+def escape(text: str) -> str:
+    """Return the text as one line without what a terminal would obey, or show in another order."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
+class SafeStream:
+    """A stream of text to a terminal. Names, values and messages that others gave cannot hide or forge what it shows;
+    lines stay lines.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        self._stream.write(_UNPRINTABLE.sub(lambda match: escape(match[0]), text))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 def print_structured(value: object, form: str) -> None:
@@ -24,7 +47,7 @@ def print_structured(value: object, form: str) -> None:
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Print columns as wide as their longest value."""
-    lines = [[str(cell) for cell in row] for row in (head, *rows)]
+    lines = [[escape(str(cell)) for cell in row] for row in (head, *rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
     for line in lines:
         print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())

@@ -12,6 +12,7 @@ from ringfence.client import documents
 from ringfence.client.desired import Connector, Desired, Grant
 from ringfence.client.documents import HIDDEN
 from ringfence.client.exit_codes import ClientError, Exit, exit_of
+from ringfence.client.output import escape
 from ringfence.client.rest import Rest, segment
 
 _BATCH: Final = 100
@@ -55,6 +56,7 @@ class Plan:
             lines.append(f"{change.sign} {change.what}" + (f"   ! {change.stops}" if change.stops else ""))
             lines += [f"    {line}" for line in change.lines]
         lines += [f"x {what}: {message}" for what, _, message in self.errors]
+        lines = [escape(line) for line in lines]  # a value of several lines could forge others of the plan
         counts = {sign: sum(change.sign is sign for change in self.changes) for sign in Sign}
         stops = sum(bool(change.stops) for change in self.changes)
         lines.append(

@@ -1,8 +1,10 @@
 """`ringfence export`: writes what a server holds to files that `ringfence apply` reads, over REST."""
 
 import argparse
+import hashlib
+import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -15,6 +17,7 @@ from ringfence.client.rest import Rest, segment
 __all__ = ["add_arguments", "run"]
 
 Json = Any
+_LONGEST_NAME: Final = 200
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,11 +42,8 @@ def _export(rest: Rest, args: argparse.Namespace) -> int:
             print(f"{kind}: left out, {error}", file=sys.stderr)
             continue
         for document in objects:
-            name = "-".join(
-                str(part) for part in (document.get("name"), document.get("account"), _scope(document)) if part
-            )
             text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120)
-            parts[f"{kind.lower()}-{quote(name, safe=' ')}.yaml"] = text
+            parts[_file_name(kind, document, parts)] = text
     if args.directory is None:
         sys.stdout.write("---\n".join(parts.values()))
         return 0
@@ -56,6 +56,18 @@ def _export(rest: Rest, args: argparse.Namespace) -> int:
         raise ClientError(Exit.LOCAL, f"{folder} cannot be written: {error}") from error
     print(f"{folder}: {len(parts)} files")
     return 0
+
+
+def _file_name(kind: str, document: Json, others: Container[str]) -> str:
+    """Return a name that no other file has, and that every file system takes: names of connectors may be longer, and
+    those of two grants the same.
+    """
+    parts = [str(part) for part in (document.get("name"), document.get("account"), _scope(document)) if part]
+    name = f"{kind.lower()}-{quote('-'.join(parts), safe=' ')}"
+    if len(name) <= _LONGEST_NAME and f"{name}.yaml" not in others:
+        return f"{name}.yaml"
+    digest = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+    return f"{name[:_LONGEST_NAME]}-{digest}.yaml"
 
 
 def _scope(document: Json) -> str:

@@ -78,17 +78,11 @@ def _records(rest: Rest, args: argparse.Namespace) -> int:
         "SEEN": lambda row: row["seen"],
         "PARTITION": lambda row: row["partition"],
         "OFFSET": lambda row: row["offset"],
-        "KEY": lambda row: _line(row["key"]["text"]),
-        "VALUE": lambda row: _line(row["value"]["text"]),
+        "KEY": lambda row: " ".join(row["key"]["text"].split()),
+        "VALUE": lambda row: " ".join(row["value"]["text"].split()),
     }
     output.listing(page["records"], "table", columns)
     return 0
-
-
-def _line(text: str) -> str:
-    """Format as one line, with control characters escaped, which a terminal could interpret."""
-    flat = " ".join(text.split())
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in flat)
 
 
 def _origin(rest: Rest, args: argparse.Namespace) -> int:

@@ -4,6 +4,7 @@ import argparse
 import contextlib
 from collections.abc import Iterator
 
+from ringfence.client.output import escape
 from ringfence.commands import cluster_settings
 from ringfence.consumer_commands import consumer_commands
 from ringfence.fencing.clock import Deadline
@@ -57,8 +58,4 @@ def _line(partition: int, offset: int, key: bytes | None, value: bytes | None) -
 
 
 def _text(data: bytes | None) -> str:
-    """Escape control characters, which a terminal could interpret."""
-    if data is None:
-        return "null"
-    text = data.decode("utf-8", "backslashreplace")
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+    return "null" if data is None else escape(data.decode("utf-8", "backslashreplace"))

@@ -14,6 +14,7 @@ from ringfence.projection.models import Connector, Worker
 
 _NAME: Final = re.compile(r"kafka_(?:connect|producer)_(?:connect_)?([a-z_]+?)_metrics_([a-z_]+)")
 """Group and attribute in one of our names: `kafka_connect_connect_worker_metrics_task_count`."""
+_CLIENT_ID: Final = re.compile(r"\A\{client_id=")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ def _strimzi(families: Families, texts: list[TextAttribute], workers: list[Worke
         *(
             (
                 replace(family, name=short),
-                [(label.replace("{client_id=", "{clientid="), value) for label, value in samples],
+                [(_CLIENT_ID.sub("{clientid=", label), value) for label, value in samples],
             )
             for family, samples in families
             if (short := _short_name(family.name))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.csrf import csrf_exempt
 
+from ringfence import quotas
 from ringfence.access.authorise import principal_of
 from ringfence.access.principal import EVERYBODY_HERE, Principal
 from ringfence.access.routes import requires, somewhere
@@ -51,7 +52,13 @@ def metrics(request: HttpRequest) -> HttpResponse:
     unknown = [name for name in names if name not in SCHEMES]
     if unknown:
         return json_error(400, f"names: {unknown[0]!r} is unknown. Use {', '.join(SCHEMES)}, or several of them.")
-    text = exposition(int(time.time() * 1000), principal_of(request), tuple(names))
+    try:
+        with quotas.SCRAPES.take():
+            text = exposition(int(time.time() * 1000), principal_of(request), tuple(names))
+    except quotas.TooMany as many:
+        refusal = json_error(429, many.message)
+        refusal["Retry-After"] = "1"
+        return refusal
     return HttpResponse(text, content_type=CONTENT_TYPE)
 
 

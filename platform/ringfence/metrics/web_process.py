@@ -120,7 +120,7 @@ class RequestCounts:
                     "ringfence_http_requests_in_progress",
                     Kind.GAUGE,
                     "Requests whose answer this web process has not begun.",
-                    "it comes near 92, the most that it answers at once",
+                    "it comes near 128, the most that it answers at once",
                 ),
                 [("", waiting)],
             ),

@@ -88,10 +88,13 @@ class AccessMiddleware(MiddlewareMixin):
             reason = _csrf(request)
             if reason:
                 return json_error(403, f"A write from a session needs its CSRF token ({reason}). Tokens need none.")
-        with stages.stage("settle"):
-            answered.settle(who.name)
-            if method in _SAFE_METHODS:
-                after_answer.settle(who.name)  # a reader sees the audit entries of its own writes complete
+        try:
+            with stages.stage("settle"):
+                answered.settle(who.name, quotas.SETTLING)
+                if method in _SAFE_METHODS:  # a reader sees the audit entries of its own writes complete
+                    after_answer.settle(who.name, quotas.SETTLING)
+        except quotas.TooMany as many:
+            return _refuse_many(request, many)
         if method not in _SAFE_METHODS and (busy := _enter(request, quotas.COMPUTING, who.name)) is not None:
             return busy
         name = str(kwargs["name"]) if need.reach is Reach.CONNECTOR else None
@@ -139,13 +142,17 @@ def _enter(request: HttpRequest, lane: quotas.Lane, who: str) -> HttpResponse | 
     try:
         place = lane.hold(who)
     except quotas.TooMany as many:
-        refusal = answer(request, 429, "Too many requests", many.message)
-        refusal["Retry-After"] = "1"
-        return refusal
+        return _refuse_many(request, many)
     request.ringfence_place = place  # type: ignore[attr-defined]
     if lane is quotas.COMPUTING:
         quotas.current_hold.set(place)
     return None
+
+
+def _refuse_many(request: HttpRequest, many: quotas.TooMany) -> HttpResponse:
+    refusal = answer(request, 429, "Too many requests", many.message)
+    refusal["Retry-After"] = "1"
+    return refusal
 
 
 def _missing(who: Principal, need: Need, name: str | None) -> Forbidden | None:

@@ -32,11 +32,12 @@ from ringfence.web.door import PROBES, process_door
 from ringfence.web.hooks.links import Links, look_up
 from ringfence.web.hooks.receiver import Receiver, hook_name
 
-THREADS = 92
+THREADS = 128
 """The most requests at once. A request that waits for the leader or a plugin occupies its thread until the answer."""
 
 PROBE_THREADS = 4
-"""For probes and metrics alone: they are answered while all other threads wait for something."""
+"""For probes alone, and as many for metrics: they are answered while all other threads wait for something."""
+METRICS = "/metrics"
 LIVE = "/health/live"
 """Answered without any thread: that the process answers is all it tells."""
 
@@ -51,6 +52,7 @@ class PooledHandler(ASGIHandler):
         super().__init__()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="request")
         self._probe_threads = ThreadPoolExecutor(PROBE_THREADS, thread_name_prefix="probe")
+        self._scrape_threads = ThreadPoolExecutor(PROBE_THREADS, thread_name_prefix="scrape")
         self._rate = AnonymousRate()
         self._receiver = Receiver(Links(functools.partial(self.in_thread, look_up)))
 
@@ -81,7 +83,7 @@ class PooledHandler(ASGIHandler):
         except request_body.BodyRejected as error:
             await request_body.refuse(error, receive, send)
             return
-        threads = self._probe_threads if scope["path"] in PROBES else self._threads
+        threads = self._threads_for(scope["path"])
         loop = asyncio.get_running_loop()
         response, work = await loop.run_in_executor(threads, self._answer, scope, body)
         try:
@@ -92,6 +94,11 @@ class PooledHandler(ASGIHandler):
         finally:
             if work:
                 loop.run_in_executor(threads, _finish, work)
+
+    def _threads_for(self, path: str) -> ThreadPoolExecutor:
+        if path == METRICS:
+            return self._scrape_threads
+        return self._probe_threads if path in PROBES else self._threads
 
     def _check_rate(self, scope: Scope) -> None:
         """Raise `BodyRejected` for too many requests without credentials of one address. Where none are required

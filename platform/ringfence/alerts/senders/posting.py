@@ -10,8 +10,10 @@ from django.conf import settings
 from ringfence.alerts import ssrf_guard
 from ringfence.alerts.senders.channel import NotSent
 from ringfence.alerts.ssrf_guard import AllowedNetworks
+from ringfence.connectors.sdk.egress import Policy, Resolve
 
 _SECONDS = 10.0
+"""For a whole try, whatever the receiver does: it occupies a thread of a worker."""
 _LATER = (408, 409, 425, 429)
 
 # At INFO, it logs complete URLs, and an address may contain its own password.
@@ -23,8 +25,15 @@ def allowed_addresses() -> AllowedNetworks:
     return AllowedNetworks(bool(settings.ALERTS_PRIVATE), bool(settings.ALERTS_LOOPBACK))
 
 
+class _CheckedAddress(Policy):
+    """Of the address to which the guard has led: nothing is resolved again."""
+
+    def addresses(self, host: str, port: int, resolve: Resolve | None = None) -> list[str]:
+        return [host]
+
+
 def encode(content: Mapping[str, Any]) -> bytes:
-    return json.dumps(dict(content), ensure_ascii=False).encode()
+    return json.dumps(dict(content), ensure_ascii=False).encode(errors="replace")
 
 
 def post(url: str, body: bytes, headers: Mapping[str, str] | None = None) -> int:
@@ -41,14 +50,15 @@ def post(url: str, body: bytes, headers: Mapping[str, str] | None = None) -> int
     }
     import httpx  # here: it takes a web process that sends nothing a twentieth of its start
 
+    from ringfence.connectors.sdk.guarded_httpx import restrict_client
+
     try:
         # No proxy from the environment: it would resolve the name itself, to an unchecked address.
-        with httpx.Client(follow_redirects=False, timeout=_SECONDS, trust_env=False) as client:
+        with httpx.Client(timeout=_SECONDS, trust_env=False) as client:
+            restrict_client(client, _CheckedAddress(""), _SECONDS, with_bodies=False)
             request = client.build_request("POST", target.url, content=body, headers=all_headers)
             request.extensions["sni_hostname"] = target.host
-            response = client.send(request, stream=True)  # the answer's body is not read
-            status = response.status_code
-            response.close()
+            status = client.send(request).status_code
     except httpx.HTTPError as error:
         raise NotSent(f"{target.host} did not answer ({type(error).__name__})") from None
     if status < 300:

@@ -38,9 +38,14 @@ class GrantShape(RequestShape):
 
     id = serializers.IntegerField(read_only=True)
     account = StringField(max_length=150)
-    allow = ListField(child=StringField(), refusal="must be a list of roles and permissions")
+    allow = ListField(child=StringField(), max_length=100, refusal="must be a list of roles and permissions")
     pattern = StringField(max_length=300, default=EVERYTHING)
-    topics = ListField(child=StringField(), default=lambda: [EVERYTHING], refusal="must be a list of patterns")
+    topics = ListField(
+        child=StringField(max_length=300),
+        max_length=1000,
+        default=lambda: [EVERYTHING],
+        refusal="must be a list of at most 1,000 patterns of up to 300 characters",
+    )
     connectors = _quota_field()
     tasks = _quota_field()
     config_bytes = _quota_field()
@@ -90,7 +95,7 @@ class Grants(ListView):
         quotas = {name: fields[name] for name in QUOTAS if fields.get(name) is not None}
         try:
             user = accounts.find(fields["account"])
-            accounts.grant(
+            row = accounts.grant(
                 user.username,
                 fields["allow"],
                 fields["pattern"],
@@ -100,8 +105,6 @@ class Grants(ListView):
             )
         except ValueError as error:
             raise bad_request(f"{error}.") from error
-        what = " ".join(fields["allow"])
-        row = Grant.objects.get(user=user, what=what, pattern=fields["pattern"], by_groups=False)
         return Response(describe(row), status=201, headers={"Location": f"/api/v1/grants/{row.pk}"})
 
 

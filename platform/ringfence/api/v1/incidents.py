@@ -20,7 +20,7 @@ from ringfence.api.v1.base import V1View
 from ringfence.api.v1.listing import ListView, equal
 from ringfence.api.v1.request_fields import IntegerField, ReasonField, RequestShape, StringField
 from ringfence.audit.trail import record_change
-from ringfence.http.errors import not_found
+from ringfence.http.errors import bad_request, not_found
 
 _READS, _WRITES = somewhere(Verb.VIEW), somewhere(Verb.OPERATE).writing()
 
@@ -106,7 +106,10 @@ class AlertSilences(ListView, _OnIncidents):
         self.parse_parameters()
         fields = self.parse_body()
         self.require_operate(fields["connector"])
-        silence = incident_actions.silence(fields["connector"], fields["hours"], fields["reason"], self.principal)
+        try:
+            silence = incident_actions.silence(fields["connector"], fields["hours"], fields["reason"], self.principal)
+        except ValueError as error:
+            raise bad_request(str(error)) from error
         record_change(
             self.http_request, before=None, after=incident_actions.audit_data(silence), action="silence alerts"
         )
