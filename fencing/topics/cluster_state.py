@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from ringfence.fencing.ids import ConnectorName, Incarnation, WorkerId
+from ringfence.fencing.request_context import RequestContext
 from ringfence.fencing.topics.config_record import ConfigRecord, ConnectorScopedRecord
 from ringfence.fencing.topics.config_records import RestartRecord, SessionKeyRecord
 from ringfence.fencing.topics.connector_state import ConnectorState, TaskConfig
@@ -96,6 +97,12 @@ class Fold:
         """Apply one more record. Call it in the order of offsets, for committed records only."""
         self._end = offset + 1
         record.apply(self, offset)
+
+    def note_request(self, name: ConnectorName, request: RequestContext) -> None:
+        """Note the request that the connector's last record was written for."""
+        connector = self._connectors.get(name)
+        if connector is not None and connector.request != request:
+            self._connectors[name] = replace(connector, request=request)
 
     def forget_session_key(self, offset: int) -> None:
         """Treat an unreadable session key as if there were none."""

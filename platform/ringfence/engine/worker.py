@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from ringfence import __version__, django_apps, encryption
+from ringfence import __version__, django_apps, encryption, log_format
 from ringfence.alerts.tasks import watch
 from ringfence.connectors.api import ConfigException
 from ringfence.connectors.config_providers import PROVIDERS, ConfigProviders
@@ -86,9 +86,8 @@ def main(
     slots: None for those that `task_slots` finds. workers_here: see there.
     java: runs Java connectors, None if none may run; installer: installs plugins, None if users may not.
     """
-    logging.basicConfig(
-        level=os.environ.get("RINGFENCE_LOG_LEVEL", "INFO"), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    log_format.describe_process(process="worker", worker=worker_id)
+    log_format.write_to_stderr(os.environ.get("RINGFENCE_LOG_LEVEL", "").strip().upper() or "INFO")
     # Celery logs arguments and results of each task at INFO: configurations with their secrets.
     for name in ("py4j", "celery.app.trace", "celery.worker.strategy"):
         logging.getLogger(name).setLevel(logging.WARNING)

@@ -10,9 +10,10 @@ from typing import Final
 from ringfence.connectors.config_providers import PROVIDERS
 from ringfence.connectors.process_tree import MARK
 from ringfence.connectors.sdk.worker_limits import ENVIRONMENT
+from ringfence.log_format import VARIABLE as LOG_FORMAT
 
 _OURS: Final = ("RINGFENCE_", "CONNECT_")
-_HANDED_ON: Final = frozenset({PROVIDERS, ENVIRONMENT, MARK})
+_HANDED_ON: Final = frozenset({PROVIDERS, ENVIRONMENT, MARK, LOG_FORMAT})
 _THREAD_COUNTS: Final = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
 _HARMLESS: Final = (
     "PATH",
@@ -25,6 +26,7 @@ _HARMLESS: Final = (
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
     MARK,
+    LOG_FORMAT,
 )
 _HARMLESS_PREFIXES: Final = ("LC_", "PYTHON")
 

@@ -21,6 +21,7 @@ from ringfence.fencing.ids import ConnectorName, TaskId
 from ringfence.fencing.modes import MODE_KEY, Mode
 from ringfence.fencing.offsets.offsets_topic_snapshot import MOST_BYTES, OffsetsSnapshot
 from ringfence.fencing.offsets.view import OffsetsView
+from ringfence.fencing.request_context import working_for
 from ringfence.fencing.task.plugin import Outcome
 from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.cluster_state import ClusterState
@@ -226,10 +227,12 @@ class Launcher:
             config,
             self._settings,
             self._snapshot(connector.name),
+            connector.request,
         )
         self._specs.append(spec)
         self._started_at.append(time.monotonic())
-        log.info("Starting %s, generation %d, attempt %d", task, placement.generation, placement.attempt)
+        with working_for(spec.request):
+            log.info("Starting %s, generation %d, attempt %d", task, placement.generation, placement.attempt)
         environment = self._environments.find_for(spec.connector_config)
         self._spark.submit(spec, self.on_end, None if environment is None else environment.as_variables())
 
@@ -257,6 +260,10 @@ class Launcher:
 
     def on_end(self, spec: TaskSpec, result: Outcome | Lost) -> None:
         """Handle the end of an attempt. A lost one is reported, so that the leader places it again."""
+        with working_for(spec.request):
+            self._tell_end(spec, result)
+
+    def _tell_end(self, spec: TaskSpec, result: Outcome | Lost) -> None:
         placement = spec.placement
         if isinstance(result, Lost):
             log.warning("Task %s, attempt %d was lost: %s", spec.task, placement.attempt, result.reason)
