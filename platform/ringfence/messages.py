@@ -17,7 +17,7 @@ from celery.exceptions import Ignore
 from kombu.serialization import register
 from kombu.utils.json import dumps, loads
 
-from ringfence import redis_broker
+from ringfence import redis_broker, telemetry
 from ringfence.encryption import NoKey, Purpose, keyring
 from ringfence.fencing import request_context
 
@@ -82,7 +82,8 @@ class BoundTask(Task):  # type: ignore[misc]
             if bound != [self.name, request.id] or not _recent_ids.add(request.id):
                 log.warning("Dropped a message for %s: it has another message's id, or it was sent twice", self.name)
                 raise Forged(f"A message for {self.name} was dropped: it has another message's id or was sent twice")
-        with request_context.working_for(request_context.read(getattr(request, _REQUEST, None))):
+        sender = request_context.read(getattr(request, _REQUEST, None))
+        with request_context.working_for(sender), telemetry.span_of(sender, self.name, "consumer"):
             return self.run(*args, **kwargs)
 
 

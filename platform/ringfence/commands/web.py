@@ -7,7 +7,7 @@ import os
 import resource
 from pathlib import Path
 
-from ringfence import log_format
+from ringfence import log_format, telemetry
 from ringfence.environment import NoLogin, is_loopback, proxy_setting
 from ringfence.imports import without_collections
 from ringfence.local.addresses import http_address
@@ -47,6 +47,7 @@ def run(args: argparse.Namespace) -> int:
     log_format.describe_process(process="web", web=f"{host}:{port}")
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "ringfence.settings")
     with without_collections():
+        telemetry.import_redis()
         import uvicorn
 
         _close_own_listeners()
@@ -56,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
         _allow_open_files()
         from django.urls import get_resolver
 
-        from ringfence.web.http_protocol import IDLE_SECONDS, BoundedProtocol
+        from ringfence.web.http_protocol import IDLE_SECONDS, BoundedProtocol, EndingServer
 
         config = uvicorn.Config(
             "ringfence.asgi:application",
@@ -74,9 +75,14 @@ def run(args: argparse.Namespace) -> int:
         )
         config.load()
         _ = get_resolver().url_patterns  # all views: not in the first request
+        from ringfence.metrics.otlp import exported_metrics
 
-    server = uvicorn.Server(config)
-    server.run()
+    telemetry.start("web", f"{host}:{port}")
+    with contextlib.ExitStack() as exports:
+        exports.callback(telemetry.stop)
+        exports.enter_context(exported_metrics(f"{host}:{port}"))
+        server = EndingServer(config, exports.close)
+        server.run()
     return 0 if server.started else 1
 
 

@@ -4,7 +4,7 @@ import argparse
 import os
 from typing import TYPE_CHECKING
 
-from ringfence import log_format
+from ringfence import log_format, telemetry
 from ringfence.imports import without_collections
 from ringfence.local.errors import LocalError
 
@@ -43,6 +43,7 @@ def run(args: argparse.Namespace) -> int:
     log_format.choose(args.log_format)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "ringfence.settings")
     with without_collections():
+        telemetry.import_redis()
         from ringfence.engine.worker import main
         from ringfence.local.spark_classes import use_archive
 

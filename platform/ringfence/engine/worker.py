@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from ringfence import __version__, django_apps, encryption, log_format
+from ringfence import __version__, django_apps, encryption, log_format, telemetry
 from ringfence.alerts.tasks import watch
 from ringfence.connectors.api import ConfigException
 from ringfence.connectors.config_providers import PROVIDERS, ConfigProviders
@@ -101,6 +101,7 @@ def main(
         encryption.require_key()
         with without_collections():
             django_apps.load()  # reads the environment and configures logging, before log handlers are added
+        telemetry.start("worker", worker_id)
         environment = dict(os.environ)
         os.environ.setdefault(MARK, str(os.getpid()))  # `ringfence up` has set its own
         let_go(os.environ)  # before Spark and plugin processes inherit it
@@ -112,6 +113,8 @@ def main(
     except (FencingError, encryption.NoKey, ConfigException) as error:
         log.error("%s", error)  # noqa: TRY400 - the message is for users, without a trace
         return 1
+    finally:
+        telemetry.stop()
 
 
 class Worker:

@@ -8,12 +8,13 @@ are read (too many connections, headers that are too large or too late) has none
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Final
 from urllib.parse import quote
 
 from django.conf import settings
 
+from ringfence import telemetry
 from ringfence.access.client_address import address_in
 from ringfence.fencing import request_context
 from ringfence.fencing.request_context import TRACEPARENT, RequestContext
@@ -40,6 +41,8 @@ class Exchange:
         self._first_byte_s = 0.0
         self._bytes = 0
         self._complete = self._stream = False
+        self.route = ""
+        """The pattern of the path that the view has; "" where none was asked."""
         self.account = ""
         """Who sent it, or how they got in without an account; "" if nobody is known."""
         headers = {name: value for name, value in scope["headers"] if name in (ID_HEADER, TRACEPARENT.encode())}
@@ -56,8 +59,9 @@ class Exchange:
         return quote(raw.partition(b"?")[0], safe=_SAFE)[:_LONGEST]
 
     @property
-    def status(self) -> int | None:
-        return self._status
+    def _is_quiet(self) -> bool:
+        """Whether it comes from something that asks all the time, or is a part of a page."""
+        return self.path in PROBES or self.path.startswith(_QUIET)
 
     def note(self, message: Mapping[str, Any]) -> None:
         """Note what is sent."""
@@ -68,13 +72,30 @@ class Exchange:
             self._bytes += len(message.get("body", b""))
             self._complete = not message.get("more_body", False)
 
+    def trace(self) -> AbstractContextManager[None]:
+        """Trace the exchange, until its answer is complete or, of a stream, its end."""
+        if self._is_quiet:
+            return nullcontext()
+        method, peer = str(self._scope["method"]), address_in(self._scope)[:100]
+        return telemetry.span(
+            method, "server", {"http.request.method": method, "url.path": self.path, "client.address": peer}
+        )
+
     def stays_open(self) -> None:
         """Note that the answer is a stream, which ends when somebody leaves."""
         self._stream = True
         self._say("opened")
 
     def end(self) -> None:
-        """Write the line."""
+        """Write the line, and note the rest about the span."""
+        attributes: dict[str, str | int] = {"http.route": self.route, "user.name": self.account}
+        if self._status is not None:
+            attributes["http.response.status_code"] = self._status
+        telemetry.note(
+            {name: value for name, value in attributes.items() if value != ""},
+            name=f"{self._scope['method']} {self.route}".strip(),
+            failed=(self._status or 0) >= 500,
+        )
         if self._status is None:
             self._say("no answer: the sender left")
         elif self._stream:
@@ -85,8 +106,7 @@ class Exchange:
     def _say(self, outcome: str) -> None:
         if not settings.ACCESS_LOG:
             return
-        path = self.path
-        level = logging.DEBUG if path in PROBES or path.startswith(_QUIET) else logging.INFO
+        path, level = self.path, logging.DEBUG if self._is_quiet else logging.INFO
         if not log.isEnabledFor(level):
             return
         total_ms = (time.monotonic() - self._began) * 1000
@@ -127,7 +147,8 @@ def follow(scope: Mapping[str, Any], send: Send) -> Iterator[tuple[Exchange, Sen
         await send(message)
         exchange.note(message)
 
-    with request_context.working_for(exchange.context):
+    with request_context.working_for(exchange.context), exchange.trace():
+        exchange.context = request_context.current()
         try:
             yield exchange, note_and_send
         finally:

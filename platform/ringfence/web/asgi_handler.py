@@ -135,6 +135,8 @@ class PooledHandler(ASGIHandler):
         response = refusal if request is None else self.get_response(request)
         assert response is not None  # one of the two is set
         who: Principal | None = getattr(request, "ringfence_principal", None)
+        match = None if request is None else request.resolver_match
+        exchange.route = "" if match is None else f"/{match.route.removeprefix('/')}"
         exchange.account = "" if who is None else who.name or who.via
         if isinstance(response, StreamingHttpResponse):
             if response.is_async:

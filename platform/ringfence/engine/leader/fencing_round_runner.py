@@ -14,6 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 
+from ringfence import telemetry
 from ringfence.engine.leader.offset_migration import OffsetMigration
 from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.clock import Deadline
@@ -111,7 +112,13 @@ class RoundRunner:
     def _carry_out(
         self, due: Round, busy: Callable[[Round], bool], urgent: bool, request: RequestContext
     ) -> FenceResult:
-        with about(due.connector), working_for(request):
+        attributes: telemetry.Attributes = {
+            "ringfence.connector": due.connector,
+            "ringfence.generation": due.generation,
+            "ringfence.tasks": due.tasks,
+        }
+        tracing = telemetry.span_of(request, "fencing round", attributes=attributes)
+        with about(due.connector), working_for(request), tracing:
             return self._steps(due, busy, urgent)
 
     def _steps(self, due: Round, busy: Callable[[Round], bool], urgent: bool) -> FenceResult:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 
+from ringfence import telemetry
 from ringfence.engine.leader.abandoned_transactions import AbandonedTransactions
 from ringfence.engine.leader.command_plans import Plan
 from ringfence.engine.leader.connector_instances import LeaderInstances
@@ -35,7 +36,7 @@ from ringfence.engine.queries.transactional_ids import admin_access_of
 from ringfence.engine.status_log import StatusLog
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, NotLeader, Retriable
-from ringfence.fencing.ids import ConnectorName, TaskId, member_client_id
+from ringfence.fencing.ids import ConnectorName, TaskId, member_client_id, task_transactional_id
 from ringfence.fencing.kafka.membership import GroupMembership, GroupMetadata
 from ringfence.fencing.leader.assignment import LiveWorker
 from ringfence.fencing.leader.fence_targets import AdminAccess, list_admin_access
@@ -44,7 +45,7 @@ from ringfence.fencing.leader.term import Term
 from ringfence.fencing.offsets.view import OffsetsView
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.reporter import Reporter
-from ringfence.fencing.topics.status import LeaderRecord, StatusState, WorkerRecord
+from ringfence.fencing.topics.status import LeaderRecord, StatusState, TaskStatus, WorkerRecord
 from ringfence.fencing.topics.topic_ids import TopicIds
 from ringfence.requests.refusal import Refusal
 from ringfence.worker_config import WorkerConfig
@@ -80,7 +81,12 @@ class Leader:
         self._jobs = Jobs()
         self._reconfigure: queue.SimpleQueue[ConnectorName] = queue.SimpleQueue()
         self._reloads = ConfigReloads(config.settings)
-        self._status = StatusLog(config.connection(f"ringfence-{worker.worker}-status"), config.status_topic, self.wake)
+        self._status = StatusLog(
+            config.connection(f"ringfence-{worker.worker}-status"),
+            config.status_topic,
+            self.wake,
+            self._trace_start if telemetry.is_on() else None,
+        )
         self.offsets = ConnectorOffsets(config, f"ringfence-{worker.worker}-offsets", view)
         self.instances = LeaderInstances(plugins, self.offsets, self.wake, self._tell_upgrade)
         graceful = config.number("task.shutdown.graceful.timeout.ms") / 1000
@@ -118,6 +124,26 @@ class Leader:
         if term is None or not self.ready.is_set():
             raise Refusal(409, NOT_LEADING, passing=True)
         return term.state
+
+    def _trace_start(self, status: TaskStatus) -> None:
+        """Trace the way of an attempt from its placement to its plugin's start, while this worker leads."""
+        term = self._term
+        if term is None or not self.ready.is_set():
+            return
+        connector = term.state.connector(status.task.connector)
+        placement = connector.placements.get(status.task.task)
+        if placement is None or (placement.generation, placement.attempt) != (status.generation, status.attempt):
+            return
+        attributes: telemetry.Attributes = {
+            "ringfence.connector": status.task.connector,
+            "ringfence.task": status.task.task,
+            "ringfence.generation": status.generation,
+            "ringfence.attempt": status.attempt,
+            "ringfence.worker": status.worker,
+            "ringfence.transactional_id": task_transactional_id(self.worker_config.group_id, status.task),
+        }
+        if placement.placed_ms:
+            telemetry.tell("task start", connector.request, placement.placed_ms, status.since_ms, attributes)
 
     def await_state(self, done: Callable[[ClusterState], bool], seconds: float) -> bool:
         """Wait until the state is as `done` says, which is called after each write. Return whether it is in time.
