@@ -11,6 +11,7 @@ from ringfence.fencing.ids import ConnectorName, Incarnation, WorkerId
 from ringfence.fencing.request_context import RequestContext
 from ringfence.fencing.topics.config_record import ConfigRecord, ConnectorScopedRecord
 from ringfence.fencing.topics.config_records import RestartRecord, SessionKeyRecord
+from ringfence.fencing.topics.config_records.format import UNWRITTEN, FormatRecord
 from ringfence.fencing.topics.connector_state import ConnectorState, TaskConfig
 from ringfence.fencing.topics.topic_ids import TopicIds
 
@@ -28,6 +29,8 @@ class ClusterState:
     drains: Mapping[WorkerId, Incarnation] = field(default_factory=dict)
     """Drained workers, which get no tasks: only in this incarnation, so a restart ends it."""
     topic_ids: TopicIds | None = None
+    format: FormatRecord = UNWRITTEN
+    """Which versions may take part."""
 
     def connector(self, name: ConnectorName) -> ConnectorState:
         """Return the connector's state; an empty one if the topic says nothing about it."""
@@ -57,6 +60,7 @@ class Fold:
         self.unknown = set(state.unknown)
         self.drains = dict(state.drains)
         self.topic_ids = state.topic_ids
+        self.format = state.format
         self._own: dict[ConnectorName, dict[int, TaskConfig]] = {}
 
     @property
@@ -71,6 +75,7 @@ class Fold:
             frozenset(self.unknown),
             dict(self.drains),
             self.topic_ids,
+            self.format,
         )
 
     def connector(self, name: ConnectorName) -> ConnectorState:

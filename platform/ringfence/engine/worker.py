@@ -29,6 +29,7 @@ from ringfence.engine.browsing.readers import Readers
 from ringfence.engine.celery_host import CeleryHost
 from ringfence.engine.celery_tasks import provide
 from ringfence.engine.dead_peers import PeerWatch
+from ringfence.engine.format_gate import await_admission
 from ringfence.engine.heartbeat_threads import run_heartbeat, watch_redis
 from ringfence.engine.leader.command_service import CommandService
 from ringfence.engine.leader.leader_thread import Leader
@@ -50,7 +51,7 @@ from ringfence.engine.spark.connector_limits import limits_of
 from ringfence.engine.spark.driver import SparkHost
 from ringfence.engine.spark.launcher import Launcher
 from ringfence.engine.thread_shutdown import END_SECONDS, LOST_SECONDS, join_all
-from ringfence.engine.topic_guard import TopicGuard
+from ringfence.engine.topic_guard import TopicGuard, end_on_sigterm
 from ringfence.engine.worker_id import await_free_id
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, Invalid
@@ -168,6 +169,7 @@ class Worker:
 
     def _work(self, config: WorkerConfig, spark_to_be: "Future[SparkHost]") -> int:
         ids = TopicGuard(config, self._connection, self._incarnation).open(self._stop)
+        await_admission(config, self._connection, self._stop, end_on_sigterm)
         group, session_s = config.group_id, config.number("session.timeout.ms") / 1000
         await_free_id(
             self._id,
@@ -224,7 +226,7 @@ class Worker:
             reporter.status(record)
             reporter.flush(10)
             host.watch(self._end_for_good)
-            self._thread("launcher", lambda: launcher.run(host, self._stop))
+            self._thread("launcher", lambda: launcher.run(host, self._stop, self._end_for_good))
             self._thread("encrypted-rows", self._renew_rows)
             self._thread("installations", lambda: installations.run(self._stop))
             readers.warm()

@@ -12,6 +12,7 @@ from concurrent.futures import Future
 from functools import partial
 
 from ringfence import telemetry
+from ringfence.engine.format_gate import admit, refuse_to_lead
 from ringfence.engine.leader.abandoned_transactions import AbandonedTransactions
 from ringfence.engine.leader.command_plans import Plan
 from ringfence.engine.leader.connector_instances import LeaderInstances
@@ -284,6 +285,7 @@ class Leader:
         )  # fmt: skip
         try:
             term.claim(Deadline.after(_CLAIM_SECONDS))
+            refuse_to_lead(term.state)
             self._status.refresh(Deadline.after(20))
             if self._ids is not None:
                 remember_topics(self._ids, self.worker_config, term, self._status.state, self._reporter)
@@ -326,7 +328,7 @@ class Leader:
         members = self._member_watch.find(self._status.state)
         if members is None:
             return
-        self.members = members
+        self.members = admit(self._term, members)
         rotate_key(self._term, self.worker_config.session_keys, self._reporter.now_ms())
         self._reconciler.step(self.members, self._jobs.waiting)
         self._hanging.step(self._term.state, self._status.state.topics)

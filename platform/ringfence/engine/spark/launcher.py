@@ -26,6 +26,7 @@ from ringfence.fencing.task.plugin import Outcome
 from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_log import ConfigLog
+from ringfence.fencing.topics.config_records.format import FORMAT, refuse_old
 from ringfence.fencing.topics.connector_state import ConnectorState, Placement
 from ringfence.fencing.topics.error_traces import error_of
 from ringfence.fencing.topics.log_levels import ClusterLevels
@@ -106,8 +107,8 @@ class Launcher:
         log_ = self._log
         return None if log_ is None else log_.state
 
-    def run(self, spark: SparkHost, stop: threading.Event) -> None:
-        """Run until `stop`."""
+    def run(self, spark: SparkHost, stop: threading.Event, end: Callable[[], None] = lambda: None) -> None:
+        """Run until `stop`. end: called once this version is too old for the cluster; tasks commit then, and end."""
         self._spark = spark
         log_: ConfigLog | None = None
         while not stop.is_set():
@@ -118,6 +119,11 @@ class Launcher:
                     self._log = log_
                     self._levels.follow(log_.state.loggers)
                     self._start_placed(log_)
+                if refusal := refuse_old(log_.state.format, FORMAT):
+                    log.error("%s", refusal)
+                    end()
+                    stop.wait()
+                    break
                 if log_.poll(0.2) or self._holding:
                     self._levels.follow(log_.state.loggers)
                     self._start_placed(log_)
