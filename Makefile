@@ -128,7 +128,7 @@ sbom: setup ## Write build/sbom.json: every Python package and jar of the image,
 lock: setup $(TOOLS)/bin/uv ## Write constraints.txt from the installed packages, and requirements.lock with the image's hashes
 	@{ sed -n '/^#/p' constraints.txt; $(BIN)/pip freeze --all --exclude pip --exclude-editable; } > constraints.new && mv constraints.new constraints.txt
 	@{ sed -n '/^#/p' requirements.lock; echo setuptools | $(TOOLS)/bin/uv pip compile --quiet --no-header --no-annotate --generate-hashes \
-		--constraint constraints.txt --python-version $(IMAGE_PYTHON) --python-platform linux --extra postgres --extra schema-registry \
+		--constraint constraints.txt --python-version $(IMAGE_PYTHON) --python-platform linux --extra otlp --extra postgres --extra schema-registry \
 		pyproject.toml -; } > requirements.new && mv requirements.new requirements.lock
 
 changelog: $(TOOLS)/bin/towncrier ## Move the notes of docs/changes into CHANGELOG.md, under VERSION=1.2.3

@@ -6,8 +6,8 @@ are compared.
 
 import math
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import Final
 
@@ -17,6 +17,9 @@ Stages = dict[str, float]
 FIELD: Final = "stages"
 """The name of a field with stages in the answer of another process."""
 
+Traced = Callable[[str], AbstractContextManager[None]]
+
+_trace: list[Traced] = []
 _current: ContextVar[Stages | None] = ContextVar("stages", default=None)
 _MOST: Final = 50
 
@@ -39,12 +42,21 @@ def collect() -> Iterator[Stages]:
         _current.reset(token)
 
 
+def trace_with(span: Traced | None) -> None:
+    """Have each stage be a span, too. None ends that."""
+    _trace[:] = [] if span is None else [span]
+
+
 @contextmanager
 def stage(name: str) -> Iterator[None]:
     """Measure this block, if somebody collects stages. A block that runs several times counts as their sum."""
     began = time.perf_counter()
     try:
-        yield
+        if _trace and _current.get() is not None:
+            with _trace[0](name):
+                yield
+        else:
+            yield
     finally:
         add({name: (time.perf_counter() - began) * 1000})
 

@@ -13,12 +13,13 @@ from ringfence.fencing.modes import Mode
 
 @dataclass(frozen=True, slots=True, order=True)
 class LiveWorker:
-    """A live worker. `slots`: how many tasks it can run at once."""
+    """A live worker. `slots`: how many tasks it can run at once; `format`: see `config_records.format`."""
 
     worker: WorkerId
     incarnation: Incarnation
     slots: int
     mode: Mode = Mode.ENABLED
+    format: int = 1
 
 
 def assign(

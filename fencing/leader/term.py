@@ -19,6 +19,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from ringfence.fencing import request_context
 from ringfence.fencing.clock import SYSTEM_CLOCK, Clock, Deadline
 from ringfence.fencing.errors import Abortable, Fenced, FencingError, NotLeader, Retriable
 from ringfence.fencing.ids import leader_transactional_id
@@ -28,9 +29,11 @@ from ringfence.fencing.kafka.membership import GroupMetadata
 from ringfence.fencing.leader.fence_targets import AdminAccess
 from ringfence.fencing.leader.older_epochs import end_leftovers
 from ringfence.fencing.offsets.ledger_keys import log_partition_of
+from ringfence.fencing.request_context import RequestContext
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_encryption import NO_KEYS, EncryptionWatch, Vault, encrypt
 from ringfence.fencing.topics.config_log import ConfigLog
+from ringfence.fencing.topics.config_record import ConnectorScopedRecord
 from ringfence.fencing.topics.config_records import ConfigRecord, encode
 from ringfence.fencing.topics.leader_stamps import Stamper
 from ringfence.fencing.transactions.producer import Producer
@@ -192,15 +195,16 @@ class Term:
                     continue
                 key, value = encode(encrypt(record, self._vault))
                 stamp = () if self._stamper is None else self._stamper.headers(self._topic, key, value, at)
+                headers = [*stamp, *request_context.to_headers(self._request_of(record))]
                 producer.produce(
                     self._topic,
                     value,
                     key,
                     0,
-                    headers=list(stamp),
+                    headers=headers,
                     on_written=lambda _, offset, __: offsets.append(offset),
                 )
-                own_records.append(LogRecord(0, (expected or 0) + len(own_records), key, value, -1, stamp))
+                own_records.append(LogRecord(0, (expected or 0) + len(own_records), key, value, -1, headers))
                 at += 1
             # Before the records: a member of an older generation leaves no transaction open on the topic.
             position = [(self._topic, 0, self._log.position)]
@@ -216,6 +220,15 @@ class Term:
                 producer.abort(Deadline.after(3, self._clock))
             raise
         return own_records
+
+    def _request_of(self, record: ConfigRecord) -> RequestContext:
+        """Return the request that it is written for. What follows from an earlier one by itself carries that one's, so
+        that compaction does not lose it.
+        """
+        request = request_context.current()
+        if request.id or not isinstance(record, ConnectorScopedRecord):
+            return request
+        return self.state.connector(record.owner).request
 
     def write(
         self,

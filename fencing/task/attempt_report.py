@@ -97,7 +97,14 @@ class TaskReport:
                 self._stage_since = self._stage_reported_at
             self._stage = stage
             connector = self._spec.task.connector
-            self._reporter.event("task", connector, **self._fields(), stage=stage, message=self._redact(message))
+            message = self._redact(message)
+            self._reporter.event("task", connector, **self._fields(), **self._writer(), stage=stage, message=message)
+
+    def _writer(self) -> dict[str, object]:
+        """Return what names the transactions of this attempt on the cluster."""
+        if self._producer is None:
+            return {}
+        return {"transactional_id": self._spec.transactional_id, **self._report_producer()}
 
     @property
     def start_stage(self) -> tuple[str, float] | None:

@@ -5,10 +5,12 @@ from collections.abc import Mapping
 from dataclasses import astuple, dataclass, field
 
 from ringfence.connectors.sdk.delivery import transaction_boundary
+from ringfence.fencing import request_context
 from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId, task_transactional_id
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.modes import MODE_KEY, Mode
 from ringfence.fencing.offsets.offsets_topic_snapshot import OffsetsSnapshot
+from ringfence.fencing.request_context import NOBODYS, RequestContext
 from ringfence.fencing.task.boundaries import Boundaries
 from ringfence.fencing.topics.connector_state import Placement
 from ringfence.fencing.topics.names import Topics
@@ -33,6 +35,8 @@ class TaskSpec:
     task_config: Mapping[str, str] = field(repr=False)
     worker_settings: Mapping[str, str] = field(repr=False)
     offsets: OffsetsSnapshot | None = field(default=None, repr=False, compare=False)
+    request: RequestContext = field(default=NOBODYS, compare=False)
+    """The one that led to this attempt."""
 
     @property
     def transactional_id(self) -> str:
@@ -71,6 +75,7 @@ class TaskSpec:
                 "task_config": dict(self.task_config),
                 "worker_settings": dict(self.worker_settings),
                 "offsets": self.offsets.as_json() if self.offsets is not None else None,
+                "request": list(self.request),
             }
         )
 
@@ -89,4 +94,5 @@ class TaskSpec:
             value["task_config"],
             value["worker_settings"],
             OffsetsSnapshot.from_json(value["offsets"]) if value.get("offsets") else None,
+            request_context.read(value.get("request")),
         )

@@ -8,8 +8,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from ringfence.fencing.ids import ConnectorName, Incarnation, WorkerId
+from ringfence.fencing.request_context import RequestContext
 from ringfence.fencing.topics.config_record import ConfigRecord, ConnectorScopedRecord
 from ringfence.fencing.topics.config_records import RestartRecord, SessionKeyRecord
+from ringfence.fencing.topics.config_records.format import UNWRITTEN, FormatRecord
 from ringfence.fencing.topics.connector_state import ConnectorState, TaskConfig
 from ringfence.fencing.topics.topic_ids import TopicIds
 
@@ -27,6 +29,8 @@ class ClusterState:
     drains: Mapping[WorkerId, Incarnation] = field(default_factory=dict)
     """Drained workers, which get no tasks: only in this incarnation, so a restart ends it."""
     topic_ids: TopicIds | None = None
+    format: FormatRecord = UNWRITTEN
+    """Which versions may take part."""
 
     def connector(self, name: ConnectorName) -> ConnectorState:
         """Return the connector's state; an empty one if the topic says nothing about it."""
@@ -56,6 +60,7 @@ class Fold:
         self.unknown = set(state.unknown)
         self.drains = dict(state.drains)
         self.topic_ids = state.topic_ids
+        self.format = state.format
         self._own: dict[ConnectorName, dict[int, TaskConfig]] = {}
 
     @property
@@ -70,6 +75,7 @@ class Fold:
             frozenset(self.unknown),
             dict(self.drains),
             self.topic_ids,
+            self.format,
         )
 
     def connector(self, name: ConnectorName) -> ConnectorState:
@@ -96,6 +102,12 @@ class Fold:
         """Apply one more record. Call it in the order of offsets, for committed records only."""
         self._end = offset + 1
         record.apply(self, offset)
+
+    def note_request(self, name: ConnectorName, request: RequestContext) -> None:
+        """Note the request that the connector's last record was written for."""
+        connector = self._connectors.get(name)
+        if connector is not None and connector.request != request:
+            self._connectors[name] = replace(connector, request=request)
 
     def forget_session_key(self, offset: int) -> None:
         """Treat an unreadable session key as if there were none."""

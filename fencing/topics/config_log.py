@@ -3,13 +3,14 @@
 import logging
 from collections.abc import Callable, Iterable, Sequence
 
-from ringfence.fencing import stages
+from ringfence.fencing import request_context, stages
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import CannotDecrypt, Retriable, Unreadable
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer import LogRecord
 from ringfence.fencing.topics.cluster_state import ClusterState, Fold
 from ringfence.fencing.topics.config_encryption import NO_KEYS, Vault, decrypt
+from ringfence.fencing.topics.config_record import ConnectorScopedRecord
 from ringfence.fencing.topics.config_records import SESSION_KEY, UnknownKey, connector_of, decode
 from ringfence.fencing.topics.topic_log import PATIENCE_SECONDS, TopicLog
 
@@ -56,6 +57,9 @@ def fold(state: ClusterState, records: Iterable[LogRecord], topic: str, vault: V
             )
         nobodys.pop(record.key, None)
         folding.apply(record.offset, config_record)
+        request = request_context.of_headers(record.headers)
+        if request.id and isinstance(config_record, ConnectorScopedRecord):
+            folding.note_request(config_record.owner, request)
     for unreadable in nobodys.values():
         raise unreadable
     return folding.state if folding else state

@@ -71,6 +71,11 @@ def about(connector: str) -> Iterator[None]:
         _about.reset(token)
 
 
+def current_connector() -> str:
+    """Return the connector of `about`; "" for none."""
+    return _about.get()
+
+
 class Publish(Protocol):
     """`Reporter.event`."""
 

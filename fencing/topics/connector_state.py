@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
 from ringfence.fencing.modes import Mode
+from ringfence.fencing.request_context import NOBODYS, RequestContext
 
 if TYPE_CHECKING:  # records that are kept unchanged; what they change is defined here
     from ringfence.connectors.api import Signal
@@ -98,6 +99,8 @@ class ConnectorState:
     """The latest signals that users have sent to its tasks, ascending by number."""
     task_keys: int = 0
     """One more than the largest task number that has a task or placement record in the topic."""
+    request: RequestContext = field(default=NOBODYS, compare=False)
+    """The request that its newest record was written for. What the leader writes about it by itself keeps that."""
 
     @property
     def generation(self) -> Generation | None:

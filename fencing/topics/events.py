@@ -1,7 +1,7 @@
 """The events topic: reports of tasks, workers and the leader. They are short-lived, for people; no decision uses them.
 
 Key: the connector's name (empty for the cluster's own events). Value: a JSON object: `type`, `time_ms`, `connector`,
-and by type:
+`request` (the id of the request that led to it, where it is known), and by type:
 
 - `progress` (a task, at most once a second, cumulative since the attempt's start): task, generation, attempt, worker,
   records (sent), committed ([records, skipped, dead letters] whose source offsets are committed), bytes, transactions,
@@ -15,7 +15,8 @@ and by type:
   (in open transactions), commit_times_ms, commit_failed (0 or 1), transaction_records (of committed ones); held: of a
   share group's records those that the task has at this moment, [[topic, partition, first, last]]; every few
   seconds gauges, which the plugin measures: [{name, value, unit, description, labels, limit, remedy}];
-- `task` (a change of a task's stage): task, generation, attempt, worker, stage, message;
+- `task` (a change of a task's stage): task, generation, attempt, worker, stage, message, and transactional_id,
+  producer_id, epoch of the transactions that it writes, once they are known;
 - `round` (the leader): generation, stage (`graceful stop`, `fencing`, `done`, `failed`, `cancelled`), tasks, fenced
   (list of {"id", "producer_id", "epoch"}), credentials (whose fenced them), ms, message;
 - `log` (a line that a connector's task logged, or a worker about it): level, logger, message, and task, generation,

@@ -1,5 +1,6 @@
 """Reports to the status and events topics. They are best effort and never delay the data."""
 
+from ringfence.fencing import request_context
 from ringfence.fencing.clock import SYSTEM_CLOCK, Clock
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.report_producer import ReportProducer
@@ -27,8 +28,11 @@ class Reporter:
         self._producer.send(self._status_topic, key, value)
 
     def event(self, type_: str, connector: str = "", **fields: object) -> None:
-        """Queue an event with these fields and `time_ms`."""
-        key, value = events.encode({"type": type_, "time_ms": self.now_ms(), "connector": connector, **fields})
+        """Queue an event with these fields and `time_ms`, and the id of the request that this thread works for."""
+        fixed: dict[str, object] = {"type": type_, "time_ms": self.now_ms(), "connector": connector}
+        if request := request_context.current().id:
+            fixed["request"] = request
+        key, value = events.encode({**fixed, **fields})
         self._producer.send(self._events_topic, key, value)
 
     def flush(self, seconds: float) -> None:

@@ -4,10 +4,12 @@ import os
 
 import django
 
+from ringfence import telemetry
 from ringfence.crashes import enable_crash_reports
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "ringfence.settings")
 enable_crash_reports()
+telemetry.import_redis()
 django.setup(set_prefix=False)
 
 from django.conf import settings  # noqa: E402 - they need the settings

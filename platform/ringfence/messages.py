@@ -17,8 +17,9 @@ from celery.exceptions import Ignore
 from kombu.serialization import register
 from kombu.utils.json import dumps, loads
 
-from ringfence import redis_broker
+from ringfence import redis_broker, telemetry
 from ringfence.encryption import NoKey, Purpose, keyring
+from ringfence.fencing import request_context
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +29,8 @@ ANSWER_SECONDS: Final = 120
 
 _CONTENT_TYPE: Final = "application/x-ringfence"
 _BOUND: Final = "ringfence_bound"
+_REQUEST: Final = "ringfence_request"
+"""The request that a message is sent for: beside its arguments, so that workers of other versions may ignore it."""
 _REMEMBERED: Final = 100_000
 
 
@@ -79,15 +82,20 @@ class BoundTask(Task):  # type: ignore[misc]
             if bound != [self.name, request.id] or not _recent_ids.add(request.id):
                 log.warning("Dropped a message for %s: it has another message's id, or it was sent twice", self.name)
                 raise Forged(f"A message for {self.name} was dropped: it has another message's id or was sent twice")
-        return self.run(*args, **kwargs)
+        sender = request_context.read(getattr(request, _REQUEST, None))
+        with request_context.working_for(sender), telemetry.span_of(sender, self.name, "consumer"):
+            return self.run(*args, **kwargs)
 
 
 @signals.before_task_publish.connect(weak=False)  # type: ignore[untyped-decorator]
 def _bind(sender: str | None = None, body: Any = None, headers: dict[str, Any] | None = None, **_: object) -> None:
-    """Add the task's name and id to the encrypted body, and remove the arguments from the plain-text headers."""
+    """Add the task's name and id to the encrypted body, and the request that it is sent for, and remove the arguments
+    from the plain-text headers.
+    """
     if headers is None or not isinstance(body, tuple):
         return
     body[2][_BOUND] = [sender, headers["id"]]
+    body[2][_REQUEST] = list(request_context.current())
     headers.update(argsrepr="", kwargsrepr="")
 
 

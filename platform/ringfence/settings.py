@@ -22,6 +22,9 @@ RINGFENCE_SMTP_URL       smtp://user:password@host:port, or smtps://; the server
 RINGFENCE_MAIL_FROM      their sender
 RINGFENCE_ALERTS_PRIVATE, RINGFENCE_ALERTS_LOOPBACK  1 allows webhooks to private networks, or to this machine
 RINGFENCE_DEMO_RUN_FOLDER  set only by `ringfence demo`: the pid files of the workers that its button may kill
+RINGFENCE_LOG_LEVEL      the least level of log lines; INFO by default
+RINGFENCE_LOG_FORMAT     text, or json: each log line is a JSON object (ringfence/log_format.py)
+RINGFENCE_ACCESS_LOG     0: no log line for each request
 RINGFENCE_DEBUG          1 shows Django's own error pages; for developers only
 """
 
@@ -202,16 +205,18 @@ SPECTACULAR_SETTINGS = {
     "SECURITY": [{"token": []}, {"basic": []}],
 }
 
+ACCESS_LOG = os.environ.get("RINGFENCE_ACCESS_LOG", "1").strip() != "0"
+
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
+    "formatters": {"line": {"()": "ringfence.log_format.formatter"}},
     # Django logs each 5xx answer; our answers contain the reason, so that only a trace adds information.
     "filters": {"traces": {"()": "django.utils.log.CallbackFilter", "callback": lambda record: bool(record.exc_info)}},
     "handlers": {
         "console": {"class": "logging.StreamHandler", "formatter": "line"},
         "traces": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["traces"]},
     },
-    "root": {"handlers": ["console"], "level": "INFO"},
+    "root": {"handlers": ["console"], "level": os.environ.get("RINGFENCE_LOG_LEVEL", "").strip().upper() or "INFO"},
     "loggers": {"django.request": {"handlers": ["traces"], "level": "ERROR", "propagate": False}},
 }

@@ -41,6 +41,7 @@ from ringfence.connectors.builtin.webhook.request_queue import (
 from ringfence.connectors.builtin.webhook.settings import CONFIG_DEF
 from ringfence.connectors.builtin.webhook.signatures import signature_check
 from ringfence.connectors.builtin.webhook.task import WebhookSourceTask
+from ringfence.connectors.converters import header_converter
 from ringfence.web.hooks.link import Link, Unreachable
 from tests.connectors.fakes import FakeContext, FakeOffsets
 
@@ -384,6 +385,17 @@ def test_a_task_needs_the_headers_that_it_looks_at() -> None:
     assert made.needed_headers == ["idempotency-key", "x-a", "x-own"]
     made = receiver(**{"signature": "standard-webhooks", "signature.secret": STANDARD_SECRET, "idempotency.key": ""})
     assert made.needed_headers == ["webhook-id", "webhook-signature", "webhook-timestamp"]
+
+
+def test_a_senders_trace_context_becomes_a_header_of_the_record() -> None:
+    """As OpenTelemetry's Kafka instrumentations read it: plain text under the same name."""
+    trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    made = receiver(**{"headers.include": "traceparent,tracestate", "signature": "none"})
+    headers = [["Traceparent", trace], ["Idempotency-Key", "k"], ["X-Other", "x"]]
+    ticket = made.read(headers, b"{}", NOW)
+    assert ticket.headers == (("traceparent", trace),)
+    converter = header_converter({}, {})
+    assert converter.from_headers("t", ticket.headers) == [("traceparent", trace.encode())]
 
 
 def test_the_same_body_under_another_key_is_refused_as_long_as_it_is_remembered() -> None:

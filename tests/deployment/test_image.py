@@ -78,7 +78,7 @@ def needed(extras: set[str]) -> set[str]:
 def test_the_lock_has_all_that_the_image_needs_at_the_versions_of_the_tests() -> None:
     locked, tested = pins("requirements.lock"), pins("constraints.txt")
     assert {name: version for name, version in locked.items() if tested.get(name) != version} == {}, "make lock"
-    assert locked.keys() == needed({"postgres", "schema-registry"}) | {"setuptools"}, "make lock"
+    assert locked.keys() == needed({"otlp", "postgres", "schema-registry"}) | {"setuptools"}, "make lock"
 
 
 def test_each_package_of_the_lock_has_its_hashes() -> None:

@@ -14,6 +14,7 @@ from ringfence.fencing.topics.config_record import ConfigRecord
 from ringfence.fencing.topics.config_records.commit import CommitRecord
 from ringfence.fencing.topics.config_records.connector import ConnectorRecord
 from ringfence.fencing.topics.config_records.drain import DrainRecord
+from ringfence.fencing.topics.config_records.format import FormatRecord
 from ringfence.fencing.topics.config_records.placement import PlacementRecord
 from ringfence.fencing.topics.config_records.restart import RestartRecord
 from ringfence.fencing.topics.config_records.session_key import SESSION_KEY, SessionKeyRecord
@@ -37,6 +38,7 @@ __all__ = [
     "ConfigRecord",
     "ConnectorRecord",
     "DrainRecord",
+    "FormatRecord",
     "PlacementRecord",
     "RestartRecord",
     "SessionKeyRecord",
@@ -68,6 +70,7 @@ RECORD_TYPES: Final[tuple[type[ConfigRecord], ...]] = (
     SessionKeyRecord,
     DrainRecord,
     TopicIds,
+    FormatRecord,
 )
 
 _BY_PREFIX: Final = {prefix: cls for cls in RECORD_TYPES for prefix in cls.PREFIXES}

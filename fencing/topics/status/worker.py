@@ -11,7 +11,8 @@ from ringfence.fencing.topics.status_state import StatusState
 class WorkerRecord(StatusEntry):
     """away_until_ms: until then it counts as alive although it left the group, to hand over the leadership.
 
-    process: which process of which machine it is, for other workers there; "" if that is not known.
+    process: which process of which machine it is, for other workers there; "" if that is not known; format: see
+    `config_records.format`.
     """
 
     worker: WorkerId
@@ -22,6 +23,7 @@ class WorkerRecord(StatusEntry):
     since_ms: int
     away_until_ms: int = 0
     process: str = ""
+    format: int = 1
 
     PREFIX = "worker-"
 
@@ -36,6 +38,7 @@ class WorkerRecord(StatusEntry):
             parse_number(value, "since_ms", 0),
             parse_number(value, "away_until_ms", 0),
             str(value.get("process", "")),
+            parse_number(value, "format", 1),
         )
 
     def to_key(self) -> str:
@@ -48,6 +51,7 @@ class WorkerRecord(StatusEntry):
             "slots": self.slots,
             "version": self.version,
             "since_ms": self.since_ms,
+            "format": self.format,
         }
         if self.process:
             value["process"] = self.process

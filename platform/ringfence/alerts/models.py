@@ -64,7 +64,7 @@ class Incident(models.Model):
     acknowledged_ms = models.BigIntegerField(default=0)
     acknowledged_by = models.TextField(default="")
     withheld = models.BooleanField(default=False)
-    report = models.TextField(default="{}")
+    report = models.TextField(default="{}", db_default="{}")
 
     class Meta:
         constraints: ClassVar = [

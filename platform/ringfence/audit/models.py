@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 from django.db import models
 
 from ringfence.audit.outcome import Outcome
+from ringfence.fencing import request_context
 
 
 class AppendOnly(Exception):
@@ -34,8 +35,8 @@ class AuditEntry(models.Model):
     afterwards.
 
     via: loopback, session, token NAME …; action: the required permission, or login and the like; connector: "" if it
-    concerns none. before, after: JSON with masked secrets; changed: JSON list of the settings that differ, including
-    secret ones.
+    concerns none; request_id: of the HTTP request, as in the logs. before, after: JSON with masked secrets; changed:
+    JSON list of the settings that differ, including secret ones.
     """
 
     time_ms = models.BigIntegerField()
@@ -44,6 +45,7 @@ class AuditEntry(models.Model):
     address = models.TextField(default="")
     action = models.CharField(max_length=32)
     request = models.TextField(default="")
+    request_id = models.CharField(max_length=100, default="", db_default="")
     connector = models.TextField(default="")
     before = models.TextField(default="null")
     after = models.TextField(default="null")
@@ -66,6 +68,7 @@ class AuditEntry(models.Model):
     def save(self, *args: Any, **kwargs: Any) -> None:
         if not self._state.adding:
             raise AppendOnly
+        self.request_id = self.request_id or request_context.current().id
         super().save(*args, **kwargs)
 
     def delete(self, *args: Any, **kwargs: Any) -> Any:

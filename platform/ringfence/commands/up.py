@@ -12,6 +12,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from types import FrameType
 
+from ringfence import log_format
 from ringfence.heartbeats.starting import Starting
 from ringfence.local import environment
 from ringfence.local.addresses import Address, http_address, kafka_address, text
@@ -69,6 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="tasks a worker takes (default: the worker setting task.slots, or what the machine's memory carries)",
     )
 
+    log_format.add_argument(parser)
     login = parser.add_mutually_exclusive_group()
     login.add_argument(
         "--no-login",
@@ -80,6 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Start, supervise, and stop on SIGTERM or Ctrl-C. Returns 0 after a requested stop."""
+    log_format.choose(args.log_format)
     return serve(args)
 
 

@@ -7,6 +7,7 @@ import os
 import resource
 from pathlib import Path
 
+from ringfence import log_format, telemetry
 from ringfence.environment import NoLogin, is_loopback, proxy_setting
 from ringfence.imports import without_collections
 from ringfence.local.addresses import http_address
@@ -27,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="HOST:PORT",
         help="address to listen on (default: $RINGFENCE_HTTP or 127.0.0.1:8083)",
     )
+    log_format.add_argument(parser)
     # Internal: `ringfence up` passes them to its web process.
     parser.add_argument("--no-login", default="", help=argparse.SUPPRESS)
     parser.add_argument("--no-login-ended", type=Path, help=argparse.SUPPRESS)
@@ -36,13 +38,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT."""
+    log_format.choose(args.log_format)
     host, port = args.http
     if not port_is_free(host, port):
         raise LocalError(f"Port {port} is in use on {host}: choose another with --http HOST:PORT")
     # The accepted host names depend on the address.
     os.environ["RINGFENCE_HTTP"] = f"{host}:{port}"
+    log_format.describe_process(process="web", web=f"{host}:{port}")
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "ringfence.settings")
     with without_collections():
+        telemetry.import_redis()
         import uvicorn
 
         _close_own_listeners()
@@ -52,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
         _allow_open_files()
         from django.urls import get_resolver
 
-        from ringfence.web.http_protocol import IDLE_SECONDS, BoundedProtocol
+        from ringfence.web.http_protocol import IDLE_SECONDS, BoundedProtocol, EndingServer
 
         config = uvicorn.Config(
             "ringfence.asgi:application",
@@ -61,7 +66,8 @@ def run(args: argparse.Namespace) -> int:
             lifespan="off",
             http=BoundedProtocol,
             timeout_keep_alive=IDLE_SECONDS,
-            access_log=False,
+            access_log=False,  # ours knows accounts and ids (web/access_log.py)
+            log_config=None,  # its lines go the way of all others
             log_level="info",
             # Our code reads X-Forwarded-… if RINGFENCE_BEHIND_PROXY is set; uvicorn would trust any local process.
             proxy_headers=False,
@@ -69,9 +75,14 @@ def run(args: argparse.Namespace) -> int:
         )
         config.load()
         _ = get_resolver().url_patterns  # all views: not in the first request
+        from ringfence.metrics.otlp import exported_metrics
 
-    server = uvicorn.Server(config)
-    server.run()
+    telemetry.start("web", f"{host}:{port}")
+    with contextlib.ExitStack() as exports:
+        exports.callback(telemetry.stop)
+        exports.enter_context(exported_metrics(f"{host}:{port}"))
+        server = EndingServer(config, exports.close)
+        server.run()
     return 0 if server.started else 1
 
 

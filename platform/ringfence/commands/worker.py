@@ -4,6 +4,7 @@ import argparse
 import os
 from typing import TYPE_CHECKING
 
+from ringfence import log_format, telemetry
 from ringfence.imports import without_collections
 from ringfence.local.errors import LocalError
 
@@ -27,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="how many workers of `ringfence up` share this machine's memory (default: it has the memory to itself)",
     )
+    log_format.add_argument(parser)
     parser.add_argument(
         "--check",
         action="store_true",
@@ -38,8 +40,10 @@ def run(args: argparse.Namespace) -> int:
     """Run until SIGTERM or SIGINT."""
     if args.check:
         return _check(args.id)
+    log_format.choose(args.log_format)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "ringfence.settings")
     with without_collections():
+        telemetry.import_redis()
         from ringfence.engine.worker import main
         from ringfence.local.spark_classes import use_archive
 

@@ -155,7 +155,8 @@ def audit(request: HttpRequest) -> HttpResponse:
             rows = rows.filter(time_ms__gte=int(time.time() * 1000) - _SINCE_MS[each.current_value])
         elif each.current_value:
             rows = rows.filter(**{each.name: each.current_value})
-    page_rows = page_of(request, _search(request, rows, "user", "connector", "action", "request", "message", "address"))
+    searched = ("user", "connector", "action", "request", "message", "address", "request_id")
+    page_rows = page_of(request, _search(request, rows, *searched))
     table = Table(
         ("Time", "Who", "Action", "Connector", "Request", "Outcome", "Message"),
         [
@@ -187,7 +188,8 @@ def audit_entry(request: HttpRequest, number: int) -> HttpResponse:
         raise Http404(f"There is no audit entry {number} that you may see")
     facts = [
         ("Time", moment(row.time_ms)), ("Who", _who(row)), ("Address", row.address or NOTHING), ("Action", row.action),
-        ("Request", row.request), ("Connector", row.connector or NOTHING), ("Outcome", row.outcome),
+        ("Request", row.request), ("Request id", row.request_id or NOTHING),
+        ("Connector", row.connector or NOTHING), ("Outcome", row.outcome),
         ("Status", str(row.status or NOTHING)), ("Message", row.message or NOTHING),
         ("Settings that differ", ", ".join(json.loads(row.changed)) or NOTHING),
     ]  # fmt: skip

@@ -10,7 +10,7 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
-from ringfence import redis_clock
+from ringfence import redis_clock, telemetry
 from ringfence.celery import app
 from ringfence.engine import fair_places
 from ringfence.engine.celery_answers import catch_refusals
@@ -50,6 +50,8 @@ def wake() -> None:
 @task(name="ringfence.leader.command")
 def command(command: SentCommand, deadline: float) -> dict[str, object]:
     """Carry out a command, if its deadline has not passed."""
+
+    telemetry.note({"ringfence.connector": command["connector"] or ""}, name=f"leader {command['kind']}")
 
     def call() -> dict[str, object]:
         commands, who = _current().commands, command.get("user", "") or None

@@ -8,7 +8,7 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer import LogRecord
-from ringfence.fencing.topics.status import StatusState, apply, decode
+from ringfence.fencing.topics.status import State, StatusState, TaskStatus, apply, decode
 from ringfence.fencing.topics.topic_log import Isolation, TopicLog
 
 log = logging.getLogger(__name__)
@@ -24,8 +24,17 @@ class StatusLog:
     transaction of another client cannot hide what tasks report.
     """
 
-    def __init__(self, connection: Connection, topic: str, on_change: Callable[[], None] = lambda: None) -> None:
-        """on_change: called after each change, on the thread of `run`. It must return at once."""
+    def __init__(
+        self,
+        connection: Connection,
+        topic: str,
+        on_change: Callable[[], None] = lambda: None,
+        on_start: Callable[[TaskStatus], None] | None = None,
+    ) -> None:
+        """on_change: called after each change, on a reader's thread. on_start: called there with the first report of an
+        attempt that runs. Both must return at once.
+        """
+        self._on_start = on_start
         self.state = StatusState()
         self._log = TopicLog(connection, topic, isolation=Isolation.UNCOMMITTED)
         self._on_change = on_change
@@ -64,7 +73,12 @@ class StatusLog:
             return
         state = self.state
         for record in records:
-            state = apply(state, decode(record.key, record.value))
+            entry = decode(record.key, record.value)
+            if self._on_start is not None and isinstance(entry, TaskStatus) and entry.state is State.RUNNING:
+                last = state.tasks.get(entry.task)
+                if last is None or last.key != entry.key or not last.at_work:
+                    self._on_start(entry)
+            state = apply(state, entry)
         with self._changed:
             self.state = state
             self._changed.notify_all()

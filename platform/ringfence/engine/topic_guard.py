@@ -53,7 +53,7 @@ class TopicGuard:
                 except TopicLost as lost:
                     if alerts is None:
                         log.error("%s", lost)  # noqa: TRY400 - the message is for users
-                        signal.signal(signal.SIGTERM, _end)
+                        end_on_sigterm()
                         alerts = threading.Thread(target=watch_alone, args=(self._incarnation, over), daemon=True)
                         alerts.start()
                     _tell(str(lost))
@@ -130,6 +130,11 @@ def _tell(reason: str) -> None:
         log.warning("The database does not answer, so the pages cannot report that a topic is lost: %s", error)
     finally:
         close_old_connections()
+
+
+def end_on_sigterm() -> None:
+    """Have SIGTERM end this process in order, while Celery does not do so yet. Call it on the main thread."""
+    signal.signal(signal.SIGTERM, _end)
 
 
 def _end(_signal: int, _frame: FrameType | None) -> None:

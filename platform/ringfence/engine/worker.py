@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from ringfence import __version__, django_apps, encryption
+from ringfence import __version__, django_apps, encryption, log_format, telemetry
 from ringfence.alerts.tasks import watch
 from ringfence.connectors.api import ConfigException
 from ringfence.connectors.config_providers import PROVIDERS, ConfigProviders
@@ -29,6 +29,7 @@ from ringfence.engine.browsing.readers import Readers
 from ringfence.engine.celery_host import CeleryHost
 from ringfence.engine.celery_tasks import provide
 from ringfence.engine.dead_peers import PeerWatch
+from ringfence.engine.format_gate import await_admission
 from ringfence.engine.heartbeat_threads import run_heartbeat, watch_redis
 from ringfence.engine.leader.command_service import CommandService
 from ringfence.engine.leader.leader_thread import Leader
@@ -50,7 +51,7 @@ from ringfence.engine.spark.connector_limits import limits_of
 from ringfence.engine.spark.driver import SparkHost
 from ringfence.engine.spark.launcher import Launcher
 from ringfence.engine.thread_shutdown import END_SECONDS, LOST_SECONDS, join_all
-from ringfence.engine.topic_guard import TopicGuard
+from ringfence.engine.topic_guard import TopicGuard, end_on_sigterm
 from ringfence.engine.worker_id import await_free_id
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, Invalid
@@ -86,9 +87,8 @@ def main(
     slots: None for those that `task_slots` finds. workers_here: see there.
     java: runs Java connectors, None if none may run; installer: installs plugins, None if users may not.
     """
-    logging.basicConfig(
-        level=os.environ.get("RINGFENCE_LOG_LEVEL", "INFO"), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    log_format.describe_process(process="worker", worker=worker_id)
+    log_format.write_to_stderr(os.environ.get("RINGFENCE_LOG_LEVEL", "").strip().upper() or "INFO")
     # Celery logs arguments and results of each task at INFO: configurations with their secrets.
     for name in ("py4j", "celery.app.trace", "celery.worker.strategy"):
         logging.getLogger(name).setLevel(logging.WARNING)
@@ -102,6 +102,7 @@ def main(
         encryption.require_key()
         with without_collections():
             django_apps.load()  # reads the environment and configures logging, before log handlers are added
+        telemetry.start("worker", worker_id)
         environment = dict(os.environ)
         os.environ.setdefault(MARK, str(os.getpid()))  # `ringfence up` has set its own
         let_go(os.environ)  # before Spark and plugin processes inherit it
@@ -113,6 +114,8 @@ def main(
     except (FencingError, encryption.NoKey, ConfigException) as error:
         log.error("%s", error)  # noqa: TRY400 - the message is for users, without a trace
         return 1
+    finally:
+        telemetry.stop()
 
 
 class Worker:
@@ -166,6 +169,7 @@ class Worker:
 
     def _work(self, config: WorkerConfig, spark_to_be: "Future[SparkHost]") -> int:
         ids = TopicGuard(config, self._connection, self._incarnation).open(self._stop)
+        await_admission(config, self._connection, self._stop, end_on_sigterm)
         group, session_s = config.group_id, config.number("session.timeout.ms") / 1000
         await_free_id(
             self._id,
@@ -224,7 +228,7 @@ class Worker:
             reporter.status(record)
             reporter.flush(10)
             host.watch(self._end_for_good)
-            self._thread("launcher", lambda: launcher.run(host, self._stop))
+            self._thread("launcher", lambda: launcher.run(host, self._stop, self._end_for_good))
             self._thread("encrypted-rows", self._renew_rows)
             self._thread("installations", lambda: installations.run(self._stop))
             readers.warm()

@@ -21,7 +21,7 @@ from ringfence.metrics import (
     web_process,
     worker_metrics,
 )
-from ringfence.metrics.other_names import SCHEMES, text_attributes
+from ringfence.metrics.other_names import SCHEMES, TextAttribute, text_attributes
 from ringfence.metrics.task_metrics_row import FIELDS, TaskMetricsRow
 from ringfence.metrics.text import CONTENT_TYPE, Families, Family, Kind, Sample, labels, render
 from ringfence.projection import record_totals
@@ -63,10 +63,26 @@ def metrics(request: HttpRequest) -> HttpResponse:
 
 
 def exposition(now_ms: int, who: Principal = EVERYBODY_HERE, schemes: Sequence[str] = ()) -> str:
-    """Return the metrics of the visible connectors, with seven queries for any number of connectors and tasks.
-
-    schemes: keys of `SCHEMES`, whose names are added.
+    """Return the metrics of the visible connectors, and this web process's. schemes: keys of `SCHEMES`, whose names are
+    added.
     """
+    families, texts, members = _collect(now_ms, who)
+    families += web_process.families()
+    added = {
+        family.name: (family, samples)
+        for name in schemes
+        for family, samples in SCHEMES[name](families, texts, members)
+    }
+    return render([*families, *added.values()])
+
+
+def cluster_families(now_ms: int) -> Families:
+    """Return the metrics of the whole cluster, which each web process shows alike."""
+    return _collect(now_ms, EVERYBODY_HERE)[0]
+
+
+def _collect(now_ms: int, who: Principal) -> tuple[Families, list[TextAttribute], list[Worker]]:
+    """Collect with seven queries for any number of connectors and tasks."""
     connectors = list(
         Connector.objects.filter(who.query(), known=True).only(*connector_metrics.CONNECTOR_FIELDS).order_by("name")
     )
@@ -100,12 +116,5 @@ def exposition(now_ms: int, who: Principal = EVERYBODY_HERE, schemes: Sequence[s
         *worker_metrics.workers(members, startups, connectors, visible),
         *cluster_metrics.cluster(ClusterInfo.objects.first(), health.vitals, now_ms),
         (_CLOCKS, [(labels({"process": name}), ahead) for name, ahead in clocks.offsets().items()]),
-        *web_process.families(),
     ]
-    texts = text_attributes(connectors, status)
-    added = {
-        family.name: (family, samples)
-        for name in schemes
-        for family, samples in SCHEMES[name](families, texts, members)
-    }
-    return render([*families, *added.values()])
+    return families, text_attributes(connectors, status), members

@@ -84,6 +84,7 @@ def _write_round(report: Report, history: Minutes) -> None:
     )
     row.stage, row.message = stage, text(report, "message")
     row.started_ms = row.started_ms or time_ms
+    row.request = row.request or text(report, "request")[:100]
     row.tasks = row.tasks or number(report, "tasks")
     row.took_ms = number(report, "ms") or row.took_ms
     fenced = report.get("fenced")

@@ -49,4 +49,5 @@ def _row(report: Report) -> LogLine:
         worker=text(report, "worker"),
         logger=text(report, "logger"),
         message=text(report, "message"),
+        request=text(report, "request")[:100],
     )

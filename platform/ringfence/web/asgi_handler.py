@@ -24,9 +24,12 @@ from django.urls import set_script_prefix
 from ringfence import after_answer
 from ringfence.access.client_address import address_in
 from ringfence.access.identify import Nobody, identify_again
+from ringfence.access.principal import Principal
 from ringfence.after_answer import Work
+from ringfence.fencing.request_context import RequestContext, working_for
 from ringfence.metrics.web_process import requests
-from ringfence.web import request_body
+from ringfence.web import access_log, request_body
+from ringfence.web.access_log import Exchange
 from ringfence.web.anonymous_rate import AnonymousRate, has_credentials
 from ringfence.web.door import PROBES, process_door
 from ringfence.web.hooks.links import Links, look_up
@@ -65,10 +68,14 @@ class PooledHandler(ASGIHandler):
         if scope["path"] == LIVE and scope["method"] in ("GET", "HEAD"):
             await _say_alive(scope["method"], send)
             return
-        with process_door().count_request(address_in(scope)), requests.measure(scope, send) as counted:
-            await self._answer_one(scope, receive, counted)
+        with (
+            process_door().count_request(address_in(scope)),
+            requests.measure(scope, send) as counted,
+            access_log.follow(scope, counted) as (exchange, noted),
+        ):
+            await self._answer_one(scope, receive, noted, exchange)
 
-    async def _answer_one(self, scope: Scope, receive: Any, send: Any) -> None:
+    async def _answer_one(self, scope: Scope, receive: Any, send: Any, exchange: Exchange) -> None:
         hook = hook_name(scope)
         if hook is not None:
             await self._receiver(hook, scope, receive, send)
@@ -85,15 +92,16 @@ class PooledHandler(ASGIHandler):
             return
         threads = self._threads_for(scope["path"])
         loop = asyncio.get_running_loop()
-        response, work = await loop.run_in_executor(threads, self._answer, scope, body)
+        response, work = await loop.run_in_executor(threads, self._answer, scope, body, exchange)
         try:
             if response.streaming:
+                exchange.stays_open()
                 await self._stream(response, receive, send)
             else:
                 await self.send_response(response, send)
         finally:
             if work:
-                loop.run_in_executor(threads, _finish, work)
+                loop.run_in_executor(threads, _finish, work, exchange.context)
 
     def _threads_for(self, path: str) -> ThreadPoolExecutor:
         if path == METRICS:
@@ -114,18 +122,18 @@ class PooledHandler(ASGIHandler):
         """Call it in one of the pool's threads, and return its result."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, what, *arguments)
 
-    def _answer(self, scope: Scope, body: Any) -> tuple[HttpResponseBase, list[Work]]:
+    def _answer(self, scope: Scope, body: Any, exchange: Exchange) -> tuple[HttpResponseBase, list[Work]]:
         """Answer in a thread of the pool, whose database connections are kept for its next request. Return also what
         is to be done behind the answer.
         """
-        with after_answer.collect() as work:
+        with working_for(exchange.context), after_answer.collect() as work:
             try:
-                return self._compute(scope, body), work
+                return self._compute(scope, body, exchange), work
             except BaseException:
                 after_answer.carry_out(work)
                 raise
 
-    def _compute(self, scope: Scope, body: Any) -> HttpResponseBase:
+    def _compute(self, scope: Scope, body: Any, exchange: Exchange) -> HttpResponseBase:
         set_script_prefix(get_script_prefix(scope))
         signals.request_started.send(sender=self.__class__, scope=scope)
         request, refusal = self.create_request(scope, body)
@@ -133,6 +141,10 @@ class PooledHandler(ASGIHandler):
             body.close()
         response = refusal if request is None else self.get_response(request)
         assert response is not None  # one of the two is set
+        who: Principal | None = getattr(request, "ringfence_principal", None)
+        match = None if request is None else request.resolver_match
+        exchange.route = "" if match is None else f"/{match.route.removeprefix('/')}"
+        exchange.account = "" if who is None else who.name or who.via
         if isinstance(response, StreamingHttpResponse):
             if response.is_async:
                 return response
@@ -155,8 +167,9 @@ class PooledHandler(ASGIHandler):
             response.close()
 
 
-def _finish(work: list[Work]) -> None:
-    after_answer.carry_out(work)
+def _finish(work: list[Work], request: RequestContext) -> None:
+    with working_for(request):
+        after_answer.carry_out(work)
     close_old_connections()
 
 

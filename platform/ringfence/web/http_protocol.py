@@ -1,8 +1,11 @@
 """HTTP connections whose headers must arrive in time and within limits; uvicorn alone would wait forever."""
 
 import asyncio
+import socket
+from collections.abc import Callable
 from typing import Any, cast
 
+import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from ringfence.access.client_address import address_in
@@ -24,6 +27,20 @@ LAST_BYTES = 1024 * 1024
 """
 RETRY_SECONDS = 1
 """After a refusal for want of room."""
+
+
+class EndingServer(uvicorn.Server):
+    """Calls `on_end` when it has answered all. What stands behind its `run` is not reached: the signal that ended it is
+    raised again.
+    """
+
+    def __init__(self, config: uvicorn.Config, on_end: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_end = on_end
+
+    async def shutdown(self, sockets: "list[socket.socket] | None" = None) -> None:
+        await super().shutdown(sockets)
+        await asyncio.to_thread(self._on_end)
 
 
 class BoundedProtocol(HttpToolsProtocol):

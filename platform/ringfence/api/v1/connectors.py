@@ -151,6 +151,7 @@ class GenerationShape(serializers.Serializer[Any]):
     started_ms = serializers.IntegerField()
     ended_ms = serializers.IntegerField()
     took_ms = serializers.IntegerField()
+    request = serializers.CharField(allow_blank=True)
     fenced = FencedShape(many=True)
     message = serializers.CharField()
 
@@ -168,6 +169,7 @@ def _generation(row: GenerationRow, connector: Connector, message: str) -> dict[
         "started_ms",
         "ended_ms",
         "took_ms",
+        "request",
     )
     return {
         **{field: getattr(row, field) for field in fields},

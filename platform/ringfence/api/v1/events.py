@@ -16,11 +16,13 @@ from ringfence.http.masking import Masker
 from ringfence.projection.models import Connector, Event
 
 _BETWEEN = {"since": since("time_ms"), "until": until("time_ms")}
-_AUDIT_FILTERS = ("user", "connector", "action", "outcome", "address")
+_AUDIT_FILTERS = ("user", "connector", "action", "outcome", "address", "request_id")
 
 
 class EventShape(serializers.Serializer[Any]):
-    """`kind`: round, task, command, leader, log, warning …; `connector` is "" for the cluster's events."""
+    """`kind`: round, task, command, leader, log, warning …; `connector` is "" for the cluster's events; `request`: the
+    id of the request that led to it, "" if none is known.
+    """
 
     id = serializers.IntegerField()
     time_ms = serializers.IntegerField()
@@ -28,11 +30,17 @@ class EventShape(serializers.Serializer[Any]):
     connector = serializers.CharField()
     task = serializers.IntegerField(allow_null=True)
     summary = serializers.CharField()
+    request = serializers.CharField(allow_blank=True)
 
 
 def _user(name: str) -> Q:
     """Match the user of commands. The body is compact JSON: sorted keys, ASCII."""
     return Q(type="command", body__contains=f'"user":{json.dumps(name)}')
+
+
+def _request(id_: str) -> Q:
+    """Match what a request has led to."""
+    return Q(body__contains=f'"request":{json.dumps(id_)}')
 
 
 class Events(ListView):
@@ -45,6 +53,7 @@ class Events(ListView):
         "kind": equal("type"),
         "task": number("task"),
         "user": matching(_user),
+        "request": matching(_request),
         "search": contains("summary"),
         **_BETWEEN,
     }
@@ -66,6 +75,7 @@ class Events(ListView):
                 **{field: getattr(row, field) for field in ("id", "time_ms", "connector", "task")},
                 "kind": row.type,
                 "summary": masker.scrub(row.summary, configs.get(row.connector, {})),
+                "request": str(json.loads(row.body).get("request", "")),
             }
             for row in events
         ]
@@ -82,7 +92,9 @@ class ConnectorEvents(Events):
 
 
 class AuditShape(serializers.Serializer[Any]):
-    """`before` and `after`: any JSON, secrets masked; `changed`: the settings that differ."""
+    """`before` and `after`: any JSON, secrets masked; `changed`: the settings that differ; `request_id`: as in the
+    logs, and in the answer's `X-Request-ID`.
+    """
 
     id = serializers.IntegerField()
     time_ms = serializers.IntegerField()
@@ -91,6 +103,7 @@ class AuditShape(serializers.Serializer[Any]):
     address = serializers.CharField()
     action = serializers.CharField()
     request = serializers.CharField()
+    request_id = serializers.CharField(allow_blank=True)
     connector = serializers.CharField()
     before = serializers.JSONField()
     after = serializers.JSONField()

@@ -14,7 +14,7 @@ from ringfence.access.routes import on_connector
 from ringfence.access.verbs import Verb
 from ringfence.api import connector_reads
 from ringfence.api.v1.base import V1View
-from ringfence.api.v1.listing import Filter, ListView, contains, number, since, until
+from ringfence.api.v1.listing import Filter, ListView, contains, equal, number, since, until
 from ringfence.api.v1.request_fields import IntegerField, OneOfField, RequestShape
 from ringfence.fencing.topics.connector_logs import DEFAULT, LEVELS
 from ringfence.http.errors import bad_request
@@ -59,7 +59,7 @@ def set_level(name: str, level: str, minutes: int, user: str) -> int:
 
 
 class LogLineShape(serializers.Serializer[Any]):
-    """task, generation, attempt: -1 for a line of a worker."""
+    """task, generation, attempt: -1 for a line of a worker. `request`: the id of the request that led to it."""
 
     id = serializers.IntegerField()
     time_ms = serializers.IntegerField()
@@ -70,6 +70,7 @@ class LogLineShape(serializers.Serializer[Any]):
     worker = serializers.CharField(allow_blank=True)
     logger = serializers.CharField(allow_blank=True)
     message = serializers.CharField(allow_blank=True)
+    request = serializers.CharField(allow_blank=True)
 
 
 class Logs(ListView):
@@ -80,6 +81,7 @@ class Logs(ListView):
     filters = {
         "level": Filter(lambda: LevelField(choices=LEVELS, required=False), at_least),
         "task": number("task"),
+        "request": equal("request"),
         "search": contains("message"),
         "since": since("time_ms"),
         "until": until("time_ms"),

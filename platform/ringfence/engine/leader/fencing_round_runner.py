@@ -14,6 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 
+from ringfence import telemetry
 from ringfence.engine.leader.offset_migration import OffsetMigration
 from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.clock import Deadline
@@ -23,6 +24,7 @@ from ringfence.fencing.leader.fence_generation import FenceResult, fence
 from ringfence.fencing.leader.fence_targets import AdminAccess
 from ringfence.fencing.leader.fencing_round import Round
 from ringfence.fencing.leader.older_epochs import end_leftovers
+from ringfence.fencing.request_context import NOBODYS, RequestContext, working_for
 from ringfence.fencing.topics.connector_logs import about
 
 log = logging.getLogger(__name__)
@@ -49,6 +51,7 @@ class RunningRound:
 
     round: Round
     result: Future[FenceResult]
+    request: RequestContext = NOBODYS
     start_time: float = field(default_factory=time.monotonic)
 
 
@@ -81,10 +84,18 @@ class RoundRunner:
         self._newest: dict[ConnectorName, Generation] = {}
         self._not_before: dict[tuple[ConnectorName, Generation], tuple[int, float]] = {}
 
-    def start(self, due: Round, busy: Callable[[Round], bool], *, urgent: bool = False) -> bool:
+    def start(
+        self,
+        due: Round,
+        busy: Callable[[Round], bool],
+        request: RequestContext = NOBODYS,
+        *,
+        urgent: bool = False,
+    ) -> bool:
         """Start the round unless it runs already, or has just failed; return whether it was started.
 
-        busy: returns whether old tasks are still at work. urgent: it does not wait for rounds that are not urgent.
+        busy: returns whether old tasks are still at work. request: the one that led to it. urgent: it does not wait for
+        rounds that are not urgent.
         """
         running = self._running.get(due.connector)
         if running is not None and running.round.generation == due.generation:
@@ -93,13 +104,21 @@ class RoundRunner:
         if time.monotonic() < not_before:
             return False
         self._newest[due.connector] = due.generation  # before its thread starts, which checks it
-        result = (self._urgent if urgent else self._pool).submit(self._carry_out, due, busy, urgent)
-        self._running[due.connector] = RunningRound(due, result)
+        result = (self._urgent if urgent else self._pool).submit(self._carry_out, due, busy, urgent, request)
+        self._running[due.connector] = RunningRound(due, result, request)
         result.add_done_callback(lambda _: self._wake())
         return True
 
-    def _carry_out(self, due: Round, busy: Callable[[Round], bool], urgent: bool) -> FenceResult:
-        with about(due.connector):
+    def _carry_out(
+        self, due: Round, busy: Callable[[Round], bool], urgent: bool, request: RequestContext
+    ) -> FenceResult:
+        attributes: telemetry.Attributes = {
+            "ringfence.connector": due.connector,
+            "ringfence.generation": due.generation,
+            "ringfence.tasks": due.tasks,
+        }
+        tracing = telemetry.span_of(request, "fencing round", attributes=attributes)
+        with about(due.connector), working_for(request), tracing:
             return self._steps(due, busy, urgent)
 
     def _steps(self, due: Round, busy: Callable[[Round], bool], urgent: bool) -> FenceResult:

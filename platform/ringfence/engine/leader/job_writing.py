@@ -4,9 +4,10 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from ringfence import telemetry
 from ringfence.engine.leader.leader_jobs import Job, Jobs
 from ringfence.engine.leader.write_result import WriteResult
-from ringfence.fencing import stages
+from ringfence.fencing import request_context, stages
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, NotLeader, Retriable
 from ringfence.fencing.leader.term import Term
@@ -38,7 +39,11 @@ def carry_out(job: Job, term: Term, announce: Callable[[ClusterState, ClusterSta
     # An attempt must not take long: a group that rebalances waits for this member, and the write for the group.
     limit, doubt = (Deadline.after(job.deadline.slice(seconds)) for seconds in (TRY_SECONDS, _DOUBT_SECONDS))
     try:
-        with stages.collect() as parts:
+        with (
+            request_context.working_for(job.request),
+            telemetry.span_of(job.request, "leader write"),
+            stages.collect() as parts,
+        ):
             state, offset = term.write(job.due, limit, doubt)
     except NotLeader as error:
         answer = Refusal(409, f"{NOT_LEADING} ({error})", passing=True)

@@ -11,7 +11,9 @@ from typing import Final
 
 from ringfence.engine.leader.command_plans import Plan, Records
 from ringfence.engine.leader.write_result import WriteResult
+from ringfence.fencing import request_context
 from ringfence.fencing.clock import Deadline
+from ringfence.fencing.request_context import RequestContext
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.requests.refusal import Refusal
 
@@ -29,6 +31,8 @@ class Job:
     """Whose it is; "" for the platform's own."""
     result: "Future[WriteResult]" = field(default_factory=Future)
     put_at: float = field(default_factory=time.perf_counter)
+    request: RequestContext = field(default_factory=request_context.current)
+    """The one that the thread works for that made the job."""
 
     def due(self, state: ClusterState) -> Records:
         """Return the plan's records. Raises `Refusal` if the deadline has passed."""

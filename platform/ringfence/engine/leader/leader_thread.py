@@ -11,6 +11,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 
+from ringfence import telemetry
+from ringfence.engine.format_gate import admit, refuse_to_lead
 from ringfence.engine.leader.abandoned_transactions import AbandonedTransactions
 from ringfence.engine.leader.command_plans import Plan
 from ringfence.engine.leader.connector_instances import LeaderInstances
@@ -35,7 +37,7 @@ from ringfence.engine.queries.transactional_ids import admin_access_of
 from ringfence.engine.status_log import StatusLog
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, NotLeader, Retriable
-from ringfence.fencing.ids import ConnectorName, TaskId, member_client_id
+from ringfence.fencing.ids import ConnectorName, TaskId, member_client_id, task_transactional_id
 from ringfence.fencing.kafka.membership import GroupMembership, GroupMetadata
 from ringfence.fencing.leader.assignment import LiveWorker
 from ringfence.fencing.leader.fence_targets import AdminAccess, list_admin_access
@@ -44,7 +46,7 @@ from ringfence.fencing.leader.term import Term
 from ringfence.fencing.offsets.view import OffsetsView
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.reporter import Reporter
-from ringfence.fencing.topics.status import LeaderRecord, StatusState, WorkerRecord
+from ringfence.fencing.topics.status import LeaderRecord, StatusState, TaskStatus, WorkerRecord
 from ringfence.fencing.topics.topic_ids import TopicIds
 from ringfence.requests.refusal import Refusal
 from ringfence.worker_config import WorkerConfig
@@ -80,7 +82,12 @@ class Leader:
         self._jobs = Jobs()
         self._reconfigure: queue.SimpleQueue[ConnectorName] = queue.SimpleQueue()
         self._reloads = ConfigReloads(config.settings)
-        self._status = StatusLog(config.connection(f"ringfence-{worker.worker}-status"), config.status_topic, self.wake)
+        self._status = StatusLog(
+            config.connection(f"ringfence-{worker.worker}-status"),
+            config.status_topic,
+            self.wake,
+            self._trace_start if telemetry.is_on() else None,
+        )
         self.offsets = ConnectorOffsets(config, f"ringfence-{worker.worker}-offsets", view)
         self.instances = LeaderInstances(plugins, self.offsets, self.wake, self._tell_upgrade)
         graceful = config.number("task.shutdown.graceful.timeout.ms") / 1000
@@ -123,6 +130,26 @@ class Leader:
         """Return the state of the config topic in this term, None if this worker does not lead."""
         term = self._term
         return None if term is None or not self.ready.is_set() else term.state
+
+    def _trace_start(self, status: TaskStatus) -> None:
+        """Trace the way of an attempt from its placement to its plugin's start, while this worker leads."""
+        term = self._term
+        if term is None or not self.ready.is_set():
+            return
+        connector = term.state.connector(status.task.connector)
+        placement = connector.placements.get(status.task.task)
+        if placement is None or (placement.generation, placement.attempt) != (status.generation, status.attempt):
+            return
+        attributes: telemetry.Attributes = {
+            "ringfence.connector": status.task.connector,
+            "ringfence.task": status.task.task,
+            "ringfence.generation": status.generation,
+            "ringfence.attempt": status.attempt,
+            "ringfence.worker": status.worker,
+            "ringfence.transactional_id": task_transactional_id(self.worker_config.group_id, status.task),
+        }
+        if placement.placed_ms:
+            telemetry.tell("task start", connector.request, placement.placed_ms, status.since_ms, attributes)
 
     def await_state(self, done: Callable[[ClusterState], bool], seconds: float) -> bool:
         """Wait until the state is as `done` says, which is called after each write. Return whether it is in time.
@@ -263,6 +290,7 @@ class Leader:
         )  # fmt: skip
         try:
             term.claim(Deadline.after(_CLAIM_SECONDS))
+            refuse_to_lead(term.state)
             self._status.refresh(Deadline.after(20))
             if self._ids is not None:
                 remember_topics(self._ids, self.worker_config, term, self._status.state, self._reporter)
@@ -305,7 +333,7 @@ class Leader:
         members = self._member_watch.find(self._status.state)
         if members is None:
             return
-        self.members = members
+        self.members = admit(self._term, members)
         rotate_key(self._term, self.worker_config.session_keys, self._reporter.now_ms())
         self._reconciler.step(self.members, self._jobs.waiting)
         self._hanging.step(self._term.state, self._status.state.topics)

@@ -54,7 +54,8 @@ class MemberWatch:
             return None
         records = live_records(self._answer, status)
         return [
-            LiveWorker(record.worker, record.incarnation, record.slots, parse_mode(record.mode)) for record in records
+            LiveWorker(record.worker, record.incarnation, record.slots, parse_mode(record.mode), record.format)
+            for record in records
         ]
 
     def close(self) -> None:

@@ -10,6 +10,7 @@ from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import Incarnation, WorkerId, parse_member_client_id
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.group_members import GroupMember, group_members
+from ringfence.fencing.topics.config_records.format import FORMAT
 from ringfence.fencing.topics.status import StatusState, WorkerRecord
 from ringfence.worker_config import WorkerConfig
 
@@ -66,5 +67,12 @@ def identity(
 ) -> WorkerRecord:
     """Return this worker's status record."""
     return WorkerRecord(
-        WorkerId(worker), Incarnation(incarnation), config.mode, slots, version, now_ms, process=describe_process()
+        WorkerId(worker),
+        Incarnation(incarnation),
+        config.mode,
+        slots,
+        version,
+        now_ms,
+        process=describe_process(),
+        format=FORMAT,
     )

@@ -30,6 +30,7 @@ from ringfence.fencing.leader.finished_rounds import finish_all
 from ringfence.fencing.leader.next_placement import REBALANCE_DELAY
 from ringfence.fencing.leader.reconcile import Steps, decide, statuses_with_restart, statuses_without_slot
 from ringfence.fencing.leader.term import Term
+from ringfence.fencing.request_context import RequestContext, working_for
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_records import ConfigRecord
 from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
@@ -162,8 +163,9 @@ class Reconciler:
             self.statuses.say(f"status-task-{record.task}", record)
         for round_ in due.rounds:
             # A user waits for a generation of this term. Older ones are only due because the leader changed.
-            if self._rounds.start(round_, self._busy, urgent=round_.generation >= self._began):
-                self._report_round(round_, "fencing", "")
+            request = state.connector(round_.connector).request
+            if self._rounds.start(round_, self._busy, request, urgent=round_.generation >= self._began):
+                self._report_round(round_, request, "fencing", "")
 
     def _make_tasks(self, connector: ConnectorState) -> Iterator[None]:
         if connector.config is None or not connector.tasks_stale or connector.name in self._unwritten:
@@ -185,7 +187,9 @@ class Reconciler:
                 done.append((running, running.result.result()))
             except FencingError as error:
                 pause = self._rounds.record_failure(running.round, error)
-                self._report_round(running.round, "failed", f"{error}. It is tried again in {pause:g} s")
+                self._report_round(
+                    running.round, running.request, "failed", f"{error}. It is tried again in {pause:g} s"
+                )
         for first in range(0, len(done), _ROUNDS_AT_ONCE):
             self._write_counts(done[first : first + _ROUNDS_AT_ONCE])
             yield
@@ -202,16 +206,17 @@ class Reconciler:
         for running, result in done:
             round_ = running.round
             if round_.connector in void:
-                self._report_round(round_, "cancelled", str(void[round_.connector]))
+                self._report_round(round_, running.request, "cancelled", str(void[round_.connector]))
                 continue
             for one in result.hanging:
                 report_ended(self._reporter, round_.connector, one, "round")
             seconds = time.monotonic() - running.start_time
-            self._report_round(round_, "done", result.message, result, seconds)
+            self._report_round(round_, running.request, "done", result.message, result, seconds)
 
     def _report_round(
         self,
         round_: Round,
+        request: RequestContext,
         stage: str,
         message: str,
         result: FenceResult | None = None,
@@ -221,17 +226,18 @@ class Reconciler:
             {"id": one.transactional_id, "producer_id": one.producer_id, "epoch": one.epoch}
             for one in (result.producers if result else ())
         ]
-        self._reporter.event(
-            "round",
-            round_.connector,
-            generation=round_.generation,
-            stage=stage,
-            tasks=round_.tasks,
-            fenced=producers,
-            credentials=result.whose if result else "",
-            ms=int(seconds * 1000),
-            message=message,
-        )
+        with working_for(request):
+            self._reporter.event(
+                "round",
+                round_.connector,
+                generation=round_.generation,
+                stage=stage,
+                tasks=round_.tasks,
+                fenced=producers,
+                credentials=result.whose if result else "",
+                ms=int(seconds * 1000),
+                message=message,
+            )
 
     def _busy(self, round_: Round) -> bool:
         """Return whether tasks of the earlier generation still report to be at work. Any thread may call it."""

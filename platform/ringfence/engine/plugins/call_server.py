@@ -28,6 +28,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from ringfence import log_format
 from ringfence.connectors.sdk import worker_limits
 from ringfence.engine.plugins.errors import OutOfMemory, PluginError, to_wire
 from ringfence.memory_limit import change_memory_limit, keep_memory_limit
@@ -170,9 +171,8 @@ def serve(handle: Callable[[Emit], CallHandler], prepare: Callable[[], None]) ->
     for fd in (requests, answers, crash):
         os.set_inheritable(fd, False)  # child processes of a plugin must not keep the pipes open
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the host decides
-    logging.basicConfig(
-        level=logging.INFO, format="%(asctime)s %(levelname)s plugin %(threadName)s %(name)s: %(message)s"
-    )
+    log_format.describe_process(process="plugin")
+    log_format.write_to_stderr(logging.INFO, "plugin %(threadName)s ")
     threading.stack_size(_STACK)
     threading.Thread(target=_heartbeat, args=(crash,), name="watchdog", daemon=True).start()
     prepare()

@@ -10,9 +10,12 @@ from typing import Final
 from ringfence.connectors.config_providers import PROVIDERS
 from ringfence.connectors.process_tree import MARK
 from ringfence.connectors.sdk.worker_limits import ENVIRONMENT
+from ringfence.log_format import VARIABLE as LOG_FORMAT
 
 _OURS: Final = ("RINGFENCE_", "CONNECT_")
-_HANDED_ON: Final = frozenset({PROVIDERS, ENVIRONMENT, MARK})
+_OF_EXPORTERS: Final = ("OTEL_EXPORTER_",)
+"""Where traces and metrics go, with the headers and keys that let us in there."""
+_HANDED_ON: Final = frozenset({PROVIDERS, ENVIRONMENT, MARK, LOG_FORMAT})
 _THREAD_COUNTS: Final = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
 _HARMLESS: Final = (
     "PATH",
@@ -25,13 +28,14 @@ _HARMLESS: Final = (
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
     MARK,
+    LOG_FORMAT,
 )
 _HARMLESS_PREFIXES: Final = ("LC_", "PYTHON")
 
 
 def is_ours(name: str) -> bool:
     """Return whether the variable configures the platform, so that plugins must not see it."""
-    return name.startswith(_OURS) and name not in _HANDED_ON
+    return name.startswith((*_OURS, *_OF_EXPORTERS)) and name not in _HANDED_ON
 
 
 def without_ours(environment: Mapping[str, str]) -> dict[str, str]:

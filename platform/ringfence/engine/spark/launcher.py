@@ -21,10 +21,12 @@ from ringfence.fencing.ids import ConnectorName, TaskId
 from ringfence.fencing.modes import MODE_KEY, Mode
 from ringfence.fencing.offsets.offsets_topic_snapshot import MOST_BYTES, OffsetsSnapshot
 from ringfence.fencing.offsets.view import OffsetsView
+from ringfence.fencing.request_context import working_for
 from ringfence.fencing.task.plugin import Outcome
 from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_log import ConfigLog
+from ringfence.fencing.topics.config_records.format import FORMAT, refuse_old
 from ringfence.fencing.topics.connector_state import ConnectorState, Placement
 from ringfence.fencing.topics.error_traces import error_of
 from ringfence.fencing.topics.log_levels import ClusterLevels
@@ -105,8 +107,8 @@ class Launcher:
         log_ = self._log
         return None if log_ is None else log_.state
 
-    def run(self, spark: SparkHost, stop: threading.Event) -> None:
-        """Run until `stop`."""
+    def run(self, spark: SparkHost, stop: threading.Event, end: Callable[[], None] = lambda: None) -> None:
+        """Run until `stop`. end: called once this version is too old for the cluster; tasks commit then, and end."""
         self._spark = spark
         log_: ConfigLog | None = None
         while not stop.is_set():
@@ -117,6 +119,11 @@ class Launcher:
                     self._log = log_
                     self._levels.follow(log_.state.loggers)
                     self._start_placed(log_)
+                if refusal := refuse_old(log_.state.format, FORMAT):
+                    log.error("%s", refusal)
+                    end()
+                    stop.wait()
+                    break
                 if log_.poll(0.2) or self._holding:
                     self._levels.follow(log_.state.loggers)
                     self._start_placed(log_)
@@ -226,10 +233,12 @@ class Launcher:
             config,
             self._settings,
             self._snapshot(connector.name),
+            connector.request,
         )
         self._specs.append(spec)
         self._started_at.append(time.monotonic())
-        log.info("Starting %s, generation %d, attempt %d", task, placement.generation, placement.attempt)
+        with working_for(spec.request):
+            log.info("Starting %s, generation %d, attempt %d", task, placement.generation, placement.attempt)
         environment = self._environments.find_for(spec.connector_config)
         self._spark.submit(spec, self.on_end, None if environment is None else environment.as_variables())
 
@@ -257,6 +266,10 @@ class Launcher:
 
     def on_end(self, spec: TaskSpec, result: Outcome | Lost) -> None:
         """Handle the end of an attempt. A lost one is reported, so that the leader places it again."""
+        with working_for(spec.request):
+            self._tell_end(spec, result)
+
+    def _tell_end(self, spec: TaskSpec, result: Outcome | Lost) -> None:
         placement = spec.placement
         if isinstance(result, Lost):
             log.warning("Task %s, attempt %d was lost: %s", spec.task, placement.attempt, result.reason)

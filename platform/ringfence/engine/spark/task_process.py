@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
+from ringfence import log_format
 from ringfence.connectors import plugin_environments
 from ringfence.connectors.api import ConfigException, Schema, SourceRecord, SourceTask
 from ringfence.connectors.columns import Column
@@ -24,6 +25,7 @@ from ringfence.connectors.plugins import load_task_class
 from ringfence.connectors.sdk import files, worker_limits
 from ringfence.connectors.sdk.secret_names import hiding
 from ringfence.connectors.transforms import build_transforms
+from ringfence.fencing import request_context
 from ringfence.fencing.ids import member_client_id
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.records.error_handling import Stage
@@ -119,6 +121,7 @@ class JavaLevel:
 def run_task(text: str) -> str:
     """Run the attempt of a `TaskSpec.dumps` to its end; return its `Outcome` as JSON."""
     spec = TaskSpec.loads(text)
+    request_context.declare(spec.request)
     worker_limits.declare(worker_limits.of_settings(spec.worker_settings))
     java_runtime.declare(java_runtime.of_settings(spec.worker_settings))
     connection = spec.connection
@@ -186,11 +189,14 @@ def run_spec(spec: TaskSpec, reporter: Reporter, *, tell_logs: bool = False) -> 
         signal.signal(signal.SIGTERM, lambda _signal, _frame: run.end())
     if not tell_logs:
         return run.run()
+    log_format.describe_process(process="task", connector=spec.task.connector, **tags, worker=placement.worker)
+    log_format.write_to_stderr(logging.WARNING, redact=redact)
     logs.install()
     try:
         return run.run()
     finally:
         logs.uninstall()
+        logging.getLogger().handlers.clear()  # the next task has other secrets
 
 
 def _version_of(task_class: type[SourceTask], config: Mapping[str, str]) -> str | None:

@@ -225,7 +225,7 @@ class GenerationRow(models.Model):
     """A generation of a connector and its fencing round: `pending`, then the round's stages, then `done`.
 
     `number`: counted from 1 for users, 0 until the config topic has it; `forced`: a user (`forced_by`) requested the
-    fence, and why.
+    fence, and why; `request`: the id of the request that led to it.
     """
 
     connector = models.TextField()
@@ -243,6 +243,7 @@ class GenerationRow(models.Model):
     forced = models.BooleanField(default=False)
     forced_by = models.TextField(default="")
     forced_why = models.TextField(default="")
+    request = models.CharField(max_length=100, default="", db_default="")
 
     class Meta:
         constraints: ClassVar = [models.UniqueConstraint(fields=["connector", "generation"], name="one_generation")]

@@ -88,6 +88,7 @@ class LogLine(models.Model):
     """A line that a connector's task logged, or a worker about it. The newest of each connector are kept.
 
     `severity`: Python's number of the level, so that levels compare; task, generation, attempt: -1 for a worker's.
+    request: the id of the request that led to it.
     """
 
     connector = models.TextField()
@@ -100,6 +101,7 @@ class LogLine(models.Model):
     worker = models.TextField(default="")
     logger = models.TextField(default="")
     message = models.TextField(default="")
+    request = models.CharField(max_length=100, default="", db_default="")
 
     class Meta:
         indexes: ClassVar = [models.Index(fields=["connector", "-id"], name="log_list")]
