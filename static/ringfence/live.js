@@ -9,7 +9,6 @@
 
   const show = (name, word, title) => {
     if (!live) return;
-    live.hidden = false;
     live.title = title || "";
     if (live.dataset.state !== name) live.dataset.state = name;
     const slot = live.querySelector(".live-word");
