@@ -10,7 +10,8 @@ _TABS = """<nav class="tabs" style="display: flex; overflow-x: auto; width: 200p
 def test_the_current_tab_is_in_sight(opened: Open) -> None:
     page = opened(f'{_TABS}<div id="main"></div>', "ringfence.js")
     inside = page.evaluate("""() => {
-      const [strip, tab] = [".tabs", "[aria-current]"].map((one) => document.querySelector(one).getBoundingClientRect());
+      const box = (selector) => document.querySelector(selector).getBoundingClientRect();
+      const [strip, tab] = [box(".tabs"), box("[aria-current]")];
       return tab.left >= strip.left && tab.right <= strip.right;
     }""")
     assert inside
