@@ -43,7 +43,7 @@ class Guarantee(StrEnum):
     EXACTLY_ONCE = "Exactly once"
     EXACTLY_ONCE_WITHIN_WINDOW = "Exactly once within a window"
     AT_LEAST_ONCE = "At least once"
-    UNKNOWN = "Not stated"
+    UNKNOWN = "No guarantee declared"
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,6 +126,29 @@ class Struct:
         return f"Struct({', '.join(self.schema.names)})"
 
 
+_KINDS: Final[tuple[tuple[type | tuple[type, ...], str], ...]] = (
+    (type(None), "null"),
+    (bool, "a boolean"),
+    (int, "an integer"),
+    (float, "a number"),
+    (Decimal, "a decimal"),
+    (str, "a string"),
+    ((bytes, bytearray, memoryview), "bytes"),
+    ((datetime, DistantTimestamp), "a timestamp"),
+    ((date, DistantDate), "a date"),
+    ((time, EndOfDay), "a time"),
+    ((Struct, Mapping), "an object"),
+    (SchemaAndValue, "a value with its schema"),
+    ((list, tuple), "an array"),
+)
+
+
+def describe_kind(value: object) -> str:
+    """Name the kind of a value in an error, in words of data and not of Python: "an object", "a string"."""
+    found = (words for kinds, words in _KINDS if isinstance(value, kinds))
+    return next(found, f"a value of the type {type(value).__name__}")
+
+
 def fit(schema: Schema, value: object, what: str = "value") -> object:
     """Convert a value to the form that its schema requires. Raises `ConnectorError`, which never shows the value.
 
@@ -138,7 +161,7 @@ def fit(schema: Schema, value: object, what: str = "value") -> object:
     check = _LOGICAL.get(schema.name) if schema.name is not None else None
     fitted = (check or _FIT[schema.type])(schema, value, what)
     if fitted is None:
-        raise ConnectorError(f"The {what} is a {type(value).__name__}, which is not a value of {schema}")
+        raise ConnectorError(f"The {what} is {describe_kind(value)}, which is not a value of {schema}")
     return fitted
 
 

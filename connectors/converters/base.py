@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from ringfence.connectors.api import ConfigDef, ConnectorError, Schema, SchemaAndValue
+from ringfence.connectors.api.structs import describe_kind
 from ringfence.connectors.columns import Column
 
 
@@ -86,5 +87,5 @@ class HeaderConverter(ABC):
 def refuse(converter: object, topic: str, value: object, remedy: str) -> ConnectorError:
     """Return the error for a value that cannot be converted. It names the type, never the value."""
     return ConnectorError(
-        f"{type(converter).__name__} cannot convert a value of type {type(value).__name__} for topic {topic}: {remedy}"
+        f"{type(converter).__name__} cannot convert {describe_kind(value)} for topic {topic}: {remedy}"
     )

@@ -141,7 +141,7 @@ class JavaChannel(ABC):
         try:
             answer = answers.get(timeout=seconds)
         except queue.Empty:
-            raise TimeoutError(f"The connector's {op} did not answer within {seconds:.3g} s") from None
+            raise TimeoutError(f"The connector did not answer within {max(1, round(seconds))} s ({op})") from None
         finally:
             self._answers.pop(number, None)
         if isinstance(answer, JavaEnded):

@@ -15,6 +15,7 @@ from ringfence.connectors.api import (
     SourceRecord,
     Struct,
 )
+from ringfence.connectors.api.structs import describe_kind
 from ringfence.connectors.columns import Column
 
 JAVA: Final = "org.apache.kafka.connect.transforms."
@@ -109,7 +110,7 @@ class KeyOrValue(Transform):
     def _wrong(self, record: SourceRecord, value: object, description: str) -> ConnectorError:
         half = "key" if self.on_key else "value"
         return ConnectorError(
-            f"{self.name} takes {description}, but a record for topic {record.topic} has a {type(value).__name__} "
+            f"{self.name} takes {description}, but a record for topic {record.topic} has {describe_kind(value)} "
             f"as its {half}: set a predicate that selects matching records."
         )
 

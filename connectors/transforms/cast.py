@@ -17,7 +17,7 @@ from ringfence.connectors.api import (
     SourceRecord,
     Struct,
 )
-from ringfence.connectors.api.structs import single
+from ringfence.connectors.api.structs import describe_kind, single
 from ringfence.connectors.sdk.values.moments import encode, is_moment
 from ringfence.connectors.sdk.values.texts import moment_text, number_text
 from ringfence.connectors.transforms.base import KeyOrValue, halves, replace_null, values_of
@@ -135,10 +135,12 @@ def cast(schema: Schema | None, value: object, target: SchemaType) -> object:
     if (kind is not None and not kind.primitive) or (
         kind is None and not isinstance(value, int | float | str | bytes | bytearray | memoryview)
     ):
-        raise ConnectorError(
-            f"Cast takes numbers, strings, booleans and bytes, not a {type(value).__name__}"
-            + ("; a date, time or decimal needs its schema." if kind is None else ".")
-        )
+        text = f"Cast needs a number, a string, a boolean or bytes. This is {describe_kind(value)}."
+        if isinstance(value, Struct | Mapping):
+            text = f"{text} Name the fields, as in spec=id:int64."
+        elif kind is None and not isinstance(value, list | tuple):
+            text = f"{text} A date, time or decimal needs its schema."
+        raise ConnectorError(text)
     if target is SchemaType.STRING:
         return _to_string(schema, value)
     if is_moment(value):
@@ -222,7 +224,7 @@ def _wrap(number: int, bits: int) -> int:
 
 
 def _impossible(value: object) -> ConnectorError:
-    return ConnectorError(f"Cast cannot convert a {type(value).__name__} to this type: bytes can only become strings.")
+    return ConnectorError(f"Cast cannot convert {describe_kind(value)} to this type: bytes can only become strings.")
 
 
 CastKey, CastValue = halves(Cast)

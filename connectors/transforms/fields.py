@@ -18,6 +18,7 @@ from ringfence.connectors.api import (
     SourceRecord,
     Struct,
 )
+from ringfence.connectors.api.structs import describe_kind
 from ringfence.connectors.columns import Column
 from ringfence.connectors.transforms.base import JAVA, KeyOrValue, halves, keep_for, replace_null, value_of
 from ringfence.connectors.transforms.rebuilding import Rebuilt
@@ -63,7 +64,7 @@ class FieldPath:
             if current is None:
                 return None
             if not isinstance(current, Struct):
-                raise ConnectorError(f"{self.text} leads through a {type(current).__name__}, which has no fields.")
+                raise ConnectorError(f"{self.text} leads through {describe_kind(current)}, which has no fields.")
             if current.schema.field(step) is None:
                 return None
             current = value_of(current, step, defaults)
@@ -76,7 +77,7 @@ class FieldPath:
             if current is None:
                 return None
             if not isinstance(current, Mapping):
-                raise ConnectorError(f"{self.text} leads through a {type(current).__name__}, which has no fields.")
+                raise ConnectorError(f"{self.text} leads through {describe_kind(current)}, which has no fields.")
             current = current.get(step)
         return current
 

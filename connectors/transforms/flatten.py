@@ -12,6 +12,7 @@ from ringfence.connectors.api import (
     SourceRecord,
     Struct,
 )
+from ringfence.connectors.api.structs import describe_kind
 from ringfence.connectors.transforms.base import KeyOrValue, halves
 from ringfence.connectors.transforms.rebuilding import Rebuilt, basics
 
@@ -53,7 +54,7 @@ class Flatten(KeyOrValue):
                 flat[f"{prefix}{name}"] = value
             else:
                 raise ConnectorError(
-                    f"Flatten does not support a {type(value).__name__} without a schema, as in field {prefix}{name}."
+                    f"Flatten does not support {describe_kind(value)} without a schema, as in field {prefix}{name}."
                 )
 
     def _gather(self, schema: Schema, struct: Struct | None, values: list[object]) -> None:

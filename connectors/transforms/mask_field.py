@@ -16,6 +16,7 @@ from ringfence.connectors.api import (
     SourceRecord,
     Struct,
 )
+from ringfence.connectors.api.structs import describe_kind
 from ringfence.connectors.transforms.base import KeyOrValue, halves, replace_null, values_of
 from ringfence.connectors.transforms.cast import cast
 
@@ -74,7 +75,7 @@ class MaskField(KeyOrValue):
         hidden = nothing(value) if self._replacement is None else _replacement(schema, value, self._replacement)
         if hidden is None:
             how = "" if self._replacement is None else " with a replacement"
-            raise ConnectorError(f"MaskField cannot hide a {type(value).__name__}{how}: leave field {name} out.")
+            raise ConnectorError(f"MaskField cannot hide {describe_kind(value)}{how}: leave field {name} out.")
         return hidden
 
 

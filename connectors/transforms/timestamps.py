@@ -18,6 +18,7 @@ from ringfence.connectors.api import (
     Struct,
 )
 from ringfence.connectors.api.schemas import DATE, DATE_NAME, INT64, STRING, TIME, TIME_NAME, TIMESTAMP, TIMESTAMP_NAME
+from ringfence.connectors.api.structs import describe_kind
 from ringfence.connectors.sdk.values.date_patterns import DatePattern, PatternError
 from ringfence.connectors.sdk.values.moments import is_moment, millis, to_date, to_datetime, to_time
 from ringfence.connectors.transforms.base import JAVA, KeyOrValue, Transform, halves, replace_null, values_of
@@ -169,7 +170,7 @@ class TimestampConverter(KeyOrValue):
             return moment
         if isinstance(value, int) and not isinstance(value, bool):
             return _units(value, self._per_second, 1000)
-        raise ConnectorError(f"TimestampConverter does not support a {type(value).__name__} as a timestamp.")
+        raise ConnectorError(f"TimestampConverter does not support {describe_kind(value)} as a timestamp.")
 
 
 def _units(number: int, per_second: int, units: int) -> int:

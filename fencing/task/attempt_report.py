@@ -30,7 +30,7 @@ _HELD_UP_AGAIN_S = 15.0
 _IDLE_EVERY_S = 10.0
 BEHIND = "behind"
 """The name of the gauge in seconds by which a plugin tells the age of its data."""
-_RETRYING = "the source asks to be called again"
+_RETRYING = "retrying: the source refuses"
 _NO_START = frozenset({"", "running", "paused", "copying offsets", _RETRYING})
 
 

@@ -6,10 +6,16 @@ import io
 import re
 import signal
 import sys
+from pathlib import PurePath
+from typing import Final
 
 _FATAL = re.compile(r"Fatal Python error: .+")
 _PARTS = ("  File ", "  ...", "  <", "Thread 0x", "Current thread 0x", "Extension modules")
 _MOST_LINES = 80
+_SAID: Final = re.compile(r"^(?P<said>.*process crashed)\. Fatal Python error: (?P<error>.+)")
+_PLACE: Final = re.compile(r'^  File "(?P<file>[^"]+)", line (?P<line>\d+)', re.MULTILINE)
+REMEDY: Final = "The task may use "
+"""How the remedy begins that may follow a dump (`memory_limit.explain`)."""
 
 
 def enable_crash_reports() -> None:
@@ -50,3 +56,17 @@ def _current_first(stack: list[str]) -> list[str]:
         return stack
     end = next((n for n in range(start + 1, len(stack)) if not stack[n].startswith("  ")), len(stack))
     return [stack[0], "", *stack[start:end], *stack[1:start], *stack[end:]]
+
+
+def describe_crash(trace: str) -> str:
+    """Return a crashed task's trace in one sentence, with the innermost place in Python; "" if it is none. In the dump
+    itself, the last line, which says the cause of other traces, is a list of modules.
+    """
+    crash = _SAID.match(trace)
+    if crash is None:
+        return ""
+    error, place, last = crash["error"], _PLACE.search(trace), trace.rstrip().splitlines()[-1]
+    text = f"{crash['said']}: {error[:1].lower()}{error[1:]}"
+    if place is not None:
+        text = f"{text} in {PurePath(place['file']).name}, line {place['line']}"
+    return f"{text}. {last}" if last.startswith(REMEDY) else text

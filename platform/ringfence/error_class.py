@@ -7,6 +7,7 @@ _ERROR: Final = re.compile(r"^(?P<name>[A-Za-z_][\w.$]*)(?:: (?P<message>.*))?$"
 _ENDINGS: Final = (
     "Error|Exception|Warning|Exit|Interrupt|Fatal|Retriable|Abortable|Fenced|Invalid|Conflict|Group|timeout|gaierror"
 )
+_NUMBER: Final = re.compile(r"^\[Errno \d+\] ")
 _CLASS: Final = re.compile(rf"({_ENDINGS})$|[.$][A-Z]\w*$")
 """A class has a known ending, or a capital letter after its package: `example.org: refused` does not name one."""
 
@@ -20,3 +21,14 @@ def split_class(error: str) -> tuple[str, str]:
     if match is None or not _CLASS.search(match["name"]):
         return "", error
     return match["name"], (match["message"] or match["name"]).strip()
+
+
+def describe_error(name: str, message: str) -> str:
+    """Return an error's message for people, without its class and number: those stand beside it, for who looks closer.
+
+    name, message: as `split_class` returns them.
+    """
+    simple = re.split(r"[.$]", name)[-1]
+    if name and message == name:
+        return f"It failed without a message ({simple})"
+    return f"The key {message} is missing" if simple == "KeyError" else _NUMBER.sub("", message)

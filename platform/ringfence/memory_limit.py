@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from ringfence.connectors.api import ConfigException
+from ringfence.crashes import REMEDY
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +90,7 @@ def explain(trace: str, size: int | None) -> str:
     if size is None or not ("MemoryError" in trace or "Fatal Python error: Aborted" in trace):
         return trace
     return (
-        f"{trace.rstrip()}\nThe task may use {size // 1024**2} MiB ({MEMORY_LIMIT}). Raise that worker setting, or "
+        f"{trace.rstrip()}\n{REMEDY}{size // 1024**2} MiB ({MEMORY_LIMIT}). Raise that worker setting, or "
         "have the connector read less at once"
     )
 

@@ -10,7 +10,7 @@
     ["records", "Records", "area"], ["commit_ms", "Commit, ms", "line"], ["open_transactions", "Open", "area"],
     ["lag", "Source lag", "line"], ["dead_letters", "Dead letters", "bar"], ["state", "State", "state"],
   ];
-  const TONES = { RUNNING: "ok", FAILED: "bad", PAUSED: "rest", STOPPED: "rest" };
+  const TONES = { RUNNING: "ok", FAILED: "bad", RETRYING: "warn", PAUSED: "rest", STOPPED: "rest" };
   const readout = document.getElementById("history-readout");
   let data, svg, cursor, brush, at = -1, dragged = -1;
 

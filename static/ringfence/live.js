@@ -9,7 +9,6 @@
 
   const show = (name, word, title) => {
     if (!live) return;
-    live.hidden = false;
     live.title = title || "";
     if (live.dataset.state !== name) live.dataset.state = name;
     const slot = live.querySelector(".live-word");
@@ -19,7 +18,7 @@
   const tell = () => {
     if (!state.open && !state.lost) return;
     if (!state.lost) {
-      if (state.held) show("held", "Waiting", "Something has changed. It is shown when you have finished here.");
+      if (state.held) show("held", "Updates paused", "Something has changed. It is shown when you have finished here.");
       else show("on", "Live", source ? "Changes are shown as they happen" : "Refreshed every 10 s");
     } else if (Math.max(state.answered, state.heard) > Date.now() - PATIENCE) show("lost", "Reconnecting", `The stream is interrupted; refreshed every ${POLL / 1000} s`);
     else show("stale", `Stale since ${clock(Math.max(state.heard, state.answered))}`, "The server does not answer. This is the last known state.");

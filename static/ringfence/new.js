@@ -113,7 +113,11 @@
     const menu = event.target.closest("#add-transform[open]");
     if (!menu) return;
     if (event.key === "Escape") { menu.open = false; menu.querySelector("summary").focus(); }
-    if (event.key === "Enter" && event.target.id === "menu-search") { event.preventDefault(); items()[0]?.click(); }
+    if (event.key === "Enter" && event.target.id === "menu-search") {
+      event.preventDefault();
+      const [first] = items();
+      (/\bkey\b/i.test(event.target.value) && first?.parentElement.querySelector(".of-key") || first)?.click();
+    }
     const way = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (!way) return;
     event.preventDefault();

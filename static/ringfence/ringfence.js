@@ -146,6 +146,16 @@
   localise(document);
   document.body.addEventListener("htmx:afterSwap", () => localise(document));
 
+  // On a phone a strip of tabs is wider than the window: the current one is in sight.
+  const showTabs = (part) => {
+    for (const tab of part.querySelectorAll(".tabs [aria-current]")) {
+      const strip = tab.parentElement, place = tab.getBoundingClientRect().left - strip.getBoundingClientRect().left;
+      strip.scrollLeft += place - (strip.clientWidth - tab.offsetWidth) / 2;
+    }
+  };
+  showTabs(document);
+  document.body.addEventListener("htmx:afterSwap", (event) => showTabs(event.detail.target));
+
   byId("problem")?.focus();
 
   // A section of a connector's page is a page of its own: its links and forms without an address lead to that.

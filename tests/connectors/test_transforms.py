@@ -1,3 +1,6 @@
+import re
+from datetime import date
+
 import pytest
 
 from ringfence.connectors.api import ConfigException, ConnectorError, SourceRecord, Struct
@@ -57,8 +60,25 @@ def test_a_struct_needs_no_schema_beside_it_and_a_mapping_with_one_becomes_a_str
 
 def test_insert_field_refuses_what_is_no_mapping() -> None:
     (transform,) = build_transforms(insert(topic_field="t"))
-    with pytest.raises(ConnectorError, match="has a str as its value"):
+    with pytest.raises(ConnectorError, match="has a string as its value"):
         transform.apply(record("a line"))
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ({"id": 1}, "This is an object. Name the fields, as in spec=id:int64."),
+        ([1], "This is an array."),
+        (date(2026, 1, 1), "This is a date. A date, time or decimal needs its schema."),
+    ],
+)
+def test_cast_says_what_it_was_given_in_words_of_data(value: object, words: str) -> None:
+    config = {"transforms": "c", "transforms.c.type": "Cast$Value", "transforms.c.spec": "int64"}
+    (transform,) = build_transforms(config)
+    with pytest.raises(ConnectorError) as refused:
+        transform.apply(record(value))
+    assert words in str(refused.value)
+    assert not re.search(r"\b(dict|list|str|int|Struct)\b", str(refused.value)), "no class of Python"
 
 
 def test_transforms_run_in_their_order() -> None:

@@ -1,10 +1,12 @@
 """The History tab's tables: what is added up once, what is a gap, and what the points of an axis are made of."""
 
 import json
+from dataclasses import asdict
 
 import pytest
 
 from ringfence.api.history_series import choose_range, find_series, put_together
+from ringfence.fencing.topics.status import PollRetry
 from ringfence.projection.history_points import HOUR, KEEP_MINUTES_DAYS, MINUTE, HistoryRecorder, prune
 from ringfence.projection.models import HistoryPoint, Minute, Task
 from tests.support.projections import progress, project, running
@@ -82,6 +84,18 @@ def test_what_tasks_report_becomes_minutes_and_hours_once_over_restarts() -> Non
     assert (hour.records, hour.commit_max_ms, hour.state) == (180, 9.0, "RUNNING")
     project("events", events)
     assert HistoryPoint.objects.get(step=HOUR, connector="c", minute=60).records == 180
+
+
+def test_a_minute_in_which_a_source_refused_is_one_of_retrying() -> None:
+    running(tasks=2)
+    refused = json.dumps(asdict(PollRetry("connection refused", 61 * MS, 3, 0)))
+    Task.objects.filter(number=0).update(state="RUNNING", retry=refused)
+    events = Topic()
+    progress(events, 62 * MS, 100, task=1)
+    project("events", events)
+    seen(HistoryRecorder(), 61, 62, 63, 64, 65)
+    points = {point["time_ms"] // MS: point["state"] for point in find_series("c", 60 * MS, 64 * MS)["points"]}
+    assert [points[minute] for minute in (61, 62, 63)] == ["RETRYING"] * 3, "with rows of another task and without"
 
 
 def test_what_the_tasks_did_while_nobody_looked_is_added_when_it_is_read() -> None:

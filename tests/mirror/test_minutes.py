@@ -7,7 +7,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from ringfence.fencing.topics.status import State
+from ringfence.fencing.topics.status import PollRetry, State
 from ringfence.projection import task_minutes
 from ringfence.projection.minute_strips import Cell, hours, join_strips, strips
 from ringfence.projection.models import Connector, Minute, Task
@@ -51,6 +51,27 @@ def test_a_minute_in_which_a_task_failed_shows_it_for_as_long_as_it_stays_failed
     project("status", status, "id-2")
     assert states(strips(["c"], 6 * MINUTE, 4)["c", 0]) == ["FAILED"] * 4
     assert states(strips(["c"], 99 * MINUTE, 2)["c", 0]) == ["FAILED"] * 2
+
+
+def test_the_minutes_in_which_a_source_refused_show_that_while_it_does_and_afterwards() -> None:
+    running(tasks=1)
+    status, events = Topic(), Topic()
+    told(status, State.RUNNING, 2 * MINUTE, generation=5)
+    project("status", status, "id-2")
+    refused = replace(task_status("c", 0, State.RUNNING, 5), attempt=1, since_ms=2 * MINUTE)
+    for attempts in (3, 9):
+        status.status(replace(refused, retry=PollRetry("connection refused", 4 * MINUTE, attempts, 0)))
+    project("status", status, "id-2")
+    progress(events, 6 * MINUTE, 0, generation=5)  # it lives, and moves nothing
+    project("events", events)
+    Minute.objects.filter(minute=0).delete()
+    during = ["RUNNING", *["RETRYING"] * 6]
+    assert states(strips(["c"], 9 * MINUTE, 7)["c", 0]) == during
+    assert hours(["c"], 9 * MINUTE, 7)["c"].states == during
+    status.status(refused)
+    status.records[-1] = replace(status.records[-1], timestamp_ms=10 * MINUTE)
+    project("status", status, "id-2")
+    assert states(strips(["c"], 11 * MINUTE, 9)["c", 0]) == [*during, "RETRYING", "RUNNING"]
 
 
 def test_reports_are_counted_in_their_minutes_and_once_for_everything() -> None:
@@ -144,7 +165,7 @@ def test_no_more_is_kept_than_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_hours_of_many_say_the_same_as_their_strips_joined() -> None:
     """Both read the same rows, one of them fewer of these."""
-    states = ("RUNNING", "FAILED", "RESTARTING", "UNASSIGNED", "PAUSED", "STOPPED")
+    states = ("RUNNING", "FAILED", "RETRYING", "RESTARTING", "UNASSIGNED", "PAUSED", "STOPPED")
     names = [f"c{number}" for number in range(40)]
     choose = random.Random(7)
     for name in names:

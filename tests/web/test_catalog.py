@@ -39,7 +39,7 @@ def test_a_plugin_that_declares_nothing_is_shown_by_its_documentation() -> None:
     card = card_of(
         {"class": "acme.Weather2Connector", "version": "2.0", "documentation": "# Weather\n\nReads `rain`.\n"}
     )
-    assert (card.title, card.summary, card.guarantee) == ("Weather2", "Reads rain.", "Not stated")
+    assert (card.title, card.summary, card.guarantee) == ("Weather2", "Reads rain.", "No guarantee declared")
     assert (card.category, card.icon, card.sample) == ("Other", "plug", "")
 
 

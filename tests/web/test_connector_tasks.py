@@ -10,6 +10,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from ringfence.alerts.conditions import last_error
 from ringfence.alerts.root_causes import cause_of, group_traces
 from ringfence.fencing.topics.status import FAILED, MISCONFIGURED, State
 from ringfence.projection.models import Event
@@ -72,6 +73,30 @@ def test_the_root_cause_of_a_trace(trace: str, words: str, name: str, said_as: b
     assert cause.name == name
     assert bool(cause.said_as) is said_as
     assert hinted in cause.hint
+
+
+CRASH = """The task's process crashed. Fatal Python error: Segmentation fault
+
+Current thread 0x00007f (most recent call first):
+  File "/data/environments/crashy/task.py", line 36 in poll
+  File "/x/driver.py", line 9 in run
+
+Extension modules: psutil._psutil_linux, confluent_kafka.cimpl (total: 2)"""
+
+
+@pytest.mark.parametrize(
+    ("trace", "headline"),
+    [
+        (CRASH, "The task's process crashed: segmentation fault in task.py, line 36"),
+        (trace_of(lambda: {}["id"]), "The key 'id' is missing"),
+        (trace_of(lambda: os.stat("/nowhere/x")), "No such file or directory: '/nowhere/x'"),
+        ("java.lang.NullPointerException", "It failed without a message (NullPointerException)"),
+        (JAVA, "no"),
+    ],
+)
+def test_a_headline_has_no_class_path_or_module(trace: str, headline: str) -> None:
+    assert cause_of(trace).headline == headline
+    assert cause_of(trace).headline in (last_error(trace), "no")
 
 
 def test_equal_traces_are_one_failure_the_most_frequent_first() -> None:

@@ -1,6 +1,7 @@
 """The Topics tab: records of its own topics only, for those who may, decoded and marked, with an audit entry."""
 
 import base64
+import html
 import json
 from typing import Any
 
@@ -10,6 +11,7 @@ from django.test import Client
 from ringfence.access.principal import Principal, Right
 from ringfence.access.verbs import ROLES, Verb
 from ringfence.audit.models import AuditEntry
+from ringfence.consumer_commands import CLIENT_FILE
 from ringfence.dispatch import Refusal
 from ringfence.projection.models import ActiveTopic, ClusterInfo
 from ringfence.web.connector.record_text import decode
@@ -154,3 +156,22 @@ def test_kafkas_address_and_commands_to_copy_are_on_the_tab(client: Client, flig
     flights.config.config(connector("flights", topic="t", **{"producer.override.bootstrap.servers": "own:1"}))
     flights.project()
     assert "-b own:1" in text(client.get(TAB, headers=FRAGMENT))
+
+
+def test_kafkas_address_has_a_page_of_its_own(
+    client: Client, flights: FakeLeader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "No worker has reported Kafka's address yet" in html.unescape(text(client.get("/ui/kafka")))
+    cluster = {"kafka_bootstrap": "k:9092", "kafka_protocol": "SASL_SSL", "kafka_cluster_id": "abc-1"}
+    ClusterInfo.objects.update_or_create(id=1, defaults=cluster)
+    page = text(client.get("/ui/kafka"))
+    assert "bootstrap.servers=k:9092\nsecurity.protocol=SASL_SSL" in page
+    assert "Ask the people who run Kafka for one" in page
+    assert "abc-1" in page
+    assert "ringfence topics tail t" in page
+    assert "kcctl config set-context ringfence --cluster=http://localhost" in page
+    monkeypatch.setenv(CLIENT_FILE, "/data/kafka-client.properties")
+    assert "--consumer.config /data/kafka-client.properties" in text(client.get("/ui/kafka"))
+    flights.config.config(connector("flights", topic="t", **{"producer.override.bootstrap.servers": "own:1"}))
+    flights.project()
+    assert "topics tail" not in text(client.get("/ui/kafka")), "its topics are on another cluster"

@@ -30,14 +30,14 @@ def test_a_crash_loop_is_one_row(client: Client, leader: FakeLeader) -> None:
     crash_loop(events, 5)
     project("events", events)
     groups = fold(Event.objects.filter(connector="c").order_by("-time_ms", "-id"))
-    assert [headline(group) for group in groups] == ["Task 0: failed 5 times in 5 attempts. ValueError: no number"]
+    assert [headline(group) for group in groups] == ["Task 0: failed 5 times in 5 attempts. no number"]
     timeline = text(client.get("/ui/connectors/c/timeline"))
     assert timeline.count('<span class="event-icon">') == 1
     assert "30 steps" in timeline
     tasks = text(client.get("/ui/connectors/c/tasks"))
     assert "attempts 1 to 5: 5 times failed" in tasks
     for address in ("/ui/", "/ui/connectors/c"):
-        assert text(client.get(address)).count("ValueError: no number") == 1, address
+        assert text(client.get(address)).count("no number") == 1, address
 
 
 def test_attempts_with_another_error_stand_apart(leader: FakeLeader) -> None:
@@ -61,8 +61,8 @@ def test_attempts_with_another_error_stand_apart(leader: FakeLeader) -> None:
         "Task 0: running (attempt 9)",
         "Restarted",
         "Task 0: running (attempt 3)",
-        "Task 0: failed (attempt 2). OSError: no disk",
-        "Task 0: failed (attempt 1). ValueError: no number",
+        "Task 0: failed (attempt 2). no disk",
+        "Task 0: failed (attempt 1). no number",
     ]
 
 

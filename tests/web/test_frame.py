@@ -73,7 +73,7 @@ def test_one_link_says_where_the_reader_is(path: str, word: str) -> None:
     [
         ("/ui/topics", ["Topics", "Consumer groups", "Share groups"], "Topics"),
         ("/ui/share-groups", ["Topics", "Consumer groups", "Share groups"], "Share groups"),
-        ("/ui/workers", ["Workers and slots", "Open transactions", "Plugins"], "Workers and slots"),
+        ("/ui/workers", ["Workers and slots", "Open transactions", "Plugins", "Kafka's address"], "Workers and slots"),
         ("/ui/topics/orders", [], ""),
         ("/ui/connectors", [], ""),
     ],
@@ -188,7 +188,8 @@ def test_the_palette_finds_what_people_type(client: Client, leader: FakeLeader) 
         ("new postgres", "/ui/new?class=PostgresSource"),
         ("password", "/ui/settings/people"),
         ("lag", "/ui/consumer-groups"),
-        ("bootstrap", "/ui/workers"),
+        ("kafka address", "/ui/kafka"),
+        ("bootstrap", "/ui/kafka"),
         ("slack", "/ui/incidents/destinations"),
         ("nums-dead", "/ui/topics/nums-dead"),
         ("nmsord", "/ui/connectors/nums-orders"),

@@ -82,7 +82,8 @@ def test_the_overview_tells_what_is_wrong_first_with_its_cause_and_no_secret(cli
     Event.objects.create(connector="bad", type="round", time_ms=5, summary="Generation 4: done with 123456")
     page = text(client.get("/ui/"))
     wrong = page[page.index("Needs attention") :]
-    assert "OSError: no route with [hidden]" in wrong
+    assert "no route with [hidden]" in wrong
+    assert "OSError" not in wrong
     assert 'href="/ui/connectors/bad"' in wrong
     assert "good" not in wrong[: wrong.index("</section>")]
     assert "Generation 4: done with [hidden]" in page

@@ -106,7 +106,7 @@ def test_the_form_says_what_these_settings_guarantee(client: Client, rich: FakeL
     answer = text(client.post("/ui/new/field?key=key", {**sent, "setting:key": "k"}, headers=FRAGMENT))
     assert "Exactly once within a window" in answer
     assert "Set key." not in answer
-    assert "Not stated" in text(client.get("/ui/new?class=Rich"))
+    assert "No guarantee declared" in text(client.get("/ui/new?class=Rich"))
 
 
 def test_a_transform_that_is_named_brings_its_settings(client: Client, rich: FakeLeader) -> None:

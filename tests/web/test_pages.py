@@ -294,6 +294,16 @@ def test_pages_hold_no_inline_script_or_style(client: Client, flights: FakeLeade
         assert not re.search(r"<script(?![^>]*\bsrc=)", page)
         assert not re.search(r"\son[a-z]+=", page)
         assert response["x-content-type-options"] == "nosniff"
+    for name, limited in (
+        ("mark.svg", True),
+        ("ringfence.css", False),
+        ("live.js", False),
+        ("fonts/inter.woff2", False),
+    ):
+        file = client.get(f"/static/ringfence/{name}")
+        assert file["x-content-type-options"] == "nosniff"
+        assert ("content-security-policy" in file) == limited, f"{name}: a document has limits, other files only weight"
+        file.close()
 
 
 def test_the_theme_comes_from_its_cookie(client: Client) -> None:

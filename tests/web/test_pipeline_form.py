@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.test import Client, override_settings
 
+from ringfence.connectors.transforms import find_transform
 from ringfence.connectors.transforms.registry import TRANSFORMS
 from ringfence.http.errors import ConnectError
 from ringfence.requests.questions import TryTransforms
@@ -30,8 +31,10 @@ def text(response: Any) -> str:
 
 def test_every_transform_is_in_the_menu_under_what_it_does() -> None:
     items = menu_items()
-    assert {item.short for item in items} == {cls.name for cls in TRANSFORMS}
-    assert len({(item.title, item.half) for item in items}) == len(items), "two could not be told apart"
+    types = [type_ for item in items for type_ in (item.type, item.of_key) if type_]
+    assert sorted(find_transform("type", type_).name for type_ in types) == sorted(cls.name for cls in TRANSFORMS)
+    assert len({item.title for item in items}) == len(items), "two could not be told apart"
+    assert [item.of_key.endswith("MaskField$Key") for item in items if item.title == "Mask fields"] == [True]
     assert describe_type(MASK).title == "Mask fields"
     assert describe_type("MaskField$Value").half == "value"
     assert describe_type("com.example.Odd$Value").title == "Odd$Value"

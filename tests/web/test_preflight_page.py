@@ -13,7 +13,7 @@ FORM = {"class": "VerifiableSource", "name": "c", "setting:topic": "t"}
 def test_the_form_offers_the_checks_and_shows_them_with_their_remedy(client: Client) -> None:
     assert 'hx-post="/ui/new/preflight"' in client.get("/ui/new?class=VerifiableSource").content.decode()
     page = client.post("/ui/new/preflight", FORM, headers={"HX-Request": "true"}).content.decode()
-    assert "2 of 3 need attention" in page
+    assert "1 of 3 checks passed" in page
     assert "No free slot: 0 of 0 in use" in page
     assert "Mend it" in page
     assert "<html" not in page
@@ -32,7 +32,7 @@ def test_a_configuration_that_is_edited_can_be_checked_before_it_is_saved(client
     form = {"name": "edited", "of": "edited", "editing": "1", "mode": "json"}
     edited = '{"connector.class": "VerifiableSource", "topic": "other", "pin": "[hidden]"}'
     page = client.post("/ui/new/preflight", {**form, "json": edited}).content.decode()
-    assert "2 of 3 need attention" in page
+    assert "1 of 3 checks passed" in page
     assert "No free slot: 0 of 0 in use" in page
     assert leader.asked[-1] == ("preflight", "edited", {**stored, "topic": "other"})
     assert "hunter2" not in page

@@ -13,7 +13,7 @@ from ringfence.fencing.share.ledger_records import State
 from ringfence.fencing.share.offset_ranges import Ranges
 from ringfence.history.models import ShareGroupAnswer
 from ringfence.projection.models import Task
-from ringfence.web.share_groups.offset_strips import Piece, draw, lay_over, of_ledger
+from ringfence.web.share_groups.offset_strips import Piece, draw, lay_over, of_ledger, read_pieces
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
 from tests.support.projections import project
@@ -179,6 +179,9 @@ def test_answers_of_a_moment_ago_are_shared(queue: FakeLeader, client: Client) -
 
 
 def test_a_strip_keeps_single_records_visible() -> None:
+    ranges = [[0, 4, "acknowledged", 1], [5, 5, "archived", 1], [6, 6, "archived", 5]]
+    assert [piece.word for piece in read_pieces(ranges, ranges[2:])] == ["acknowledged", "passed over", "archived"]
+    assert [piece.word for piece in read_pieces(ranges[:2], [])] == ["acknowledged", "passed over"], "a marker"
     strip = draw([Piece(0, 99_998, "acknowledged", 1), Piece(99_999, 99_999, "archived", 5)])
     assert strip is not None
     assert [float(cell.width) > 2 for cell in strip.cells] == [True, True]

@@ -8,7 +8,8 @@ from enum import StrEnum
 
 from ringfence.alerts.snapshot import ClusterSnapshot
 from ringfence.connectors.plural_forms import write_count
-from ringfence.error_class import split_class
+from ringfence.crashes import describe_crash
+from ringfence.error_class import describe_error, split_class
 from ringfence.fencing.name_patterns import matches
 from ringfence.fencing.topics.error_traces import error_of
 
@@ -108,13 +109,8 @@ def _lasts(rule: RuleCondition, snapshot: ClusterSnapshot, since_ms: int) -> boo
 
 
 def last_error(trace: str) -> str:
-    """Return the last error in a Python trace; "" for an empty trace.
-
-    A class with a package is left out. A built-in class stays: `KeyError: 'id'` is clearer than `'id'`.
-    """
-    error = error_of(trace)
-    name, message = split_class(error)
-    return message if "." in name else error
+    """Return the message of the last error in a Python trace; "" for an empty trace."""
+    return describe_crash(trace) or describe_error(*split_class(error_of(trace)))
 
 
 def _find_failed(rule: RuleCondition, snapshot: ClusterSnapshot) -> Iterator[Finding]:

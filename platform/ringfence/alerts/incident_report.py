@@ -85,7 +85,7 @@ def write_report(kind: str, finding: Finding, now: int) -> IncidentReport:
         trace = row.trace if task is None else task.trace or task.failed_trace
         if trace:
             root = cause_of(masker.scrub(trace, config))
-            cause, remedy = root.text or cause, root.hint
+            cause, remedy = root.headline or cause, root.hint
         failure = (task.record_failure or task.last_failed_record) if task is not None else None
         if failure is not None:
             record = {name: getattr(failure, name) for name in ("topic", "partition", "offset", "stage")}

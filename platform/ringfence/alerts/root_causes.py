@@ -6,7 +6,8 @@ from typing import Final
 
 from ringfence.alerts.error_hints import Hint, find_hint
 from ringfence.connectors.api import DataException
-from ringfence.error_class import split_class
+from ringfence.crashes import describe_crash
+from ringfence.error_class import describe_error, split_class
 from ringfence.fencing.topics.error_traces import NOTE
 from ringfence.fencing.topics.status import KAFKA, PollRetry
 from ringfence.fencing.topics.status.failed_record import RecordFailure
@@ -29,8 +30,8 @@ class Cause:
 
     @property
     def headline(self) -> str:
-        """The message for people. The class of a built-in error belongs to it: `KeyError: 'id'`."""
-        return f"{self.name}: {self.text}" if self.name and "." not in self.name else self.text
+        """The message for people."""
+        return describe_error(self.name, self.text)
 
     @property
     def hint(self) -> str:
@@ -45,6 +46,8 @@ class Cause:
 
 def cause_of(trace: str) -> Cause:
     """Return the root cause of a trace of Python or Java, or of any other text."""
+    if crash := describe_crash(trace):
+        return Cause(crash, "", "", find_hint("", trace.partition("\n")[0]))
     blocks = [_last_error(block) for block in trace.strip().split(_DURING)[-1].split(_DIRECT)]
     causes = [line.removeprefix("Caused by: ") for line in trace.splitlines() if line.startswith("Caused by: ")]
     root, final = (causes[-1] if causes else blocks[0]), blocks[-1]

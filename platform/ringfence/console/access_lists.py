@@ -98,8 +98,7 @@ def grants(request: HttpRequest) -> HttpResponse:
     )  # fmt: skip
     says = (
         "A grant gives roles or permissions on the connectors whose names match a pattern. Grants from groups of the "
-        "identity provider are set again at each login. Django's staff and "
-        "superuser flags, groups and permissions have no effect here."
+        "identity provider are set again at each login."
     )
     more: dict[str, Any] = {
         "new": ("/ui/settings/people", "Grant to an account"),

@@ -159,9 +159,8 @@ def _admins_left(user: User) -> Impact:
 
 @sensitive_post_parameters("password")
 def _create(request: HttpRequest) -> HttpResponse:
-    sheet = ConfirmPage(
-        "New account", "Create", _ACCOUNTS, ["The password is kept as Django hashes it."], form=AccountForm
-    )
+    says = ["A password has at least 8 characters, and is none of the common ones."]
+    sheet = ConfirmPage("New account", "Create", _ACCOUNTS, says, form=AccountForm)
 
     def act(values: dict[str, Any]) -> ActionResult:
         name = values["name"].strip()

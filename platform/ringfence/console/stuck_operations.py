@@ -117,7 +117,7 @@ def _waiting(now: int) -> Iterator[StuckOperation]:
         sent_ms = now - int((COMMAND_TIMEOUT - one.left_s) * 1000)
         left = f"for {one.left_s:.0f} s more" if one.left_s > 0 else "no longer: a leader will drop it"
         who = f" by {one.user}" if one.user else ""
-        ways = [(f"/ui/waiting/{one.id}", "Take back")]
+        ways = [(f"/ui/waiting/{one.id}", "Cancel")]
         yield StuckOperation(
             f"Command {one.kind.replace('_', ' ')}{who} waits for a leader",
             one.connector,

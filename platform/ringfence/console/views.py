@@ -159,12 +159,12 @@ def cancel_command(request: HttpRequest, number: str) -> HttpResponse:
         raise Http404("This command no longer waits: a leader has taken it, or it has expired")
     about = f"{one.kind.replace('_', ' ')} {one.connector}".strip() if one else "the command"
     says = ["It is removed from the queue before a leader takes it; its sender is told that nothing was changed."]
-    sheet = ConfirmPage(f"Take back: {about}", "Take it back", "/ui/stuck", says)
+    sheet = ConfirmPage(f"Cancel: {about}", "Cancel the command", "/ui/stuck", says)
 
     def act(_values: dict[str, Any]) -> ActionResult:
         if not cancel(number, principal_of(request).name):
             raise ValueError("Too late: a leader has taken it, or it has expired. Check its outcome")
-        return ActionResult("It is taken back: nothing was changed.")
+        return ActionResult("It is cancelled: nothing was changed.")
 
     return run(request, sheet, act)
 

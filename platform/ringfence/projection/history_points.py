@@ -16,6 +16,7 @@ from django.db import transaction
 from django.db.models import Max, Min, Sum
 
 from ringfence.projection import plugin_metrics
+from ringfence.projection.health import RETRYING
 from ringfence.projection.models import Connector, HistoryPoint, Minute, Task
 from ringfence.projection.task_minutes import minute_of, worst
 
@@ -100,8 +101,7 @@ class HistoryRecorder:
         for name, sample in _look_at_tasks(now_ms).items():
             samples = self._samples.setdefault(minute, {})
             samples[name] = sample.most(samples[name]) if name in samples else sample
-        rows = Connector.objects.filter(known=True).values_list("name", "state")
-        self._states[minute] = dict(rows)
+        self._states[minute] = _look_at_states()
         due = minute - _LATE_MINUTES
         if due <= self._last_minute:
             return
@@ -124,6 +124,8 @@ class HistoryRecorder:
             for name, state in self._states.get(minute, {}).items():
                 if (name, minute) not in points and state not in ("", "STOPPED"):
                     points[name, minute] = HistoryPoint(step=MINUTE, connector=name, minute=minute, state=state)
+                elif state == RETRYING:  # its task has no row of a minute in which nothing changed
+                    points[name, minute].state = worst((points[name, minute].state, state))
             for name, sample in self._samples.get(minute, {}).items():
                 point = points.get((name, minute))
                 if point is not None:
@@ -138,6 +140,13 @@ class HistoryRecorder:
         hours = {minute // HOUR * HOUR for _, minute in points}
         for hour in hours:
             _put(roll_up(hour))
+
+
+def _look_at_states() -> dict[str, str]:
+    refused = Task.objects.filter(known=True, state="RUNNING").exclude(retry="").values_list("connector", flat=True)
+    retrying = set(refused)
+    rows = Connector.objects.filter(known=True).values_list("name", "state")
+    return {name: RETRYING if state == "RUNNING" and name in retrying else state for name, state in rows}
 
 
 def _look_at_tasks(now_ms: int) -> dict[str, Sample]:

@@ -15,6 +15,7 @@ from ringfence.projection.task_minutes import (
     Key,
     States,
     minute_of,
+    state_of,
     worst,
 )
 
@@ -57,8 +58,8 @@ def _now(names: Sequence[str]) -> States:
     for name, state, since in Connector.objects.filter(name__in=names).values_list("name", "state", "since_ms"):
         now[name, ITSELF] = state, since
     tasks = Task.objects.filter(connector__in=names, known=True)
-    for name, number, state, since in tasks.values_list("connector", "number", "state", "since_ms"):
-        now[name, number] = state, since
+    for name, number, state, since, retry in tasks.values_list("connector", "number", "state", "since_ms", "retry"):
+        now[name, number] = state_of(state, since, retry)
     return now
 
 

@@ -29,7 +29,7 @@ from ringfence.projection.models import (
     Worker,
     pack,
 )
-from ringfence.projection.task_minutes import Minutes, minute_of
+from ringfence.projection.task_minutes import Minutes, minute_of, state_of
 
 COUNTS = ("records", "skipped", "dead_letters", "aborted_records")
 _REMEMBERED = 8
@@ -102,8 +102,8 @@ def add(all_told: Iterable[ReportedCounts], history: Minutes) -> set[str]:
     totals = RecordTotals.objects.filter(connector__in=names, task__in=numbers)
     rows = {(row.connector, row.task): row for row in totals}
     tasks = Task.objects.filter(connector__in=names, number__in=numbers)
-    values = tasks.values_list("connector", "number", "state", "since_ms")
-    states = {(name, number): (state, since_ms) for name, number, state, since_ms in values}
+    values = tasks.values_list("connector", "number", "state", "since_ms", "retry")
+    states = {(name, number): state_of(state, since_ms, retry) for name, number, state, since_ms, retry in values}
     changed: set[tuple[str, int]] = set()
     for report in newest.values():
         if report.generation < deletions.get(report.connector, -1):

@@ -1,5 +1,6 @@
 """Writes the status topic as rows: states of connectors and tasks, their moves and starts, the workers, the leader."""
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -14,6 +15,7 @@ from ringfence.fencing.topics.status import (
     RESTARTED,
     ConnectorStatus,
     LeaderRecord,
+    PollRetry,
     State,
     StatusRecord,
     StatusTombstone,
@@ -24,7 +26,7 @@ from ringfence.fencing.topics.status import (
 )
 from ringfence.projection import endpoints, topic_rows
 from ringfence.projection.clean_text import clean
-from ringfence.projection.health import refresh
+from ringfence.projection.health import RETRYING, refresh
 from ringfence.projection.models import ClusterInfo, Connector, Event, Startups, Task, Worker, pack
 from ringfence.projection.records import Record
 from ringfence.projection.recoveries import NONE, LastFailure
@@ -212,9 +214,17 @@ def _note_failure(failures: dict[bytes, LastFailure], key: bytes, now: TaskStatu
 
 def _tell(history: Minutes, before: TaskStatus | None, now: TaskStatus, time_ms: int) -> None:
     again = before is not None and before.generation == now.generation and before.attempt != now.attempt
-    state = "" if before is None else str(before.state)
-    key = now.task.connector, now.task.task
-    history.record_change(key, state, str(now.state), now.since_ms or time_ms, again=again)
+    was, state = "" if before is None else _state_of(before), _state_of(now)
+    at_ms = now.since_ms or time_ms
+    if now.retry is not None:
+        at_ms = now.retry.since_ms
+    elif was == RETRYING and state == State.RUNNING and not again:
+        at_ms = time_ms  # it has been running since before its source refused
+    history.record_change((now.task.connector, now.task.task), was, state, at_ms, again=again)
+
+
+def _state_of(status: TaskStatus) -> str:
+    return RETRYING if status.retry is not None and status.state is State.RUNNING else str(status.state)
 
 
 def _read_held(tasks: Sequence[TaskId], failures: dict[bytes, LastFailure]) -> dict[bytes, TaskStatus]:
@@ -225,17 +235,18 @@ def _read_held(tasks: Sequence[TaskId], failures: dict[bytes, LastFailure]) -> d
     connectors, numbers = {task.connector for task in tasks}, {task.task for task in tasks}
     rows = Task.objects.filter(connector__in=connectors, number__in=numbers).exclude(state="")
     values = rows.values_list(
-        *("connector", "number", "state", "worker", "generation", "attempt", "since_ms", "version"),
+        *("connector", "number", "state", "worker", "generation", "attempt", "since_ms", "version", "retry"),
         *("incarnation", "failed_ms", "failed_trace", "failed_record"),
     )
     statuses = {}
-    for name, number, state, worker, generation, attempt, since_ms, version, incarnation, *failure in values:
+    for name, number, state, worker, generation, attempt, since_ms, version, retry, incarnation, *failure in values:
         task = TaskId(ConnectorName(name), number)
         status = TaskStatus(
             task, State(state), WorkerId(worker), Generation(generation), attempt, Incarnation(incarnation)
         )
         key = f"status-task-{task}".encode()
-        statuses[key] = replace(status, since_ms=since_ms, version=version or None)
+        refused = PollRetry(**json.loads(retry)) if retry else None
+        statuses[key] = replace(status, since_ms=since_ms, version=version or None, retry=refused)
         if failure[0]:
             failures[key] = LastFailure(generation, *failure)
     return statuses

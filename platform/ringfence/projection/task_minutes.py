@@ -5,9 +5,11 @@ connector itself (its state, its fencing rounds) have task ITSELF; those of conn
 tasks of all connectors, so that a curve of the whole cluster need not add them up.
 """
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from ringfence.projection.health import RETRYING
 from ringfence.projection.models import Minute, Task
 from ringfence.projection.upserts import upsert
 
@@ -21,7 +23,7 @@ SHOWN = 60
 
 COUNTS = ("records", "commits", "aborted", "errors", "skipped", "dead_letters", "fences", "restarts", "failed")
 _COMMITTED = ("records", "skipped", "dead_letters")
-WORST_FIRST = ("FAILED", "RESTARTING", "UNASSIGNED", "PAUSED", "STOPPED", "RUNNING", "")
+WORST_FIRST = ("FAILED", RETRYING, "RESTARTING", "UNASSIGNED", "PAUSED", "STOPPED", "RUNNING", "")
 UNKNOWN = "UNKNOWN"
 """Stands for an unknown state if only the worst is reported."""
 RANK = {state: rank for rank, state in enumerate(WORST_FIRST)}
@@ -35,6 +37,15 @@ States = dict[Key, tuple[str, int]]
 def worst(states: Iterable[str]) -> str:
     """Return the most severe state; an unknown one is the worst. "" for none."""
     return min(states, key=lambda state: RANK.get(state, -1), default="")
+
+
+def state_of(state: str, since_ms: int, retry: str) -> tuple[str, int]:
+    """Return a task's state and since when: RETRYING in place of RUNNING while its source or Kafka refuses. All three
+    are its row's.
+    """
+    if retry and state == "RUNNING":
+        return RETRYING, int(json.loads(retry)["since_ms"])
+    return state, since_ms
 
 
 def minute_of(time_ms: int) -> int:
@@ -71,9 +82,10 @@ class Minutes:
 
     def record_report(self, task: Task, time_ms: int, gained: Mapping[str, int]) -> None:
         """Add a progress report, which only a running task sends. gained: transactions, aborted, errors."""
+        known, since_ms = state_of(task.state, task.since_ms, task.retry)
         # The row may have a later state than the report's: topics are read in parallel.
-        state = "PAUSED" if task.state == "PAUSED" and task.since_ms <= time_ms else "RUNNING"
-        own = self._gain((task.connector, task.number), time_ms, _before(state, task.since_ms, time_ms), state)
+        state = known if known in ("PAUSED", RETRYING) and since_ms <= time_ms else "RUNNING"
+        own = self._gain((task.connector, task.number), time_ms, _before(state, since_ms, time_ms), state)
         every = self._gain((EVERYTHING, ITSELF), time_ms, "", "")
         for counts in (own, every):
             counts["commits"] += gained["transactions"]

@@ -10,11 +10,14 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHt
 from django.utils.cache import patch_vary_headers
 from django.utils.deprecation import MiddlewareMixin
 
-from ringfence.web.live.fragment_cache import PACK_LEVEL, FragmentResponse
+from ringfence.web.live.fragment_cache import FragmentResponse
 
 _LEAST = 1_500
 """Bytes. A smaller answer fits into one packet uncompressed."""
 _FILE_LEVEL = 9
+_PAGE_LEVEL = 6
+"""An eighth smaller than with 3, for less than a millisecond on the largest pages. Parts that are asked for all the
+time have a level of their own."""
 _PADDING = 96
 _TEXTS = ("text/html", "text/css", "text/javascript", "application/javascript", "image/svg+xml")
 
@@ -47,7 +50,7 @@ class CompressionMiddleware(MiddlewareMixin):
         if isinstance(response, FragmentResponse):
             response.content = _with_name(response.part.gzip_bytes, padding)
         else:
-            response.content = _with_name(gzip.compress(response.content, PACK_LEVEL, mtime=0), padding)
+            response.content = _with_name(gzip.compress(response.content, _PAGE_LEVEL, mtime=0), padding)
         response["Content-Encoding"] = "gzip"
         response["Content-Length"] = str(len(response.content))
         return response

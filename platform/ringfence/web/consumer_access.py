@@ -5,10 +5,20 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from ringfence.access.authorise import principal_of
+from ringfence.access.principal import Principal
+from ringfence.access.routes import requires, somewhere
+from ringfence.access.verbs import Verb
+from ringfence.api.topics.readers import ELSEWHERE
 from ringfence.consumer_commands import CLIENT_FILE, ConsumerCommand, consumer_commands
-from ringfence.projection.models import ClusterInfo
+from ringfence.projection.models import ActiveTopic, ClusterInfo, Connector
 
 _MOST_COMMANDS = 20
+_MOST_LOOKED_AT = 5
 
 
 def consumption(topics: Sequence[str], settings: Mapping[str, str] | None = None) -> dict[str, Any]:
@@ -20,7 +30,7 @@ def consumption(topics: Sequence[str], settings: Mapping[str, str] | None = None
     if cluster is None:
         return {}
     overrides = settings or {}
-    bootstrap = overrides.get("producer.override.bootstrap.servers", "").strip() or cluster.kafka_bootstrap
+    bootstrap = overrides.get(ELSEWHERE, "").strip() or cluster.kafka_bootstrap
     protocol = overrides.get("producer.override.security.protocol") or cluster.kafka_protocol
     client = {"security.protocol": protocol}
     file = os.environ.get(CLIENT_FILE, "") if bootstrap == cluster.kafka_bootstrap else ""
@@ -30,3 +40,26 @@ def consumption(topics: Sequence[str], settings: Mapping[str, str] | None = None
         here = [own] if bootstrap == cluster.kafka_bootstrap else []
         commands.append((name, [*here, *consumer_commands(bootstrap, name, client, file)]))
     return {"bootstrap": bootstrap, "protocol": protocol, "commands": commands, "client_file": file}
+
+
+@requires(GET=somewhere(Verb.VIEW))
+@require_safe
+def kafka(request: HttpRequest) -> HttpResponse:
+    """Show where the workers' Kafka and this REST API are, and how other clients connect to them."""
+    context: dict[str, Any] = {
+        "section": "workers",
+        "cluster": ClusterInfo.objects.exclude(kafka_bootstrap="").first(),
+        "rest": request.build_absolute_uri("/").rstrip("/"),
+        **consumption(_newest_topic(principal_of(request))),
+    }
+    return render(request, "ringfence/kafka.html", context)
+
+
+def _newest_topic(who: Principal) -> list[str]:
+    """Return a visible connector's topic on this cluster, as an example; [] for none among the newest."""
+    topics = ActiveTopic.objects.filter(who.query(Verb.VIEW, "connector")).order_by("-since_ms")
+    for topic, name in topics.values_list("topic", "connector")[:_MOST_LOOKED_AT]:
+        row = Connector.objects.filter(name=name, known=True).first()
+        if row is not None and ELSEWHERE not in row.settings:
+            return [topic]
+    return []

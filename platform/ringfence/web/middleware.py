@@ -15,22 +15,26 @@ CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
     "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'; manifest-src 'self'"
 )
+_NO_DOCUMENTS = ("text/css", "text/javascript", "font/woff2")
+"""Static files that a browser never opens as a page: what limits a document is weight without use on them."""
 
 
 class SecurityHeadersMiddleware(MiddlewareMixin):
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
         headers = response.headers
-        headers.setdefault("Content-Security-Policy", CONTENT_SECURITY_POLICY)
         headers.setdefault("X-Content-Type-Options", "nosniff")
-        headers.setdefault("X-Frame-Options", "DENY")
-        headers.setdefault("Referrer-Policy", "same-origin")
-        headers.setdefault("Cross-Origin-Opener-Policy", "same-origin")
         headers.setdefault("Cross-Origin-Resource-Policy", "same-origin")
-        headers.setdefault("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
         if settings.SECURE_HSTS_SECONDS and request.is_secure():
             headers.setdefault("Strict-Transport-Security", f"max-age={settings.SECURE_HSTS_SECONDS}")
         if not request.path_info.startswith("/static/"):
             headers.setdefault("Cache-Control", "no-store")
+        elif headers.get("Content-Type", "").partition(";")[0] in _NO_DOCUMENTS:
+            return response
+        headers.setdefault("Content-Security-Policy", CONTENT_SECURITY_POLICY)
+        headers.setdefault("X-Frame-Options", "DENY")
+        headers.setdefault("Referrer-Policy", "same-origin")
+        headers.setdefault("Cross-Origin-Opener-Policy", "same-origin")
+        headers.setdefault("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
         return response
 
 

@@ -104,9 +104,10 @@ PLACES = (
         "server",
         "w",
         (
-            Page("Workers and slots", "/ui/workers", also=("/ui/leader",), known_as="kafka bootstrap address leader"),
+            Page("Workers and slots", "/ui/workers", also=("/ui/leader",), known_as="leader members"),
             Page("Open transactions", "/ui/transactions", known_as="hanging blocked"),
             Page("Plugins", "/ui/plugins", known_as="install upload wheel jar"),
+            Page("Kafka's address", "/ui/kafka", known_as="bootstrap servers brokers client properties kcctl"),
         ),
     ),
 )

@@ -2,7 +2,17 @@
 
 from django.urls import include, path
 
-from ringfence.web import action_buttons, consumer_groups, login, plugins, provider_logout, sign_on, views, vital_signs
+from ringfence.web import (
+    action_buttons,
+    consumer_access,
+    consumer_groups,
+    login,
+    plugins,
+    provider_logout,
+    sign_on,
+    views,
+    vital_signs,
+)
 from ringfence.web.connector import config as connector_config
 from ringfence.web.connector import delete as connector_delete
 from ringfence.web.connector import edit as connector_edit
@@ -66,6 +76,7 @@ urlpatterns = [
     path("/topics/<name:name>/tail", topic_tail.begin),
     path("/topics/<name:name>/tail/next", topic_tail.go_on),
     path("/workers", views.workers),
+    path("/kafka", consumer_access.kafka),
     path("/docs", handbook.contents),
     path("/docs/<name:name>", handbook.document),
     path("/events", events),

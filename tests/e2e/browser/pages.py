@@ -54,6 +54,7 @@ PAGES = {
     "share group": "/ui/share-groups/{group}",
     "share group, timeline": "/ui/share-groups/{group}/timeline?topic={queue}&partition=0",
     "workers": "/ui/workers",
+    "kafka": "/ui/kafka",
     "documentation": "/ui/docs",
     "documentation, one document": "/ui/docs/sql",
     "documentation, the longest document": "/ui/docs/connectors",

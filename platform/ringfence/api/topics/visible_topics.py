@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.db.models import Count
+
 from ringfence import dispatch
 from ringfence.access.principal import Principal
 from ringfence.access.verbs import Verb
@@ -71,13 +73,12 @@ def list_topics(who: Principal, search: str = "", page: int = 1, *, internal: bo
             facts = {each["name"]: each for each in dispatch.ask(DescribeTopics(here))["topics"]}
         except Refusal as refused:
             problem = refused.message
-    rows = [_row(name, who, active, marked, facts.get(name, {})) for name in part]
-    return TopicPage(rows, len(matches), page_number, pages, problem)
+    return TopicPage(_make_rows(part, who, active, marked, facts), len(matches), page_number, pages, problem)
 
 
 def find_topic(who: Principal, name: str) -> TopicRow | None:
     """Return one topic; None if it is not visible or does not exist."""
-    active = _active(who)
+    active = _active(who, topic=name)
     if name not in active and not who.may_read_topic(name):
         return None
     topics = dispatch.ask(DescribeTopics([name]))["topics"]
@@ -85,7 +86,7 @@ def find_topic(who: Principal, name: str) -> TopicRow | None:
     internal = str(facts.get("internal", ""))
     if (not facts and name not in active) or (internal and not is_administrator(who)):
         return None
-    return _row(name, who, active, {name: internal}, facts)
+    return _make_rows([name], who, active, {name: internal}, {name: facts})[0]
 
 
 def _names() -> tuple[frozenset[str], Mapping[str, str], str]:
@@ -97,33 +98,38 @@ def _names() -> tuple[frozenset[str], Mapping[str, str], str]:
     return frozenset(answer["names"]), answer["internal"], ""
 
 
-def _active(who: Principal) -> dict[str, list[tuple[str, bool]]]:
-    """Return topics that connectors write to, with the visible connectors, and whether they write to
-    another cluster.
-    """
-    by_topic: dict[str, list[tuple[str, bool]]] = {}
-    visible = {
-        row.name: ELSEWHERE in row.settings for row in Connector.objects.filter(who.query(Verb.VIEW), known=True)
-    }
-    for topic, connector in ActiveTopic.objects.order_by("connector").values_list("topic", "connector"):
+def _active(who: Principal, **only: str) -> dict[str, list[str]]:
+    """Return topics that connectors write to, with the visible connectors, by name."""
+    visible = set(Connector.objects.filter(who.query(Verb.VIEW), known=True).values_list("name", flat=True))
+    by_topic: dict[str, list[str]] = {}
+    for topic, connector in ActiveTopic.objects.filter(**only).order_by("connector").values_list("topic", "connector"):
         if connector in visible:
-            by_topic.setdefault(topic, []).append((connector, visible[connector]))
+            by_topic.setdefault(topic, []).append(connector)
     return by_topic
 
 
-def _row(
-    name: str,
+def _make_rows(
+    names: Sequence[str],
     who: Principal,
-    active: Mapping[str, Sequence[tuple[str, bool]]],
+    active: Mapping[str, Sequence[str]],
     marked: Mapping[str, str],
-    facts: Mapping[str, Any],
-) -> TopicRow:
-    writers = active.get(name, ())
-    every = ActiveTopic.objects.filter(topic=name).count()
-    readable = who.may_read_topic(name) or any(
-        who.may(Verb.VIEW_DATA, connector) and may_look_at(name, connector, who) for connector, _ in writers
-    )
-    elsewhere = bool(writers) and all(away for _, away in writers)
-    return TopicRow(
-        name, [each for each, _ in writers], every > len(writers), elsewhere, marked.get(name, ""), readable, facts
-    )
+    facts: Mapping[str, Mapping[str, Any]],
+) -> list[TopicRow]:
+    """As few queries for many topics as for one. Of the configurations, which cost a decryption each, only those of
+    their writers are read.
+    """
+    writers = {connector for name in names for connector in active.get(name, ())}
+    away = {row.name for row in Connector.objects.filter(name__in=writers) if ELSEWHERE in row.settings}
+    of_all = ActiveTopic.objects.filter(topic__in=names).values_list("topic").annotate(Count("connector"))
+    counts = dict(of_all.order_by())
+
+    def make(name: str) -> TopicRow:
+        seen = active.get(name, ())
+        readable = who.may_read_topic(name) or any(
+            who.may(Verb.VIEW_DATA, connector) and may_look_at(name, connector, who) for connector in seen
+        )
+        elsewhere = bool(seen) and away.issuperset(seen)
+        more = counts.get(name, 0) > len(seen)
+        return TopicRow(name, seen, more, elsewhere, marked.get(name, ""), readable, facts.get(name, {}))
+
+    return [make(name) for name in names]

@@ -65,7 +65,7 @@ def check_topic(place: TopicPlace, worker: WorkerConfig, rules: TopicRules) -> N
     if not what:
         return
     if place.topic == worker.config_topic:
-        text = "it contains configurations with their secrets. Look at the connectors' Config tabs"
+        text = "it contains configurations with their secrets. Look at the connectors' Pipeline tabs"
         raise Refusal(403, f"{place.topic} is {what}, which is never shown: {text}")
     if not place.internal:
         raise Refusal(403, f"{place.topic} is {what}: its records are shown to administrators only")

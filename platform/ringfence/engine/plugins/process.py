@@ -157,8 +157,8 @@ class ChildProcess:
             if not answer.arrival.is_set():
                 self.kill(f"a call of {call.name} was not answered in time")
                 raise PluginTimeout(
-                    f"The connector's {call.name} did not answer within {timeout:.3g} s; its process was stopped. "
-                    "Check that the source can be reached, and try again."
+                    f"The connector did not answer within {max(1, round(timeout))} s ({call.name}). Its source cannot "
+                    "be reached, or this machine is busy: try again."
                 )
         if answer.error is not None:
             if isinstance(answer.error, OutOfMemory):

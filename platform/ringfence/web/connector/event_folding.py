@@ -7,16 +7,14 @@ separately, since tasks are prepared during it.
 """
 
 import json
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ringfence.connectors.plural_forms import write_count
+from ringfence.error_class import describe_error, split_class
 from ringfence.projection.models import Event
 
 _BAD = ("failed", "lost")
-_CLASS = re.compile(r"(?<![\w.])(?:\w++\.)++\w+(?:Exception|Error): ")
-"""The class before a message, with its package: people need the message."""
 _ROUND = -1
 
 
@@ -101,7 +99,7 @@ def headline(group: Sequence[Event]) -> str:
     if len(failures) > 1:
         times = f"failed {write_count(len(failures), 'time')} in {write_count(attempts, 'attempt')}"
     since = f", {steps[0].stage} since then" if not steps[0].failed else ""
-    message = _CLASS.sub("", newest.message)
+    message = describe_error(*split_class(newest.message))
     error = "" if not message else f". {'The newest error: ' if len(messages) > 1 else ''}{message}"
     return f"Task {group[0].task}: {times}{since}{error}"
 

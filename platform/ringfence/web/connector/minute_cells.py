@@ -43,7 +43,7 @@ _WORDS = {
     Severity.BAD: "failed",
     Severity.MOTION: "starting",
     Severity.REST: "at rest",
-    Severity.WARN: "in trouble",
+    Severity.WARN: "retrying",
     Severity.UNKNOWN: "in an unknown state",
 }
 

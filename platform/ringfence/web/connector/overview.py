@@ -14,7 +14,7 @@ from ringfence.http.masking import Masker
 from ringfence.projection.minute_strips import join_strips, strips
 from ringfence.projection.models import ActiveTopic, Connector, Event, GenerationRow, SourceOffset, Task
 from ringfence.projection.plugin_metrics import metrics_of
-from ringfence.projection.task_minutes import ITSELF
+from ringfence.projection.task_minutes import ITSELF, state_of
 from ringfence.web.connector import task_heatmap
 from ringfence.web.connector.event_folding import fold, headline
 from ringfence.web.connector.header import event_view, facts, now_ms, pretty, tasks_of
@@ -57,7 +57,7 @@ def overview(request: HttpRequest, row: Connector) -> dict[str, Any]:
     """Return the live context of a connector, with a constant number of queries."""
     now, name = now_ms(), row.name
     masker, config, tasks = Masker([row.class_name]), row.settings, tasks_of(row)
-    states = {(name, task.number): (task.state, task.since_ms) for task in tasks}
+    states = {(name, task.number): state_of(task.state, task.since_ms, task.retry) for task in tasks}
     hour = strips([name], now, now={(name, ITSELF): (row.state, row.since_ms), **states})
     strip_tasks = tasks[: task_heatmap.MOST_TASKS]
     offsets = SourceOffset.objects.filter(connector=name).order_by("-updated_ms", "partition")

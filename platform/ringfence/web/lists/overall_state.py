@@ -7,6 +7,13 @@ from ringfence.projection.health import Health
 from ringfence.web.state_badges import GROUPS, Severity
 
 _MOST_NAMES = 2
+_MOTIONS = {
+    Health.STARTING: "starting",
+    Health.RESTARTING: "restarting",
+    Health.FENCING: "being fenced",
+    Health.PAUSING: "pausing",
+    Health.STOPPING: "stopping",
+}
 _BAR = ("attention", "motion", "resting", "healthy")
 
 
@@ -53,13 +60,18 @@ def judge(
         return Verdict(sentence, Severity.WARN, shares)
     if moving:
         verb = "is" if moving == 1 else "are"
-        return Verdict(f"{_of(moving, total)} {verb} in transition.", Severity.MOTION, shares)
+        return Verdict(f"{_of(moving, total)} {verb} {_motions(counts)}.", Severity.MOTION, shares)
     sentence = "All is well: the connector is" if total == 1 else f"All is well: all {total:,} connectors are"
     return Verdict(f"{sentence} in the requested state.", Severity.OK, shares)
 
 
 def _of(part: int, total: int) -> str:
     return "The only connector" if total == 1 else f"{part:,} of {total:,} connectors"
+
+
+def _motions(counts: Mapping[str, int]) -> str:
+    kinds = [(counts[health], word) for health, word in _MOTIONS.items() if counts.get(health)]
+    return kinds[0][1] if len(kinds) == 1 else ", ".join(f"{word} ({count:,})" for count, word in kinds)
 
 
 def _names(worst: Sequence[str], sick: int) -> str:

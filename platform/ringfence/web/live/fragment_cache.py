@@ -14,7 +14,7 @@ from django.http import HttpResponse
 
 LONGEST_MS = 2_000
 """No fragment older than this is returned, whatever time a page sends."""
-PACK_LEVEL = 3
+_PACK_LEVEL = 3
 _MOST = 500
 
 
@@ -26,7 +26,7 @@ class Fragment:
 
     @cached_property
     def gzip_bytes(self) -> bytes:
-        return gzip.compress(self.text.encode(), PACK_LEVEL, mtime=0)
+        return gzip.compress(self.text.encode(), _PACK_LEVEL, mtime=0)
 
 
 class FragmentResponse(HttpResponse):

@@ -65,7 +65,7 @@ def card_of(plugin: Mapping[str, Any]) -> Card:
         str(plugin.get("version") or ""),
         [str(each) for each in (plugin.get("versions") or ())[1:]],
         str(entry.get("category") or (_JAVA if plugin.get("java") else _OTHER)),
-        str(entry.get("guarantee") or ("" if entry else "Not stated")),
+        str(entry.get("guarantee") or ("" if entry else "No guarantee declared")),
         bool(entry.get("goes_back", True)),
         [str(need) for need in entry.get("needs", ())],
         json.dumps(config, indent=2) if config else "",

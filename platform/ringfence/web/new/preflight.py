@@ -62,7 +62,8 @@ def checks_context(complete: dict[str, str], by: Principal) -> dict[str, Any]:
     """Return the template's context for the checks of a complete configuration. Raises `Refusal`."""
     checks = checks_of(complete, by)
     troubles = sum(check["result"] != "ok" for check in checks)
-    return {"checks": [(_look(check), check, explain_check(check["name"])) for check in checks], "troubles": troubles}
+    shown = [(_look(check), check, explain_check(check["name"])) for check in checks]
+    return {"checks": shown, "troubles": troubles, "passed": len(checks) - troubles}
 
 
 @requires(POST=somewhere(Verb.EDIT))

@@ -1,6 +1,6 @@
 """The transforms by purpose, in users' words: the menu of a form, and the titles of chosen transforms."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final
 
@@ -46,14 +46,18 @@ class MenuItem:
     short: str
     half: str = ""
     """Which part of the record it changes, if another transform changes the other part."""
+    of_key: str = ""
+    """In the menu: the type of the transform that does the same to keys."""
 
 
 @cache
 def menu_items() -> tuple[MenuItem, ...]:
-    """Return all of our transforms, by group; those for values before those for keys."""
+    """Return all of our transforms, by group: one item for what can be done to values and to keys."""
     items = [_item(cls.name, next(iter(cls.aliases), cls.name)) for cls in TRANSFORMS]
+    of_keys = {item.title: item.type for item in items if item.half == "key"}
     titles = [title for _, title, _ in _PURPOSES.values()]
-    return tuple(sorted(items, key=lambda item: (titles.index(item.title), item.half != "value")))
+    menu = [replace(item, of_key=of_keys.get(item.title, "")) for item in items if item.half != "key"]
+    return tuple(sorted(menu, key=lambda item: titles.index(item.title)))
 
 
 def describe_type(type_: str) -> MenuItem:

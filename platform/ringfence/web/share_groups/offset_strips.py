@@ -18,6 +18,7 @@ WORDS: Final = {
     "acquired": "acquired",
     "acknowledged": "acknowledged",
     "archived": "archived",
+    "passed": "passed over",
     "done": "done",
     "open": "not done",
 }
@@ -71,9 +72,22 @@ class Strip:
         return [cell.piece for cell in self.cells]
 
 
-def read_pieces(ranges: Iterable[Sequence[Any]]) -> list[Piece]:
-    """Read an answer's [first, last, state, delivery count]."""
-    return [Piece(int(first), int(last), str(state), int(count)) for first, last, state, count in ranges]
+def read_pieces(ranges: Iterable[Sequence[Any]], archived: Iterable[Sequence[Any]] | None = None) -> list[Piece]:
+    """Read an answer's [first, last, state, delivery count].
+
+    archived: those that were delivered as often as allowed. The broker stores markers of transactions, aborted records
+    and rejected ones in the same state: with `archived`, they are passed over instead.
+    """
+    pieces = [Piece(int(first), int(last), str(state), int(count)) for first, last, state, count in ranges]
+    if archived is None:
+        return pieces
+    limit = min((int(count) for *_, count in archived), default=None)
+    return [
+        replace(piece, state="passed")
+        if piece.state == "archived" and (limit is None or piece.deliveries < limit)
+        else piece
+        for piece in pieces
+    ]
 
 
 def name_offsets(pieces: Sequence[Piece]) -> str:

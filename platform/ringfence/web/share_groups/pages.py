@@ -94,8 +94,8 @@ def _step(answer: dict[str, Any], text: str) -> dict[str, Any]:
     number = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else len(steps)
     position = min(max(1, number), len(steps))
     step = steps[position - 1]
-    strip = draw(read_pieces(step["strip"]))
-    changed_pieces = read_pieces(step["changed"])
+    strip = draw(read_pieces(step["strip"], step["archived"]))
+    changed_pieces = read_pieces(step["changed"], step["archived"])
     archived_text = name_offsets(read_pieces(step["archived"]))
     return {
         "found": answer,

@@ -147,7 +147,7 @@ def broker_lines(
                 each["end"],
                 each["lag"],
                 each["problem"],
-                draw(lay_over(read_pieces(state["strip"]) if state else [], held_ranges)),
+                draw(lay_over(read_pieces(state["strip"], state["archived"]) if state else [], held_ranges)),
                 state["cut"] if state else 0,
                 state["whole"] if state else False,
                 archived_pieces,
