@@ -69,7 +69,7 @@ def test_the_document_has_what_a_list_checks(client: Client) -> None:
     document = client.get("/api/schema", {"format": "json"}).json()
     declared = document["paths"]["/api/v1/connectors/{name}/logs"]["get"]["parameters"]
     found = {each["name"]: each["schema"] for each in declared if each["in"] == "query"}
-    assert list(found) == ["level", "limit", "offset", "order", "search", "since", "task", "until"]
+    assert list(found) == ["level", "limit", "offset", "order", "request", "search", "since", "task", "until"]
     assert not any(each.get("required") for each in declared if each["in"] == "query")
     assert (found["limit"]["minimum"], found["limit"]["maximum"], found["limit"]["default"]) == (1, 1000, 50)
     assert found["task"]["minimum"] == -1

@@ -13,9 +13,10 @@ _STARTING = "The plugin process is still starting"
 class Rest:
     """One server. Methods raise AssertionError for an answer that was not expected."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, token: str = "") -> None:
         self.url = url
-        self._client = httpx.Client(base_url=url, timeout=100)
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._client = httpx.Client(base_url=url, timeout=100, headers=headers)
 
     def call(self, method: str, path: str, body: object = None, **options: Any) -> httpx.Response:
         """Whatever the answer is."""

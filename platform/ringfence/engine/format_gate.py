@@ -30,22 +30,21 @@ def await_admission(
     on_wait: called once, before it waits.
     A config topic that cannot be read keeps nobody out: leader and launcher read it, too, and tell what is wrong.
     """
-    told, waits = 0.0, False
     try:
         log_ = open_config_log(config, connection, Deadline.after(_READ_SECONDS))
     except FencingError:
         return
+    pause: float | None = None
     try:
         log_.refresh(Deadline.after(_READ_SECONDS))
         while (refusal := refuse_old(log_.state.format, FORMAT)) and not stop.is_set():
-            if not waits:
+            if pause is None:
                 on_wait()
-                waits = True
-            if told <= 0:
+            if pause is None or pause <= 0:
                 log.error("%s", refusal)
-                told = _TELL_SECONDS
+                pause = _TELL_SECONDS
             if not log_.poll(_LOOK_SECONDS):
-                told -= _LOOK_SECONDS
+                pause -= _LOOK_SECONDS
     except FencingError:
         return
     finally:
