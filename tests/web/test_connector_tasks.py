@@ -89,7 +89,7 @@ Extension modules: psutil._psutil_linux, confluent_kafka.cimpl (total: 2)"""
     ("trace", "headline"),
     [
         (CRASH, "The task's process crashed: segmentation fault in task.py, line 36"),
-        (trace_of(lambda: {}["id"]), "The key 'id' is missing"),
+        (trace_of(lambda: dict[str, int]()["id"]), "The key 'id' is missing"),
         (trace_of(lambda: os.stat("/nowhere/x")), "No such file or directory: '/nowhere/x'"),
         ("java.lang.NullPointerException", "It failed without a message (NullPointerException)"),
         (JAVA, "no"),
