@@ -20,7 +20,8 @@ WEIGHTS = (400, 700)
 # ASCII, Latin-1, and the punctuation and arrows that the pages use.
 LETTERS = [*range(0x20, 0x7F), *range(0xA0, 0x100), 0x2013, 0x2014, 0x2018, 0x2019, 0x201C, 0x201D, 0x2026, 0x2190]
 LETTERS += [0x2191, 0x2192, 0x2193, 0x2212, 0x00D7]
-FEATURES = ["kern", "mark", "calt", "ccmp", "locl", "tnum", "case", "zero"]
+# No contextual alternates: they draw `->` and `10x20` in names and values as other characters.
+FEATURES = ["kern", "tnum"]
 
 
 def make(package: Path, folder: Path) -> int:

@@ -145,8 +145,8 @@ _KINDS: Final[tuple[tuple[type | tuple[type, ...], str], ...]] = (
 
 def describe_kind(value: object) -> str:
     """Name the kind of a value in an error, in words of data and not of Python: "an object", "a string"."""
-    found = (words for kinds, words in _KINDS if isinstance(value, kinds))
-    return next(found, f"a value of the type {type(value).__name__}")
+    names = (words for kinds, words in _KINDS if isinstance(value, kinds))
+    return next(names, f"a value of the type {type(value).__name__}")
 
 
 def fit(schema: Schema, value: object, what: str = "value") -> object:

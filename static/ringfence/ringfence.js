@@ -12,6 +12,16 @@
     document.cookie = `ringfence_theme=${next}; path=/; max-age=31536000; samesite=strict`;
   });
 
+  // What was corrected goes from the summary of errors, and the last one takes the summary with it.
+  const settle = (slot) => {
+    const jump = document.querySelector(`.jumps a[href="#in-${slot.id.replace("err-", "")}"]`)?.parentElement;
+    if (!jump) return;
+    jump.hidden = !slot.querySelector(".field-error");
+    const summary = jump.closest(".alert"), left = summary.querySelectorAll(".jumps li:not([hidden])").length;
+    summary.hidden = !left;
+    summary.querySelector("b").textContent = `${left} setting${left === 1 ? "" : "s"} to correct`;
+  };
+
   // Open details, focus and scroll of code survive a swap.
   let kept = null;
   document.body.addEventListener("htmx:beforeSwap", (event) => {
@@ -32,6 +42,7 @@
     if (slot.matches(".field-errors")) {
       const input = slot.closest(".field").querySelector("input, select");
       if (slot.querySelector(".field-error")) input.setAttribute("aria-invalid", "true"); else input.removeAttribute("aria-invalid");
+      settle(slot);
     }
     times();
   });

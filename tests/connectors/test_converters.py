@@ -77,7 +77,7 @@ def test_json_refuses_what_it_cannot_carry(value: object) -> None:
 
 
 def test_byte_array_converter_refuses_structures() -> None:
-    with pytest.raises(ConnectorError, match="type dict for topic flights"):
+    with pytest.raises(ConnectorError, match="cannot convert an object for topic flights"):
         configured(ByteArrayConverter).from_record("flights", {})
 
 

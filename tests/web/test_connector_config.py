@@ -71,6 +71,7 @@ def test_any_two_versions_can_be_compared_and_any_with_now(client: Client, fligh
     change(flights, topic="u", pin="hunter22")
     change(flights, topic="v", pin="hunter33")
     assert codes(client.get(f"{PAGE}?from=1&to=2")) == ["topic", "t", "u"]
+    assert "<option selected>2</option>" in text(client.get(PAGE)), "the one before is proposed, not what is now"
     assert codes(client.get(f"{PAGE}?from=2")) == ["pin", "[hidden]", "[hidden]", "topic", "u", "v"]
     assert "The versions are the same." in text(client.get(f"{PAGE}?from=2&to=2"))
     for wrong in ("from=9", "from=1&to=9", "from=x", "from=1&to=%00", "from=99999999999999999999"):

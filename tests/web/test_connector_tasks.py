@@ -73,6 +73,7 @@ def test_the_root_cause_of_a_trace(trace: str, words: str, name: str, said_as: b
     assert cause.name == name
     assert bool(cause.said_as) is said_as
     assert hinted in cause.hint
+    assert not cause.reported.startswith(("RuntimeError", "org.x"))
 
 
 CRASH = """The task's process crashed. Fatal Python error: Segmentation fault

@@ -230,9 +230,9 @@ def test_errors_lead_to_their_fields_and_come_to_their_slots(client: Client, ric
     assert "hunter2" not in page
     assert rich.config.records == []
     sent["name"] = ""
-    assert '<a href="#in-name">Name</a>: A connector needs a name.' in text(
-        client.post("/ui/new", sent, headers=FRAGMENT)
-    )
+    page = text(client.post("/ui/new", sent, headers=FRAGMENT))
+    assert '<a href="#in-name">Name</a>: A connector needs a name.' in page
+    assert re.search(r"3\s+settings to correct", page), "the name is one of them"
     whole = client.post("/ui/new", sent)  # without htmx the page comes again
     assert 'aria-invalid="true"' in text(whole)
     assert "hunter2" not in text(whole)

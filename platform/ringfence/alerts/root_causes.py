@@ -34,6 +34,11 @@ class Cause:
         return describe_error(self.name, self.text)
 
     @property
+    def reported(self) -> str:
+        """The message of the error that was raised in the end, "" if it is the same."""
+        return describe_error(*split_class(self.said_as))
+
+    @property
     def hint(self) -> str:
         """The remedy, "" if none is known."""
         return self.advice.text if self.advice else ""

@@ -143,8 +143,8 @@ class HistoryRecorder:
 
 
 def _look_at_states() -> dict[str, str]:
-    refused = Task.objects.filter(known=True, state="RUNNING").exclude(retry="").values_list("connector", flat=True)
-    retrying = set(refused)
+    tasks = Task.objects.filter(known=True, state="RUNNING").exclude(retry="")
+    retrying = set(tasks.values_list("connector", flat=True))
     rows = Connector.objects.filter(known=True).values_list("name", "state")
     return {name: RETRYING if state == "RUNNING" and name in retrying else state for name, state in rows}
 

@@ -245,8 +245,8 @@ def _read_held(tasks: Sequence[TaskId], failures: dict[bytes, LastFailure]) -> d
             task, State(state), WorkerId(worker), Generation(generation), attempt, Incarnation(incarnation)
         )
         key = f"status-task-{task}".encode()
-        refused = PollRetry(**json.loads(retry)) if retry else None
-        statuses[key] = replace(status, since_ms=since_ms, version=version or None, retry=refused)
+        poll_retry = PollRetry(**json.loads(retry)) if retry else None
+        statuses[key] = replace(status, since_ms=since_ms, version=version or None, retry=poll_retry)
         if failure[0]:
             failures[key] = LastFailure(generation, *failure)
     return statuses

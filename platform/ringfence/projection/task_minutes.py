@@ -82,9 +82,9 @@ class Minutes:
 
     def record_report(self, task: Task, time_ms: int, gained: Mapping[str, int]) -> None:
         """Add a progress report, which only a running task sends. gained: transactions, aborted, errors."""
-        known, since_ms = state_of(task.state, task.since_ms, task.retry)
+        newest, since_ms = state_of(task.state, task.since_ms, task.retry)
         # The row may have a later state than the report's: topics are read in parallel.
-        state = known if known in ("PAUSED", RETRYING) and since_ms <= time_ms else "RUNNING"
+        state = newest if newest in ("PAUSED", RETRYING) and since_ms <= time_ms else "RUNNING"
         own = self._gain((task.connector, task.number), time_ms, _before(state, since_ms, time_ms), state)
         every = self._gain((EVERYTHING, ITSELF), time_ms, "", "")
         for counts in (own, every):

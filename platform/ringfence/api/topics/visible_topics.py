@@ -124,12 +124,12 @@ def _make_rows(
     counts = dict(of_all.order_by())
 
     def make(name: str) -> TopicRow:
-        seen = active.get(name, ())
+        connectors = active.get(name, ())
         readable = who.may_read_topic(name) or any(
-            who.may(Verb.VIEW_DATA, connector) and may_look_at(name, connector, who) for connector in seen
+            who.may(Verb.VIEW_DATA, connector) and may_look_at(name, connector, who) for connector in connectors
         )
-        elsewhere = bool(seen) and away.issuperset(seen)
-        more = counts.get(name, 0) > len(seen)
-        return TopicRow(name, seen, more, elsewhere, marked.get(name, ""), readable, facts.get(name, {}))
+        elsewhere = bool(connectors) and away.issuperset(connectors)
+        more = counts.get(name, 0) > len(connectors)
+        return TopicRow(name, connectors, more, elsewhere, marked.get(name, ""), readable, facts.get(name, {}))
 
     return [make(name) for name in names]

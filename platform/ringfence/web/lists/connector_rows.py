@@ -89,7 +89,7 @@ def _records(connector: Connector, reported: bool) -> SafeString:
     bad = bad_records(connector.dead_letters_total, connector.skipped_total)
     link = format_html('<a class="sub warn-text" href="/ui/connectors/{}/dead-letters">{}</a>', connector.path, bad)
     suffix = mark_safe(' <span class="sub">(reported)</span>') if reported else ""
-    return format_html("{}{}{}", f"{connector.records_total:,}", suffix, link if bad else "")
+    return format_html("{}{} {}", f"{connector.records_total:,}", suffix, link if bad else "")
 
 
 def rate_of(tasks: list[Task], now_ms: int) -> float | None:

@@ -62,8 +62,8 @@ def checks_context(complete: dict[str, str], by: Principal) -> dict[str, Any]:
     """Return the template's context for the checks of a complete configuration. Raises `Refusal`."""
     checks = checks_of(complete, by)
     troubles = sum(check["result"] != "ok" for check in checks)
-    shown = [(_look(check), check, explain_check(check["name"])) for check in checks]
-    return {"checks": shown, "troubles": troubles, "passed": len(checks) - troubles}
+    rows = [(_look(check), check, explain_check(check["name"])) for check in checks]
+    return {"checks": rows, "troubles": troubles, "passed": len(checks) - troubles}
 
 
 @requires(POST=somewhere(Verb.EDIT))
