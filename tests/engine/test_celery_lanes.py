@@ -67,7 +67,7 @@ celery_tasks._limit = Deadline.after
 answers = []
 
 def send(user):
-    answers.append(celery_tasks.command({"user": user}, 60.0))
+    answers.append(celery_tasks.command({"kind": "pause", "connector": "c", "user": user}, 60.0))
 
 threads = [threading.Thread(target=send, args=("slow",)) for _ in range(COMMAND_THREADS)]
 for thread in threads:

@@ -23,9 +23,9 @@ import ringfence
 from ringfence.alerts.error_hints import HINTS, TEXT_HINTS
 
 ROOT: Final = Path(ringfence.__file__).parent
-_LENGTH: Final = 20_000
+_LENGTH: Final = 40_000
 _SECONDS: Final = 0.3
-"""Of CPU time. A linear one takes a few milliseconds, a quadratic one of this length some seconds."""
+"""Of CPU time. A linear one takes a few milliseconds, a quadratic one of this length at least a second."""
 _SHORT: Final = 2_000
 _SHORT_SECONDS: Final = 0.001
 """What a linear one rarely takes for a short text. Whatever takes longer gets the long one."""
@@ -34,6 +34,7 @@ _FREQUENT: Final = "a0 ;\\"
 
 _BOUNDED: Final = {
     "connectors.java.discovery:_IN_NAME": (255, "the name of a file"),
+    "metrics.other_names:_NAME": (255, "the name of a metric of ours"),
 }
 """Patterns that take longer, with the length of the longest text that they meet, and why it is not longer."""
 

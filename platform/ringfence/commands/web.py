@@ -73,6 +73,7 @@ def run(args: argparse.Namespace) -> int:
             proxy_headers=False,
             timeout_graceful_shutdown=5,  # event streams never end by themselves
         )
+        logging.getLogger("uvicorn")  # so that its level can be set: without a log_config, nothing has made it
         config.load()
         _ = get_resolver().url_patterns  # all views: not in the first request
         from ringfence.metrics.otlp import exported_metrics

@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 _INTERVAL: Final = "OTEL_METRIC_EXPORT_INTERVAL"
 _DEFAULT_MS: Final = 60_000
 _TIMEOUT_MS: Final = 10_000
-_PAIR: Final = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+_PAIR: Final = re.compile(r'(?<!\w)(\w++)="((?:[^"\\]|\\.)*+)"')
 _ESCAPED: Final = re.compile(r"\\(.)")
 _BEGAN_NS: Final = time.time_ns()
 

@@ -12,8 +12,8 @@ GROUPS: Final = {
         "spark-sink",
     ),
     "Run it": (
-        "deployment", "kubernetes", "operations", "upgrades", "monitoring", "access", "alerts", "gitops", "dead-letters",
-        "backup",
+        "deployment", "kubernetes", "operations", "upgrades", "monitoring", "access", "alerts", "gitops",
+        "dead-letters", "backup",
     ),
     "Look up": ("connectors", "command-line", "rest-api", "api-v1", "glossary"),
     "Understand": ("exactly-once", "benchmarks"),
