@@ -25,12 +25,13 @@ from ringfence.fencing.leader.older_epochs import end_leftovers
 from ringfence.fencing.topics.cluster_state import ClusterState, apply
 from ringfence.fencing.topics.config_records import ConnectorRecord
 from ringfence.fencing.transactions.producer import Producer
+from ringfence.local.guarded_process import wait_until
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.requests.commands import EndHanging
 from ringfence.requests.refusal import Refusal
 from ringfence.worker_config import WorkerConfig
 from tests.support.hanging import append
-from tests.support.waiting import eventually, poll_until
+from tests.support.waiting import eventually
 
 NOBODYS = 987_654_321
 
@@ -129,7 +130,7 @@ def test_a_round_ends_what_hangs_of_its_ids_and_leaves_everybody_elses_alone(
     ways = [AdminAccess("the worker's", where)]
     round_ = Round(name, Generation(1), [id_], 1, {}, {})
     migration = OffsetMigration(ConnectorOffsets(worker, "offsets"))
-    runner = RoundRunner(lambda _: ways, lambda _: [topic, "no-such-topic"], 0, lambda: None, migration, poll_until)
+    runner = RoundRunner(lambda _: ways, lambda _: [topic, "no-such-topic"], 0, lambda: None, migration, wait_until)
     try:
         assert runner.start(round_, lambda _: False)
         (done,) = eventually(runner.take_finished, 60, "the round ends")

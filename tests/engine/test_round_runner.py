@@ -13,7 +13,8 @@ from ringfence.fencing.ids import ConnectorName, Generation
 from ringfence.fencing.leader.fence_generation import FenceResult
 from ringfence.fencing.leader.fence_targets import AdminAccess
 from ringfence.fencing.leader.fencing_round import Round
-from tests.support.waiting import eventually, poll_until
+from ringfence.local.guarded_process import wait_until
+from tests.support.waiting import eventually
 
 
 class Reached(Exception):
@@ -37,7 +38,7 @@ def reach(_: Round) -> Sequence[AdminAccess]:
 
 
 def test_a_newer_round_is_not_taken_for_the_one_that_it_replaces() -> None:
-    runner = RoundRunner(reach, lambda _: [], 0, lambda: None, migration=None, wait_until=poll_until)  # type: ignore[arg-type]
+    runner = RoundRunner(reach, lambda _: [], 0, lambda: None, migration=None, wait_until=wait_until)  # type: ignore[arg-type]
     runner._pool = Inline(1)
     for generation in (30, 34):
         assert runner.start(Round(ConnectorName("c"), Generation(generation), ["id"], 1, {}, {}), lambda _: False)
@@ -55,7 +56,7 @@ def test_a_round_that_somebody_waits_for_does_not_queue_behind_those_of_a_restar
         assert held.wait(60)
         raise Retriable("enough")
 
-    runner = RoundRunner(ways, lambda _: [], 0, lambda: None, migration=None, wait_until=poll_until)  # type: ignore[arg-type]
+    runner = RoundRunner(ways, lambda _: [], 0, lambda: None, migration=None, wait_until=wait_until)  # type: ignore[arg-type]
     try:
         for number in range(200):
             runner.start(Round(ConnectorName(f"old-{number}"), Generation(1), ["id"], 1, {}, {}), lambda _: False)
@@ -78,7 +79,7 @@ def test_few_fences_are_under_way_at_once_where_nobody_waits_for_them() -> None:
         assert held.wait(60)
         raise Retriable("enough")
 
-    runner = RoundRunner(ways, lambda _: [], 0, lambda: None, migration=None, wait_until=poll_until)  # type: ignore[arg-type]
+    runner = RoundRunner(ways, lambda _: [], 0, lambda: None, migration=None, wait_until=wait_until)  # type: ignore[arg-type]
     try:
         for number in range(20):
             runner.start(Round(ConnectorName(f"old-{number}"), Generation(1), ["id"], 1, {}, {}), lambda _: False)

@@ -28,12 +28,13 @@ from ringfence.fencing.topics.config_log import ConfigLog
 from ringfence.fencing.topics.config_records import TargetStateRecord
 from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.reporter import Reporter
+from ringfence.local.guarded_process import wait_until
 from ringfence.worker_config import WorkerConfig
 from tests.guarantees.stage import Script, Stage
 from tests.support.broker import Broker
 from tests.support.harsh import Harsh
 from tests.support.plugin_hosts import PATIENCE
-from tests.support.waiting import eventually, poll_until
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.broker
 
@@ -120,7 +121,7 @@ def runner(harsh: Harsh) -> Iterator[RoundRunner]:
     """It fences as a principal that may do nothing yet."""
     offsets = ConnectorOffsets(WorkerConfig.from_environment(harsh.worker("root")), "offsets")
     ways = [AdminAccess("the connector's credentials", harsh.connection("fencer"))]
-    made = RoundRunner(lambda _: ways, lambda _: [], 0, lambda: None, OffsetMigration(offsets), poll_until)
+    made = RoundRunner(lambda _: ways, lambda _: [], 0, lambda: None, OffsetMigration(offsets), wait_until)
     yield made
     made.close()
 

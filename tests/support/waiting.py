@@ -41,11 +41,3 @@ def eventually(
             words = describe() if callable(describe) else describe or getattr(condition, "__name__", "the condition")
             raise AssertionError(f"not within {seconds:g} s: {words}") from failure
         time.sleep(pause)
-
-
-def poll_until(done: Callable[[], bool], seconds: float) -> bool:
-    """Whether it is done in time. It looks again and again, as nobody tells of a change."""
-    deadline = time.monotonic() + seconds
-    while not done() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    return done()
