@@ -27,6 +27,13 @@ def answer(request: HttpRequest, code: int, title: str, text: str) -> HttpRespon
     return json_error(code, text)
 
 
+def too_many(request: HttpRequest, text: str, wait_s: int = 1, title: str = "Too many requests") -> HttpResponse:
+    """Refuse for now. wait_s: when to send it again, in seconds."""
+    response = answer(request, 429, title, text)
+    response["Retry-After"] = str(wait_s)
+    return response
+
+
 def database_away(request: HttpRequest, error: Exception) -> HttpResponse:
     """Report that the database does not answer."""
     log.error("The database does not answer: %s", error)

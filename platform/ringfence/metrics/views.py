@@ -12,6 +12,7 @@ from ringfence.access.principal import EVERYBODY_HERE, Principal
 from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.clock_differences import clocks
+from ringfence.http.error_pages import too_many
 from ringfence.http.errors import json_error
 from ringfence.metrics import (
     cluster_metrics,
@@ -56,9 +57,7 @@ def metrics(request: HttpRequest) -> HttpResponse:
         with quotas.SCRAPES.take():
             text = exposition(int(time.time() * 1000), principal_of(request), tuple(names))
     except quotas.TooMany as many:
-        refusal = json_error(429, many.message)
-        refusal["Retry-After"] = "1"
-        return refusal
+        return too_many(request, many.message)
     return HttpResponse(text, content_type=CONTENT_TYPE)
 
 

@@ -19,7 +19,7 @@ from ringfence.access.principal import Principal
 from ringfence.access.routes import Need, Reach, declarations, methods_of, need_of
 from ringfence.audit.trail import Draft
 from ringfence.fencing import stages
-from ringfence.http.error_pages import answer, database_away, is_page, render_refused
+from ringfence.http.error_pages import answer, database_away, is_page, render_refused, too_many
 from ringfence.http.errors import json_error
 from ringfence.read_your_writes import answered
 
@@ -94,7 +94,7 @@ class AccessMiddleware(MiddlewareMixin):
                 if method in _SAFE_METHODS:  # a reader sees the audit entries of its own writes complete
                     after_answer.settle(who.name, quotas.SETTLING)
         except quotas.TooMany as many:
-            return _refuse_many(request, many)
+            return too_many(request, many.message)
         if method not in _SAFE_METHODS and (busy := _enter(request, quotas.COMPUTING, who.name)) is not None:
             return busy
         name = str(kwargs["name"]) if need.reach is Reach.CONNECTOR else None
@@ -142,17 +142,11 @@ def _enter(request: HttpRequest, lane: quotas.Lane, who: str) -> HttpResponse | 
     try:
         place = lane.hold(who)
     except quotas.TooMany as many:
-        return _refuse_many(request, many)
+        return too_many(request, many.message)
     request.ringfence_place = place  # type: ignore[attr-defined]
     if lane is quotas.COMPUTING:
         quotas.current_hold.set(place)
     return None
-
-
-def _refuse_many(request: HttpRequest, many: quotas.TooMany) -> HttpResponse:
-    refusal = answer(request, 429, "Too many requests", many.message)
-    refusal["Retry-After"] = "1"
-    return refusal
 
 
 def _missing(who: Principal, need: Need, name: str | None) -> Forbidden | None:
@@ -187,9 +181,7 @@ def _refuse_undeclared(request: HttpRequest, view: Callable[..., Any]) -> HttpRe
 def _unknown(request: HttpRequest, nobody: Nobody) -> HttpResponse:
     if nobody.wait:
         text = f"Too many wrong tokens from this address: wait {nobody.wait} s, then send the right one."
-        response = answer(request, 429, "Too many tries", text)
-        response["Retry-After"] = str(nobody.wait)
-        return response
+        return too_many(request, text, nobody.wait, "Too many tries")
     if is_page(request) and "Authorization" not in request.headers:
         return HttpResponseRedirect(_login(request))
     response = answer(
