@@ -15,6 +15,7 @@ from ringfence.fencing import request_context
 from ringfence.fencing.topics.connector_logs import current_connector
 
 VARIABLE: Final = "RINGFENCE_LOG_FORMAT"
+_LEVEL: Final = "RINGFENCE_LOG_LEVEL"
 FORMATS: Final = ("text", "json")
 FIELDS: Final = "fields"
 """The attribute of a log record with more fields for JSON: `log.info(…, extra={FIELDS: {…}})`."""
@@ -40,6 +41,11 @@ def choose(flag: str | None) -> None:
 
 def is_json(environment: Mapping[str, str] = os.environ) -> bool:
     return environment.get(VARIABLE, "").strip().lower() == _JSON
+
+
+def least_level(environment: Mapping[str, str] = os.environ) -> str:
+    """Return the name of the least level that is logged."""
+    return environment.get(_LEVEL, "").strip().upper() or "INFO"
 
 
 def describe_process(**fields: object) -> None:

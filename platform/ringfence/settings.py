@@ -33,6 +33,7 @@ import secrets
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from ringfence import log_format
 from ringfence.access.oidc.settings import oidc_settings, password_login
 from ringfence.environment import (
     database,
@@ -218,6 +219,6 @@ LOGGING = {
         "console": {"class": "logging.StreamHandler", "formatter": "line"},
         "traces": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["traces"]},
     },
-    "root": {"handlers": ["console"], "level": os.environ.get("RINGFENCE_LOG_LEVEL", "").strip().upper() or "INFO"},
+    "root": {"handlers": ["console"], "level": log_format.least_level()},
     "loggers": {"django.request": {"handlers": ["traces"], "level": "ERROR", "propagate": False}},
 }

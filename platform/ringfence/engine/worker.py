@@ -88,7 +88,7 @@ def main(
     java: runs Java connectors, None if none may run; installer: installs plugins, None if users may not.
     """
     log_format.describe_process(process="worker", worker=worker_id)
-    log_format.write_to_stderr(os.environ.get("RINGFENCE_LOG_LEVEL", "").strip().upper() or "INFO")
+    log_format.write_to_stderr(log_format.least_level())
     # Celery logs arguments and results of each task at INFO: configurations with their secrets.
     for name in ("py4j", "celery.app.trace", "celery.worker.strategy"):
         logging.getLogger(name).setLevel(logging.WARNING)
