@@ -66,9 +66,7 @@ def _text(text: str) -> str:
     """Refuses line breaks: a client sends its id before it knows that it talks to Kafka, and a service that reads lines
     would take what comes after one for a command.
     """
-    if not text:
-        raise ValueError("a string is expected")
-    if not text.isprintable():
+    if not _lines(text).isprintable():
         raise ValueError("control characters are not allowed")
     return text
 
