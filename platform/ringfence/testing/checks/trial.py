@@ -52,13 +52,15 @@ class Trial:
     def connector(self, *, open_longer: bool = False) -> Iterator["RunningScenario"]:
         """Yield the source and the connector, which runs nothing yet.
 
-        open_longer: whether a transaction takes a second, unless the scenario says where it ends, so that a kill meets
-        one.
+        open_longer: whether the broker gets each record at once, and a transaction takes a second unless the scenario
+        says where it ends, so that a kill meets one.
         """
         with self.scenario() as scenario:
             cls, config = self.scenario_class.connector, dict(scenario.config())
             if open_longer and TRANSACTION_BOUNDARY not in with_boundary(cls(), config):
                 config |= {TRANSACTION_BOUNDARY: "interval", TRANSACTION_BOUNDARY_INTERVAL_MS: "1000"}
+            if open_longer:  # or a few records wait in the producer until the commit, which no kill could meet
+                config |= {"producer.override.batch.size": "1"}
             run = ConnectorRun(self._bootstrap, scenario.topic, cls, config, str(scenario.folder))
             try:
                 yield RunningScenario(scenario, run, self._seconds)
