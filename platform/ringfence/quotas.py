@@ -171,7 +171,7 @@ def _limits(each: int, together: int) -> Limits:
     return Limits(each, together, _WAITING, burst=text.requests_burst, per_second=text.requests_per_second)
 
 
-# By default, together 108 of the web process's 128 threads (web/asgi_handler.py), and never more. Work behind answers
+# By default, together 112 of the web process's 128 threads (web/asgi_handler.py), and never more. Work behind answers
 # has 12 others (after_answer.py).
 _request_limits = settings.REQUEST_LIMITS
 QUESTIONS = Lane("questions", _limits(_request_limits.queries_per_account, _request_limits.queries_total))
@@ -181,3 +181,5 @@ SETTLING = Lane("waiting requests", Limits(16, 24, waiting=0, burst=1_000, per_s
 """Where the rows do not follow, each request of an account that has written would occupy a thread for seconds."""
 SCRAPES = Lane("scrapes", Limits(2, 4, waiting=0, burst=100, per_second=10))
 STRANGERS = Lane("requests without a login", Limits(2, 4, waiting=2, burst=300, per_second=30, patience=5.0))
+WRONG_TOKENS = Lane("requests with a wrong token", Limits(2, 4, waiting=4, burst=300, per_second=100))
+"""Each one is counted in the database, whose rows somebody may hold for seconds."""

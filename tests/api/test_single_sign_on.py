@@ -10,9 +10,11 @@ from django.contrib.auth.models import User
 from django.test import override_settings
 from joserfc.jwk import ECKey, OctKey
 
+from ringfence import quotas
 from ringfence.access.models import OidcIdentity, Throttle
 from ringfence.audit import accounts, sign_on_accounts
 from ringfence.audit.models import AuditEntry
+from ringfence.quotas import Lane, Limits
 from tests.support.oidc import FakeProvider, run
 from tests.support.single_sign_on import PUBLIC, begin, browser, log_in, refusal, rights
 
@@ -329,3 +331,14 @@ def test_nothing_secret_is_logged_or_kept(provider: FakeProvider, caplog: pytest
     kept = caplog.text + repr(client.session.items()) + repr(list(AuditEntry.objects.values())) + repr(came.headers)
     for secret in ("access-1", "eyJ", provider.secret, "code-1", provider.sent[0]["code_verifier"]):
         assert secret not in kept
+
+
+def test_logins_in_progress_leave_threads_to_others_and_can_be_completed_later(
+    provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quotas, "STRANGERS", Lane("logins", Limits(1, 1, waiting=0, burst=10, per_second=10)))
+    client = browser()
+    came_back = provider.log_in(begin(client))
+    with quotas.STRANGERS.take("another address"):
+        assert "Too many logins are in progress" in refusal(client.get("/ui/login/sso/callback", came_back))
+    assert client.get("/ui/login/sso/callback", came_back).status_code == 302

@@ -10,8 +10,9 @@ from django.contrib.auth import get_user
 from django.contrib.auth.models import User
 from django.http import HttpRequest
 
+from ringfence import quotas
 from ringfence.access import logins, throttle, tokens
-from ringfence.access.client_address import address_of
+from ringfence.access.client_address import address_of, group_of
 from ringfence.access.models import Grant, OidcIdentity, Token
 from ringfence.access.no_login import needs_no_login
 from ringfence.access.principal import ALL_RIGHTS, EVERYBODY_HERE, Principal, Right
@@ -21,6 +22,8 @@ MASTER_KEY = "ringfence_master"
 ISSUER_KEY = "ringfence_issuer"
 """The session key for the identity provider's issuer, in a session that single sign-on began."""
 _LONGEST_NAME = 150
+_BUSY_SECONDS = 1
+"""Until the next try, where too many wrong tokens are being counted."""
 BY_SINGLE_SIGN_ON = "session by single sign-on"
 
 
@@ -67,12 +70,22 @@ def by_secret(request: HttpRequest, secret: str, name: str = "") -> Principal | 
         return of_token(row)
     if is_master(secret):
         return Principal(_server_token_name(name), "server token", (ALL_RIGHTS,))
-    limits = throttle.keys(address_of(request))
-    if wait := throttle.wait_seconds(limits):
-        return Nobody(wait)
-    if secret:
-        throttle.record_failure(limits)
-    return Nobody()
+    return _count_wrong(address_of(request), secret)
+
+
+def _count_wrong(address: str, secret: str) -> Nobody:
+    """Count a wrong token in a place of those that all wrong tokens share: so requests that need no permission never
+    occupy all threads and database connections, whatever the database takes for it.
+    """
+    limits = throttle.keys(address)
+    try:
+        with quotas.WRONG_TOKENS.take(group_of(address)):
+            wait = throttle.wait_seconds(limits)
+            if not wait and secret:
+                throttle.record_failure(limits)
+    except quotas.TooMany:  # it was wrong anyway, and is told nothing else
+        return Nobody(_BUSY_SECONDS)
+    return Nobody(wait)
 
 
 def _server_token_name(claimed: str) -> str:

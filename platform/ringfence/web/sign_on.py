@@ -14,8 +14,9 @@ from django.shortcuts import render
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_GET
 
+from ringfence import quotas
 from ringfence.access import provider_sessions, throttle
-from ringfence.access.client_address import address_of
+from ringfence.access.client_address import address_of, group_of
 from ringfence.access.identify import ISSUER_KEY
 from ringfence.access.oidc.claims import Claims, LoginDenied, WrongGroups, read_groups
 from ringfence.access.oidc.errors import NotProven, Unavailable
@@ -90,7 +91,11 @@ def begin(request: HttpRequest) -> HttpResponse:
 def callback(request: HttpRequest) -> HttpResponse:
     """Handle the redirect back from the provider, with a code or an error."""
     there = find_provider()
-    response = _come_back(request, there)
+    try:  # anybody may send this, and it waits for the provider and for rows
+        with quotas.STRANGERS.take(group_of(address_of(request))):
+            response = _come_back(request, there)
+    except quotas.TooMany:
+        return _refuse(request, "Too many logins are in progress: load this page again", 429, 1)
     response.delete_cookie(_COOKIE, path=CALLBACK, samesite="Lax")
     return response
 
