@@ -33,6 +33,7 @@ BASE = Connection("127.0.0.1:9092", {"security.protocol": "SASL_PLAINTEXT", "sas
         ("request.timeout.ms", "30000", {"socket.timeout.ms": "30000"}),
         ("compression.type", "ZSTD", {"compression.type": "zstd"}),
         ("batch.size", "16384", {"batch.size": "16384"}),
+        ("batch.size", "0", {"batch.size": "1"}),
         ("linger.ms", " 20 ", {"linger.ms": "20"}),
         ("acks", "-1", {"acks": "all"}),
         ("acks", "1", {"acks": "1"}),

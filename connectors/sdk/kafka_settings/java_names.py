@@ -52,6 +52,11 @@ def _kilobytes(text: str) -> str:
     return str(max(1, int(_whole(1024, 2**41)(text)) // 1024))
 
 
+def _batch_bytes(text: str) -> str:
+    """With 0, as with 1, each record is a batch of its own."""
+    return str(max(1, int(_whole(0)(text))))
+
+
 def _one_of(*names: str, upper: bool = False) -> Convert:
     def convert(text: str) -> str:
         value = text.upper() if upper else text.lower()
@@ -184,7 +189,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "ssl.key.pem": Rule("ssl.key.pem", _secret),
     "acks": Rule("acks", _acks, _PRODUCER),
     "compression.type": Rule("compression.type", _one_of("none", "gzip", "snappy", "lz4", "zstd"), _PRODUCER),
-    "batch.size": Rule("batch.size", _whole(1), _PRODUCER),
+    "batch.size": Rule("batch.size", _batch_bytes, _PRODUCER),
     "linger.ms": Rule("linger.ms", _whole(0, 900_000), _PRODUCER),
     MAX_BLOCK: Rule(MAX_BLOCK, _whole(1), _PRODUCER),
     "max.request.size": Rule("message.max.bytes", _whole(1000, 1_000_000_000), _PRODUCER),

@@ -60,7 +60,7 @@ class Trial:
             if open_longer and TRANSACTION_BOUNDARY not in with_boundary(cls(), config):
                 config |= {TRANSACTION_BOUNDARY: "interval", TRANSACTION_BOUNDARY_INTERVAL_MS: "1000"}
             if open_longer:  # or a few records wait in the producer until the commit, which no kill could meet
-                config |= {"producer.override.batch.size": "1"}
+                config |= {"producer.override.batch.size": "0"}
             run = ConnectorRun(self._bootstrap, scenario.topic, cls, config, str(scenario.folder))
             try:
                 yield RunningScenario(scenario, run, self._seconds)
