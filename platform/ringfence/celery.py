@@ -1,13 +1,9 @@
 """The Celery application: requests and wake-ups over Redis. It keeps no state and runs no source tasks."""
 
-import os
-
 from celery import Celery
 
-from ringfence import messages
-from ringfence.redis_results import BACKEND
-
-REDIS_URL = os.environ.get("RINGFENCE_REDIS_URL", "redis://127.0.0.1:6379/0")
+from ringfence import messages, redis_client
+from ringfence.redis_results import backend
 
 
 def application(*, current: bool = False) -> Celery:
@@ -18,8 +14,8 @@ def application(*, current: bool = False) -> Celery:
     """
     app = Celery(
         "ringfence",
-        broker=REDIS_URL,
-        backend=f"{BACKEND}{REDIS_URL}",
+        broker=redis_client.URL,
+        backend=backend(redis_client.URL),
         task_cls=messages.BoundTask,
         set_as_current=current,
     )
@@ -33,7 +29,15 @@ def application(*, current: bool = False) -> Celery:
         # The sender reads its result within milliseconds and deletes it. This is for senders that have gone.
         result_expires=messages.ANSWER_SECONDS,
         broker_connection_retry_on_startup=True,
-        broker_transport_options={"socket_timeout": 5, "socket_connect_timeout": 2, "retry_on_timeout": True},
+        broker_transport_options={
+            "socket_timeout": 5,
+            "socket_connect_timeout": 2,
+            "retry_on_timeout": True,
+            # A connection on which nothing comes is given up after five to nine seconds: its server is gone, or hangs.
+            "health_check_interval": 4,
+            **redis_client.celery_options(),
+        },
+        result_backend_transport_options=redis_client.celery_options(),
         redis_socket_timeout=5,
         redis_socket_connect_timeout=2,
         worker_hijack_root_logger=False,

@@ -9,6 +9,7 @@ from ringfence.connectors.sdk.worker_limits import names
 from ringfence.spark_settings import MASTER
 
 _REDIS: Final = ("RINGFENCE_REDIS_URL", "redis://127.0.0.1:6379/0", 6379)
+_SENTINEL_PORT: Final = 26379
 _WEB: Final = "RINGFENCE_HTTP"
 _MASTER_PORTS: Final = (8080, 6066)
 """A standalone master's page, and its server for submissions, by default."""
@@ -27,7 +28,7 @@ def find_own_listeners(settings: Mapping[str, str], environment: Mapping[str, st
 def _redis(environment: Mapping[str, str]) -> Iterator[str]:
     name, default, port = _REDIS
     for url in (environment.get(name) or default).split(";"):
-        yield from _of_url(url, port)
+        yield from _of_url(url, _SENTINEL_PORT if url.strip().startswith("sentinel:") else port)
 
 
 def _web(environment: Mapping[str, str]) -> Iterator[str]:

@@ -15,7 +15,7 @@ from typing import Final, cast
 
 import redis
 
-from ringfence.celery import REDIS_URL
+from ringfence import redis_client
 from ringfence.fencing.clock import Deadline
 from ringfence.projection import positions
 from ringfence.quotas import Lane
@@ -81,8 +81,8 @@ class Answered:
     An account waits for its own writes only: what another one writes may take the projection seconds.
     """
 
-    def __init__(self, url: str = REDIS_URL) -> None:
-        self._redis = redis.Redis.from_url(url, socket_timeout=_REDIS_SECONDS, socket_connect_timeout=_REDIS_SECONDS)
+    def __init__(self, url: str = redis_client.URL) -> None:
+        self._redis = redis_client.connect(url, socket_timeout=_REDIS_SECONDS, socket_connect_timeout=_REDIS_SECONDS)
         self._silent_until = 0.0
         self._lock = threading.Lock()
         self._accounts: dict[str, _Ends] = {}

@@ -20,8 +20,9 @@ _NEVER: Final = ("compression", "eta", "expires")
 
 
 def use() -> None:
-    """Use this connection for addresses that begin with `redis://` or `rediss://`, in this process."""
+    """Use this connection for addresses of Redis and of its Sentinels, in this process."""
     TRANSPORT_ALIASES.update(dict.fromkeys(("redis", "rediss"), f"{__name__}:Transport"))
+    TRANSPORT_ALIASES["sentinel"] = f"{__name__}:SentinelTransport"
 
 
 def _warn(error: Exception) -> None:
@@ -91,3 +92,14 @@ class Transport(kombu_redis.Transport):
     """Kombu's for Redis, with the channel of this module."""
 
     Channel = _Channel
+
+
+class _SentinelChannel(_Channel, kombu_redis.SentinelChannel):
+    pass
+
+
+class SentinelTransport(Transport, kombu_redis.SentinelTransport):
+    """The same, to the primary that Sentinel names."""
+
+    Channel = _SentinelChannel
+    default_port = kombu_redis.SentinelTransport.default_port

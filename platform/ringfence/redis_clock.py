@@ -13,7 +13,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from ringfence.celery import REDIS_URL
+from ringfence import redis_client
 
 TOLD_SECONDS = 10.0
 _FORGOTTEN_SECONDS = 60.0
@@ -23,12 +23,12 @@ _MOST_PROCESSES = 1000
 
 def connect(url: str) -> redis.Redis:
     """Connect, with one immediate retry: a pooled connection may be dead after a restart of Redis."""
-    return redis.Redis.from_url(url, socket_timeout=2, socket_connect_timeout=2, retry=Retry(NoBackoff(), 1))
+    return redis_client.connect(url, socket_timeout=2, socket_connect_timeout=2, retry=Retry(NoBackoff(), 1))
 
 
 @cache
 def _own() -> redis.Redis:
-    return connect(REDIS_URL)
+    return connect(redis_client.URL)
 
 
 def now(client: redis.Redis | None = None) -> float:

@@ -4,14 +4,17 @@ Celery publishes the whole result to whoever waits. A web process reads it from 
 it waits for is a list beside that key, so it needs no subscription, and no connection, of its own.
 """
 
-from typing import Any, Final
+from typing import Any
 
-from celery.backends.redis import RedisBackend
+from celery.backends.redis import RedisBackend, SentinelBackend
 
-from ringfence import messages
+from ringfence import messages, redis_client
 
-BACKEND: Final = f"{__name__}:NotifyingBackend+"
-"""The prefix of the address of a Redis that stores results in this way."""
+
+def backend(url: str) -> str:
+    """Return Celery's address of the Redis at `url` as a store of results of this kind."""
+    kind = SentinelNotifyingBackend if redis_client.is_sentinel(url) else NotifyingBackend
+    return f"{__name__}:{kind.__name__}+{url}"
 
 
 def notice_key(key: str) -> str:
@@ -45,3 +48,7 @@ class NotifyingBackend(RedisBackend):  # type: ignore[misc]  # Celery has no typ
                 pipe.execute()
 
         return self.ensure(store, (), **retry_policy)
+
+
+class SentinelNotifyingBackend(NotifyingBackend, SentinelBackend):  # type: ignore[misc]  # Celery has no types
+    """The same, at the primary that Sentinel names."""

@@ -1,7 +1,7 @@
 """Django's settings, all from `RINGFENCE_*` variables. Kafka's settings are `CONNECT_*` worker keys.
 
 RINGFENCE_DATABASE_URL   sqlite:///path (default ./ringfence.sqlite3) or postgres://user:password@host:port/name
-RINGFENCE_REDIS_URL      redis://host:port/db
+RINGFENCE_REDIS_URL      redis://host:port/db, or sentinel://host:port;sentinel://host:port/db
 RINGFENCE_ENCRYPTION_KEY_FILE, RINGFENCE_ENCRYPTION_KEYS   see ringfence/encryption.py; web and workers need one of them
 RINGFENCE_HTTP           host:port that the web process is bound to
 RINGFENCE_TOKEN          a token that may do everything, to begin with; at least 24 characters
@@ -62,7 +62,6 @@ NO_LOGIN_ENDED: Path | None = None
 LOGIN_LINK: Path | None = None
 # The file of `up` that says what it is still starting (heartbeats/starting.py).
 STARTING: Path | None = None
-REDIS_URL = os.environ.get("RINGFENCE_REDIS_URL", "redis://127.0.0.1:6379/0")
 
 # A user without a login has a browser, and a foreign page that points its own name at 127.0.0.1 (DNS rebinding) must
 # not get access through it.

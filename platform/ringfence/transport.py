@@ -12,8 +12,7 @@ import redis
 from celery import Celery
 from kombu.exceptions import OperationalError as BrokerError
 
-from ringfence import messages, redis_clock, redis_results
-from ringfence.celery import REDIS_URL
+from ringfence import messages, redis_client, redis_clock, redis_results
 from ringfence.celery import app as ringfence_app
 from ringfence.encryption import NoKey
 from ringfence.fencing.clock import Deadline
@@ -48,17 +47,21 @@ def client(url: str) -> Celery:
     messages.use(app)
     copied = ("task_create_missing_queues", "broker_transport_options", "enable_utc")
     app.conf.update({name: ringfence_app.conf[name] for name in copied})
-    app.conf.broker_transport_options = {**app.conf.broker_transport_options, **_CONNECTING}
+    app.conf.broker_transport_options = {
+        **app.conf.broker_transport_options,
+        **redis_client.celery_options(url),
+        **_CONNECTING,
+    }
     return app
 
 
-app = client(REDIS_URL)
+app = client(redis_client.URL)
 
 
 store = redis_clock.connect
 """Connects to the Redis where workers store results."""
 
-results = store(REDIS_URL)
+results = store(redis_client.URL)
 
 
 def ask(

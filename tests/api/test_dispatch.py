@@ -20,7 +20,7 @@ from ringfence.dispatch import CommandResult, Refusal
 from ringfence.local.ports import free_port
 from ringfence.local.valkey import EmbeddedValkey
 from ringfence.projection import cluster_topics, positions
-from ringfence.redis_results import BACKEND
+from ringfence.redis_results import backend
 from ringfence.requests import commands, questions
 from ringfence.requests.questions import ListPlugins
 from tests.support.commands import command_named
@@ -36,7 +36,7 @@ def send(kind: str, connector: str, body: dict[str, Any], **more: Any) -> Comman
 
 @pytest.fixture(scope="module")
 def worker(valkey: EmbeddedValkey) -> Iterator[Celery]:
-    app = Celery("stub", broker=valkey.url, backend=f"{BACKEND}{valkey.url}", task_cls=messages.BoundTask)
+    app = Celery("stub", broker=valkey.url, backend=backend(valkey.url), task_cls=messages.BoundTask)
     messages.use(app)
 
     @app.task(name="ringfence.leader.command", shared=False)  # type: ignore[untyped-decorator]

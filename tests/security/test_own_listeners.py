@@ -518,11 +518,21 @@ def test_what_the_settings_name_is_closed_although_nobody_listens() -> None:
             "spark.driver.port": "7078",
             "egress.deny": "192.0.2.64/28, web.example.com:8083",
         },
-        {"RINGFENCE_REDIS_URL": "rediss://u:p@[fd00::5]:6380/0", "RINGFENCE_HTTP": "192.0.2.9:8083"},
+        {
+            "RINGFENCE_REDIS_URL": "rediss://u:p@[fd00::5]:6380/0;sentinel://192.0.2.10/0",
+            "RINGFENCE_HTTP": "192.0.2.9:8083",
+        },
     )
     own_listeners.declare(found, ["192.0.2.65:9092"])
     try:
-        for closed in ("fd00::5 6380", "192.0.2.9 8083", "192.0.2.7 7077", "192.0.2.7 6066", "192.0.2.7 8080"):
+        for closed in (
+            "fd00::5 6380",
+            "192.0.2.10 26379",
+            "192.0.2.9 8083",
+            "192.0.2.7 7077",
+            "192.0.2.7 6066",
+            "192.0.2.7 8080",
+        ):
             address, port = closed.split()
             assert own_listeners.is_own(ipaddress.ip_address(address), int(port)), closed
         for closed in ("192.0.2.8 7078", "192.0.2.66 1", "::ffff:192.0.2.66 65535"):

@@ -439,11 +439,10 @@ def test_lists_are_told_to_look_again_and_a_connector_is_not(monkeypatch: pytest
 
 
 def test_without_redis_the_stream_follows_the_database(flights: FakeLeader, monkeypatch: pytest.MonkeyPatch) -> None:
-    from django.conf import settings
-
+    from ringfence import redis_client
     from ringfence.web.live import streams as live
 
-    monkeypatch.setattr(settings, "REDIS_URL", "redis://127.0.0.1:1/0")
+    monkeypatch.setattr(redis_client, "URL", "redis://127.0.0.1:1/0")
     monkeypatch.setattr(live, "_POLL_SECONDS", 0.02)
     monkeypatch.setattr(RateControl, "states_s", lambda pace, pages: 0.0)
 

@@ -45,13 +45,11 @@ class ProjectionMembership:
     def _begin(self) -> None:
         if self._thread is not None and self._thread.is_alive() and not self._over.is_set():
             return
-        from django.conf import settings
-
         from ringfence.projection.change_notifications import RedisNotices
         from ringfence.projection.projector import Projector
 
         self._over = threading.Event()
-        projector = Projector(self._config, RedisNotices(settings.REDIS_URL), self._ids)
+        projector = Projector(self._config, RedisNotices(), self._ids)
         self._thread = threading.Thread(target=projector.run, args=(self._over,), name="projector", daemon=True)
         self._thread.start()
 

@@ -12,7 +12,7 @@ from django.db import Error as DatabaseError
 from django.db.models import DateTimeField, ExpressionWrapper
 from django.db.models.functions import Now
 
-from ringfence.celery import REDIS_URL
+from ringfence import redis_client
 from ringfence.heartbeats.cluster_health import ProjectionAge, Vitals, assess
 from ringfence.heartbeats.health_probe import HealthProbe
 from ringfence.heartbeats.heartbeat import WorkerHeartbeat
@@ -23,9 +23,9 @@ KEPT_SECONDS = 1.0
 _REDIS_SECONDS = 1.5
 
 
-def probe_redis(url: str = REDIS_URL) -> str:
+def probe_redis(url: str = redis_client.URL) -> str:
     """Return why Redis does not answer, "" if it does."""
-    client = redis.Redis.from_url(url, socket_timeout=_REDIS_SECONDS, socket_connect_timeout=_REDIS_SECONDS)
+    client = redis_client.connect(url, socket_timeout=_REDIS_SECONDS, socket_connect_timeout=_REDIS_SECONDS)
     try:
         client.ping()
     except redis.RedisError as error:

@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass
 
 import redis
 
+from ringfence import redis_client
+
 CHANNEL = "ringfence:changes"
 _PAUSE_SECONDS = 5.0
 _MOST_BYTES = 1 << 20
@@ -54,8 +56,8 @@ def decode(data: bytes | str) -> Notice:
 class RedisNotices:
     """Publishes on `ringfence:changes`. Without Redis, it costs at most half a second in five."""
 
-    def __init__(self, url: str) -> None:
-        self._client = redis.Redis.from_url(url, socket_timeout=0.5, socket_connect_timeout=0.5)
+    def __init__(self, url: str = redis_client.URL) -> None:
+        self._client = redis_client.connect(url, socket_timeout=0.5, socket_connect_timeout=0.5)
         self._silent_until = 0.0
 
     def __call__(self, notice: Notice) -> None:

@@ -23,10 +23,9 @@ import time
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
 
-import redis.asyncio
-from django.conf import settings
 from redis.exceptions import RedisError
 
+from ringfence import redis_client
 from ringfence.access.principal import EVERYBODY_HERE, Principal
 from ringfence.projection.change_notifications import ANYTHING, CHANNEL, Notice, decode
 from ringfence.web.live import change_stamps
@@ -156,7 +155,7 @@ class Hub:
                 await self._follow_database(_RETRY_SECONDS)
 
     async def _follow_redis(self) -> None:
-        client = redis.asyncio.Redis.from_url(settings.REDIS_URL, socket_connect_timeout=2)
+        client = redis_client.connect_asynchronously(redis_client.URL, socket_connect_timeout=2)
         try:
             async with client.pubsub() as subscription:
                 await subscription.subscribe(CHANNEL)
