@@ -43,7 +43,7 @@ from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 from ringfence.fencing.topics.topic_ids import CONFIG, OFFSETS, PRECIOUS, TopicIds, dumps, losses, offsets_key
 from ringfence.fencing.topics.topic_log import TopicLog
-from ringfence.recovery.backup import refuse_unreadable
+from ringfence.recovery.backup import from_kafka, refuse_unreadable
 from ringfence.recovery.backup_format import ConnectorCopy, Copy
 from ringfence.worker_config import WorkerConfig
 
@@ -81,7 +81,7 @@ class RestoreResult:
 
 
 class Restore:
-    """One restore or acceptance. Every step can be repeated: after an error, run it again."""
+    """One restore, acceptance, or last copy. Every step can be repeated: after an error, run it again."""
 
     def __init__(self, config: WorkerConfig, remembered: TopicIds | None, say: Say) -> None:
         """remembered: the topic ids in the database."""
@@ -161,6 +161,29 @@ class Restore:
             term.write(records, deadline)
         self._tell_status(ids)
         return fenced
+
+    @contextmanager
+    def last_copy(self) -> Iterator[Copy]:
+        """Yield a copy with every offset that the old tasks can ever commit: each is fenced before. After the block,
+        all connectors are STOPPED here, so that no worker that starts by mistake writes here beside another cluster.
+        """
+        deadline = Deadline.after(600)
+        self.await_empty_group()
+        self._fence([], deadline)
+        with self._term(deadline) as term:
+            refuse_unreadable(term.state)
+            self._fence([target_of(one.config or {}) for one in term.state.existing()], deadline)
+            yield from_kafka(self._connection, self._config, deadline)
+
+            def records(state: ClusterState) -> list[ConfigRecord | TopicRecord]:
+                out: list[ConfigRecord | TopicRecord] = []
+                for one in state.existing():
+                    if one.target is not TargetState.STOPPED:
+                        out += [TargetStateRecord(one.name, TargetState.STOPPED), CommitRecord(one.name, 0)]
+                return out
+
+            if records(term.state):
+                term.write(records, deadline)
 
     def await_empty_group(self) -> None:
         """Wait until the group has no member, for as long as the broker lists a dead worker. Raises `Invalid`."""

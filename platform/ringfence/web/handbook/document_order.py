@@ -13,7 +13,7 @@ GROUPS: Final = {
     ),
     "Run it": (
         "deployment", "kubernetes", "operations", "upgrades", "monitoring", "access", "alerts", "gitops",
-        "dead-letters", "backup",
+        "dead-letters", "backup", "disaster-recovery",
     ),
     "Look up": ("connectors", "command-line", "rest-api", "api-v1", "glossary"),
     "Understand": ("exactly-once", "benchmarks"),
