@@ -2,6 +2,9 @@
 
 import logging
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -11,7 +14,8 @@ from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.error_translation import kafka_errors
 from ringfence.fencing.kafka.safe_close import ClosedProducer, drop
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("ringfence.reports")
+"""Never itself the subject of reports (`topics.connector_logs`): that would never end."""
 
 _OVER: Final = frozenset(
     {
@@ -24,10 +28,14 @@ _OVER: Final = frozenset(
     }
 )
 """After one of these errors, an idempotent producer sends nothing more. They mostly come from killed brokers."""
+_TIMEOUT_SECONDS: Final = 60.0
 _LAST_SECONDS: Final = 1.0
 _MOST_KEPT: Final = 1000
 
-Report = tuple[str, bytes | None, bytes | None]
+OnDelivery = Callable[[bool], None]
+"""Gets whether Kafka has the report. Called in any thread that sends reports: it must not send one itself."""
+
+Report = tuple[str, bytes | None, bytes | None, OnDelivery | None]
 
 
 class ReportProducer:
@@ -37,9 +45,12 @@ class ReportProducer:
     replaced, and the new one sends the old one's queued reports in the same order.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, timeout_s: float = _TIMEOUT_SECONDS) -> None:
+        """timeout_s: after how long a report that Kafka does not take is dropped."""
         self._connection = connection
+        self._timeout_s = timeout_s
         self._lock = threading.RLock()
+        self._serving = threading.local()
         self._over = False
         self._returned_reports: list[Report] = []
         self._refused_reports: list[Report] = []
@@ -52,35 +63,62 @@ class ReportProducer:
                     enable_idempotence=True,
                     linger_ms=2,
                     queue_buffering_max_kbytes=2048,
-                    message_timeout_ms=60_000,
+                    message_timeout_ms=int(self._timeout_s * 1000),
                     partitioner="murmur2_random",
                 ),
-                logger=logging.getLogger("ringfence.reports"),
+                logger=log,
             )
 
-    def send(self, topic: str, key: bytes, value: bytes | None) -> None:
+    def send(self, topic: str, key: bytes, value: bytes | None, on_delivery: OnDelivery | None = None) -> None:
         """Queue one report."""
         with self._lock:
             if isinstance(self._producer, ClosedProducer):
                 log.debug("A report to %s is dropped: it comes after the end of reporting", topic)
                 return
-            self._queue((topic, key, value))
+            self._queue((topic, key, value, on_delivery))
+            self._serve()
+
+    def serve(self) -> None:
+        """Call what waits for deliveries. `send` does this, too."""
+        with self._lock:
+            if not isinstance(self._producer, ClosedProducer):
+                self._serve()
+
+    def _serve(self) -> None:
+        with self._calling_back() as outermost:
+            if not outermost:
+                return
             self._producer.poll(0)
-            if self._over:
-                self._replace()
+        if self._over:
+            self._replace()
+
+    @contextmanager
+    def _calling_back(self) -> Iterator[bool]:
+        """Yield whether no caller of this thread serves callbacks already. A callback may log, a handler may report
+        what is logged, and the client aborts the process if it is polled within a callback.
+        """
+        outermost = not getattr(self._serving, "now", False)
+        self._serving.now = True
+        try:
+            yield outermost
+        finally:
+            self._serving.now = not outermost
 
     def _queue(self, report: Report) -> None:
-        topic, key, value = report
+        topic, key, value, told = report
         try:
-            self._producer.produce(topic, value, key, on_delivery=self._note_delivery)
+            self._producer.produce(topic, value, key, on_delivery=partial(self._note_delivery, told))
         except BufferError:
             log.warning("A report to %s is dropped: the queue is full because Kafka does not answer", topic)
+            _tell(told, delivered=False)
         except KafkaException as error:
             self._keep(report, error.args[0], self._refused_reports)
 
-    def _note_delivery(self, error: KafkaError | None, message: Message) -> None:
-        if error is not None:
-            self._keep((message.topic() or "", message.key(), message.value()), error, self._returned_reports)
+    def _note_delivery(self, told: OnDelivery | None, error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            _tell(told, delivered=True)
+        else:
+            self._keep((message.topic() or "", message.key(), message.value(), told), error, self._returned_reports)
 
     def _keep(self, report: Report, error: KafkaError, reports: list[Report]) -> None:
         """Keep a report of a failed client for the next one. It may have been sent already, and is then there twice."""
@@ -89,11 +127,12 @@ class ReportProducer:
             reports.append(report)
         else:
             log.warning("A report to %s is lost: %s", report[0], error)
+            _tell(report[3], delivered=False)
 
     def _replace(self) -> None:
         old, self._producer = self._producer, ClosedProducer()
         try:
-            with kafka_errors("ending a producer of reports"):
+            with kafka_errors("ending a producer of reports"), self._calling_back():
                 old.purge()
                 old.flush(_LAST_SECONDS)  # the remaining reports are returned in order
         except FencingError as error:
@@ -112,14 +151,20 @@ class ReportProducer:
         producer = self._producer  # another thread may close it in the meantime
         if isinstance(producer, ClosedProducer):
             return
-        with kafka_errors("sending reports"):
+        with kafka_errors("sending reports"), self._calling_back():
             producer.flush(seconds)
         with self._lock:
             if self._over and not isinstance(self._producer, ClosedProducer):
                 self._replace()
-                self._producer.flush(seconds)
+                with self._calling_back():
+                    self._producer.flush(seconds)
 
     def close(self) -> None:
         """Drop queued reports (call `flush` first), and close the client. Later reports are dropped."""
         with self._lock:
             self._producer = drop(self._producer, log)
+
+
+def _tell(told: OnDelivery | None, *, delivered: bool) -> None:
+    if told is not None:
+        told(delivered)

@@ -23,7 +23,7 @@ LEVELS: Final = ("ERROR", "WARN", "INFO", "DEBUG", "TRACE")
 LONGEST: Final = 4000
 PER_SECOND: Final = 20
 BURST: Final = 200
-_ABOUT_REPORTS: Final = ("ringfence.reports", "ringfence.fencing.topics.reporter")
+_ABOUT_REPORTS: Final = "ringfence.reports"
 """Errors of reports are not reported: that would never end."""
 
 _about: ContextVar[str] = ContextVar("connector", default="")

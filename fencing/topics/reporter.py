@@ -3,7 +3,7 @@
 from ringfence.fencing import request_context
 from ringfence.fencing.clock import SYSTEM_CLOCK, Clock
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.report_producer import ReportProducer
+from ringfence.fencing.kafka.report_producer import OnDelivery, ReportProducer
 from ringfence.fencing.topics import events, status
 
 
@@ -22,10 +22,14 @@ class Reporter:
         """Return the wall clock in milliseconds."""
         return int(self._clock.wall() * 1000)
 
-    def status(self, record: status.StatusRecord) -> None:
+    def status(self, record: status.StatusRecord, on_delivery: OnDelivery | None = None) -> None:
         """Queue a status record."""
         key, value = status.encode(record)
-        self._producer.send(self._status_topic, key, value)
+        self._producer.send(self._status_topic, key, value, on_delivery)
+
+    def serve(self) -> None:
+        """Call what waits for deliveries. Sending does this, too."""
+        self._producer.serve()
 
     def event(self, type_: str, connector: str = "", **fields: object) -> None:
         """Queue an event with these fields and `time_ms`, and the id of the request that this thread works for."""

@@ -1,5 +1,7 @@
 """Reports go on when their producer can send no more: a leader that cannot report cannot lead."""
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -97,3 +99,33 @@ def test_what_was_lost_in_silence_is_sent_again_at_the_end(broker: Broker, topic
     reports.send(topic, b"k", b"1")
     reports.flush(30)
     assert told(broker, topic) == [b"1"]
+
+
+_REPORTS_OF_REPORTS = """
+import logging, sys, time
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.report_producer import ReportProducer
+
+reports, told = ReportProducer(Connection("127.0.0.1:1"), timeout_s=1.0), []
+
+class Reporting(logging.Handler):
+    def emit(self, record):
+        reports.send("events", b"log", b"line")
+
+logging.getLogger().addHandler(Reporting())
+for number in range(20):
+    reports.send("events", b"k", b"%d" % number, told.append)
+deadline = time.monotonic() + 60
+while len(told) < 20 and time.monotonic() < deadline:
+    time.sleep(0.1)
+    reports.send("events", b"k", b"again")
+reports.flush(2)
+sys.exit(told != [False] * 20)
+"""
+
+
+def test_a_handler_that_reports_what_is_logged_of_lost_reports_ends_no_process() -> None:
+    """The client aborts the process when it is polled within its own callback."""
+    script = [sys.executable, "-c", _REPORTS_OF_REPORTS]
+    ended = subprocess.run(script, capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode == 0, ended.stderr[-2000:]

@@ -1,5 +1,6 @@
 """Listens to the reports of a task."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ringfence.fencing.topics.status import StatusRecord
@@ -15,7 +16,7 @@ class Heard:
     def now_ms(self) -> int:
         return 1
 
-    def status(self, record: StatusRecord) -> None:
+    def status(self, record: StatusRecord, on_delivery: Callable[[bool], None] | None = None) -> None:
         self.statuses.append(record)
 
     def event(self, type_: str, connector: str = "", **fields: object) -> None:

@@ -6,6 +6,7 @@ A superseded attempt ends by itself, since it follows the config topic, too. One
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -90,6 +91,8 @@ class Launcher:
         self._specs: list[TaskSpec] = []
         self._overdue: dict[str, float] = {}
         self._holding = False
+        self._untold: deque[tuple[TaskSpec, TaskStatus]] = deque()
+        """Ends of attempts that Kafka did not take. The leader places a task again only when it knows of its end."""
         self._settings = {
             key: value
             for key, value in config.settings.items()
@@ -128,6 +131,7 @@ class Launcher:
                     self._levels.follow(log_.state.loggers)
                     self._start_placed(log_)
                 self._cancel_overdue(log_)
+                self._report_again(log_.state)
                 self.failure = None
             except Retriable as error:
                 log.info("The launcher waits: %s", error)
@@ -274,17 +278,34 @@ class Launcher:
         if isinstance(result, Lost):
             log.warning("Task %s, attempt %d was lost: %s", spec.task, placement.attempt, result.reason)
             self._event(spec.task, placement, "lost", result.reason)
-            self._reporter.status(self._report(spec, State.UNASSIGNED, LOST, None, left_open=True))
+            self._report_end(spec, self._report(spec, State.UNASSIGNED, LOST, None, left_open=True))
         elif result.trace is not None:
             # The task reports it, too. This is in case its last report was not sent.
             log.warning("Task %s, attempt %d failed: %s", spec.task, placement.attempt, error_of(result.trace))
             status = self._report(spec, State.FAILED, result.reason, result.trace, left_open=result.left_open)
-            self._reporter.status(replace(status, failure=result.failure))
+            self._report_end(spec, replace(status, failure=result.failure))
         else:
             log.info("Task %s, attempt %d ended: %s", spec.task, placement.attempt, result.reason)
             if spec.mode is not Mode.ENABLED:
                 # The leader waits for this before the next attempt may start elsewhere, so it is reported twice, too.
-                self._reporter.status(self._report(spec, State.UNASSIGNED, SUPERSEDED, None))
+                self._report_end(spec, self._report(spec, State.UNASSIGNED, SUPERSEDED, None))
+
+    def _report_end(self, spec: TaskSpec, status: TaskStatus) -> None:
+        def note(delivered: bool) -> None:
+            if not delivered:
+                self._untold.append((spec, status))
+
+        self._reporter.status(status, note)
+
+    def _report_again(self, state: ClusterState) -> None:
+        """Report again what Kafka did not take, unless a newer attempt was placed meanwhile."""
+        self._reporter.serve()
+        for _ in range(len(self._untold)):
+            spec, status = self._untold.popleft()
+            is_newest = state.connector(spec.task.connector).may_run(spec.task.task, spec.placement)
+            if is_newest or spec.mode is not Mode.ENABLED:
+                log.info("The end of task %s, attempt %d is reported again", spec.task, spec.placement.attempt)
+                self._report_end(spec, status)
 
     def _report(
         self, spec: TaskSpec, state: State, why: str, trace: str | None, *, left_open: bool = False
