@@ -169,7 +169,7 @@ class Worker:
 
     def _work(self, config: WorkerConfig, spark_to_be: "Future[SparkHost]") -> int:
         ids = TopicGuard(config, self._connection, self._incarnation).open(self._stop)
-        await_admission(config, self._connection, self._stop, end_on_sigterm)
+        config_log = await_admission(config, self._connection, self._stop, end_on_sigterm)
         group, session_s = config.group_id, config.number("session.timeout.ms") / 1000
         await_free_id(
             self._id,
@@ -207,7 +207,7 @@ class Worker:
         )
         validation = Validation(plugins, config, refusals, topics)
         commands = CommandService(leader[0], plugins, reporter, self._connection, validation)
-        launcher = Launcher(config, record, reporter, limits, view, ids, self._java)
+        launcher = Launcher(config, record, reporter, limits, view, ids, self._java, config_log=config_log)
         launchers.append(launcher)
         previews, letters = Previews(plugins, config), DeadLetters(plugins, config, topics)
         offsets = ConnectorOffsets(config, "ringfence-offsets-view", view)

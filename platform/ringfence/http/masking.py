@@ -33,7 +33,7 @@ class Masker:
 
     def __init__(self, classes: Iterable[str] = ()) -> None:
         self._secret_names: dict[str, frozenset[str] | None] = {
-            class_name: frozenset(json.loads(names)) for class_name, names in _remembered(set(classes))
+            class_name: frozenset(json.loads(names)) for class_name, names in _read_names(set(classes))
         }
 
     def secret(self, class_name: str, key: str) -> bool:
@@ -92,11 +92,11 @@ def unmask(config: Mapping[str, str], stored: Mapping[str, str]) -> dict[str, st
 def remember(class_name: str, names: Iterable[str]) -> None:
     """Remember which settings of a plugin are secret. Writes only what has changed: each write waits for others."""
     packed = json.dumps(sorted(names))
-    if (class_name, packed) not in _remembered({class_name}):
+    if (class_name, packed) not in _read_names({class_name}):
         PluginSecrets.objects.update_or_create(class_name=class_name, defaults={"names": packed})
 
 
-def _remembered(classes: Collection[str]) -> list[tuple[str, str]]:
+def _read_names(classes: Collection[str]) -> list[tuple[str, str]]:
     """Return the classes that are remembered, each with the JSON of its names."""
     if not classes:
         return []

@@ -43,7 +43,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     def _find_file(self) -> tuple[int, int] | None:
         try:
-            found = os.stat(self.settings_dict["NAME"])
+            status = os.stat(self.settings_dict["NAME"])
         except OSError:
             return None
-        return found.st_dev, found.st_ino
+        return status.st_dev, status.st_ino
