@@ -58,6 +58,7 @@ from ringfence.fencing.errors import FencingError, Invalid
 from ringfence.fencing.kafka.group_members import group_members
 from ringfence.fencing.kafka.topic_admin import cluster_id
 from ringfence.fencing.offsets.view import OffsetsView
+from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.connector_logs import LogPublisher, about
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import WorkerRecord
@@ -202,9 +203,12 @@ class Worker:
         def modes(limit: Deadline) -> dict[str, str] | None:
             return worker_modes(self._connection, config.group_id, leader[0].statuses(), limit)
 
-        refusals = ValidationErrors(
-            config, modes, lambda: launchers[0].state() if launchers else None, lambda: leader[0].term_state()
-        )
+        def known_state() -> tuple[ClusterState | None, bool]:
+            if (written := leader[0].term_state()) is not None:
+                return written, True  # a leader has written all that the topic says
+            return launchers[0].state() if launchers else None, False
+
+        refusals = ValidationErrors(config, modes, known_state)
         validation = Validation(plugins, config, refusals, topics)
         commands = CommandService(leader[0], plugins, reporter, self._connection, validation)
         launcher = Launcher(config, record, reporter, limits, view, ids, self._java, config_log=config_log)
