@@ -204,8 +204,8 @@ class Worker:
             return worker_modes(self._connection, config.group_id, leader[0].statuses(), limit)
 
         def known_state() -> tuple[ClusterState | None, bool]:
-            if (written := leader[0].term_state()) is not None:
-                return written, True  # a leader has written all that the topic says
+            if (own_state := leader[0].term_state()) is not None:
+                return own_state, True  # a leader has written all that the topic says
             return launchers[0].state() if launchers else None, False
 
         refusals = ValidationErrors(config, modes, known_state)
