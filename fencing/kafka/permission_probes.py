@@ -50,6 +50,7 @@ _BROKER, _TOPIC = 4, 2
 _FIND_VERSION: Final = 3
 
 _T = TypeVar("_T")
+_K = TypeVar("_K")
 _P = ParamSpec("_P")
 
 Answers = dict[object, object]
@@ -141,12 +142,12 @@ class Prober:
             raise self._trouble(error) from error
         return answer
 
-    async def _all(self, requests: Mapping[str, Any], nodes: Mapping[str, int] | None = None) -> dict[str, Any]:
+    async def _all(self, requests: Mapping[_K, Any], nodes: Mapping[_K, int] | None = None) -> dict[_K, Any]:
         """Send all requests in parallel. Return the response to each, None if there is none."""
         futures = {
             name: self._admin.send(request, node_id=(nodes or {}).get(name)) for name, request in requests.items()
         }
-        answers: dict[str, Any] = {}
+        answers: dict[_K, Any] = {}
         for name, future in futures.items():
             try:
                 answers[name] = await future
@@ -154,11 +155,24 @@ class Prober:
                 answers[name] = None
         return answers
 
-    @_once
     def write_ids(self, ids: Sequence[str]) -> dict[str, Permission]:
-        """Return the Write permission on each transactional id, from an EndTxn request that ends nothing."""
-        requests = {
-            each: EndTxnRequest(
+        """Return the Write permission on each transactional id."""
+        return self._ask_about_ids(ids)[0]
+
+    def describe_ids(self, ids: Sequence[str]) -> tuple[dict[str, Permission], dict[str, IdHolder]]:
+        """Return the Describe permission on each transactional id, and its holder if it is visible."""
+        _, may, holders = self._ask_about_ids(ids)
+        return may, holders
+
+    @_once
+    def _ask_about_ids(
+        self, ids: Sequence[str]
+    ) -> tuple[dict[str, Permission], dict[str, Permission], dict[str, IdHolder]]:
+        """Return Write and Describe permissions and the holders. An EndTxn request that ends nothing shows the first;
+        it goes together with the first request for the coordinators.
+        """
+        writes: dict[tuple[str, str], Any] = {
+            ("end", each): EndTxnRequest(
                 transactional_id=each,
                 producer_id=NOBODYS_PRODUCER,
                 producer_epoch=0,
@@ -167,17 +181,19 @@ class Prober:
             )
             for each in ids
         }
-        answers = self._run(self._all(requests))
-        return {each: _may(answer.error_code, _ID_DENIED) for each, answer in answers.items() if answer is not None}
-
-    @_once
-    def describe_ids(self, ids: Sequence[str]) -> tuple[dict[str, Permission], dict[str, IdHolder]]:
-        """Return the Describe permission on each transactional id, and its holder if it is visible."""
+        may_write: dict[str, Permission] = {}
         may: dict[str, Permission] = {}
         holders: dict[str, IdHolder] = {}
         left = list(ids)
         for pause in _PAUSES:  # a new cluster is still creating the coordinators' topic
-            coordinators = self._run(self._all({each: coordinator_request(each) for each in left}))
+            answers = self._run(self._all({**writes, **{("find", each): coordinator_request(each) for each in left}}))
+            writes = {}
+            coordinators = {each: answer for (kind, each), answer in answers.items() if kind == "find"}
+            may_write |= {
+                each: _may(answer.error_code, _ID_DENIED)
+                for (kind, each), answer in answers.items()
+                if kind == "end" and answer is not None
+            }
             may |= {
                 each: _may(answer.error_code, _ID_DENIED, _LOOKUP_GRANTS)
                 for each, answer in coordinators.items()
@@ -199,7 +215,7 @@ class Prober:
             if not left:
                 break
             time.sleep(pause)
-        return may, holders
+        return may_write, may, holders
 
     def write_topics(self, transactional_id: str, topics: Sequence[str]) -> dict[str, Permission]:
         """Return the Write permission on each topic, also a missing one, from a request for an unused producer id."""

@@ -14,11 +14,11 @@ django.setup(set_prefix=False)
 
 from django.conf import settings  # noqa: E402 - they need the settings
 
-from ringfence.environment import wait_briefly  # noqa: E402
+from ringfence.environment import serve_requests  # noqa: E402
 from ringfence.lock_waits import limit_lock_waits  # noqa: E402
 from ringfence.web.asgi_handler import PooledHandler  # noqa: E402
 
-wait_briefly(settings.DATABASES["default"])
+serve_requests(settings.DATABASES["default"])
 limit_lock_waits()
 
 application = PooledHandler()

@@ -10,6 +10,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
+SQLITE = "ringfence.sqlite"
+"""Django's name of our backend (`ringfence/sqlite/base.py`)."""
 SQLITE_BUSY_SECONDS = 20
 REQUEST_BUSY_SECONDS = 4
 """Seconds that a request waits for a lock on SQLite's file, which a process frozen during a write holds."""
@@ -20,8 +22,7 @@ PROXY_SETTINGS = ("RINGFENCE_BEHIND_PROXY", "RINGFENCE_SECURE_COOKIES", "RINGFEN
 # The last one: `lock_waits` waits instead.
 _SQLITE_PRAGMAS = "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA cache_size=-16000; PRAGMA busy_timeout=0;"
 
-# A connection also serves the next requests of its thread; a dead one is replaced. This does not apply to SQLite, where
-# a connection does not notice that its file was removed or replaced, and a new one costs next to nothing.
+# A connection also serves the next requests of its thread; a dead one is replaced.
 _KEPT = {"CONN_MAX_AGE": 60, "CONN_HEALTH_CHECKS": True}
 
 
@@ -151,7 +152,7 @@ def database(url: str) -> dict[str, object]:
     if parts.scheme == "sqlite":
         path = unquote(parts.path.removeprefix("/")) if not parts.path.startswith("//") else unquote(parts.path[1:])
         return {
-            "ENGINE": "django.db.backends.sqlite3",
+            "ENGINE": SQLITE,
             "NAME": str(Path(path or "ringfence.sqlite3").absolute()),
             "OPTIONS": {
                 "timeout": SQLITE_BUSY_SECONDS,
@@ -180,10 +181,13 @@ def database(url: str) -> dict[str, object]:
     )
 
 
-def wait_briefly(database: dict[str, Any]) -> None:
-    """Change Django's database settings, so that a lock is awaited no longer than a client waits for its answer."""
-    if database["ENGINE"].endswith("sqlite3"):
+def serve_requests(database: dict[str, Any]) -> None:
+    """Change Django's database settings for a process that answers requests: a lock is awaited no longer than a client
+    waits for its answer, and a thread keeps its connection for its next request. Elsewhere threads come and go.
+    """
+    if database["ENGINE"] == SQLITE:
         database["OPTIONS"]["timeout"] = REQUEST_BUSY_SECONDS
+        database.update(_KEPT)
 
 
 def _servers(servers: str) -> tuple[str, str]:

@@ -13,6 +13,8 @@ from confluent_kafka import Producer
 
 from ringfence.engine import format_gate
 from ringfence.engine.format_gate import admit, await_admission
+from ringfence.engine.spark import launcher as launcher_module
+from ringfence.engine.spark.launcher import Launcher
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import Incarnation, WorkerId
 from ringfence.fencing.leader.assignment import LiveWorker
@@ -82,11 +84,31 @@ def test_it_waits_outside_of_the_group_and_says_why(silent: Cluster, caplog: pyt
     assert caplog.text.count("is too old for this cluster") == 1
 
 
+def test_the_launcher_continues_where_it_has_read(silent: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large config topic is not read twice before the first task starts."""
+    write(silent, FormatRecord(FORMAT, OLDEST))
+    stop = threading.Event()
+    log = await_admission(silent.config, silent.connection, stop)
+    assert log is not None
+    assert log.state.format == FormatRecord(FORMAT, OLDEST)
+    monkeypatch.setattr(launcher_module, "open_config_log", lambda *_: pytest.fail("it is read again"))
+    launcher = Launcher(silent.config, silent.record, silent.reporter, config_log=log)
+    running = threading.Thread(target=launcher.run, args=(cast(Any, SimpleNamespace()), stop))
+    running.start()
+    eventually(lambda: launcher.state() is log.state, 30, "it follows the same log")
+    stop.set()
+    running.join(30)
+    assert not running.is_alive()
+    assert launcher.failure is None
+
+
 def test_one_that_stops_waits_no_longer(silent: Cluster) -> None:
     write(silent, FormatRecord(FORMAT + 1, FORMAT + 1))
     stop = threading.Event()
     stop.set()
-    await_admission(silent.config, silent.connection, stop)
+    log = await_admission(silent.config, silent.connection, stop)
+    assert log is not None
+    log.close()
 
 
 def test_it_does_not_lead(silent: Cluster) -> None:

@@ -167,7 +167,7 @@ def test_only_a_worker_that_does_not_lead_reads_the_topic_for_the_tasks_that_a_c
         return 1
 
     monkeypatch.setattr(validation_errors, "read_known_tasks", read_known_tasks)
-    refusals = ValidationErrors(worker, lambda _: BOTH, term_state=lambda: ClusterState() if leads else None)
+    refusals = ValidationErrors(worker, lambda _: BOTH, lambda: (ClusterState() if leads else None, leads))
     try:
         refusals.ask({**REQUIRED, "name": name}, Deadline.after(30)).within(30)
     finally:

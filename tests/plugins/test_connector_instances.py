@@ -1,10 +1,22 @@
 """Connector instances on the leader, with the real plugin process: none outlives its use."""
 
+import threading
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
+from ringfence.engine.leader.commands.lifecycle import Create
 from ringfence.engine.leader.connector_instances import LeaderInstances
+from ringfence.engine.leader.leader_side import LeadingWorker
+from ringfence.engine.leader.write_result import WriteResult
 from ringfence.engine.plugins import PluginError, PluginHost
+from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.topics.cluster_state import ClusterState
+from ringfence.requests import commands
+from ringfence.requests.refusal import Refusal
 from tests.support.no_offsets import NoOffsets
 from tests.support.plugin_hosts import hostile
 from tests.support.waiting import eventually
@@ -31,3 +43,47 @@ def test_an_instance_whose_configuration_was_not_written_is_stopped(
     assert host.running_connectors() == [C]
     instances.discard(C)
     eventually(lambda: host.running_connectors() == [], 30, "it is stopped")
+
+
+class _Offsets(NoOffsets):
+    """was_read: once it was read."""
+
+    def __init__(self) -> None:
+        self.was_read = threading.Event()
+
+    def read(self, *arguments: object) -> Any:
+        self.was_read.set()
+        return super().read(*arguments)
+
+
+def _leading(host: PluginHost, offsets: _Offsets) -> LeadingWorker:
+    """Access to a leader without connectors, whose validation finds no error once the offsets are read."""
+
+    def refuse(*_: object) -> Future[WriteResult]:
+        raise Refusal(409, "Here, nothing is written")
+
+    leader: Any = SimpleNamespace(
+        instances=LeaderInstances(host, offsets, lambda: None),  # type: ignore[arg-type]
+        state=ClusterState,
+        submit=refuse,
+    )
+
+    def validate(*_: object, **__: object) -> dict[str, object]:
+        assert offsets.was_read.wait(10), "they are read beside the validation"
+        return {}
+
+    validation: Any = SimpleNamespace(validate=validate)
+    nothing: Any = None
+    return LeadingWorker(leader, host, nothing, nothing, validation, Deadline.after(30), "")
+
+
+def test_offsets_are_read_beside_the_validation(host: PluginHost) -> None:
+    create = Create(commands.Create("c", hostile()), _leading(host, _Offsets()))
+    with pytest.raises(Refusal, match="Here, nothing is written"):
+        create.run(lambda _: None)
+
+
+def test_no_offsets_topic_is_created_for_what_may_be_refused(host: PluginHost) -> None:
+    offsets = _Offsets()
+    _leading(host, offsets).read_offsets_ahead(C, hostile(**{"offsets.storage.topic": "own"}))
+    assert not offsets.was_read.wait(0.2)

@@ -19,6 +19,7 @@ from ringfence.fencing.ids import ConnectorName, TaskId
 from ringfence.fencing.offsets.source_offsets import SourceOffsets, read_offsets
 from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics import events
+from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.connector_state import Placement
 from ringfence.fencing.topics.events import Event
 from ringfence.fencing.topics.reporter import Reporter
@@ -68,12 +69,16 @@ class Cluster:
         self.record = identity("w1", "i1", self.config, 4, "1", self.reporter.now_ms())
         self.plugins = PluginHost(environment=installed, call_seconds=PATIENCE)
         self.leader = Leader(self.config, self.record, self.plugins, self.reporter)
-        self._refusals = ValidationErrors(self.config, lambda _limit: None, term_state=self.leader.term_state)
+        self._refusals = ValidationErrors(self.config, lambda _limit: None, self._known_state)
         topic_rules = TopicRules(self.config, lambda: None, lambda: self.leader.statuses().topics)
         self.validation = Validation(self.plugins, self.config, self._refusals, topic_rules)
         self.commands = CommandService(self.leader, self.plugins, self.reporter, self.connection, self.validation)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self.leader.run, args=(self._stop,))
+
+    def _known_state(self) -> tuple[ClusterState | None, bool]:
+        written = self.leader.term_state()
+        return written, written is not None
 
     def start(self) -> None:
         self._thread.start()

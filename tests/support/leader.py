@@ -511,6 +511,8 @@ class FakeSide:
         except Refusal as refused:
             raise Refusal(400 if refused.status == 404 else refused.status, refused.message) from refused
 
+    def read_offsets_ahead(self, name: ConnectorName, config: Mapping[str, str]) -> None: ...
+
     def make_tasks(
         self, name: ConnectorName, config: Mapping[str, str], grant: TopicGrantRecord | None
     ) -> TaskConfigs | None:

@@ -15,7 +15,7 @@ from ringfence.http.errors import ConnectError, not_found
 from ringfence.http.masking import Masker, hide_all
 from ringfence.projection import committed_offsets
 from ringfence.projection.committed_offsets import TooManyOffsets
-from ringfence.projection.models import ActiveTopic, ClusterInfo, Connector, Task
+from ringfence.projection.models import ActiveTopic, ClusterInfo, Connector, Task, find_connector
 from ringfence.requests.questions import ReadOffsets
 
 Json = dict[str, Any]
@@ -42,7 +42,7 @@ def names(who: Principal) -> list[str]:
 
 def connector(name: str) -> Connector:
     """Return the connector's row. Raises a 404 in Kafka Connect's words if there is none."""
-    row = Connector.objects.filter(name=name, known=True).first()
+    row = find_connector(name)
     if row is None:
         raise not_found(f"Connector {name} not found")
     return row
@@ -98,14 +98,14 @@ def _state(state: str, worker: str, version: str, trace: str) -> Json:
 
 
 def status_of(name: str) -> Json:
-    row = Connector.objects.filter(name=name, known=True).first()
+    row = find_connector(name)
     if row is None:
         raise not_found(f"No status found for connector {name}")
     return status(row, tasks(name), Masker([row.class_name]))
 
 
 def task_status_of(name: str, number: int) -> Json:
-    row = Connector.objects.filter(name=name, known=True).first()
+    row = find_connector(name)
     task = Task.objects.filter(connector=name, number=number, known=True).exclude(state="").first()
     if row is None or task is None:
         raise not_found(f"No status found for task {name}-{number}")

@@ -19,7 +19,7 @@ from ringfence.fencing.topics.topic_grants import TopicGrantRecord, limits
 from ringfence.history import versions
 from ringfence.http.errors import ConnectError, bad_request, invalid_config
 from ringfence.http.masking import Masker, remember, unmask
-from ringfence.projection.models import Connector
+from ringfence.projection.models import find_connector
 from ringfence.read_your_writes import answered
 from ringfence.requests.command_answers import CreationResult, validation_result
 from ringfence.requests.commands import Configure, Create, OffsetEntry
@@ -88,7 +88,7 @@ def remember_secrets(class_name: str, validation: Mapping[str, Any]) -> None:
 
 def read_stored_settings(name: str) -> dict[str, str]:
     """Return the unmasked configuration, {} if there is none, to replace masks."""
-    row = Connector.objects.filter(name=name, known=True).first()
+    row = find_connector(name)
     return row.settings if row else {}
 
 

@@ -21,7 +21,7 @@ from ringfence.fencing import stages
 from ringfence.http.masking import Masker
 from ringfence.projection import committed_offsets
 from ringfence.projection.committed_offsets import TooManyOffsets
-from ringfence.projection.models import Connector
+from ringfence.projection.models import find_connector
 from ringfence.read_your_writes import answered
 
 CREATE: Final = "create"
@@ -48,7 +48,7 @@ class AuditContext:
 
 def facts(verb: Verb, name: str) -> AuditContext:
     """Return what writes with this permission change: configuration, target state, or source offsets."""
-    row = Connector.objects.filter(name=name, known=True).first()
+    row = find_connector(name)
     if verb in (Verb.OFFSETS, Verb.SHARE_GROUPS):
         return _offsets(name)
     if row is None:

@@ -17,7 +17,7 @@ from ringfence.console.confirm_page import ActionResult, ConfirmPage, Impact, ru
 from ringfence.console.open_transactions import OpenNow, open_now
 from ringfence.dispatch import Refusal
 from ringfence.history import old_generations
-from ringfence.projection.models import Connector, GenerationRow, Task
+from ringfence.projection.models import Connector, GenerationRow, Task, find_connector
 from ringfence.requests import commands
 from ringfence.requests.questions import DescribeTransactions
 
@@ -27,7 +27,7 @@ _OPERATES = requires(GET=on_connector(Verb.OPERATE), POST=on_connector(Verb.OPER
 
 
 def _find(name: str) -> Connector:
-    row = Connector.objects.filter(name=name, known=True).first()
+    row = find_connector(name)
     if row is None:
         raise Http404(f"There is no connector {name}")
     return row

@@ -24,7 +24,7 @@ from ringfence.console.tables import NOTHING, Table, links
 from ringfence.console.waiting_commands import cancel, list_queued_commands
 from ringfence.dispatch import Refusal
 from ringfence.history import old_generations
-from ringfence.projection.models import Connector, GenerationRow, Task
+from ringfence.projection.models import GenerationRow, Task, find_connector
 from ringfence.requests.questions import DescribeTransactions
 from ringfence.web.views import is_fragment
 
@@ -91,7 +91,7 @@ def _waiting_partitions(one: dict[str, Any]) -> str:
 @require_safe
 def of_connector(request: HttpRequest, name: str) -> HttpResponse:
     """List the transactional ids of one connector, queried from their coordinators now."""
-    row = Connector.objects.filter(name=name, known=True).first()
+    row = find_connector(name)
     if row is None:
         raise Http404(f"There is no connector {name}")
     who = principal_of(request)

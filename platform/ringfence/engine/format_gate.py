@@ -11,6 +11,7 @@ from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.leader.assignment import LiveWorker
 from ringfence.fencing.leader.term import Term
 from ringfence.fencing.topics.cluster_state import ClusterState
+from ringfence.fencing.topics.config_log import ConfigLog
 from ringfence.fencing.topics.config_records.format import FORMAT, OLDEST, FormatRecord, next_format, refuse_old
 from ringfence.worker_config import WorkerConfig
 
@@ -24,16 +25,17 @@ _TELL_SECONDS = 60.0
 
 def await_admission(
     config: WorkerConfig, connection: Connection, stop: threading.Event, on_wait: Callable[[], None] = lambda: None
-) -> None:
+) -> ConfigLog | None:
     """Wait until this version may take part, outside of the group: a member could be elected. Say each minute why not.
 
-    on_wait: called once, before it waits.
-    A config topic that cannot be read keeps nobody out: leader and launcher read it, too, and tell what is wrong.
+    on_wait: called once, before it waits. Returns the config topic as it was read, which the caller closes.
+    A config topic that cannot be read keeps nobody out: leader and launcher read it, too, and tell what is wrong. Then
+    it returns None.
     """
     try:
         log_ = open_config_log(config, connection, Deadline.after(_READ_SECONDS))
     except FencingError:
-        return
+        return None
     pause: float | None = None
     try:
         log_.refresh(Deadline.after(_READ_SECONDS))
@@ -46,9 +48,9 @@ def await_admission(
             if not log_.poll(_LOOK_SECONDS):
                 pause -= _LOOK_SECONDS
     except FencingError:
-        return
-    finally:
         log_.close()
+        return None
+    return log_
 
 
 def refuse_to_lead(state: ClusterState) -> None:

@@ -58,6 +58,7 @@ from ringfence.fencing.errors import FencingError, Invalid
 from ringfence.fencing.kafka.group_members import group_members
 from ringfence.fencing.kafka.topic_admin import cluster_id
 from ringfence.fencing.offsets.view import OffsetsView
+from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.connector_logs import LogPublisher, about
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import WorkerRecord
@@ -169,7 +170,7 @@ class Worker:
 
     def _work(self, config: WorkerConfig, spark_to_be: "Future[SparkHost]") -> int:
         ids = TopicGuard(config, self._connection, self._incarnation).open(self._stop)
-        await_admission(config, self._connection, self._stop, end_on_sigterm)
+        config_log = await_admission(config, self._connection, self._stop, end_on_sigterm)
         group, session_s = config.group_id, config.number("session.timeout.ms") / 1000
         await_free_id(
             self._id,
@@ -202,12 +203,15 @@ class Worker:
         def modes(limit: Deadline) -> dict[str, str] | None:
             return worker_modes(self._connection, config.group_id, leader[0].statuses(), limit)
 
-        refusals = ValidationErrors(
-            config, modes, lambda: launchers[0].state() if launchers else None, lambda: leader[0].term_state()
-        )
+        def known_state() -> tuple[ClusterState | None, bool]:
+            if (own_state := leader[0].term_state()) is not None:
+                return own_state, True  # a leader has written all that the topic says
+            return launchers[0].state() if launchers else None, False
+
+        refusals = ValidationErrors(config, modes, known_state)
         validation = Validation(plugins, config, refusals, topics)
         commands = CommandService(leader[0], plugins, reporter, self._connection, validation)
-        launcher = Launcher(config, record, reporter, limits, view, ids, self._java)
+        launcher = Launcher(config, record, reporter, limits, view, ids, self._java, config_log=config_log)
         launchers.append(launcher)
         previews, letters = Previews(plugins, config), DeadLetters(plugins, config, topics)
         offsets = ConnectorOffsets(config, "ringfence-offsets-view", view)

@@ -9,6 +9,7 @@ from django.db.models import Max
 
 from ringfence.encryption import NoKey, decrypt_text, encrypt_text
 from ringfence.history.models import ConfigVersion
+from ringfence.plain_queries import select
 from ringfence.projection.clean_text import clean
 from ringfence.projection.signals import WrittenConfig
 
@@ -69,7 +70,7 @@ def keep_from_signal(configs: Iterable[WrittenConfig], **_: object) -> None:
 
 def newest_offset(connector: str) -> int:
     """Return the offset of the connector's newest version, -1 if there is none."""
-    newest: int | None = ConfigVersion.objects.filter(connector=connector).aggregate(m=Max("config_offset"))["m"]
+    newest: int | None = select(ConfigVersion, "MAX(config_offset)", "connector = %s", connector)[0][0]
     return -1 if newest is None else newest
 
 

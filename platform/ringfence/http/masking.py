@@ -5,12 +5,13 @@
 import json
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from ringfence import dispatch
 from ringfence.connectors.api.config_types import HIDDEN
 from ringfence.connectors.sdk.secret_names import secret_by_name
 from ringfence.http.errors import bad_request
+from ringfence.plain_queries import select
 from ringfence.projection.models import PluginSecrets
 from ringfence.requests.questions import ConfigKeys
 from ringfence.requests.refusal import Refusal
@@ -31,9 +32,8 @@ class Masker:
     """Masks configurations; looks each plugin class up once. Create one per request."""
 
     def __init__(self, classes: Iterable[str] = ()) -> None:
-        rows = PluginSecrets.objects.filter(class_name__in=set(classes))
         self._secret_names: dict[str, frozenset[str] | None] = {
-            row.class_name: frozenset(json.loads(row.names)) for row in rows
+            class_name: frozenset(json.loads(names)) for class_name, names in _read_names(set(classes))
         }
 
     def secret(self, class_name: str, key: str) -> bool:
@@ -92,8 +92,16 @@ def unmask(config: Mapping[str, str], stored: Mapping[str, str]) -> dict[str, st
 def remember(class_name: str, names: Iterable[str]) -> None:
     """Remember which settings of a plugin are secret. Writes only what has changed: each write waits for others."""
     packed = json.dumps(sorted(names))
-    if not PluginSecrets.objects.filter(class_name=class_name, names=packed).exists():
+    if (class_name, packed) not in _read_names({class_name}):
         PluginSecrets.objects.update_or_create(class_name=class_name, defaults={"names": packed})
+
+
+def _read_names(classes: Collection[str]) -> list[tuple[str, str]]:
+    """Return the classes that are remembered, each with the JSON of its names."""
+    if not classes:
+        return []
+    places = ", ".join(["%s"] * len(classes))
+    return select(PluginSecrets, "class_name, names", f"class_name IN ({places})", *classes)
 
 
 def _look_up(class_name: str) -> frozenset[str] | None:

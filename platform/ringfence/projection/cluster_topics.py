@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from ringfence.fencing.topics import topic_ids
 from ringfence.fencing.topics.topic_ids import Topic, TopicIds
+from ringfence.plain_queries import select
 from ringfence.projection.models import ClusterInfo, Connector, TopicPosition
 
 
@@ -61,5 +62,5 @@ def store_loss(reason: str) -> None:
 
 def find_lost() -> Lost | None:
     """Return the loss; None if no topic is lost."""
-    row = ClusterInfo.objects.filter(id=1).exclude(topics_lost="").values_list("topics_lost", "topics_lost_ms").first()
-    return Lost(*row) if row else None
+    rows = select(ClusterInfo, "topics_lost, topics_lost_ms", "id = 1 AND topics_lost <> ''")
+    return Lost(*rows[0]) if rows else None

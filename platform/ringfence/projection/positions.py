@@ -7,6 +7,7 @@ with its rows.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ringfence.plain_queries import select
 from ringfence.projection.models import TopicPosition
 
 
@@ -82,5 +83,5 @@ def store_shown_offsets(role: str, applied: Mapping[int, int], positions: Mappin
 
 def shown_offset(role: str, partition: int) -> int:
     """Return the offset up to which the rows show everything that is committed; 0 if they show nothing."""
-    rows = TopicPosition.objects.filter(role=role, partition=partition).values_list("applied_offset", "shown_offset")
+    rows = select(TopicPosition, "applied_offset, shown_offset", "role = %s AND partition = %s", role, partition)
     return max((max(row) for row in rows), default=0)

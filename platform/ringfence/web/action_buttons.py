@@ -18,10 +18,11 @@ from ringfence.access.verbs import Verb
 from ringfence.audit.trail import note
 from ringfence.dispatch import Refusal
 from ringfence.projection.known_health import known_health
+from ringfence.projection.models import find_connector
 from ringfence.requests import commands
 from ringfence.requests.commands import Command
 from ringfence.web.connector.header import count_open
-from ringfence.web.connector.tab_page import find_connector, render_confirmation
+from ringfence.web.connector.tab_page import render_confirmation
 from ringfence.web.state_badges import look_of
 from ringfence.web.views import is_fragment, render_gone
 

@@ -15,7 +15,7 @@ from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.api.topics.readers import ELSEWHERE
 from ringfence.consumer_commands import CLIENT_FILE, ConsumerCommand, consumer_commands
-from ringfence.projection.models import ActiveTopic, ClusterInfo, Connector
+from ringfence.projection.models import ActiveTopic, ClusterInfo, find_connector
 
 _MOST_COMMANDS = 20
 _MOST_LOOKED_AT = 5
@@ -59,7 +59,7 @@ def _newest_topic(who: Principal) -> list[str]:
     """Return a visible connector's topic on this cluster, as an example; [] for none among the newest."""
     topics = ActiveTopic.objects.filter(who.query(Verb.VIEW, "connector")).order_by("-since_ms")
     for topic, name in topics.values_list("topic", "connector")[:_MOST_LOOKED_AT]:
-        row = Connector.objects.filter(name=name, known=True).first()
+        row = find_connector(name)
         if row is not None and ELSEWHERE not in row.settings:
             return [topic]
     return []

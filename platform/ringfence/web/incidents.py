@@ -24,10 +24,10 @@ from ringfence.alerts.visible_incidents import incidents
 from ringfence.audit.trail import note, record_change
 from ringfence.history.models import ConfigVersion
 from ringfence.projection.health_reasons import describe_duration
-from ringfence.projection.models import Connector
+from ringfence.projection.models import Connector, find_connector
 from ringfence.web.connector.header import facts
 from ringfence.web.connector.history import hours_to_show
-from ringfence.web.connector.tab_page import find_connector, trouble_context
+from ringfence.web.connector.tab_page import trouble_context
 from ringfence.web.incident_story import tell_story
 from ringfence.web.views import is_fragment
 

@@ -17,7 +17,7 @@ from ringfence.fencing.modes import lagging
 from ringfence.heartbeats.cluster_view import look
 from ringfence.history.models import ConfigVersion
 from ringfence.projection.known_health import leader_of
-from ringfence.projection.models import ClusterInfo, Connector, DrainedWorker, Task, Worker
+from ringfence.projection.models import ClusterInfo, Connector, DrainedWorker, Task, Worker, find_connector
 
 View = Callable[..., HttpResponse]
 
@@ -27,7 +27,7 @@ KEPT_SHOWN = 20
 
 def find(name: str) -> Connector:
     """Return the connector. Raises Http404 if there is none."""
-    row = Connector.objects.filter(name=name, known=True).first()
+    row = find_connector(name)
     if row is None:
         raise Http404(f"There is no connector {name}")
     return row

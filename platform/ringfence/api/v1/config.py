@@ -20,7 +20,7 @@ from ringfence.api.v1.request_fields import RequestShape, StringField
 from ringfence.dispatch import Refusal
 from ringfence.http.errors import ConnectError
 from ringfence.http.masking import Masker
-from ringfence.projection.models import Connector
+from ringfence.projection.models import Connector, find_connector
 
 _CHANGED = "The configuration has changed ({now}): read it again, and repeat the request with its ETag."
 
@@ -55,7 +55,7 @@ def configure(name: str, config: Mapping[str, str], by: Principal, expected: int
     try:
         return connector_writes.configure(name, config, by, expected).created
     except Refusal as refused:
-        row = Connector.objects.filter(name=name, known=True).first()
+        row = find_connector(name)
         if expected is not None and refused.status == 409 and row is not None and row.config_offset != expected:
             raise ConnectError(412, _CHANGED.format(now=etag_of(row))) from refused
         raise
@@ -94,7 +94,7 @@ class Config(V1View):
     def put(self, request: Request, name: str) -> Response:
         self.parse_parameters()
         config = connector_writes.with_name(name, self.parse_body())  # an invalid body is a 400, whatever is stored
-        expected = parse_expected_offset(request, Connector.objects.filter(name=name, known=True).first())
+        expected = parse_expected_offset(request, find_connector(name))
         created = configure(name, config, self.principal, expected)
         row = connector_reads.connector(name)
         body = connector_reads.info(row.name, row.settings, (), Masker([row.class_name]), self.principal)["config"]

@@ -20,7 +20,7 @@ from ringfence.history.models import ConfigVersion
 from ringfence.history.versions import difference
 from ringfence.http.errors import bad_request, not_found
 from ringfence.http.masking import Masker
-from ringfence.projection.models import Connector
+from ringfence.projection.models import Connector, find_connector
 
 
 class VersionShape(serializers.Serializer[Any]):
@@ -54,7 +54,7 @@ def _find_or_deleted(name: str) -> Connector:
     """Return the connector, or an empty one for a deleted connector with kept versions. Raises a 404 if
     there is neither.
     """
-    row = Connector.objects.filter(name=name, known=True).first()
+    row = find_connector(name)
     if row is None and ConfigVersion.objects.filter(connector=name).exists():
         return Connector(name=name)
     return row or connector_reads.connector(name)
@@ -155,7 +155,7 @@ class Rollback(V1View):
     def post(self, request: Request, name: str, number: int) -> Response:
         self.parse_parameters()
         state = self.parse_body(optional=True).get("initial_state")
-        row = Connector.objects.filter(name=name, known=True).first()
+        row = find_connector(name)
         if state is not None and row is not None:
             raise bad_request("initial_state is for a deleted connector: leave it out.")
         _find_or_deleted(name)

@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 _BACKOFF = Backoff(1, 60)
 
 _OFFSETS_SECONDS = 60.0
+_READERS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,21 +61,30 @@ class LeaderInstances:
         self._wake = wake
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(4, thread_name_prefix="instances")
+        self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="offsets-ahead")
         self._running: dict[ConnectorName, int] = {}  # the config offset that the instance was started with
         self._restarting: set[ConnectorName] = set()
         self._requests: dict[ConnectorName, Future[TaskSet]] = {}
         self._failures: dict[ConnectorName, tuple[int, str, float, int]] = {}
         self._errors: dict[ConnectorName, tuple[int, str]] = {}
 
+    def read_ahead(self, name: ConnectorName, config: Mapping[str, str]) -> "Future[SourceOffsets]":
+        """Read the offsets for `make` on another thread. It creates the connector's own offsets topic, as `make`."""
+        return self._readers.submit(self._read_offsets, name, config)
+
     def make(
-        self, name: ConnectorName, config: Mapping[str, str], grant: TopicGrantRecord | None
+        self,
+        name: ConnectorName,
+        config: Mapping[str, str],
+        grant: TopicGrantRecord | None,
+        ahead: "Future[SourceOffsets] | None" = None,
     ) -> list[dict[str, str]]:
         """Start a new instance, which replaces a running one, and return its task configurations.
 
-        Raises `PluginError` if that fails; then the instance is stopped.
+        ahead: what `read_ahead` returned for it. Raises `PluginError` if that fails; then the instance is stopped.
         """
         with stages.stage("source-offsets"):
-            offsets = self._read_offsets(name, config)
+            offsets = self._read_offsets(name, config) if ahead is None else ahead.result()
         pairs = [(dict(each.partition), dict(each.offset or {})) for each in offsets.present()]
         with stages.stage("instance-start"):
             version = self._host.start_connector(name, config, pairs, grant=None if grant is None else grant.to_value())
@@ -229,6 +239,7 @@ class LeaderInstances:
         for name in self.running():
             self.forget(name)
         self._pool.shutdown(wait=False)
+        self._readers.shutdown(wait=False)
 
 
 def _tasks_max(config: Mapping[str, str]) -> int:

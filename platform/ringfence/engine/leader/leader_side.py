@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import suppress
 
@@ -21,7 +22,8 @@ from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import topic_identity
 from ringfence.fencing.kafka.topic_offsets import end_offsets
 from ringfence.fencing.leader.assignment import LiveWorker
-from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOffset, canonical
+from ringfence.fencing.leader.fence_targets import may_keep_own_offsets
+from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOffset, SourceOffsets, canonical
 from ringfence.fencing.topics.active_topics import key_of
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_log import ConfigLog
@@ -59,6 +61,7 @@ class LeadingWorker:
         self._validation = validation
         self.limit = limit
         self._account = account
+        self._offsets: Future[SourceOffsets] | None = None
 
     @property
     def config(self) -> WorkerConfig:
@@ -132,11 +135,15 @@ class LeadingWorker:
         except UnknownPlugin as error:
             raise Refusal(400, error.message) from error  # not the connector is unknown
 
+    def read_offsets_ahead(self, name: ConnectorName, config: Mapping[str, str]) -> None:
+        if not may_keep_own_offsets(config):  # else its topic would be created, for a configuration that may be refused
+            self._offsets = self._leader.instances.read_ahead(name, config)
+
     def make_tasks(
         self, name: ConnectorName, config: Mapping[str, str], grant: TopicGrantRecord | None
     ) -> TaskConfigs | None:
         try:
-            return self._leader.instances.make(name, config, grant)
+            return self._leader.instances.make(name, config, grant, self._offsets)
         except PluginError:
             return None  # the reconcile loop asks again, and puts the trace into the connector's status
 

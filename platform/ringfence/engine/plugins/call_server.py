@@ -109,7 +109,10 @@ class Child:
 
     def write(self, message: Mapping[str, object]) -> None:
         """Send one message as a line. Any thread may call it."""
-        data = json.dumps(message).encode() + b"\n"
+        self._write_line(json.dumps(message))
+
+    def _write_line(self, text: str) -> None:
+        data = text.encode() + b"\n"
         with self._writing:
             while data:
                 data = data[os.write(self._answers, data) :]
@@ -121,12 +124,12 @@ class Child:
             name, args = str(request["op"]), request["args"]
             assert isinstance(args, dict)
             try:
-                answer = {"id": request["id"], "result": self._handler.answer(self._handler.parse(name, args))}
-                json.dumps(answer)
+                result = self._handler.answer(self._handler.parse(name, args))
+                answer = json.dumps({"id": request["id"], "result": result})
             except BaseException as error:  # noqa: BLE001 - the root of the thread: the error is the call's answer
-                answer = {"id": request["id"], "error": self._describe(error, name, args)}
+                answer = json.dumps({"id": request["id"], "error": self._describe(error, name, args)})
             over = self._is_over(lane, requests)
-            self.write(answer)
+            self._write_line(answer)
 
     def _describe(self, error: BaseException, op: str, args: Mapping[str, object]) -> dict[str, object]:
         redact = self._handler.redactor(args)

@@ -57,17 +57,14 @@ class ValidationErrors:
         self,
         worker: WorkerConfig,
         modes: Modes,
-        state: Callable[[], ClusterState | None] = lambda: None,
-        term_state: Callable[[], ClusterState | None] = lambda: None,
+        state: Callable[[], tuple[ClusterState | None, bool]] = lambda: (None, False),
     ) -> None:
         """modes: returns the mode of each live worker by id; None if that is unknown. state: returns the config topic
-        as it was last read here, None before that. term_state: returns the config topic as this worker has written it,
-        None if it does not lead.
+        as far as it is known here, None before it was read, and whether that is all of it, as on the leader.
         """
         self._worker = worker
         self._modes = modes
         self._state = state
-        self._term_state = term_state
         self._passed = cluster_checks.Passed()
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="refusals")
 
@@ -96,13 +93,10 @@ class ValidationErrors:
             report(check)
 
     def _known_tasks(self, name: ConnectorName, needed: int, limit: Deadline) -> int | None:
-        """See `Subject`. A leader has written all that the topic says. Another worker's memory may be behind, and then
-        the topic is read.
-        """
-        own = self._term_state()
-        state = own or self._state()
+        """See `Subject`. What is known here may be behind the topic, which is read then."""
+        state, whole = self._state()
         count = 0 if state is None else count_known_tasks(state.connector(name))
-        return count if own or count >= needed else read_known_tasks(name, self._worker, limit)
+        return count if whole or count >= needed else read_known_tasks(name, self._worker, limit)
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)

@@ -18,7 +18,7 @@ from ringfence.connectors.sdk.worker_limits import (
 )
 from ringfence.consumer_commands import CLIENT_FILE
 from ringfence.engine.platform_topics import topics_of
-from ringfence.environment import database
+from ringfence.environment import SQLITE, database
 from ringfence.platform_addresses import find_own_listeners
 from ringfence.worker_config import WorkerConfig
 
@@ -49,7 +49,7 @@ def _forbidden_paths(settings: Mapping[str, str], environment: Mapping[str, str]
     if data := environment.get("RINGFENCE_DATA", "").strip():
         yield os.path.abspath(data)
     database_settings = database(environment.get("RINGFENCE_DATABASE_URL", "sqlite:///ringfence.sqlite3"))
-    if database_settings["ENGINE"] == "django.db.backends.sqlite3":
+    if database_settings["ENGINE"] == SQLITE:
         yield from (f"{database_settings['NAME']}{end}" for end in _SQLITE)
     for name, value in environment.items():
         if value.strip() and (name in _FILES or (name.startswith("RINGFENCE_") and name.endswith("_FILE"))):

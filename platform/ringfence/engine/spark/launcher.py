@@ -72,11 +72,12 @@ class Launcher:
         ids: TopicIds | None = None,
         java: JavaRuntime | None = None,
         free: Callable[[], int] = free_memory,
+        config_log: ConfigLog | None = None,
     ) -> None:
         """limits: what connectors must not access; None closes all files. view: of the offsets topic; an attempt gets
         its connector's part of it, and reads the whole topic without one. ids: the cluster's topics; an attempt ends if
         one of them is replaced. java: runs Java connectors; None if none may run. free: tells the bytes that are left
-        for tasks here."""
+        for tasks here. config_log: the config topic, if it was read already; `run` closes it."""
         self._config = config
         self._view = view
         self._told_at = 0.0
@@ -104,6 +105,7 @@ class Launcher:
         self._levels = ClusterLevels()
         self.failure: str | None = None
         self._log: ConfigLog | None = None
+        self._read_before = config_log
 
     def state(self) -> ClusterState | None:
         """Return the state of the config topic at the last read; None before the first one. Any thread may call it."""
@@ -117,7 +119,8 @@ class Launcher:
         while not stop.is_set():
             try:
                 if log_ is None:
-                    log_ = open_config_log(self._config, self._connection, Deadline.after(30))
+                    log_, self._read_before = self._read_before, None
+                    log_ = log_ or open_config_log(self._config, self._connection, Deadline.after(30))
                     log_.refresh(Deadline.after(60))
                     self._log = log_
                     self._levels.follow(log_.state.loggers)

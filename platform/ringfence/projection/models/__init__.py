@@ -25,6 +25,7 @@ from ringfence.projection.models.connectors import (
     SourceOffset,
     Task,
     Tombstone,
+    find_connector,
 )
 from ringfence.projection.models.history import (
     Event,
@@ -53,6 +54,7 @@ __all__ = [
     "Tombstone",
     "TopicPosition",
     "Worker",
+    "find_connector",
     "pack",
 ]
 

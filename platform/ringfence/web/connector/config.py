@@ -18,9 +18,9 @@ from ringfence.dispatch import Refusal
 from ringfence.history.models import ConfigVersion
 from ringfence.http.errors import ConnectError
 from ringfence.http.masking import Masker
-from ringfence.projection.models import Connector, SourceOffset, Task
+from ringfence.projection.models import Connector, SourceOffset, Task, find_connector
 from ringfence.web.connector.config_diff import Change, changes
-from ringfence.web.connector.tab_page import find_connector, record_failure, render_confirmation, render_done, tab
+from ringfence.web.connector.tab_page import record_failure, render_confirmation, render_done, tab
 from ringfence.web.connector.transaction_lanes import open_now
 from ringfence.web.views import find, render_gone
 

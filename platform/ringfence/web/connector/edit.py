@@ -19,11 +19,11 @@ from ringfence.dispatch import Refusal
 from ringfence.history.models import ConfigVersion
 from ringfence.http.errors import ConnectError
 from ringfence.http.masking import Masker, unmask
-from ringfence.projection.models import Connector
+from ringfence.projection.models import Connector, find_connector
 from ringfence.web.connector.config import effect
 from ringfence.web.connector.config_diff import changes
 from ringfence.web.connector.config_merge import fill_masks, mask_again, merge, three_way
-from ringfence.web.connector.tab_page import find_connector, record_failure
+from ringfence.web.connector.tab_page import record_failure
 from ringfence.web.new import form as filling
 from ringfence.web.new.field import pretty
 from ringfence.web.new.form_state import FormState, draft_of

@@ -9,8 +9,8 @@ from ringfence.access.routes import on_connector, requires
 from ringfence.access.verbs import Verb
 from ringfence.dispatch import Refusal
 from ringfence.http.masking import Masker
+from ringfence.projection.models import find_connector
 from ringfence.requests.questions import DescribeGuarantee
-from ringfence.web.connector.tab_page import find_connector
 from ringfence.web.views import render_gone
 
 

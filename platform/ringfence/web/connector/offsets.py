@@ -20,11 +20,10 @@ from ringfence.dispatch import Refusal
 from ringfence.fencing.leader.fence_targets import may_keep_own_offsets
 from ringfence.history.models import OffsetSnapshot
 from ringfence.http.errors import ConnectError, bad_request
-from ringfence.projection.models import Connector, SourceOffset, pack
+from ringfence.projection.models import Connector, SourceOffset, find_connector, pack
 from ringfence.requests.commands import OffsetEntry
 from ringfence.web.connector.header import pretty
 from ringfence.web.connector.tab_page import (
-    find_connector,
     record_failure,
     render_confirmation,
     render_done,

@@ -21,10 +21,10 @@ from ringfence.fencing.records.error_policy import TOLERANCE
 from ringfence.history.models import ConfigVersion
 from ringfence.http.errors import ConnectError
 from ringfence.http.masking import Masker, unmask
-from ringfence.projection.models import Connector, Task
+from ringfence.projection.models import Connector, Task, find_connector
 from ringfence.web.connector.config import effect
 from ringfence.web.connector.config_diff import changes
-from ringfence.web.connector.tab_page import find_connector, record_failure, render_confirmation, render_done
+from ringfence.web.connector.tab_page import record_failure, render_confirmation, render_done
 from ringfence.web.views import render_gone
 
 _EDITS = on_connector(Verb.EDIT, Verb.VIEW_CONFIG)

@@ -18,11 +18,10 @@ from ringfence.audit.trail import note
 from ringfence.connectors.sdk.snapshot_signals import EXECUTE, PAUSE, RESUME, STOP
 from ringfence.dispatch import Refusal
 from ringfence.http.errors import ConnectError
-from ringfence.projection.models import Connector
+from ringfence.projection.models import Connector, find_connector
 from ringfence.projection.plugin_metrics import format_value
 from ringfence.web.connector.header import tasks_of
 from ringfence.web.connector.tab_page import (
-    find_connector,
     record_failure,
     render_confirmation,
     render_done,

@@ -18,7 +18,7 @@ from ringfence.audit.trail import entry_of, note
 from ringfence.dispatch import Refusal
 from ringfence.history.models import ConfigVersion
 from ringfence.http.errors import ConnectError
-from ringfence.projection.models import Connector
+from ringfence.projection.models import Connector, find_connector
 from ringfence.web.connector.header import facts
 from ringfence.web.connector.tab_groups import find_tab, tab_groups
 from ringfence.web.views import is_fragment, render_gone
@@ -28,10 +28,6 @@ View = Callable[[HttpRequest, str], HttpResponse]
 
 # The order matters: an open dialog delays a refresh.
 _CLOSE = '{"ringfence-close": null, "ringfence-refresh": null}'
-
-
-def find_connector(name: str) -> Connector | None:
-    return Connector.objects.filter(name=name, known=True).first()
 
 
 def stamp_of(row: Connector) -> str:

@@ -47,6 +47,9 @@ class LeaderSide(Protocol):
     def validate(self, config: Mapping[str, str], *, java: bool) -> Validated:
         """Return Kafka Connect's validation object. java: whether Java plugins may run for the user."""
 
+    def read_offsets_ahead(self, name: ConnectorName, config: Mapping[str, str]) -> None:
+        """Begin to read the offsets that `make_tasks` will need, beside the validation of the configuration."""
+
     def make_tasks(
         self, name: ConnectorName, config: Mapping[str, str], grant: TopicGrantRecord | None
     ) -> TaskConfigs | None:

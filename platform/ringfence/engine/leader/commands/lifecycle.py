@@ -7,7 +7,7 @@ from ringfence.engine.leader import account_quotas, command_plans, request_plans
 from ringfence.engine.leader.command_plans import Plan
 from ringfence.engine.leader.commands.command import Outcome, WritingCommand, carries_out
 from ringfence.engine.leader.write_result import WriteResult
-from ringfence.fencing.topics.connector_state import TargetState
+from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 from ringfence.requests import commands
 from ringfence.requests.command_answers import CreationResult, validation_result
@@ -26,10 +26,16 @@ class _Saving(WritingCommand[commands.Create | commands.Configure]):
 
     def run(self, report: Callable[[Outcome], None]) -> Outcome:
         """Save it, unless the answer is that it is invalid."""
+        if self.makes_tasks(self.connector):
+            self.leader.read_offsets_ahead(self.name, self.request.config)
         self.outcome = validation_result(self.leader.validate(self.request.config, java=self.request.java))
         if "invalid" in self.outcome:
             return Outcome(self.outcome)
         return super().run(report)
+
+    def makes_tasks(self, now: ConnectorState) -> bool:
+        """Return whether the plugin is to make tasks for the configuration. now: the connector as it is."""
+        raise NotImplementedError
 
     def value(self, result: WriteResult) -> CreationResult:
         commit = result.state.connector(self.name).commit
@@ -71,14 +77,28 @@ class _Saving(WritingCommand[commands.Create | commands.Configure]):
 class Create(_Saving):
     request: commands.Create
 
+    @property
+    def initial(self) -> TargetState:
+        return _INITIAL[(self.request.initial_state or "RUNNING").upper()]
+
+    def makes_tasks(self, now: ConnectorState) -> bool:
+        return now.config is None and self.initial is not TargetState.STOPPED
+
     def plan(self) -> Plan:
-        initial = _INITIAL[(self.request.initial_state or "RUNNING").upper()]
-        return self.plan_creation(self.request.config, initial)
+        return self.plan_creation(self.request.config, self.initial)
 
 
 @carries_out(commands.Configure)
 class Configure(_Saving):
     request: commands.Configure
+
+    def makes_tasks(self, now: ConnectorState) -> bool:
+        if now.config is None:
+            return self.request.create
+        return self._changes(now) and now.target is not TargetState.STOPPED
+
+    def _changes(self, now: ConnectorState) -> bool:
+        return now.config != self.request.config or now.unreadable is not None
 
     def plan(self) -> Plan:
         config, expected, connector = self.request.config, self.request.expected, self.connector
@@ -87,11 +107,9 @@ class Configure(_Saving):
                 raise Refusal(404, f"Connector {self.name} not found")
             return self.plan_creation(config, TargetState.RUNNING)
         self.check_quota(config)
-        same = connector.config == config and connector.unreadable is None
-        self.outcome |= {"created": False, "changed": not same}
-        makes = not same and connector.target is not TargetState.STOPPED
+        self.outcome |= {"created": False, "changed": self._changes(connector)}
         grant = self.grant()
-        tasks = self.leader.make_tasks(self.name, config, grant) if makes else None
+        tasks = self.leader.make_tasks(self.name, config, grant) if self.makes_tasks(connector) else None
         return self.limit(command_plans.configure(self.name, config, tasks, expected, grant), config)
 
 
