@@ -105,20 +105,22 @@ class ReportProducer:
             self._serving.now = not outermost
 
     def _queue(self, report: Report) -> None:
-        topic, key, value, told = report
+        topic, key, value, on_delivery = report
         try:
-            self._producer.produce(topic, value, key, on_delivery=partial(self._note_delivery, told))
+            self._producer.produce(topic, value, key, on_delivery=partial(self._note_delivery, on_delivery))
         except BufferError:
             log.warning("A report to %s is dropped: the queue is full because Kafka does not answer", topic)
-            _tell(told, delivered=False)
+            _tell(on_delivery, delivered=False)
         except KafkaException as error:
             self._keep(report, error.args[0], self._refused_reports)
 
-    def _note_delivery(self, told: OnDelivery | None, error: KafkaError | None, message: Message) -> None:
+    def _note_delivery(self, on_delivery: OnDelivery | None, error: KafkaError | None, message: Message) -> None:
         if error is None:
-            _tell(told, delivered=True)
+            _tell(on_delivery, delivered=True)
         else:
-            self._keep((message.topic() or "", message.key(), message.value(), told), error, self._returned_reports)
+            self._keep(
+                (message.topic() or "", message.key(), message.value(), on_delivery), error, self._returned_reports
+            )
 
     def _keep(self, report: Report, error: KafkaError, reports: list[Report]) -> None:
         """Keep a report of a failed client for the next one. It may have been sent already, and is then there twice."""
@@ -165,6 +167,6 @@ class ReportProducer:
             self._producer = drop(self._producer, log)
 
 
-def _tell(told: OnDelivery | None, *, delivered: bool) -> None:
-    if told is not None:
-        told(delivered)
+def _tell(on_delivery: OnDelivery | None, *, delivered: bool) -> None:
+    if on_delivery is not None:
+        on_delivery(delivered)

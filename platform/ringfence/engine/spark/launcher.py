@@ -301,7 +301,7 @@ class Launcher:
         self._reporter.status(status, note)
 
     def _report_again(self, state: ClusterState) -> None:
-        """Report again what Kafka did not take, unless a newer attempt was placed meanwhile."""
+        """Report again what Kafka did not take, unless a newer attempt has been placed."""
         self._reporter.serve()
         for _ in range(len(self._untold)):
             spec, status = self._untold.popleft()
