@@ -56,7 +56,7 @@ def test_a_moment_is_read_and_opened_and_a_brushed_range_cuts_the_page_and_is_in
     visitor: Visitor, platform: Up, flow: Make
 ) -> None:
     one = flow(throughput=50)
-    first = int(time.time()) // 60 - MINUTES - 60  # all before the platform was started: its minutes are no gaps
+    first = int(time.time()) // 60 - MINUTES - 600  # all before the platform was started: its minutes are no gaps
     write_past(platform, one.name, first)
     whole = {"from": first * _MINUTE_MS, "to": (first + MINUTES) * _MINUTE_MS}
     page = visitor.go(f"/ui/connectors/{one.name}/history?from={whole['from']}&to={whole['to']}")
