@@ -149,7 +149,7 @@
       const at = new Date(item.dateTime);
       const date = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
       const clock = [at.getHours(), at.getMinutes(), at.getSeconds()].map(two).join(":");
-      item.textContent = { date: `${date} ${clock}`, minute: clock.slice(0, 5) }[item.dataset.local] || clock;
+      item.textContent = { date: `${date} ${clock}`, minute: clock.slice(0, 5), day: `${date} ${clock.slice(0, 5)}` }[item.dataset.local] || clock;
     }
     for (const word of part.querySelectorAll("[data-zone]")) word.textContent = zone;
   };

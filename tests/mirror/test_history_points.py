@@ -5,14 +5,16 @@ from dataclasses import asdict
 
 import pytest
 
-from ringfence.api.history_series import choose_range, find_series, put_together
+from ringfence.access.principal import EVERYBODY_HERE
+from ringfence.api.history_series import Scope, choose_range, find_series, put_together
 from ringfence.fencing.topics.status import PollRetry
-from ringfence.projection.history_points import HOUR, KEEP_MINUTES_DAYS, MINUTE, HistoryRecorder, prune
+from ringfence.projection.history_points import HOUR, KEEP_MINUTES_DAYS, MINUTE, HistoryRecorder, prune, sum_up
 from ringfence.projection.models import HistoryPoint, Minute, Task
 from tests.support.projections import progress, project, running
 from tests.support.topics import Topic
 
 MS = 60_000
+OF_C = Scope(EVERYBODY_HERE, "c")
 DAY = 24 * 60
 
 
@@ -33,7 +35,7 @@ def row(minute: int, **more: object) -> dict[str, object]:
     blank |= dict.fromkeys(
         ("records", "commits", "aborted", "skipped", "dead_letters", "fences", "restarts", "failed", "commit_count"), 0
     )
-    return {**blank, "commit_max_ms": 0.0, "lag": None, "lag_name": "", **more}
+    return {**blank, "commit_max_ms": 0.0, "lag": None, "lag_name": "", "age_ms": None, **more}
 
 
 def test_points_are_sums_largest_and_worst_and_gaps_are_no_zeros() -> None:
@@ -73,7 +75,7 @@ def test_what_tasks_report_becomes_minutes_and_hours_once_over_restarts() -> Non
     seen(first, 61, 61, 62, 63, 64)
     again = HistoryRecorder()  # the projection went to another worker, and came back after minutes without any
     seen(again, 64, 65, 70, 71, 72)
-    found = find_series("c", 60 * MS, 72 * MS)
+    found = find_series(OF_C, 60 * MS, 72 * MS)
     points = {point["time_ms"] // MS: point for point in found["points"]}
     assert (points[61]["records"], points[62]["records"]) == (130, 50)
     assert (points[61]["commit_ms"], points[61]["commit_max_ms"]) == (3.0, 9.0)
@@ -94,7 +96,7 @@ def test_a_minute_in_which_a_source_refused_is_one_of_retrying() -> None:
     progress(events, 62 * MS, 100, task=1)
     project("events", events)
     seen(HistoryRecorder(), 61, 62, 63, 64, 65)
-    points = {point["time_ms"] // MS: point["state"] for point in find_series("c", 60 * MS, 64 * MS)["points"]}
+    points = {point["time_ms"] // MS: point["state"] for point in find_series(OF_C, 60 * MS, 64 * MS)["points"]}
     assert [points[minute] for minute in (61, 62, 63)] == ["RETRYING"] * 3, "with rows of another task and without"
 
 
@@ -105,7 +107,7 @@ def test_what_the_tasks_did_while_nobody_looked_is_added_when_it_is_read() -> No
     progress(events, 65 * MS, 100)
     project("events", events)
     seen(HistoryRecorder(), 90, 91)
-    points = {point["time_ms"] // MS: point for point in find_series("c", 60 * MS, 92 * MS)["points"]}
+    points = {point["time_ms"] // MS: point for point in find_series(OF_C, 60 * MS, 92 * MS)["points"]}
     assert (points[65]["records"], points[66]["records"]) == (100, None)
 
 
@@ -116,3 +118,30 @@ def test_old_points_go_by_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     prune(2 * DAY * MS + 60 * MS)
     assert sorted(HistoryPoint.objects.values_list("step", "minute")) == [(MINUTE, DAY), (HOUR, 0)]
     assert not Minute.objects.exists()
+
+
+def test_the_cluster_has_the_sums_the_worst_state_and_the_oldest_data_of_all() -> None:
+    running(tasks=2)
+    events = Topic()
+    progress(events, 61 * MS, 100)
+    progress(events, 61 * MS, 30, task=1)
+    project("events", events)
+    Task.objects.filter(number=0).update(data_as_of_ms=58 * MS + 100)
+    Task.objects.filter(number=1).update(data_as_of_ms=60 * MS + 100)
+    seen(HistoryRecorder(), 61, 62, 63, 64)
+    for scope in (OF_C, Scope(EVERYBODY_HERE)):
+        points = {point["time_ms"] // MS: point for point in find_series(scope, 60 * MS, 64 * MS)["points"]}
+        assert (points[61]["records"], points[61]["state"], points[61]["age_ms"]) == (130, "RUNNING", 3 * MS)
+        assert (points[62]["records"], points[62]["age_ms"]) == (0, 4 * MS)
+    hour = HistoryPoint.objects.get(step=HOUR, connector="", minute=60)
+    assert (hour.records, hour.state, hour.age_ms) == (130, "RUNNING", 4 * MS)
+
+
+def test_data_of_a_paused_connector_does_not_make_the_cluster_look_old() -> None:
+    points = [
+        HistoryPoint(step=MINUTE, connector="a", minute=5, state="PAUSED", age_ms=90 * MS),
+        HistoryPoint(step=MINUTE, connector="b", minute=5, state="RUNNING", age_ms=MS, records=7, dead_letters=2),
+    ]
+    every = sum_up(points, {6})
+    assert (every[5].age_ms, every[5].state, every[5].records, every[5].dead_letters) == (MS, "PAUSED", 7, 2)
+    assert (every[6].state, every[6].age_ms) == ("", None)

@@ -112,7 +112,7 @@ RICH = {"class": "Rich", "name": "c", "mode": "form"}
 def posted_by(page: str, **typed: str) -> dict[str, str]:
     """What a browser would send of the form, with some fields typed into."""
     found = dict(
-        re.findall(r'<input type="hidden" name="((?:keep|blank):[^"]+|class|of|mode)"[^>]* value="([^"]*)"', page)
+        re.findall(r'<input type="hidden" name="((?:keep|blank):[^"]+|class|of|mode|later)"[^>]* value="([^"]*)"', page)
     )
     for tag in re.findall(r"<input [^>]*>", page):
         name = re.search(r' name="(setting:[^"]+|name)"', tag)

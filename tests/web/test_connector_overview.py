@@ -71,7 +71,7 @@ def test_the_last_hour_is_drawn_told_and_listed(client: Client, flights: FakeLea
     assert re.search(r'aria-label="flights, last 60 minutes: [^"]*1 fence"', page)
     assert page.count('class="tick fence"') == 1
     assert "1,200 records" in page
-    assert "up to 1,200" in page
+    assert "1,200/min" in page
     assert "15.0 ms" in page
     assert "40.0 ms" in page
     assert re.search(r"How far behind.*More than\s+1.0 GiB.\s+Look at it..*3.0 GiB", page, re.DOTALL)

@@ -49,7 +49,7 @@ def test_the_catalog_is_searched_and_tells_what_a_plugin_is(
 
 
 def test_the_form_follows_groups_order_importance_width_and_recommendations(client: Client, rich: FakeLeader) -> None:
-    page = text(client.get("/ui/new?class=Rich"))
+    page = text(client.get("/ui/new?class=Rich&all=1"))
     in_order = ("database", "tasks.max", "poll.ms", "transforms", "value.converter", "topic", "errors.tolerance")
     places = [page.index(f'name="setting:{name}"') for name in in_order]
     assert places == sorted(places), "along a record's way"
@@ -366,3 +366,22 @@ def test_every_part_of_the_form_needs_edit_on_that_name_and_on_whose_secrets_it_
         assert client.get("/ui/new?from=other", headers=nobody).status_code == 403
         told = text(client.post("/ui/new/field?key=name", somebody_elses, headers=nobody))
         assert "exists" not in told  # which names there are is told to those only who may see them
+
+
+def test_many_advanced_settings_come_when_they_are_opened_or_needed(client: Client, rich: FakeLeader) -> None:
+    first = text(client.get("/ui/new?class=Rich"))
+    sent = posted_by(first, topic="t")
+    assert sent["later"] == "topic"
+    assert 'name="setting:errors.tolerance"' not in first
+    assert 'name="setting:errors.tolerance"' in text(client.get("/ui/new?class=Rich&all=1"))
+    answer = client.post("/ui/new/field?key=topic", sent, headers=FRAGMENT)
+    assert "hx-retarget" not in answer, "what the page does not have is not a change of its fields"
+    assert "errors-tolerance" not in text(answer)
+    drawer = text(client.post("/ui/new/field?drawer=topic", sent, headers=FRAGMENT))
+    assert 'name="setting:errors.tolerance"' in drawer
+    assert 'name="later"' not in drawer
+    prefilled = text(client.get("/ui/new?class=Rich&setting:errors.tolerance=all"))
+    assert 'name="setting:errors.tolerance"' in prefilled, "one that is set is shown"
+    wrong = {**sent, "name": "c", "extra-key": "errors.tolerance", "extra-value": "some"}
+    refused = text(client.post("/ui/new", wrong, headers=FRAGMENT))
+    assert re.search(r'id="later-topic" hx-swap-oob="outerHTML".*name="setting:errors.tolerance"', refused, re.DOTALL)

@@ -126,7 +126,7 @@ def test_lists_cost_the_same_queries_for_any_number(client: Client, flights: Fak
         flights.config.config(connector(f"c{number}"))
     flights.project()
     assert count_queries(client, paths) == more == few
-    assert 0 < max(few) <= 14
+    assert 0 < max(few) <= 21, "nine of them for the time axis"
 
 
 def test_a_connector_shows_its_facts_and_no_secret(client: Client, flights: FakeLeader) -> None:

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.db.models import Q, QuerySet
+from django.db.models import Max, Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import path
 from django.utils.safestring import SafeString
@@ -155,7 +155,9 @@ def audit(request: HttpRequest) -> HttpResponse:
         elif each.current_value:
             rows = rows.filter(**{each.name: each.current_value})
     searched = ("user", "connector", "action", "request", "message", "address", "request_id")
-    page_rows = page_of(request, _search(request, rows, *searched))
+    matches = _search(request, rows, *searched)
+    until, count = _hold_back(request, matches)
+    page_rows = page_of(request, matches.filter(pk__lte=until))
     table = Table(
         ("Time", "Who", "Action", "Connector", "Request", "Outcome", "Message"),
         [
@@ -165,8 +167,18 @@ def audit(request: HttpRequest) -> HttpResponse:
         ],
         [row.pk for row in page_rows],
     )  # fmt: skip
-    more = {"empty": "No entries.", **list_context(request, page_rows, filters)}
+    more = {"empty": "No entries.", "until": until, "held_back": count, **list_context(request, page_rows, filters)}
     return render_live(request, "table", "Audit trail", AUDIT, table=table, **more)
+
+
+def _hold_back(request: HttpRequest, rows: QuerySet[AuditEntry]) -> tuple[int, int]:
+    """Return the newest entry to show, and how many there are since: `until` is the newest one that an open page has.
+    Rows that came in above those that are being read would move them.
+    """
+    text = request.GET.get("until", "")
+    until = int(text) if text.isascii() and text.isdigit() and len(text) < 16 else 0
+    newest = rows.aggregate(newest=Max("pk"))["newest"] or 0
+    return (until, rows.filter(pk__gt=until).count()) if until else (newest, 0)
 
 
 def _filter(request: HttpRequest, name: str, word: str, options: list[tuple[str, str]]) -> Filter:

@@ -1,24 +1,25 @@
-"""Aggregates the work of connectors, by minute for days and by hour for months, for the History tab.
+"""Aggregates the work of connectors, by minute for days and by hour for months, for the time axis.
 
 Once a minute, the projector sums what tasks did in the past minutes (`projection.task_minutes`), and adds samples of
-the present: open transactions, commit times, the source's lag. There is one row for each connector and minute, and one
-for each connector and hour, so 200 connectors write 200 rows a minute. The row of no connector ("") shows that the
-platform was running: a minute without it is a gap, not a zero.
+the present: open transactions, commit times, the source's lag, the age of the data. There is one row for each
+connector and minute, and one for each connector and hour, so 200 connectors write 200 rows a minute. The row of no
+connector ("") has the whole cluster's sums, worst state and oldest data, and shows that the platform was running: a
+minute without it is a gap, not a zero.
 """
 
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from django.db import transaction
-from django.db.models import Max, Min, Sum
+from django.db.models import Max, Min, Q, Sum
 
 from ringfence.projection import plugin_metrics
 from ringfence.projection.health import RETRYING
 from ringfence.projection.models import Connector, HistoryPoint, Minute, Task
-from ringfence.projection.task_minutes import minute_of, worst
+from ringfence.projection.task_minutes import minute_of, shown_state, worst
 
 MINUTE: Final = 1
 HOUR: Final = 60
@@ -26,10 +27,12 @@ KEEP_MINUTES_DAYS: Final = "RINGFENCE_HISTORY_MINUTES_DAYS"
 KEEP_HOURS_DAYS: Final = "RINGFENCE_HISTORY_HOURS_DAYS"
 DEFAULTS: Final = {KEEP_MINUTES_DAYS: 3, KEEP_HOURS_DAYS: 90}
 NOBODY: Final = ""
+AT_REST: Final = ("PAUSED", "STOPPED")
+"""The data of such a connector grows older on purpose."""
 
 SUMS: Final = ("records", "commits", "aborted", "skipped", "dead_letters", "fences", "restarts", "failed")
 _MORE_SUMS: Final = (*SUMS, "commit_sum_ms", "commit_count")
-_LARGEST: Final = ("open_transactions", "commit_max_ms", "lag")
+_LARGEST: Final = ("open_transactions", "commit_max_ms", "lag", "age_ms")
 _COUNTED: Final = ("minutes", "state", *SUMS)
 _FIELDS: Final = ("minutes", "state", *_MORE_SUMS, *_LARGEST, "lag_name")
 _LATE_MINUTES: Final = 2
@@ -56,10 +59,13 @@ class Sample:
     commit_max_ms: float = 0.0
     lag: float | None = None
     lag_name: str = ""
+    age_ms: int | None = None
 
     def take(self, task: Mapping[str, Any], now_ms: int) -> None:
-        """Include the current values of a task: `open_since_ms` and `measures`."""
+        """Include the current values of a task: `open_since_ms`, `data_as_of_ms` and `measures`."""
         measures = json.loads(task["measures"])
+        if task["data_as_of_ms"]:
+            self.age_ms = max(self.age_ms or 0, now_ms - task["data_as_of_ms"])
         commits = measures.get("commit_times_ms") or {}
         # The statistics cover the last 30 to 60 seconds, so the newest sample of a minute covers most of it.
         self.commit_sum_ms += float(commits.get("sum") or 0)
@@ -82,6 +88,7 @@ class Sample:
             max(self.commit_max_ms, other.commit_max_ms),
             lag.lag,
             lag.lag_name,
+            max((each.age_ms for each in (self, other) if each.age_ms is not None), default=None),
         )
 
 
@@ -132,26 +139,27 @@ class HistoryRecorder:
                     sampled.add((name, minute))
                     for each in Sample.__dataclass_fields__:
                         setattr(point, each, getattr(sample, each))
-            if minute in self._minutes:
-                points[NOBODY, minute] = HistoryPoint(step=MINUTE, connector=NOBODY, minute=minute)
         # Keep the samples of another worker for those minutes.
         _put([point for key, point in points.items() if key not in sampled], _COUNTED)
         _put([points[key] for key in sampled])
-        hours = {minute // HOUR * HOUR for _, minute in points}
+        every = sum_up(points.values(), self._minutes & set(range(first, last + 1)))
+        _put([point for minute, point in every.items() if minute not in self._minutes], _COUNTED)
+        _put([point for minute, point in every.items() if minute in self._minutes])
+        hours = {minute // HOUR * HOUR for minute in every}
         for hour in hours:
             _put(roll_up(hour))
 
 
 def _look_at_states() -> dict[str, str]:
-    tasks = Task.objects.filter(known=True, state="RUNNING").exclude(retry="")
-    retrying = set(tasks.values_list("connector", flat=True))
+    tasks = Task.objects.filter(known=True).exclude(retry="").values_list("connector", "state", "retry")
+    retrying = {name for name, state, retry in tasks if shown_state(state, retry) == RETRYING}
     rows = Connector.objects.filter(known=True).values_list("name", "state")
-    return {name: RETRYING if state == "RUNNING" and name in retrying else state for name, state in rows}
+    return {name: shown_state(state, name in retrying) for name, state in rows}
 
 
 def _look_at_tasks(now_ms: int) -> dict[str, Sample]:
     samples: dict[str, Sample] = {}
-    for task in Task.objects.filter(known=True).values("connector", "open_since_ms", "measures"):
+    for task in Task.objects.filter(known=True).values("connector", "open_since_ms", "measures", "data_as_of_ms"):
         samples.setdefault(task["connector"], Sample()).take(task, now_ms)
     return samples
 
@@ -167,6 +175,21 @@ def add_up(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, int], HistoryPo
         for name in SUMS:
             setattr(point, name, getattr(point, name) + row[name])
     return points
+
+
+def sum_up(points: Iterable[HistoryPoint], minutes: Iterable[int]) -> dict[int, HistoryPoint]:
+    """Return the cluster's point of each of these minutes, and of each with a connector's point."""
+    every = {minute: HistoryPoint(step=MINUTE, connector=NOBODY, minute=minute) for minute in minutes}
+    for point in points:
+        total = every.setdefault(point.minute, HistoryPoint(step=MINUTE, connector=NOBODY, minute=point.minute))
+        for name in ("open_transactions", "commit_sum_ms", "commit_count", *SUMS):
+            setattr(total, name, getattr(total, name) + getattr(point, name))
+        total.commit_max_ms = max(total.commit_max_ms, point.commit_max_ms)
+        if point.state:
+            total.state = worst((total.state, point.state)) if total.state else point.state
+        if point.age_ms is not None and point.state not in AT_REST:
+            total.age_ms = max(total.age_ms or 0, point.age_ms)
+    return every
 
 
 def roll_up(hour: int) -> list[HistoryPoint]:
@@ -211,17 +234,24 @@ def prune(now_ms: int) -> None:
         HistoryPoint.objects.filter(step=step, minute__lt=minute - kept_days(setting) * 24 * 60).delete()
 
 
-def newest_minute() -> int | None:
-    """Return the last minute that has been summed."""
-    minute: int | None = HistoryPoint.objects.filter(step=MINUTE, connector=NOBODY).aggregate(m=Max("minute"))["m"]
-    return minute
+class Stored(NamedTuple):
+    """newest: the last minute that has been summed; oldest: the first minute with a minute point; 0 if hour points do
+    not go further back, so that none are needed.
+    """
+
+    newest: int | None
+    oldest: int | None
 
 
-def oldest_minute() -> int | None:
-    """Return the first minute with a minute point; 0 if hour points do not go further back, so that none are needed."""
-    rows = HistoryPoint.objects.filter(connector=NOBODY)
-    minute: int | None = rows.filter(step=MINUTE).aggregate(m=Min("minute"))["m"]
-    hour: int | None = rows.filter(step=HOUR).aggregate(m=Min("minute"))["m"]
-    if minute is not None and (hour is None or hour >= minute // HOUR * HOUR):
-        return 0
-    return minute
+def stored_minutes() -> Stored:
+    """Return which minutes are stored; None for none."""
+    is_minute = Q(step=MINUTE)
+    bounds = HistoryPoint.objects.filter(connector=NOBODY).aggregate(
+        newest=Max("minute", filter=is_minute),
+        oldest=Min("minute", filter=is_minute),
+        hour=Min("minute", filter=~is_minute),
+    )
+    oldest, hour = bounds["oldest"], bounds["hour"]
+    if oldest is not None and (hour is None or hour >= oldest // HOUR * HOUR):
+        oldest = 0
+    return Stored(bounds["newest"], oldest)

@@ -30,9 +30,11 @@ from ringfence.projection.health import RETRYING, refresh
 from ringfence.projection.models import ClusterInfo, Connector, Event, Startups, Task, Worker, pack
 from ringfence.projection.records import Record
 from ringfence.projection.recoveries import NONE, LastFailure
-from ringfence.projection.task_minutes import ITSELF, Minutes
+from ringfence.projection.task_minutes import ITSELF, Minutes, shown_state
 from ringfence.projection.upserts import upsert
 
+WORKER_GONE = "worker gone"
+"""The kind of the event of a connector whose tasks start again elsewhere."""
 _CONNECTOR_FIELDS = ("state", "worker", "trace", "version", "state_generation", "since_ms")
 _TASK_FIELDS = (
     "state", "worker", "trace", "version", "generation", "attempt", "why", "since_ms", "restarts", "next_restart_ms",
@@ -133,6 +135,7 @@ class Moves:
                     type="warning",
                     time_ms=self._times[key],
                     summary=f"{clean(worker)} is gone or was started again: {tasks} again from the committed offsets",
+                    body=pack({"kind": WORKER_GONE, "worker": clean(worker)}),
                 )
 
 
@@ -214,17 +217,13 @@ def _note_failure(failures: dict[bytes, LastFailure], key: bytes, now: TaskStatu
 
 def _tell(history: Minutes, before: TaskStatus | None, now: TaskStatus, time_ms: int) -> None:
     again = before is not None and before.generation == now.generation and before.attempt != now.attempt
-    was, state = "" if before is None else _state_of(before), _state_of(now)
+    was, state = "" if before is None else shown_state(before.state, before.retry), shown_state(now.state, now.retry)
     at_ms = now.since_ms or time_ms
     if now.retry is not None:
         at_ms = now.retry.since_ms
     elif was == RETRYING and state == State.RUNNING and not again:
         at_ms = time_ms  # it has been running since before its source refused
     history.record_change((now.task.connector, now.task.task), was, state, at_ms, again=again)
-
-
-def _state_of(status: TaskStatus) -> str:
-    return RETRYING if status.retry is not None and status.state is State.RUNNING else str(status.state)
 
 
 def _read_held(tasks: Sequence[TaskId], failures: dict[bytes, LastFailure]) -> dict[bytes, TaskStatus]:

@@ -39,13 +39,15 @@ def worst(states: Iterable[str]) -> str:
     return min(states, key=lambda state: RANK.get(state, -1), default="")
 
 
+def shown_state(state: str, refused: object) -> str:
+    """Return RETRYING in place of RUNNING if its source or Kafka refuses: `refused` is true, or not empty."""
+    return RETRYING if refused and state == "RUNNING" else state
+
+
 def state_of(state: str, since_ms: int, retry: str) -> tuple[str, int]:
-    """Return a task's state and since when: RETRYING in place of RUNNING while its source or Kafka refuses. All three
-    are its row's.
-    """
-    if retry and state == "RUNNING":
-        return RETRYING, int(json.loads(retry)["since_ms"])
-    return state, since_ms
+    """Return a task's `shown_state` and since when. All three are its row's."""
+    state_now = shown_state(state, retry)
+    return state_now, int(json.loads(retry)["since_ms"]) if state_now != state else since_ms
 
 
 def minute_of(time_ms: int) -> int:

@@ -5,7 +5,10 @@ from dataclasses import replace
 
 from ringfence.fencing.topics.active_topics import TopicStatus, parts_of
 from ringfence.projection.clean_text import clean
-from ringfence.projection.models import ActiveTopic, Event
+from ringfence.projection.models import ActiveTopic, Event, pack
+
+TOPIC_REPLACED = "topic replaced"
+"""The kind of the event of a topic that was deleted and created again."""
 
 
 def write(records: Iterable[TopicStatus]) -> None:
@@ -29,7 +32,11 @@ def write(records: Iterable[TopicStatus]) -> None:
             if row.topic_id:
                 row.replaced_ms = one.since_ms
                 Event.objects.create(
-                    connector=row.connector, type="warning", time_ms=one.since_ms, summary=_describe_replaced(row.topic)
+                    connector=row.connector,
+                    type="warning",
+                    time_ms=one.since_ms,
+                    summary=_describe_replaced(row.topic),
+                    body=pack({"kind": TOPIC_REPLACED, "topic": row.topic}),
                 )
             row.topic_id = topic_id
             row.save(update_fields=["topic_id", "replaced_ms"])

@@ -21,6 +21,7 @@ from ringfence.alerts.deliveries import now_ms
 from ringfence.alerts.incident_report import IncidentReport, list_log
 from ringfence.alerts.models import Incident, Silence
 from ringfence.alerts.visible_incidents import incidents
+from ringfence.api.history_series import Scope
 from ringfence.audit.trail import note, record_change
 from ringfence.history.models import ConfigVersion
 from ringfence.projection.health_reasons import describe_duration
@@ -29,11 +30,12 @@ from ringfence.web.connector.header import facts
 from ringfence.web.connector.history import hours_to_show
 from ringfence.web.connector.tab_page import trouble_context
 from ringfence.web.incident_story import tell_story
+from ringfence.web.time_axis import HOUR_MS, Span, draw_axis
 from ringfence.web.views import is_fragment
 
 _DAY_MS: Final = 86_400_000
-_HOUR_MS: Final = 3_600_000
 _BEFORE_MS: Final = 5 * 60_000
+_PARTS: Final = {"story": "incident_story", "incident-axis": "axis"}
 _WRITES = requires(POST=somewhere(Verb.OPERATE).writing())
 
 
@@ -41,13 +43,15 @@ _WRITES = requires(POST=somewhere(Verb.OPERATE).writing())
 @require_safe
 @ensure_csrf_cookie
 def incident(request: HttpRequest, number: int) -> HttpResponse:
-    """Show one incident, open or resolved; for htmx, its cause and state, or what happened."""
+    """Show one incident, open or resolved; for htmx, its cause and state, what happened, or the axis."""
     one = _find(request, number)
     context = _make_context(request, one)
     if not is_fragment(request):
         return render(request, "ringfence/incident.html", context)
-    part = "story" if request.headers.get("HX-Target") == "story" else "cause"
-    return render(request, f"ringfence/parts/incident_{part}.html", context)
+    part = {"story": "incident_story", "incident-axis": "axis"}.get(
+        request.headers.get("HX-Target", ""), "incident_cause"
+    )
+    return render(request, f"ringfence/parts/{part}.html", context)
 
 
 def _make_context(request: HttpRequest, one: Incident) -> dict[str, object]:
@@ -71,7 +75,11 @@ def _make_context(request: HttpRequest, one: Incident) -> dict[str, object]:
     if row is None:
         return context
     hours = hours_to_show(row, end_ms)
-    context |= {"chart_hours": hours, "chart_from_ms": end_ms - hours * _HOUR_MS, "chart_to_ms": end_ms}
+    base = f"/ui/connectors/{row.path}/history"
+    span = Span(end_ms - hours * HOUR_MS, end_ms, 0 if one.resolved_ms else hours)
+    context["axis"] = draw_axis(
+        Scope(who, row.name), span, base, moment=f"{base}/moment", detailed=True, incident_ms=one.began_ms
+    )
     context["log_lines"] = list_log(row, one.began_ms - _BEFORE_MS, end_ms) or report.log
     if not one.resolved_ms:
         header = facts(row)

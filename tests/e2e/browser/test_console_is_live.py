@@ -1,5 +1,6 @@
 """The console's pages show changes as they happen, without a reload."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,6 +51,8 @@ def test_a_new_account_and_a_paused_connector_show_on_open_pages(visitors: Visit
     page.get_by_label("Reason").fill("a browser test")
     page.get_by_role("button", name="Create").click()
     expect(accounts.page.get_by_role("row", name=name)).to_contain_text("active")
+    expect(trail.page.get_by_role("row", name="/ui/settings/people/new")).to_have_count(0)
+    trail.page.get_by_role("link", name=re.compile("^[0-9]+ new entr")).click()
     expect(trail.page.get_by_role("row", name="/ui/settings/people/new").first).to_contain_text("done")
     platform.rest.settled(202, "PUT", f"/connectors/{one.name}/pause")
     expect(row).to_contain_text("Paused")

@@ -1,4 +1,4 @@
-"""The History tab in a browser: hover reads all lanes, a click opens, dragging zooms, the address keeps it."""
+"""The time axis in a browser: a moment is read and opened, a brushed range is, too, and the address keeps it."""
 
 import contextlib
 import re
@@ -10,14 +10,15 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.e2e.browser.visitor import Visitor
+from tests.e2e.browser import axe
+from tests.e2e.browser.conftest import Visitors
+from tests.e2e.browser.visitor import NARROW, Visitor
 from tests.e2e.flow import Flow
 from tests.e2e.up import Up
 
 Make = Callable[..., Flow]
 MINUTES = 100
 _MINUTE_MS = 60_000
-SERIES = "**/history/series*"
 
 
 def write_past(up: Up, name: str, first: int) -> None:
@@ -29,7 +30,7 @@ def write_past(up: Up, name: str, first: int) -> None:
                 "restarts": 0, "failed": 0, "commits": 1, "commit_max_ms": 9.0, "commit_count": 1, "lag_name": "lag",
                 "connector": name, "state": "PAUSED" if number == 40 else "RUNNING", "records": 1000 + number,
                 "dead_letters": number % 7, "open_transactions": number % 5, "commit_sum_ms": 200.0 + number,
-                "lag": 5000.0 - number,
+                "lag": 5000.0 - number, "age_ms": 4000 + number % 3 * 1000,
             }  # fmt: skip
             for each in (row, {**row, "connector": "", "state": ""}):
                 places = ",".join("?" * len(each))
@@ -38,10 +39,11 @@ def write_past(up: Up, name: str, first: int) -> None:
 
 
 def read(number: int) -> str:
-    state = "PAUSED" if number == 40 else "RUNNING"
+    state = "paused" if number == 40 else "running"
     return (
-        f"Records {1000 + number:,}, Commit, ms {200 + number}, Open {number % 5}, Source lag {5000 - number:,}, "
-        f"Dead letters {number % 7}, State {state}"
+        f"Records per minute {1000 + number:,}/min, Oldest data {4 + number % 3} s, "
+        f"Time of a commit {200 + number} ms, Open transactions {number % 5}, Source lag (lag) {5000 - number:,}, "
+        f"Dead letters and skipped records {number % 7}, State {state}"
     )
 
 
@@ -50,68 +52,72 @@ def query(page: Page) -> dict[str, int]:
 
 
 @pytest.mark.thorough
-def test_a_moment_is_read_opened_and_zoomed_to_and_the_address_carries_it(
+def test_a_moment_is_read_and_opened_and_a_brushed_range_cuts_the_page_and_is_in_the_address(
     visitor: Visitor, platform: Up, flow: Make
 ) -> None:
     one = flow(throughput=50)
-    first = int(time.time()) // 60 - MINUTES - 60  # all before the platform was started: its minutes are no gaps
+    first = int(time.time()) // 60 - MINUTES - 600  # all before the platform was started: its minutes are no gaps
     write_past(platform, one.name, first)
     whole = {"from": first * _MINUTE_MS, "to": (first + MINUTES) * _MINUTE_MS}
     page = visitor.go(f"/ui/connectors/{one.name}/history?from={whole['from']}&to={whole['to']}")
-    picture, readout = page.get_by_role("slider", name="Moment"), page.locator("#history-readout")
+    picture, readout = page.get_by_role("slider", name="Moment"), page.locator("#axis-readout")
     expect(picture).to_have_attribute("aria-valuemax", str(MINUTES - 1))
-    expect(readout).to_contain_text("no data")
-    box, left = picture.bounding_box(), 110
-    assert box is not None
 
     def place(number: float) -> tuple[float, float]:
-        width = float(str(picture.get_attribute("viewBox")).split()[2])
-        inside = left + (number + 0.5) / MINUTES * (width - left)
-        return box["x"] + inside * box["width"] / width, box["y"] + 60
+        box = picture.bounding_box()
+        assert box is not None
+        return box["x"] + (number + 0.5) / MINUTES * box["width"], box["y"] + 60
 
     for number in (3, 40, 77):
         page.mouse.move(*place(number))
         expect(readout).to_contain_text(read(number))
         expect(picture).to_have_attribute("aria-valuenow", str(number))
+    page.mouse.move(*place(95))
+    expect(readout).to_contain_text("no data")
+    page.mouse.move(*place(77))
     picture.focus()
     page.keyboard.press("ArrowLeft")
     expect(readout).to_contain_text(read(76))
 
     page.mouse.click(*place(40))
     expect(page.get_by_role("heading", name=re.compile("^Around "))).to_be_visible()
-    opened = query(page)["at"]
-    assert (first + 40) * _MINUTE_MS <= opened < (first + 41) * _MINUTE_MS
-    page.reload()
-    expect(page.get_by_role("heading", name=re.compile("^Around "))).to_be_visible()
-    assert query(page)["at"] == opened
 
     page.mouse.move(*place(20))
     page.mouse.down()
     page.mouse.move(*place(39), steps=4)
+    expect(readout).to_contain_text("to open this range")
     page.mouse.up()
     expect(picture).to_have_attribute("aria-valuemax", "19")
     zoomed = query(page)
     assert (zoomed["from"], zoomed["to"]) == ((first + 20) * _MINUTE_MS, (first + 40) * _MINUTE_MS)
+    expect(page.locator("#section-timeline")).to_contain_text("Nothing happened in this range")
+    expect(page.locator("#section-logs")).to_contain_text("No lines match")
+    expect(page.locator(".axis-told")).to_contain_text("more than in the period before")
     page.reload()
     expect(picture).to_have_attribute("aria-valuemax", "19")
     picture.focus()
-    page.keyboard.press("Home")
-    expect(readout).to_contain_text(read(20))
+    for key in ("Home", "Shift+ArrowRight", "Shift+ArrowRight", "Enter"):
+        page.keyboard.press(key)
+    expect(picture).to_have_attribute("aria-valuemax", "2")
+    assert query(page) == {"from": (first + 20) * _MINUTE_MS, "to": (first + 23) * _MINUTE_MS}
     page.go_back()
-    expect(picture).to_have_attribute("aria-valuemax", str(MINUTES - 1))
-
-    late = visitor.hold(SERIES, page.go_forward)
-    zoomed_series = late.fetch()
-    with page.expect_response(SERIES):
-        page.go_back()
-    late.fulfill(response=zoomed_series)
-    page.evaluate("fetch('/ui/vital-signs').then((answer) => answer.text())")  # by then the page has the late answer
-    expect(picture).to_have_attribute("aria-valuemax", str(MINUTES - 1))
+    expect(picture).to_have_attribute("aria-valuemax", "19")
+    assert axe.both_themes(page) == []
 
 
-@pytest.mark.thorough
-def test_a_server_that_does_not_answer_is_named(visitor: Visitor, flow: Make) -> None:
-    visitor.tolerate_refusal(502)
-    visitor.page.route(SERIES, lambda route: route.fulfill(status=502, body="<h1>Bad gateway</h1>"))
-    page = visitor.go(f"/ui/connectors/{flow().name}/history")
-    expect(page.locator("#history-readout")).to_contain_text("The server does not answer")
+def test_the_axis_of_the_cluster_opens_a_range_on_a_phone(visitors: Visitors, platform: Up, flow: Make) -> None:
+    one = flow(throughput=50)
+    visitor = visitors(width=NARROW)
+    page = visitor.go("/ui")
+    picture = page.get_by_role("slider", name="Moment")
+    expect(page.locator("#axis-changes summary")).to_contain_text("what else happened")
+    page.locator("#axis-changes summary").click()
+    expect(page.locator("#axis-changes")).to_contain_text(f"{one.name}: Configuration version 1")
+    assert visitor.overflow() <= 0, visitor.what_overflows()
+    picture.focus()
+    for key in ("End", "Shift+ArrowLeft", "Shift+ArrowLeft", "Enter"):
+        page.keyboard.press(key)
+    expect(page.get_by_role("heading", name="What happened then")).to_be_visible()
+    assert query(page)["to"] - query(page)["from"] <= 3 * _MINUTE_MS
+    expect(page.locator("#newest-events")).to_contain_text(one.name)
+    assert visitor.overflow() <= 0, visitor.what_overflows()

@@ -119,3 +119,19 @@ def test_one_refused_fetch_is_made_good_by_the_next(visitor: Visitor, platform: 
     visitor.await_live()
     await_more_records(page)
     assert visitor.stayed
+
+
+@pytest.mark.thorough
+def test_new_entries_of_the_audit_trail_move_no_row(visitor: Visitor, platform: Up, flow: Make) -> None:
+    one = flow(throughput=50)
+    page = visitor.go("/ui/settings/audit")
+    visitor.await_live()
+    row = page.locator("tbody tr").first
+    seen = row.get_attribute("id"), row.bounding_box(), page.locator("th").nth(4).bounding_box()
+    platform.rest.settled(202, "PUT", f"/connectors/{one.name}/pause")
+    more = page.get_by_role("link", name=re.compile("new entr"))
+    expect(more).to_be_visible()
+    assert seen == (row.get_attribute("id"), row.bounding_box(), page.locator("th").nth(4).bounding_box())
+    more.click()
+    expect(page.get_by_role("row", name=f"/connectors/{one.name}/pause")).to_be_visible()
+    expect(more).to_have_count(0)

@@ -141,3 +141,20 @@ def test_a_draft_outlives_the_page_without_its_secrets_and_leaving_asks_first(vi
     expect(page.get_by_role("textbox", name="Name required")).to_have_value("draft")
     assert titles(page) == ["Drop records"]
     expect(page.locator("[name='setting:database.password']")).to_have_value("")
+
+
+@pytest.mark.thorough
+def test_advanced_settings_come_when_they_are_opened_and_are_checked_like_the_others(visitor: Visitor) -> None:
+    page = visitor.go("/ui/new?class=VerifiableSource")
+    topic, retry = page.locator('[name="setting:topic"]'), page.locator('[name="setting:errors.retry.timeout"]')
+    page.get_by_role("textbox", name="Name required").fill(unique("drawer"))
+    topic.fill("t")
+    topic.press("Tab")
+    expect(retry).to_have_count(0)
+    page.locator("#advanced-topic summary").click()
+    expect(retry).to_be_visible()
+    expect(topic).to_have_value("t")
+    retry.fill("soon")
+    retry.press("Tab")
+    expect(page.locator("#err-errors-retry-timeout")).to_contain_text("Not a number")
+    expect(topic).to_have_value("t")

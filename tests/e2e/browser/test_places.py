@@ -52,6 +52,5 @@ def test_a_connector_has_one_row_of_tabs_and_its_sections_open_in_place(visitor:
     page.locator("#tab-generations summary").click()
     expect(page.locator("#section-generations")).to_contain_text("Generation")
     tabs.get_by_role("link", name="History").click()
-    page.locator("#tab-timeline summary").click()
     page.locator("#section-timeline").get_by_role("link", name="Tasks").click()
-    expect(page).to_have_url(f"{page.url.split('/ui/')[0]}/ui/connectors/{name}/timeline?kind=task")
+    expect(page).to_have_url(f"{page.url.split('/ui/')[0]}/ui/connectors/{name}/timeline?kind=task&hours=1")

@@ -7,6 +7,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from ringfence.access.authorise import principal_of
 from ringfence.access.routes import on_connector
 from ringfence.access.verbs import Verb
 from ringfence.api import connector_reads, history_series
@@ -17,7 +18,9 @@ _DAY_MS = 86_400_000
 
 
 class PointShape(serializers.Serializer[Any]):
-    """Null in a gap, in which nothing was recorded. `commit_ms`: the mean; `lag`: null if the source measures none."""
+    """Null in a gap, in which nothing was recorded. `commit_ms`: the mean; `lag`: null if the source measures none;
+    `age_ms`: how old the data in Kafka was at most, null if that is unknown.
+    """
 
     time_ms = serializers.IntegerField()
     state = serializers.CharField(allow_null=True, allow_blank=True)
@@ -33,13 +36,19 @@ class PointShape(serializers.Serializer[Any]):
     commit_ms = serializers.FloatField(allow_null=True)
     commit_max_ms = serializers.FloatField(allow_null=True)
     lag = serializers.FloatField(allow_null=True)
+    age_ms = serializers.IntegerField(allow_null=True)
 
 
 class MarkShape(serializers.Serializer[Any]):
+    """`number`: of a configuration version or a generation, else 0; `user`: "" where unknown, or where the permission
+    `view-config` is missing.
+    """
+
     time_ms = serializers.IntegerField()
-    kind = serializers.ChoiceField(choices=["config", "fence"])
+    kind = serializers.ChoiceField(choices=history_series.KINDS)
     number = serializers.IntegerField()
     text = serializers.CharField()
+    user = serializers.CharField(allow_blank=True)
 
 
 class SeriesShape(serializers.Serializer[Any]):
@@ -73,4 +82,5 @@ class History(V1View):
         to_ms = query.get("to", int(time.time() * 1000))
         from_ms = query.get("from", max(0, to_ms - _DAY_MS))
         connector_reads.connector(name)
-        return Response(SeriesShape({**history_series.find_series(name, from_ms, to_ms), "connector": name}).data)
+        scope = history_series.Scope(principal_of(request), name)
+        return Response(SeriesShape({**history_series.find_series(scope, from_ms, to_ms), "connector": name}).data)

@@ -52,9 +52,10 @@ class Minute(models.Model):
 class HistoryPoint(models.Model):
     """A connector over one minute or one hour (`step`: 1 or 60; `minute`: the first one since the epoch).
 
-    Written and read by `projection.history_points`. Connector "": the platform was running; `minutes`: in how many.
-    Sums are over the whole step; `open_transactions`, `commit_max_ms` and `lag` are maxima; `lag`: null if the source
-    does not measure one; `lag_name`: the name of the metric.
+    Written and read by `projection.history_points`. Connector "": the platform was running, with the sums of all;
+    `minutes`: in how many. Sums are over the whole step; `open_transactions`, `commit_max_ms`, `lag` and `age_ms`, how
+    old the data in Kafka was, are maxima; `lag`, `age_ms`: null if the source does not measure it; `lag_name`: the name
+    of the metric.
     """
 
     step = models.SmallIntegerField()
@@ -76,6 +77,7 @@ class HistoryPoint(models.Model):
     commit_max_ms = models.FloatField(default=0)
     lag = models.FloatField(null=True)
     lag_name = models.TextField(default="")
+    age_ms = models.BigIntegerField(null=True)
 
     class Meta:
         constraints: ClassVar = [

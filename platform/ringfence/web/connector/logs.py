@@ -1,5 +1,6 @@
 """The Logs tab: the newest log lines of a connector's tasks and of workers about it, and its log level."""
 
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
@@ -19,6 +20,7 @@ from ringfence.http.masking import Masker
 from ringfence.projection.log_rows import KEPT
 from ringfence.projection.models import Connector, LogLine
 from ringfence.web.connector.tab_page import render_done, render_refused, tab
+from ringfence.web.time_axis import Span, is_asked, read_span
 from ringfence.web.views import find
 
 PAGE_SIZE = 100
@@ -27,10 +29,18 @@ MINUTES = (5, 15, 60, 240)
 
 @tab("logs", still=True)
 def logs(request: HttpRequest, row: Connector) -> dict[str, Any]:
-    """`?level=&task=&q=&page=`. Invalid values are ignored."""
-    level, task, search = (request.GET.get(key, "") for key in ("level", "task", "q"))
+    """`?level=&task=&q=&page=`, with `?from=&to=` or `?hours=` of that range. Invalid values are ignored."""
+    query = request.GET.dict()
+    return list_log_lines(row, query, read_span(query, 1) if is_asked(query) else None)
+
+
+def list_log_lines(row: Connector, query: Mapping[str, str], span: Span | None) -> dict[str, Any]:
+    """Return the context of the list. query: the address's filters; span: None for all times."""
+    level, task, search = (query.get(key, "") for key in ("level", "task", "q"))
     lines = LogLine.objects.filter(connector=row.name).order_by("-id")
     total = lines.count()
+    if span is not None:
+        lines = lines.filter(time_ms__gte=span.from_ms, time_ms__lt=span.to_ms)
     threshold = level.upper() if level.upper() in LEVELS else ""
     number = task if task.isascii() and task.isdigit() and len(task) < 9 else ""
     if threshold:
@@ -39,7 +49,7 @@ def logs(request: HttpRequest, row: Connector) -> dict[str, Any]:
         lines = lines.filter(task=int(number))
     if search:
         lines = lines.filter(message__icontains=search.replace("\x00", ""))
-    page: Page[LogLine] = Paginator(lines, PAGE_SIZE).get_page(request.GET.get("page", ""))
+    page: Page[LogLine] = Paginator(lines, PAGE_SIZE).get_page(query.get("page", ""))
     masker, config = Masker([row.class_name]), row.settings
     current_level, until_ms = level_now(row)
     filters = {key: value for key, value in (("level", threshold), ("task", number), ("q", search)) if value}
@@ -52,7 +62,10 @@ def logs(request: HttpRequest, row: Connector) -> dict[str, Any]:
         "chosen": threshold,
         "number": number,
         "search": search,
-        "query": urlencode(filters) + "&" if filters else "",
+        "filtered": bool(filters),
+        "span": span,
+        "range": span.query if span else "",
+        "query": "".join(f"{part}&" for part in (urlencode(filters), span.query if span else "") if part),
         "levels": LEVELS,
         "minutes": MINUTES,
         "told": current_level,

@@ -1,4 +1,4 @@
-"""The Overview tab: the last hour of each task, records per second, commit latency, and the latest events."""
+"""The Overview tab: the last hour on the time axis and of each task, commit latency, and the latest events."""
 
 import json
 from collections.abc import Iterable
@@ -9,6 +9,8 @@ from typing import Any
 from django.http import HttpRequest
 from django.urls import path
 
+from ringfence.access.authorise import principal_of
+from ringfence.api.history_series import Scope
 from ringfence.fencing.leader.fence_targets import may_keep_own_offsets
 from ringfence.http.masking import Masker
 from ringfence.projection.minute_strips import join_strips, strips
@@ -20,9 +22,8 @@ from ringfence.web.connector.event_folding import fold, headline
 from ringfence.web.connector.header import event_view, facts, now_ms, pretty, tasks_of
 from ringfence.web.connector.tab_page import tab
 from ringfence.web.hooks.links import is_hook_class
-from ringfence.web.lists.connector_query import rate_of
-from ringfence.web.sparklines import line, rates
 from ringfence.web.state_badges import Badge, look_of_task, stage_look
+from ringfence.web.time_axis import draw_axis, read_span
 
 SHOWN_OFFSETS = 8
 SHOWN_EVENTS = 25
@@ -66,8 +67,7 @@ def overview(request: HttpRequest, row: Connector) -> dict[str, Any]:
     return {
         **facts(row, tasks, masker),
         "tasks": tasks,
-        "picture": line([*rates(tasks, now)[1:], rate_of(tasks, now) or 0.0]),
-        "hour": line(task_heatmap.rates(hour, name)),
+        "axis": draw_axis(Scope(principal_of(request), name), read_span({}, 1), f"/ui/connectors/{row.path}/history"),
         "hour_records": sum(cell.records for cell in join_strips([*hour.values()])),
         "strips": [
             (each, looks.get(each.task) if each.task is not None else None)

@@ -78,7 +78,7 @@ def show(
     status: int = 200,
 ) -> HttpResponse:
     """Render a tab as a page or, for htmx, the part of it. `inner` in the context: the templates of smaller parts, by
-    the id of their target element.
+    the id of their target element; `opened`: what sections of its group show from the start, by their keys.
     """
     content = values if "look" in values else {**facts(row), **values}
     context = {**content, **_frame(request, row, key, content), "still": still, "follows": follows}
@@ -98,7 +98,14 @@ def show(
 
 def _frame(request: HttpRequest, row: Connector, key: str, header: dict[str, Any]) -> dict[str, Any]:
     groups = tab_groups(key, row)
-    sections = [each for group in groups if group.current for each in group.tabs if each.key != key]
+    opened = header.get("opened", {})
+    sections = [
+        {"key": each.key, "word": each.word, "content": opened.get(each.key, "")}
+        for group in groups
+        if group.current
+        for each in group.tabs
+        if each.key != key
+    ]
     frame = {"section": "connectors", "groups": groups, "sections": sections, "tab": key, "stamp": stamp_of(row)}
     return {**frame, **trouble_context(request, row, header)}
 

@@ -1,9 +1,10 @@
 """The Timeline tab: a connector's events and the actions on it, in one list, newest first."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 from django.core.paginator import Page, Paginator
 from django.db.models import Count, QuerySet, Value
@@ -20,6 +21,7 @@ from ringfence.projection.models import Connector, Event
 from ringfence.web.connector.event_folding import fold, headline
 from ringfence.web.connector.header import event_view
 from ringfence.web.connector.tab_page import tab
+from ringfence.web.time_axis import Span, is_asked, read_span
 
 PAGE_SIZE = 50
 _FOLDED_PAGE_SIZE = 200
@@ -67,15 +69,21 @@ class Kind:
 
 @tab("timeline")
 def timeline(request: HttpRequest, row: Connector) -> dict[str, Any]:
-    """Return events and audit entries in one list: `?kind=&page=`. Audit entries require the permission to read
-    configurations.
+    """Return events and audit entries in one list: `?kind=&page=`, with `?from=&to=` or `?hours=` of that range. Audit
+    entries require the permission to read configurations.
     """
-    return _list_lines(row, principal_of(request), request.GET.get("kind", ""), request.GET.get("page", ""))
+    query = request.GET.dict()
+    return list_lines(row, principal_of(request), query, read_span(query, 1) if is_asked(query) else None)
 
 
-def _list_lines(connector: Connector, who: Principal, kind: str, page: str) -> dict[str, Any]:
+def list_lines(connector: Connector, who: Principal, query: Mapping[str, str], span: Span | None) -> dict[str, Any]:
+    """Return the context of the list. query: the address's `kind` and `page`; span: None for all times."""
+    kind, page = query.get("kind", ""), query.get("page", "")
     events = Event.objects.filter(connector=connector.name)
     audit = entries(who).filter(connector=connector.name)
+    if span is not None:
+        within = {"time_ms__gte": span.from_ms, "time_ms__lt": span.to_ms}
+        events, audit = events.filter(**within), audit.filter(**within)
     type_counts = events.order_by().values_list("type").annotate(Count("id"))
     counts = {**dict(type_counts), AUDIT: audit.count()}
     chosen_kind = kind if kind in KINDS or kind in counts else ""
@@ -89,12 +97,16 @@ def _list_lines(connector: Connector, who: Principal, kind: str, page: str) -> d
         every = trail
     elif not chosen_kind:
         every = every.union(trail, all=True)
+    kind_query = f"kind={quote(chosen_kind)}" if chosen_kind else ""
     size = _FOLDED_PAGE_SIZE if chosen_kind in ("", "task") else PAGE_SIZE
     line_page: Page[Any] = Paginator(every.order_by("-time_ms", "-id"), size).get_page(page)
     return {
         "page": line_page,
         "lines": _lines(list(line_page), connector),
         "kind": chosen_kind,
+        "span": span,
+        "query": "".join(f"{part}&" for part in (kind_query, span.query if span else "") if part),
+        "range": span.query if span else "",
         "total": sum(counts.values()),
         "kinds": [
             Kind(key, word, icon, counts.get(key, 0), key == chosen_kind)

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,23 +11,23 @@ from django.db.models import Count, Min, Q, Sum
 from ringfence.access.principal import EVERYBODY_HERE, Principal
 from ringfence.access.verbs import Verb
 from ringfence.alerts.root_causes import Cause, cause_of
+from ringfence.api.history_series import Scope
 from ringfence.clock_differences import clocks, describe_largest
 from ringfence.fencing.modes import lagging
 from ringfence.http.masking import Masker
 from ringfence.projection.health import Health
 from ringfence.projection.health_reasons import bad_records, reason
 from ringfence.projection.known_health import KnownHealth, known_health, leader_of
-from ringfence.projection.models import ClusterInfo, Connector, Event, HangingTransaction, Minute, Task, Worker
+from ringfence.projection.models import ClusterInfo, Connector, Event, HangingTransaction, Task, Worker
 from ringfence.projection.slots import MAY_WAIT, find_waiting
-from ringfence.projection.task_minutes import EVERYTHING, SHOWN, minute_of
 from ringfence.web.connector.event_folding import fold, headline
 from ringfence.web.connector.header import EventView, event_view
 from ringfence.web.consumer_access import consumption
 from ringfence.web.lists.connector_rows import LIVE_MS
 from ringfence.web.lists.overall_state import judge
 from ringfence.web.lists.suggestions import STARTS
-from ringfence.web.sparklines import Line, line
 from ringfence.web.state_badges import GROUPS, HEALTH, Badge, look_of
+from ringfence.web.time_axis import Span, draw_axis, is_asked, read_span
 
 WRONG_SHOWN = 10
 HANGING_SHOWN = 20
@@ -62,22 +62,10 @@ class StateCount:
     look: Badge
 
 
-@dataclass(frozen=True, slots=True)
-class Curve:
-    """Records per minute, and the same as a table: (time in ms, records, records per second)."""
-
-    picture: Line
-    table: Sequence[tuple[int, int, float]]
-    records: int
-
-    @property
-    def mean(self) -> float:
-        return self.records / max(1, len(self.table))
-
-
-def overview(who: Principal = EVERYBODY_HERE) -> dict[str, Any]:
-    """Return the whole context of the page."""
+def overview(who: Principal = EVERYBODY_HERE, query: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Return the whole context of the page. query: of its address, the range of the time axis."""
     now_ms = int(time.time() * 1000)
+    span = read_span(query or {}, 1, now_ms)
     connectors = Connector.objects.filter(who.query(), known=True)
     healths = known_health()
     by_health = connectors.annotate(now_health=healths.column).values("now_health").order_by().annotate(n=Count("name"))
@@ -131,8 +119,10 @@ def overview(who: Principal = EVERYBODY_HERE) -> dict[str, Any]:
         "hanging": _hanging(connectors, who),
         "wrong": wrong,
         "wrong_more": more,
-        "curve": _curve(who, now_ms),
-        "events": _events(who),
+        "axis": draw_axis(Scope(who), span, "/ui/"),
+        "span": span,
+        "range": span.query if is_asked(query or {}) else "",
+        "events": _events(who, span if is_asked(query or {}) else None),
         "now_ms": now_ms,
         **(_beginning() if begins else {}),
     }
@@ -202,27 +192,16 @@ def _wrong(
     return problems, matches.count() - len(problems)
 
 
-def _curve(who: Principal, now_ms: int) -> Curve:
-    """Return the last hour up to now, including the running minute, as in the list and on the connectors' pages."""
-    last = minute_of(now_ms)
-    rows = Minute.objects.filter(minute__gt=last - SHOWN, minute__lte=last)
-    if who.may_everywhere(Verb.VIEW):
-        rows = rows.filter(connector=EVERYTHING)
-    else:
-        rows = rows.filter(who.query(field="connector")).exclude(connector=EVERYTHING)
-    records = dict(rows.values("minute").order_by().annotate(sum=Sum("records")).values_list("minute", "sum"))
-    minutes = range(last - SHOWN + 1, last + 1)
-    counts = [(minute, records.get(minute, 0)) for minute in minutes]
-    table = [(minute * 60_000, n, n / 60) for minute, n in counts]
-    return Curve(line([float(n) for _, n, _ in table]), table, sum(records.values()))
-
-
-def _events(who: Principal) -> list[EventView]:
-    """Return the newest notable events: of tasks only failures, since each start has many stages."""
+def _events(who: Principal, span: Span | None) -> list[EventView]:
+    """Return the newest notable events, of a range if there is one: of tasks only failures, since each start has many
+    stages.
+    """
     condition = who.query(field="connector")
     if condition:  # an empty Q matches everything, but is dropped when combined with another condition
         condition |= Q(connector="")
     events = Event.objects.filter(condition).exclude(type="log").exclude(~Q(summary__contains=": failed"), type="task")
+    if span is not None:
+        events = events.filter(time_ms__gte=span.from_ms, time_ms__lt=span.to_ms)
     groups = fold(events.order_by("-time_ms", "-id")[: EVENTS_SHOWN * 10])[:EVENTS_SHOWN]
     newest = [group[0] for group in groups]
     for group in groups:

@@ -39,15 +39,17 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 @require_safe
 @with_token
 def first(request: HttpRequest) -> HttpResponse:
-    """`/ui`: the overview. `?at=`: see `web.live`."""
+    """`/ui`: the overview; `?from=&to=` or `?hours=`: the range of its time axis. `?at=`: see `web.live`."""
     who = principal_of(request)
+    query = {name: request.GET[name] for name in ("from", "to", "hours") if name in request.GET}
     if not is_fragment(request):
-        return render(request, "ringfence/overview.html", {**overview(who), "section": "overview"})
+        return render(request, "ringfence/overview.html", {**overview(who, query), "section": "overview"})
 
     def make() -> str:
-        return render_to_string("ringfence/parts/overview.html", overview(who))
+        return render_to_string("ringfence/parts/overview.html", overview(who, query))
 
-    return FragmentResponse(parts.get(("overview", who.eyes), since_of(request.GET.get("at", "")), make))
+    key = ("overview", who.eyes, *sorted(query.items()))
+    return FragmentResponse(parts.get(key, since_of(request.GET.get("at", "")), make))
 
 
 @requires(GET=somewhere(Verb.VIEW))

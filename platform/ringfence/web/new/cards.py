@@ -9,6 +9,7 @@ from ringfence.web.new.transform_menu import MenuItem
 
 SOURCE, TRANSFORMS, CONVERTER, TOPIC = "source", "transforms", "converter", "topic"
 TITLES: Final = {SOURCE: "Source", TRANSFORMS: "Transforms", CONVERTER: "Converter", TOPIC: "Topic and delivery"}
+_FEW: Final = 10
 ICONS: Final = {SOURCE: "database", TRANSFORMS: "wand-sparkles", CONVERTER: "braces", TOPIC: "send"}
 
 
@@ -67,6 +68,10 @@ class Card:
     list_field: Field | None = None
     predicates: list[str] = field(default_factory=list)
     """The predicates that transforms may share."""
+    later: bool = False
+    """Whether its advanced settings are fetched when they are opened."""
+    missed: bool = False
+    """Whether the page does not have its advanced settings, and needs them: one is set or wrong."""
 
     @property
     def title(self) -> str:
@@ -84,12 +89,23 @@ class Card:
             yield from section.fields
 
     @property
+    def present_fields(self) -> list[Field]:
+        """The fields that the page has."""
+        absent = {each.name for each in self.folded_fields} if self.later or self.missed else set()
+        return [each for each in self.fields() if each.name not in absent]
+
+    @property
     def folded_fields(self) -> list[Field]:
         return [each for section in self.advanced_sections for each in section.fields if each.visible]
 
     @property
     def folded_set(self) -> int:
         return sum(each.is_set for each in self.folded_fields)
+
+    @property
+    def may_come_later(self) -> bool:
+        """Return whether there are many advanced settings, of which none is set or wrong."""
+        return len(self.folded_fields) > _FEW and not self.folded_set and not self.unfold
 
     @property
     def unfold(self) -> bool:
@@ -116,6 +132,10 @@ class Layout:
     def fields(self) -> Iterable[Field]:
         yield from self.list_declared()
         yield from self.others
+
+    def absent_names(self) -> set[str]:
+        """Return the settings that the page does not have yet."""
+        return {each.name for card in self.cards if card.later for each in card.folded_fields}
 
     @property
     def wrong(self) -> list[Field]:

@@ -22,6 +22,7 @@ from ringfence.http.masking import Masker
 from ringfence.projection.models import Connector, SourceOffset
 from ringfence.projection.slots import find_shortage
 from ringfence.requests.questions import Validate
+from ringfence.web.new.cards import Layout
 from ringfence.web.new.field import SETTING
 from ringfence.web.new.form_state import FormState, read_posted, visible_settings
 from ringfence.web.new.layout import layout
@@ -33,11 +34,11 @@ _SHOWN_OFFSETS = 5
 
 
 def form_context(
-    request: HttpRequest, draft: FormState, *, tell_all: bool = True, ask_brokers: bool = False
+    request: HttpRequest, draft: FormState, *, tell_all: bool = True, ask_brokers: bool = False, changed: str = ""
 ) -> dict[str, Any]:
     """Return the templates' context. Without a worker: the present settings, and why there is no form.
 
-    tell_all: if False, a setting's errors appear only once it has a value.
+    tell_all: if False, a setting's errors appear only once it has a value; changed: or if it is this one.
     """
     settings, problem = visible_settings(request, draft), ""
     validation: dict[str, Any] = {}
@@ -59,12 +60,13 @@ def form_context(
         return masker.secret(draft.class_name, key)
 
     def tell(key: str) -> bool:
-        return tell_all or bool(draft.config.get(key))
+        return tell_all or key == changed or bool(draft.config.get(key))
 
     form_layout = layout(validation, draft.config, secret, tell)
     for each in form_layout.fields():
         if each.name == TASKS_MAX:
             each.warning = find_shortage(settings)
+    _shut_drawers(request, form_layout)
     return {
         "draft": draft,
         "class_name": draft.class_name,
@@ -79,6 +81,15 @@ def form_context(
         "java": any(entry["definition"]["name"] == SNAPSHOT_TRANSACTION for entry in validation.get("configs", [])),
         **begins(request, draft, tell_all=tell_all),
     }
+
+
+def _shut_drawers(request: HttpRequest, form_layout: Layout) -> None:
+    """Leave out advanced settings that the page does not have yet; all of them at first, without `?all=1`."""
+    is_first = request.method != "POST"
+    for card in form_layout.cards:
+        absent = "all" not in request.GET if is_first else card.key in request.POST.getlist("later")
+        card.later = absent and card.may_come_later
+        card.missed = absent and not card.later and not is_first
 
 
 def begins(request: HttpRequest, draft: FormState, *, tell_all: bool = True) -> dict[str, Any]:
@@ -115,7 +126,7 @@ def text_of(draft: FormState) -> str:
 @require_POST
 def field(request: HttpRequest) -> HttpResponse:
     """`?key=`: the errors of one setting during typing, with dependent settings; all fields if the set
-    of fields changes.
+    of fields changes. `?drawer=`: the advanced settings of that card, which has just been opened.
     """
     key = request.GET.get("key", "")
     try:
@@ -124,23 +135,26 @@ def field(request: HttpRequest) -> HttpResponse:
         return render(request, "ringfence/parts/field_errors.html", {"errors": [error.message]})
     if key == "name":
         return render(request, "ringfence/parts/new_name.html", {"draft": draft, **begins(request, draft)})
-    context = form_context(request, draft)
+    drawer = request.GET.get("drawer", "")
+    context = form_context(request, draft, tell_all=False, changed=key)  # others have not been visited yet
+    if drawer:
+        cards = [card for card in context["layout"].cards if card.key == drawer]
+        context |= {"card": cards[0] if cards else None, "key": drawer}
+        return render(request, "ringfence/parts/new_drawer.html", context)
     if context["undeclared"]:
         return render(request, "ringfence/parts/field_errors.html", {"errors": [context["undeclared"]]})
     form_layout = context["layout"]
     fields = {each.name: each for each in form_layout.fields()}
-    for each in fields.values():
-        if each.name != key and not each.is_set:
-            each.errors = []  # the user has not visited the field yet
     posted_names = {name.removeprefix(SETTING) for name in request.POST if name.startswith(SETTING)}
-    if posted_names != {each.name for each in fields.values() if each.visible}:
+    absent = form_layout.absent_names()
+    if posted_names != {each.name for each in fields.values() if each.visible} - absent:
         response = render(request, "ringfence/parts/new_fields.html", context)
         response["HX-Retarget"], response["HX-Reswap"] = "#as-form", "innerHTML"
         return response
     changed_field = fields.get(key)
     context["changed"] = changed_field
     context["dependents"] = [
-        fields[name] for name in (changed_field.dependents if changed_field else ()) if name in fields
+        fields[name] for name in (changed_field.dependents if changed_field else ()) if name in fields.keys() - absent
     ]
     again = {key, *(each.name for each in context["dependents"])}
     context["others"] = [each for each in fields.values() if each.is_set and each.name not in again]

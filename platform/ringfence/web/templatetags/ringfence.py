@@ -138,7 +138,7 @@ def ago(ms: int, suffix: str = " ago") -> SafeString:
     )
 
 
-_STYLES = {"clock": "%H:%M:%S", "minute": "%H:%M", "date": "%Y-%m-%d %H:%M:%S"}
+_STYLES = {"clock": "%H:%M:%S", "minute": "%H:%M", "day": "%Y-%m-%d %H:%M", "date": "%Y-%m-%d %H:%M:%S"}
 
 
 @register.simple_tag
@@ -146,7 +146,7 @@ def moment(ms: int, style: str = "clock") -> SafeString:
     """Format a point in time in UTC, which the page's script converts to the user's time zone, with the full time as
     the title.
 
-    style: "clock", to the second; "minute"; "date", with the day.
+    style: "clock", to the second; "minute"; "day", the same with the day; "date", to the second with the day.
     """
     at = datetime.fromtimestamp(ms / 1000, UTC)
     return format_html(
