@@ -262,7 +262,7 @@ def test_nothing_is_computed_while_the_database_is_locked(monkeypatch: pytest.Mo
     """Requests wait for SQLite's lock, and what is computed grows with the connectors of all tenants."""
     failing()
     within: list[str] = []
-    for name in ("read_snapshot", "follow", "evaluate_rules", "changes"):
+    for name in ("read_snapshot", "follow", "evaluate_rules", "changes", "write_report"):
         computed = getattr(evaluation, name)
 
         def noting(*arguments: Any, name: str = name, computed: Any = computed) -> Any:

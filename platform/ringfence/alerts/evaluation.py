@@ -208,12 +208,14 @@ def evaluate(
     quiet = silences.list_silenced(now)
     writes: list[Callable[[], None]] = []
     for (rule_id, _), one in due.opened.items():
-        writes.append(partial(_open, rules[rule_id], one, now, silences.covers(quiet, one.connector)))
+        report = write_report(rules[rule_id].kind, one, now).dumps()
+        writes.append(partial(_open, rules[rule_id], one, now, report, silences.covers(quiet, one.connector)))
     writes += [partial(_resolve, incidents.pop(key), now) for key in due.resolved]
     for key, incident in incidents.items():
         silent = silences.covers(quiet, incident.connector)
         if _is_due(incident, findings[key], silent):
-            writes.append(partial(_keep, incident, findings[key], now, silent))
+            report = write_report(incident.kind, findings[key], now).dumps()
+            writes.append(partial(_keep, incident, findings[key], now, report, silent))
     _write([*_list_episode_writes(episodes, followed), *writes], holder)
     return due
 
@@ -254,11 +256,11 @@ def _is_due(incident: Incident, finding: Finding, quiet: bool) -> bool:
     return finding.failures != incident.failures or (incident.withheld and not quiet and incident.rule_id is not None)
 
 
-def _keep(incident: Incident, finding: Finding, now: int, quiet: bool) -> None:
+def _keep(incident: Incident, finding: Finding, now: int, report: str, quiet: bool) -> None:
     """Update an open incident: its number of failures, and the messages that a silence has withheld."""
     if finding.failures != incident.failures:
         incident.failures, incident.summary = finding.failures, finding.summary[:1000]
-        incident.report = write_report(incident.kind, finding, now).dumps()
+        incident.report = report
         incident.save(update_fields=["failures", "summary", "report"])
     if incident.withheld and not quiet and incident.rule is not None:
         incident.withheld = False
@@ -271,7 +273,7 @@ def _tell_all(rule: Rule, incident: Incident, now: int) -> None:
         deliveries.begin(destination, incident_message(incident, MessageKind.FIRING), incident, now)
 
 
-def _open(rule: Rule, finding: Finding, now: int, quiet: bool) -> None:
+def _open(rule: Rule, finding: Finding, now: int, report: str, quiet: bool) -> None:
     incident = Incident.objects.create(
         rule=rule,
         rule_name=rule.name,
@@ -283,7 +285,7 @@ def _open(rule: Rule, finding: Finding, now: int, quiet: bool) -> None:
         failures=finding.failures,
         opened_ms=now,
         withheld=quiet,
-        report=write_report(rule.kind, finding, now).dumps(),
+        report=report,
     )
     if not quiet:
         _tell_all(rule, incident, now)
