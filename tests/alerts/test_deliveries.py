@@ -288,7 +288,8 @@ def test_many_incidents_are_opened_in_short_transactions_by_whose_turn_it_is(
         Task.objects.create(connector=name, number=0, known=True, state="FAILED", since_ms=1, trace="Boom")
     monkeypatch.setattr(evaluation, "_HELD_SECONDS", 0.0)
     monkeypatch.setattr(evaluation, "_EPISODES_AT_ONCE", 3)
-    real, opened = evaluation._open, []
+    real = evaluation._open
+    opened: list[object] = []
 
     def overtaken(*arguments: Any) -> None:
         if len(opened) == 4:

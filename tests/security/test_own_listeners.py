@@ -478,10 +478,12 @@ def test_kafka_python_connects_to_what_was_checked(
         asked.append(host)
         return [each for address in (["93.184.215.14"] if len(asked) == 1 else leads) for each in real(address, *rest)]
 
+    def connect(_: object, to: socket.socket, address: Any) -> int:
+        connected.append(address)
+        return to.connect_ex(address)
+
     monkeypatch.setattr(socket, "getaddrinfo", rebind)
-    monkeypatch.setattr(
-        KafkaNetSocket, "connect_ex", lambda _, sock, address: (connected.append(address), sock.connect_ex(address))[1]
-    )
+    monkeypatch.setattr(KafkaNetSocket, "connect_ex", connect)
     config = {java_names.BOOTSTRAP: f"rebinds.example.com:{trap.port}"}
     there = connection_of(
         Role.ADMIN, Connection("127.0.0.1:1"), {}, {f"producer.override.{k}": v for k, v in config.items()}

@@ -206,7 +206,7 @@ def evaluate(
     incidents = {(one.rule_id or -one.pk, one.subject): one for one in Incident.objects.filter(resolved_ms=0)}
     due = changes(incidents, findings)
     quiet = silences.list_silenced(now)
-    writes: list[Callable[[], None]] = []
+    writes: list[Callable[[], object]] = []
     for (rule_id, _), one in due.opened.items():
         report = write_report(rules[rule_id].kind, one, now).dumps()
         writes.append(partial(_open, rules[rule_id], one, now, report, silences.covers(quiet, one.connector)))
@@ -220,7 +220,7 @@ def evaluate(
     return due
 
 
-def _write(writes: Sequence[Callable[[], None]], holder: str | None) -> None:
+def _write(writes: Sequence[Callable[[], object]], holder: str | None) -> None:
     """Write in short transactions, and leave those who wait the first turn before each."""
     left = deque(writes)
     while left:
@@ -235,7 +235,7 @@ def _write(writes: Sequence[Callable[[], None]], holder: str | None) -> None:
                 left.popleft()()
 
 
-def _list_episode_writes(before: Mapping[str, Episode], now: Mapping[str, Episode]) -> Iterator[Callable[[], None]]:
+def _list_episode_writes(before: Mapping[str, Episode], now: Mapping[str, Episode]) -> Iterator[Callable[[], object]]:
     """Yield what makes the database have the episodes of failures as they are now."""
     ended = sorted(before.keys() - now.keys())
     changed = [EpisodeRow(**asdict(one)) for one in now.values() if one != before.get(one.subject)]
