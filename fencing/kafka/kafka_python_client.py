@@ -49,7 +49,7 @@ class GuardedSocket(KafkaNetSocket):  # type: ignore[misc]  # kafka-python has n
         """Return the addresses of a broker as `socket.getaddrinfo` does. Raises `KafkaConnectionError`."""
         try:
             allowed = egress.Policy(worker_limits.current().egress).addresses(host, port)
-            found = [
+            infos = [
                 info
                 for address in allowed
                 for info in socket.getaddrinfo(
@@ -58,7 +58,7 @@ class GuardedSocket(KafkaNetSocket):  # type: ignore[misc]  # kafka-python has n
             ]
         except (egress.EgressDenied, OSError, UnicodeError) as error:
             raise KafkaConnectionError(f"{host}:{port}: {error}") from error
-        return found
+        return infos
 
 
 class PythonClient(KafkaAdminClient):  # type: ignore[misc]  # kafka-python has no types

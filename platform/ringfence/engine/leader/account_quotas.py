@@ -72,9 +72,9 @@ def _owner(connector: ConnectorState) -> str:
 def _usage_now(connector: ConnectorState) -> Quota:
     """Count a configuration once: each creation looks at all connectors of its account."""
     config, tasks = connector.config or {}, 0 if connector.commit is None else connector.commit.tasks
-    known = _counted.get(connector.name)
-    if known is not None and known[0] is config and known[1] == tasks:
-        return known[2]
+    last = _counted.get(connector.name)
+    if last is not None and last[0] is config and last[1] == tasks:
+        return last[2]
     if len(_counted) > _MOST_COUNTED:
         _counted.clear()
     counted = usage_of(config, tasks)
