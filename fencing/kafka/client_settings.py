@@ -136,7 +136,7 @@ def connection_of(role: Role, base: Connection, worker_settings: Settings, conne
     if role is not Role.PRODUCER and not any(map(_is_security, common_settings)):
         producer_settings = _sound(Role.PRODUCER, base, worker_settings, connector_config)
         common_settings |= {name: value for name, value in producer_settings.items() if _is_security(name)}
-    return Connection(where, common_settings, client_id, reading)
+    return Connection(where, common_settings, client_id, reading, guarded=True)
 
 
 def producer_overrides(

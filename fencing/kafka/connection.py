@@ -10,6 +10,8 @@ from pathlib import Path
 from ringfence.connectors.sdk.kafka_settings import oauth_tokens
 from ringfence.fencing.errors import Fatal, Retriable
 
+GUARDED = "guarded://"
+"""Stands for kafka-python's `proxy_url`: its sockets are made by `kafka_python_client.GuardedSocket`."""
 _JAVA_TO_PYTHON = {
     "security.protocol": "security_protocol",
     "sasl.mechanism": "sasl_mechanism",
@@ -28,12 +30,15 @@ class Connection:
     """A cluster and the credentials for it.
 
     settings: librdkafka's names, for clients of any kind (security, network). reading: additional ones for consumers.
+    guarded: whether it is another cluster than the worker's, so that kafka-python has to connect to allowed addresses
+    only, those of brokers that the cluster names included.
     """
 
     bootstrap: str
     settings: Mapping[str, str] = field(default_factory=dict, repr=False)
     client_id: str = "ringfence"
     reading: Mapping[str, str] = field(default_factory=dict, repr=False)
+    guarded: bool = False
 
     def librdkafka(self, **more: object) -> dict[str, object]:
         """Return a librdkafka configuration, with the keywords added (`_` stands for `.`). For a login that needs a
@@ -68,6 +73,8 @@ class Connection:
             options["ssl_check_hostname"] = False
         if any(key.endswith(".pem") for key in self.settings):
             options["ssl_context"] = tls_context(self.settings)
+        if self.guarded:
+            options["proxy_url"] = GUARDED
         if oauth_tokens.uses_tokens(self.settings):
             from ringfence.fencing.kafka.kafka_python_client import TokenProvider  # a web process does without it
 
@@ -76,7 +83,7 @@ class Connection:
         return {"bootstrap_servers": self.bootstrap.split(","), "client_id": self.client_id, **options}
 
     def as_json(self) -> dict[str, object]:
-        """Return JSON for `from_json`, without `reading`."""
+        """Return JSON for `from_json`, without `reading` and `guarded`: it is the worker's own cluster."""
         return {"bootstrap": self.bootstrap, "settings": dict(self.settings), "client_id": self.client_id}
 
     @classmethod

@@ -5,13 +5,17 @@ minor version is pinned, and `tests/fencing/test_python_client.py` is a canary.
 """
 
 import logging
+import socket
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from kafka import KafkaAdminClient
 from kafka.admin._transactions import AbortTransactionSpec as AbortTransactionSpec
+from kafka.errors import KafkaConnectionError
+from kafka.net.inet import KafkaNetSocket
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
+from ringfence.connectors.sdk import egress, worker_limits
 from ringfence.connectors.sdk.kafka_settings.oauth_tokens import TokenSource
 
 if logging.getLogger("kafka").level == logging.NOTSET:
@@ -34,6 +38,27 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # kafka-pytho
 
     def extensions(self) -> dict[str, str]:
         return dict(self._source.extensions)
+
+
+class GuardedSocket(KafkaNetSocket):  # type: ignore[misc]  # kafka-python has no types
+    """Connects to the addresses that were checked, of another cluster's brokers. TLS still expects the name."""
+
+    SCHEMES: ClassVar = ("guarded",)
+
+    def dns_lookup(self, host: str, port: int, raise_error: bool = True) -> list[Any]:
+        """Return the addresses of a broker as `socket.getaddrinfo` does. Raises `KafkaConnectionError`."""
+        try:
+            allowed = egress.Policy(worker_limits.current().egress).addresses(host, port)
+            infos = [
+                info
+                for address in allowed
+                for info in socket.getaddrinfo(
+                    address, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
+                )
+            ]
+        except (egress.EgressDenied, OSError, UnicodeError) as error:
+            raise KafkaConnectionError(f"{host}:{port}: {error}") from error
+        return infos
 
 
 class PythonClient(KafkaAdminClient):  # type: ignore[misc]  # kafka-python has no types

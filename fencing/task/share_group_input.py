@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from ringfence.connectors.api import ConnectorError, ShareInput
+from ringfence.connectors.sdk.kafka_settings.java_names import servers
 from ringfence.connectors.sdk.kafka_settings.share_group import group_of
 from ringfence.fencing.clock import Clock, Deadline
 from ringfence.fencing.ids import TaskId, task_transactional_id
@@ -97,7 +98,9 @@ class ShareGroupMembership:
         if cluster is None:
             return reading_connection(self._spec)
         others = {name: value for name, value in cluster.items() if name != _SERVERS}
-        return Connection(cluster[_SERVERS], others, self._spec.connection.client_id)
+        where = cluster[_SERVERS]
+        guarded = servers(where) != servers(self._spec.connection.bootstrap)
+        return Connection(where, others, self._spec.connection.client_id, guarded=guarded)
 
     def _fence(self, slots: Sequence[int], deadline: Deadline) -> None:
         spec = self._spec

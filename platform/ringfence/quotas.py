@@ -2,18 +2,19 @@
 questions (validation, previews …) and commands, each in a lane of its own.
 
 Every request with a body computes in a place of `COMPUTING`, from its permission check to its answer, whatever its view
-does (`middleware/access.py`); while it waits for a worker it gives that place back. Requests of senders without a login
-have `STRANGERS`, by address. Each request occupies a thread of the web process: the lanes together always leave some of
-them free for pages and health, and no account can fill a lane alone. Each web process counts for itself, and frees a
-place when nobody waits any more; a worker counts its own work (`engine.fair_places`), which may go on until its
-deadline.
+does (`middleware/access.py`), and every other one reads in a place of `READING`; while it waits for a worker it gives
+that place back. Requests of senders without a login have `STRANGERS`, by address. Each request occupies a thread of the
+web process: the lanes together always leave some of them free for health and logins, and no account can fill a lane
+alone. Each web process counts for itself, and frees a place when nobody waits any more; a worker counts its own work
+(`engine.fair_places`), which may go on until its deadline.
 """
 
+import asyncio
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 
@@ -135,10 +136,105 @@ class Lane:
         return min(self._limits.burst, left + (now - at) * self._limits.per_second), now
 
 
-class Hold:
-    """A place in a lane, from `Lane.hold` to `release`."""
+class Ticket:
+    """A request that waits in a `QueuedLane` for its place."""
 
-    def __init__(self, lane: Lane, who: str) -> None:
+    def __init__(self) -> None:
+        self.hold: Hold | None = None
+        self._loop = asyncio.get_running_loop()
+        self._granted = asyncio.Event()
+
+    def grant(self, hold: "Hold") -> None:
+        """Give it its place, from any thread."""
+        self.hold = hold
+        with suppress(RuntimeError):  # the process ends, and nobody waits in its loop
+            self._loop.call_soon_threadsafe(self._granted.set)
+
+    async def wait(self, seconds: float) -> None:
+        """Return once it has its place, or when the time is over."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._granted.wait()
+
+
+class QueuedLane:
+    """Places for which a request waits without a thread: who gets none at once is answered again once it has one.
+
+    A place that becomes free is of the account that has the fewest: nobody waits behind many requests of another one.
+    Thread-safe; `wait` is for the event loop.
+    """
+
+    def __init__(self, kind: str, each: int, together: int) -> None:
+        """each: places of one account; together: of all."""
+        self._kind = kind
+        self._each, self._together = each, together
+        self._lock = threading.Lock()
+        self._running: Counter[str] = Counter()
+        self._lines: dict[str, deque[Ticket]] = {}  # none is empty
+
+    def hold(self, who: str) -> "Hold":
+        """Occupy a place until it is released. Raises `TooMany` if there is none, or if the account waits for one."""
+        with self._lock:
+            if who in self._lines or not self._has_place(who):
+                raise TooMany(f"Too many {self._kind} are in progress: wait for their answers. Nothing was changed.")
+            self._running[who] += 1
+        return Hold(self, who)
+
+    async def wait(self, who: str, seconds: float) -> "Hold | None":
+        """Wait for a place, and occupy it until it is released. Return None if none becomes free in time."""
+        ticket = Ticket()
+        with self._lock:
+            self._lines.setdefault(who, deque()).append(ticket)
+            self._serve()
+        try:
+            await ticket.wait(seconds)
+        except BaseException:
+            if (hold := self._withdraw(who, ticket)) is not None:
+                hold.release()
+            raise
+        return self._withdraw(who, ticket)
+
+    def enter_again(self, who: str) -> None:
+        """Occupy a place that was given back for a while, also beyond the limits: the request is half done."""
+        with self._lock:
+            self._running[who] += 1
+
+    def leave(self, who: str) -> None:
+        with self._lock:
+            self._running[who] -= 1
+            if not self._running[who]:
+                del self._running[who]
+            self._serve()
+
+    def _has_place(self, who: str) -> bool:
+        return self._running[who] < self._each and self._running.total() < self._together
+
+    def _serve(self) -> None:
+        """Give free places to those who wait."""
+        while due := [who for who in self._lines if self._has_place(who)]:
+            who = min(due, key=lambda each: self._running[each])
+            line = self._lines[who]
+            ticket = line.popleft()
+            if not line:
+                del self._lines[who]
+            self._running[who] += 1
+            ticket.grant(Hold(self, who))
+
+    def _withdraw(self, who: str, ticket: Ticket) -> "Hold | None":
+        """Wait no longer. Return the place, if it was granted."""
+        with self._lock:
+            line = self._lines.get(who)
+            if ticket.hold is None and line is not None:
+                line.remove(ticket)
+                if not line:
+                    del self._lines[who]
+            return ticket.hold
+
+
+class Hold:
+    """A place in a lane, from `hold` to `release`."""
+
+    def __init__(self, lane: Lane | QueuedLane, who: str) -> None:
         self._lane = lane
         self._who = who
         self._active = True
@@ -171,7 +267,7 @@ def _limits(each: int, together: int) -> Limits:
     return Limits(each, together, _WAITING, burst=text.requests_burst, per_second=text.requests_per_second)
 
 
-# By default, together 112 of the web process's 128 threads (web/asgi_handler.py), and never more. Work behind answers
+# By default, together 148 of the web process's 168 threads (web/asgi_handler.py), and never more. Work behind answers
 # has 12 others (after_answer.py).
 _request_limits = settings.REQUEST_LIMITS
 QUESTIONS = Lane("questions", _limits(_request_limits.queries_per_account, _request_limits.queries_total))
@@ -183,3 +279,6 @@ SCRAPES = Lane("scrapes", Limits(2, 4, waiting=0, burst=100, per_second=10))
 STRANGERS = Lane("requests without a login", Limits(2, 4, waiting=2, burst=300, per_second=30, patience=5.0))
 WRONG_TOKENS = Lane("requests with a wrong token", Limits(2, 4, waiting=4, burst=300, per_second=100))
 """Each one is counted in the database, whose rows somebody may hold for seconds."""
+READING = QueuedLane("requests", each=16, together=32)
+READING_PATIENCE = 10.0
+"""Seconds that a read waits for its place."""

@@ -10,13 +10,15 @@ import pytest
 import redis
 from celery import Celery
 from django.core import mail
+from django.db import connection
 from django.db.models import F
 from django.test import override_settings
+from django.test.utils import CaptureQueriesContext
 
 from ringfence import messages
 from ringfence.alerts import deliveries, evaluation, rule_editing, tasks
 from ringfence.alerts.conditions import Kind
-from ringfence.alerts.models import Delivery, Destination, Incident, Rule, Silence, Turn
+from ringfence.alerts.models import Delivery, Destination, EpisodeRow, Incident, Rule, Silence, Turn
 from ringfence.projection.models import Connector, Task
 from tests.alerts.conftest import Receiver
 
@@ -254,6 +256,56 @@ def test_an_evaluator_that_starts_again_goes_on_with_open_incidents(receiver: Re
     Rule.objects.all().delete()
     evaluation.Evaluator("c", handed.append, lambda: True).once(now + 30_000)
     assert Incident.objects.get().resolved_ms > 0
+
+
+def test_nothing_is_computed_while_the_database_is_locked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests wait for SQLite's lock, and what is computed grows with the connectors of all tenants."""
+    failing()
+    within: list[str] = []
+    for name in ("read_snapshot", "follow", "evaluate_rules", "changes", "write_report"):
+        computed = getattr(evaluation, name)
+
+        def noting(*arguments: Any, name: str = name, computed: Any = computed) -> Any:
+            if connection.in_atomic_block:
+                within.append(name)
+            return computed(*arguments)
+
+        monkeypatch.setattr(evaluation, name, noting)
+    assert len(evaluation.evaluate(deliveries.now_ms()).opened) == 1
+    assert within == []
+    with CaptureQueriesContext(connection) as queries:
+        evaluation.evaluate(deliveries.now_ms())
+    assert not [query["sql"] for query in queries if not query["sql"].startswith("SELECT")], "nothing has changed"
+
+
+def test_many_incidents_are_opened_in_short_transactions_by_whose_turn_it_is(
+    monkeypatch: pytest.MonkeyPatch, receiver: Receiver
+) -> None:
+    failing(hook(receiver))
+    for number in range(9):
+        name = f"more-{number}"
+        Connector.objects.create(name=name, known=True, state="RUNNING", since_ms=1)
+        Task.objects.create(connector=name, number=0, known=True, state="FAILED", since_ms=1, trace="Boom")
+    monkeypatch.setattr(evaluation, "_HELD_SECONDS", 0.0)
+    monkeypatch.setattr(evaluation, "_EPISODES_AT_ONCE", 3)
+    real = evaluation._open
+    opened: list[object] = []
+
+    def overtaken(*arguments: Any) -> None:
+        if len(opened) == 4:
+            Turn.objects.update(holder="b")  # as if it had been committed between two transactions
+        opened.append(arguments)
+        real(*arguments)
+
+    monkeypatch.setattr(evaluation, "_open", overtaken)
+    now = deliveries.now_ms()
+    assert evaluation.take_turn("a", now)
+    with pytest.raises(evaluation.Overtaken):
+        evaluation.evaluate(now, holder="a")
+    assert Incident.objects.count() == Delivery.objects.count() == 5
+    evaluation.evaluate(now, holder="b")
+    assert Incident.objects.count() == Delivery.objects.count() == 10
+    assert EpisodeRow.objects.count() == 10
 
 
 def test_no_leader_is_told_and_unknown_is_not_no() -> None:

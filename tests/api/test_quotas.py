@@ -1,8 +1,13 @@
 """No account fills the lanes of questions and commands: what it has under way, and how fast it asks, is limited."""
 
+import asyncio
+import random
 import re
 import threading
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -13,7 +18,7 @@ from django.urls import URLPattern, get_resolver
 from ringfence import dispatch, quotas, transport
 from ringfence.access.routes import declarations
 from ringfence.environment import RequestLimits, request_limits
-from ringfence.quotas import Lane, Limits, TooMany, asking
+from ringfence.quotas import Hold, Lane, Limits, QueuedLane, TooMany, asking
 from tests.support.waiting import eventually
 
 real_ask = dispatch.ask  # before the stand-in of the other tests takes its place
@@ -128,11 +133,94 @@ def test_the_lanes_leave_threads_for_pages_and_health() -> None:
     from ringfence import after_answer
     from ringfence.web.asgi_handler import PROBE_THREADS, THREADS
 
-    lanes = (quotas.QUESTIONS, quotas.COMMANDS, quotas.COMPUTING, quotas.STRANGERS, quotas.SETTLING)
-    assert sum(one._limits.together + one._limits.waiting for one in lanes) <= THREADS - after_answer.MOST - 8
+    lanes = (
+        quotas.QUESTIONS,
+        quotas.COMMANDS,
+        quotas.COMPUTING,
+        quotas.STRANGERS,
+        quotas.SETTLING,
+        quotas.WRONG_TOKENS,
+    )
+    others = sum(one._limits.together + one._limits.waiting for one in lanes) + after_answer.MOST
+    assert others + quotas.READING._together <= THREADS - 8
+    assert quotas.READING._each <= (THREADS - others) / 2
     assert quotas.SCRAPES._limits.together <= PROBE_THREADS
     for one in (*lanes, quotas.SCRAPES):
         assert one._limits.each < one._limits.together
+
+
+def test_a_free_place_to_read_is_of_who_has_the_fewest() -> None:
+    one = QueuedLane("requests", each=2, together=3)
+    order: list[str] = []
+
+    async def read(who: str) -> None:
+        place = await one.wait(who, 20)
+        assert place is not None
+        order.append(who)
+        await asyncio.sleep(0)
+        place.release()
+
+    async def all_at_once() -> None:
+        first = [one.hold("ann"), one.hold("ann"), one.hold("bob")]
+        for who in ("ann", "bob", "cid"):
+            with pytest.raises(TooMany):
+                one.hold(who)
+        reads = [asyncio.create_task(read("ann")) for _ in range(20)]
+        reads += [asyncio.create_task(read("bob")), asyncio.create_task(read("cid"))]
+        while sum(map(len, one._lines.values())) < 22:
+            await asyncio.sleep(0.01)
+        with pytest.raises(TooMany):
+            one.hold("dan")
+        for place in first:
+            place.release()
+        await asyncio.gather(*reads)
+
+    asyncio.run(all_at_once())
+    assert {"bob", "cid"} <= set(order[:4]), order
+    assert not one._running
+    assert not one._lines
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_place_to_read_is_lost_or_given_twice(seed: int) -> None:
+    """Reads that end in other threads, while others give up, or their senders leave."""
+    one, chance = QueuedLane("requests", each=2, together=4), random.Random(seed)
+    now: Counter[str] = Counter()
+
+    def end(who: str, place: Hold) -> None:
+        time.sleep(chance.random() / 500)
+        with place.give_back():
+            pass
+        now[who] -= 1
+        place.release()
+
+    async def read(who: str, pool: ThreadPoolExecutor) -> None:
+        place = await one.wait(who, chance.random() / 50)
+        if place is not None:
+            now[who] += 1
+            assert max(now.values()) <= 2 + 1  # one may come back to its place, which another one has
+            ending = pool.submit(end, who, place)
+            try:
+                await asyncio.wrap_future(ending)
+            finally:
+                if ending.cancelled():  # its sender has left before a thread was free
+                    now[who] -= 1
+                    place.release()
+
+    async def many() -> None:
+        with ThreadPoolExecutor(8) as pool:
+            reads = [asyncio.create_task(read(chance.choice("abc"), pool)) for _ in range(60)]
+            await asyncio.sleep(0.01)
+            waiting = [each for each in reads if not each.done()]
+            for each in chance.sample(waiting, len(waiting) // 4):
+                each.cancel()
+            outcomes = await asyncio.gather(*reads, return_exceptions=True)
+        assert not [each for each in outcomes if isinstance(each, AssertionError)]
+
+    asyncio.run(many())
+    # A cancelled task's thread may still be at its end.
+    eventually(lambda: not one._running, 10, lambda: str(one._running))
+    assert not one._lines
 
 
 def test_too_many_are_told_so_with_429(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,9 @@
 """What one tenant makes much of keeps nobody from the database for long: a transaction costs what it writes."""
 
 from collections.abc import Sequence
+from typing import Any
 
+import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
@@ -9,12 +11,30 @@ from ringfence.fencing.ids import ConnectorName, TaskId
 from ringfence.fencing.topics.config_records import CommitRecord, ConnectorRecord, PlacementRecord, TaskRecord
 from ringfence.fencing.topics.status import State, StatusRecord, StatusTombstone
 from ringfence.http.masking import remember
+from ringfence.projection import config_rows
 from ringfence.projection.models import PluginSecrets, Task
 from ringfence.projection.topic_follower import HELD_SECONDS, Pace
 from ringfence.projection.topic_projection import Projection
 from tests.support.topics import Topic, connector, connector_status, generation, task_status
 
 MANY = 3_000
+
+
+def test_nothing_is_read_from_the_config_topic_within_a_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests wait while it lasts."""
+    within: list[bool] = []
+    fold = config_rows.fold
+
+    def noting(*arguments: Any) -> config_rows.ConfigChange:
+        within.append(connection.in_atomic_block)
+        return fold(*arguments)
+
+    monkeypatch.setattr(config_rows, "fold", noting)
+    config = Reader("config")
+    config.topic.config(connector("c"), *generation("c", 2, 1))
+    config.write()
+    assert within
+    assert not any(within)
 
 
 class Reader:
@@ -55,9 +75,9 @@ def test_a_transaction_that_took_long_makes_the_next_one_smaller() -> None:
     pace.note(200, HELD_SECONDS * 2)
     assert pace.limit == 100
     pace.note(100, HELD_SECONDS * 50)
-    assert pace.limit == 50, "smaller ones take hardly less"
+    assert pace.limit == 15, "smaller ones take hardly less"
     pace.note(3, 0.001)
-    assert pace.limit == 50, "which says nothing about fifty"
+    assert pace.limit == 15, "which says nothing about fifteen"
     for _ in range(9):
         pace.note(pace.limit, 0.001)
     assert pace.limit == 200

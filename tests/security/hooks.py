@@ -167,6 +167,7 @@ class HonestSenders:
     def __init__(self, hook: Hook, senders: int = 6, per_second: float = 5.0) -> None:
         self._hook = hook
         self._pause = 1 / per_second
+        self._usual = senders * per_second
         self._numbers = itertools.count()
         self._over = threading.Event()
         self.answers: Counter[int] = Counter()
@@ -190,10 +191,10 @@ class HonestSenders:
                 self._over.wait(max(0.0, due - time.monotonic()))
 
     def rate(self, seconds: float) -> float:
-        """The 2xx answers per second from now on."""
+        """The 2xx answers per second from now on; no more than they send, where they make up for what was late."""
         before, start = self.answers[200], time.monotonic()
         time.sleep(seconds)
-        return (self.answers[200] - before) / (time.monotonic() - start)
+        return min(self._usual, (self.answers[200] - before) / (time.monotonic() - start))
 
     def end(self) -> Counter[int]:
         self._over.set()

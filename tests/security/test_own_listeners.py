@@ -20,6 +20,8 @@ from typing import Any, Final
 
 import pytest
 from django.test import override_settings
+from kafka.errors import KafkaError
+from kafka.net.inet import KafkaNetSocket
 
 from ringfence.access.oidc.connection import Connection as ProviderConnection
 from ringfence.access.oidc.errors import Unavailable
@@ -44,6 +46,7 @@ from ringfence.engine.spark.connector_limits import limits_of
 from ringfence.fencing.errors import Invalid
 from ringfence.fencing.kafka.client_settings import connection_of
 from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.kafka_python_client import PythonClient
 from ringfence.platform_addresses import find_own_listeners
 from ringfence.worker_config import WorkerConfig
 from tests.connectors.fakes import FakeContext
@@ -457,6 +460,49 @@ def test_a_name_that_changes_its_address_is_judged_where_it_leads(trap: Trap) ->
     for _ in range(2):
         with pytest.raises(EgressDenied, match=REFUSED):
             policy.addresses("rebinds.example.com", trap.port, lambda *_: next(answers))
+
+
+@pytest.mark.parametrize("leads", [["127.0.0.1"], ["10.1.2.3"]])
+def test_kafka_python_connects_to_what_was_checked(
+    trap: Trap, monkeypatch: pytest.MonkeyPatch, leads: list[str]
+) -> None:
+    """A name that leads to a public address when it is checked, and to a closed listener after that."""
+    worker_limits.declare(WorkerLimits(egress="public,loopback"))
+    asked: list[str] = []
+    connected: list[object] = []
+    real = socket.getaddrinfo
+
+    def rebind(host: Any, *rest: Any, **more: Any) -> Any:
+        if host != "rebinds.example.com":
+            return real(host, *rest, **more)
+        asked.append(host)
+        return [each for address in (["93.184.215.14"] if len(asked) == 1 else leads) for each in real(address, *rest)]
+
+    def connect(_: object, to: socket.socket, address: Any) -> int:
+        connected.append(address)
+        return to.connect_ex(address)
+
+    monkeypatch.setattr(socket, "getaddrinfo", rebind)
+    monkeypatch.setattr(KafkaNetSocket, "connect_ex", connect)
+    config = {java_names.BOOTSTRAP: f"rebinds.example.com:{trap.port}"}
+    there = connection_of(
+        Role.ADMIN, Connection("127.0.0.1:1"), {}, {f"producer.override.{k}": v for k, v in config.items()}
+    )
+    with pytest.raises(KafkaError):
+        PythonClient(**there.kafka_python(), bootstrap_timeout_ms=1_000).close()
+    assert len(asked) > 1
+    assert connected == []
+    assert trap.callers == []
+
+
+def test_kafka_python_reaches_what_is_allowed(trap: Trap, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that the test before shows something."""
+    monkeypatch.setenv(MARK, "0")
+    monkeypatch.setattr(own_listeners, "_verdicts", {})
+    there = Connection(f"localhost:{trap.port}", guarded=True)
+    with pytest.raises(KafkaError):
+        PythonClient(**there.kafka_python(), bootstrap_timeout_ms=1_000).close()
+    assert trap.callers
 
 
 def test_a_listener_of_somebody_else_stays_reachable(trap: Trap, monkeypatch: pytest.MonkeyPatch) -> None:

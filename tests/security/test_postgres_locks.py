@@ -10,6 +10,7 @@ import httpx
 import psycopg
 import pytest
 
+from ringfence.environment import REQUEST_BUSY_SECONDS
 from ringfence.fencing.name_patterns import regular_expression
 from tests.security.servers import Web, clean_environment, serving
 from tests.support.postgres import Postgres, new_postgres
@@ -54,6 +55,30 @@ def test_a_lock_that_is_never_released_stops_nobody_who_does_not_need_it(server:
         assert httpx.get(f"{address}/connectors", headers=ADMIN, timeout=20).status_code == 200
         holder.rollback()
     assert guess(0) == 401
+
+
+def test_the_reads_of_one_account_leave_threads_to_the_others(server: Postgres, web: Web) -> None:
+    """As many as the process has threads, and more, each of which takes seconds."""
+
+    def read(name: str, path: str) -> int:
+        return httpx.get(f"http://{web.address}{path}", auth=(name, TOKEN), timeout=90).status_code
+
+    assert read("ann", "/connectors") == 200
+    with psycopg.connect(server.url) as holder, ThreadPoolExecutor(200) as threads:
+        holder.execute("LOCK TABLE mirror_connector IN ACCESS EXCLUSIVE MODE")
+        waiting = [threads.submit(read, "ann", "/connectors") for _ in range(200)]
+        eventually(lambda: _count_waiting(server) >= 10, 30, "reads of ann's that wait")
+        for _ in range(5):
+            began = time.monotonic()
+            assert read("bob", "/api/v1/sessions") == 200
+            assert time.monotonic() - began < REQUEST_BUSY_SECONDS / 2
+        assert _count_waiting(server) <= 32
+        holder.rollback()
+        assert {each.result(90) for each in waiting} <= {200, 429, 503}
+
+
+def _count_waiting(server: Postgres) -> int:
+    return int(server.query("SELECT count(*) FROM pg_locks WHERE NOT granted"))
 
 
 def test_a_grants_pattern_costs_the_server_no_more_than_its_length(server: Postgres) -> None:

@@ -8,8 +8,15 @@ from typing import Any
 
 import pytest
 from django.db import connections
+from django.http import HttpRequest, HttpResponse
+from django.test import override_settings
+from django.urls import path
 
+from ringfence import quotas
+from ringfence.access.routes import requires, somewhere
+from ringfence.access.verbs import Verb
 from ringfence.metrics import views as metrics_views
+from ringfence.quotas import QueuedLane
 from ringfence.web import asgi_handler as handler
 from ringfence.web.asgi_handler import PooledHandler
 from ringfence.web.live import streams as live
@@ -133,3 +140,67 @@ def test_scrapes_stop_no_probe_and_no_other_scrape(monkeypatch: pytest.MonkeyPat
         assert Counter(each.status for each in scrapes) == {429: 38, 200: 2}
 
     run(scrape)
+
+
+_going_on = threading.Event()
+_reading: Counter[str] = Counter()
+
+
+@requires(GET=somewhere(Verb.VIEW))
+def read_slowly(request: HttpRequest) -> HttpResponse:
+    _reading["now"] += 1
+    _reading["most"] = max(_reading["most"], _reading["now"])
+    assert _going_on.wait(_PATIENCE)
+    _reading["now"] -= 1
+    return HttpResponse("read")
+
+
+urlpatterns = [path("slow", read_slowly)]
+
+
+@override_settings(ROOT_URLCONF=__name__)
+def test_who_waits_for_a_place_to_read_holds_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As two hundred pages of one account do that are told of a change at the same moment: all of them are answered."""
+    lane = QueuedLane("requests", each=3, together=5)
+    monkeypatch.setattr(quotas, "READING", lane)
+    _going_on.clear()
+    _reading.clear()
+
+    async def read(application: PooledHandler) -> None:
+        reads = [Asked(application, "/slow") for _ in range(100)]
+        while sum(len(line) for line in lane._lines.values()) < 97:
+            await asyncio.sleep(0.02)
+        assert _reading["now"] == 3
+        await asyncio.gather(*(application.in_thread(int) for _ in range(4)))
+        _going_on.set()
+        for each in reads:
+            await each.done
+        assert Counter(each.status for each in reads) == {200: 100}
+        assert _reading["most"] <= 3
+        assert not lane._running
+        assert not lane._lines
+
+    run(read)
+
+
+@override_settings(ROOT_URLCONF=__name__)
+def test_a_read_without_a_place_is_refused_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    lane = QueuedLane("requests", each=1, together=2)
+    monkeypatch.setattr(quotas, "READING", lane)
+    monkeypatch.setattr(quotas, "READING_PATIENCE", 0.2)
+    _going_on.clear()
+
+    async def read(application: PooledHandler) -> None:
+        first = Asked(application, "/slow")
+        while not lane._running:
+            await asyncio.sleep(0.02)
+        second = Asked(application, "/slow")
+        await second.done
+        assert second.status == 429
+        assert "retry-after" in second.headers
+        _going_on.set()
+        await first.done
+        assert first.status == 200
+        assert not lane._running
+
+    run(read)

@@ -4,12 +4,15 @@ and the incidents.
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 
 from django.db import Error as DatabaseError
-from django.db import transaction
+from django.db import connection, transaction
 
 from ringfence.alerts import deliveries, foreign_records, silences
 from ringfence.alerts.conditions import Changes, Finding, Kind, MessageKind, RuleCondition, changes, evaluate_rules
@@ -29,6 +32,7 @@ from ringfence.alerts.snapshot import (
 from ringfence.fencing.topics.status import KAFKA
 from ringfence.heartbeats.cluster_view import look
 from ringfence.http.masking import Masker
+from ringfence.lock_waits import give_way
 from ringfence.projection import cluster_topics
 from ringfence.projection.health import Health
 from ringfence.projection.health_reasons import reason_with_time
@@ -42,6 +46,10 @@ EVERY_SECONDS = 5.0
 TURN_MS = 20_000
 KEPT_MS = 30 * 24 * 3600 * 1000
 _PRUNE_MS = 300 * 1000
+_HELD_SECONDS = 0.02
+"""After that, a transaction takes up no other incident."""
+_EPISODES_AT_ONCE = 50
+_EPISODE_FIELDS = ("subject", "connector", "began_ms", "failed_ms", "failures", "summary")
 
 Hand = Callable[[int], None]
 Leads = Callable[[], bool | None]
@@ -176,47 +184,83 @@ def _find_over_limits(names: Iterable[str], now: int) -> Iterator[OverLimit]:
                 yield OverLimit(task.connector, subject, message.strip(), metric.over_since_ms)
 
 
-def evaluate(now: int, leaderless_ms: int = 0, problems: tuple[ClusterProblem, ...] = ()) -> Changes:
-    """Evaluate once: open and close incidents, and create their messages, all in one transaction."""
+class Overtaken(Exception):
+    """Another worker evaluates now: what is left to write is its own."""
+
+
+def evaluate(
+    now: int, leaderless_ms: int = 0, problems: tuple[ClusterProblem, ...] = (), holder: str | None = None
+) -> Changes:
+    """Evaluate once: open and close incidents, each together with its messages.
+
+    holder: whose turn it has to be still when something is written; None: anybody's. Requests wait for SQLite's lock:
+    so nothing is computed within a transaction, and none is longer than it takes to write a few incidents. What an
+    evaluation does not come to, the next one finds again. Raises `Overtaken`.
+    """
     rules = {rule.pk: rule for rule in Rule.objects.filter(enabled=True)}
     conditions = [RuleCondition(rule.pk, Kind(rule.kind), rule.pattern, rule.seconds) for rule in rules.values()]
     snapshot = read_snapshot((rule.kind for rule in conditions), now, leaderless_ms, problems)
-    with transaction.atomic():
-        snapshot = replace(snapshot, episodes=tuple(_follow(snapshot).values()))
-        findings = evaluate_rules(conditions, snapshot)
-        incidents = {(one.rule_id or -one.pk, one.subject): one for one in Incident.objects.filter(resolved_ms=0)}
-        due = changes(incidents, findings)
-        quiet = silences.list_silenced(now)
-        for (rule_id, _), one in due.opened.items():
-            _open(rules[rule_id], one, now, silences.covers(quiet, one.connector))
-        for key in due.resolved:
-            _resolve(incidents.pop(key), now)
-        for key, incident in incidents.items():
-            _keep(incident, findings[key], now, silences.covers(quiet, incident.connector))
+    episodes = {values[0]: Episode(*values) for values in EpisodeRow.objects.values_list(*_EPISODE_FIELDS)}
+    followed = follow(episodes, snapshot)
+    findings = evaluate_rules(conditions, replace(snapshot, episodes=tuple(followed.values())))
+    incidents = {(one.rule_id or -one.pk, one.subject): one for one in Incident.objects.filter(resolved_ms=0)}
+    due = changes(incidents, findings)
+    quiet = silences.list_silenced(now)
+    writes: list[Callable[[], object]] = []
+    for (rule_id, _), one in due.opened.items():
+        report = write_report(rules[rule_id].kind, one, now).dumps()
+        writes.append(partial(_open, rules[rule_id], one, now, report, silences.covers(quiet, one.connector)))
+    writes += [partial(_resolve, incidents.pop(key), now) for key in due.resolved]
+    for key, incident in incidents.items():
+        silent = silences.covers(quiet, incident.connector)
+        if _is_due(incident, findings[key], silent):
+            report = write_report(incident.kind, findings[key], now).dumps()
+            writes.append(partial(_keep, incident, findings[key], now, report, silent))
+    _write([*_list_episode_writes(episodes, followed), *writes], holder)
     return due
 
 
-def _follow(snapshot: ClusterSnapshot) -> dict[str, Episode]:
-    """Update the episodes of failures in the database, and return them."""
-    fields = ("subject", "connector", "began_ms", "failed_ms", "failures", "summary")
-    episodes = {values[0]: Episode(*values) for values in EpisodeRow.objects.values_list(*fields)}
-    now = follow(episodes, snapshot)
-    if ended := episodes.keys() - now.keys():
-        EpisodeRow.objects.filter(subject__in=ended).delete()
-    EpisodeRow.objects.bulk_create(
-        [EpisodeRow(**asdict(one)) for one in now.values() if one != episodes.get(one.subject)],
-        update_conflicts=True,
-        update_fields=fields[1:],
-        unique_fields=["subject"],
-    )
-    return now
+def _write(writes: Sequence[Callable[[], object]], holder: str | None) -> None:
+    """Write in short transactions, and leave those who wait the first turn before each."""
+    left = deque(writes)
+    while left:
+        give_way(connection)
+        with transaction.atomic():
+            until = time.monotonic() + _HELD_SECONDS
+            # Whoever takes over waits for this row, or has it.
+            if holder is not None and not Turn.objects.filter(pk=1, holder=holder).update(holder=holder):
+                raise Overtaken
+            left.popleft()()
+            while left and time.monotonic() < until:
+                left.popleft()()
 
 
-def _keep(incident: Incident, finding: Finding, now: int, quiet: bool) -> None:
+def _list_episode_writes(before: Mapping[str, Episode], now: Mapping[str, Episode]) -> Iterator[Callable[[], object]]:
+    """Yield what makes the database have the episodes of failures as they are now."""
+    ended = sorted(before.keys() - now.keys())
+    changed = [EpisodeRow(**asdict(one)) for one in now.values() if one != before.get(one.subject)]
+    for first in range(0, len(ended), _EPISODES_AT_ONCE):
+        yield EpisodeRow.objects.filter(subject__in=ended[first : first + _EPISODES_AT_ONCE]).delete
+    for first in range(0, len(changed), _EPISODES_AT_ONCE):
+        yield partial(
+            EpisodeRow.objects.bulk_create,
+            changed[first : first + _EPISODES_AT_ONCE],
+            update_conflicts=True,
+            update_fields=_EPISODE_FIELDS[1:],
+            unique_fields=["subject"],
+        )
+
+
+def _is_due(incident: Incident, finding: Finding, quiet: bool) -> bool:
+    """Return whether `_keep` would change the incident."""
+    return finding.failures != incident.failures or (incident.withheld and not quiet and incident.rule_id is not None)
+
+
+def _keep(incident: Incident, finding: Finding, now: int, report: str, quiet: bool) -> None:
     """Update an open incident: its number of failures, and the messages that a silence has withheld."""
     if finding.failures != incident.failures:
         incident.failures, incident.summary = finding.failures, finding.summary[:1000]
-        incident.report = write_report(incident.kind, finding, now).dumps()
+        incident.report = report
         incident.save(update_fields=["failures", "summary", "report"])
     if incident.withheld and not quiet and incident.rule is not None:
         incident.withheld = False
@@ -229,7 +273,7 @@ def _tell_all(rule: Rule, incident: Incident, now: int) -> None:
         deliveries.begin(destination, incident_message(incident, MessageKind.FIRING), incident, now)
 
 
-def _open(rule: Rule, finding: Finding, now: int, quiet: bool) -> None:
+def _open(rule: Rule, finding: Finding, now: int, report: str, quiet: bool) -> None:
     incident = Incident.objects.create(
         rule=rule,
         rule_name=rule.name,
@@ -241,7 +285,7 @@ def _open(rule: Rule, finding: Finding, now: int, quiet: bool) -> None:
         failures=finding.failures,
         opened_ms=now,
         withheld=quiet,
-        report=write_report(rule.kind, finding, now).dumps(),
+        report=report,
     )
     if not quiet:
         _tell_all(rule, incident, now)
@@ -289,7 +333,10 @@ class Evaluator:
         if idle() or not take_turn(self._holder, now):
             return
         self._ask_who_leads(now)
-        evaluate(now, self._leaderless_ms, self._list_problems(now))
+        try:
+            evaluate(now, self._leaderless_ms, self._list_problems(now), self._holder)
+        except Overtaken:
+            return
         for number in deliveries.due(now):
             self._hand(number)
         if now >= self._prune_ms:  # each deletion takes SQLite's lock, for which requests wait

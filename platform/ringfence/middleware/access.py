@@ -23,6 +23,10 @@ from ringfence.http.error_pages import answer, database_away, is_page, render_re
 from ringfence.http.errors import json_error
 from ringfence.read_your_writes import answered
 
+METRICS = "/metrics"
+"""It has threads and a lane of its own."""
+PLACE = "ringfence.place"
+"""The key in an ASGI scope of the place for which the request has waited."""
 _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 _LIMITED = (
     "A token with a limit may neither see nor end the sessions of its account: log in, or use a token that may do "
@@ -84,6 +88,8 @@ class AccessMiddleware(MiddlewareMixin):
         self, request: HttpRequest, who: Principal, need: Need, kwargs: dict[str, Any]
     ) -> HttpResponse | None:
         method = str(request.method)
+        if method in _SAFE_METHODS and request.path != METRICS and (busy := _read(request, who.name)) is not None:
+            return busy
         if who.via.startswith("session") and method not in _SAFE_METHODS and not is_page(request):
             reason = _csrf(request)
             if reason:
@@ -146,6 +152,22 @@ def _enter(request: HttpRequest, lane: quotas.Lane, who: str) -> HttpResponse | 
     request.ringfence_place = place  # type: ignore[attr-defined]
     if lane is quotas.COMPUTING:
         quotas.current_hold.set(place)
+    return None
+
+
+def _read(request: HttpRequest, who: str) -> HttpResponse | None:
+    """Take a place among those who read, or that for which the request has waited (`web.asgi_handler`). Returns a
+    refusal, which names who has to wait, if there is none.
+    """
+    place: quotas.Hold | None = getattr(request, "scope", {}).pop(PLACE, None)
+    try:
+        place = place or quotas.READING.hold(who)
+    except quotas.TooMany as many:
+        refusal = too_many(request, many.message)
+        refusal.ringfence_waits = who  # type: ignore[attr-defined]
+        return refusal
+    request.ringfence_place = place  # type: ignore[attr-defined]
+    quotas.current_hold.set(place)
     return None
 
 

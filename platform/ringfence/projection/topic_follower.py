@@ -20,7 +20,7 @@ HELD_SECONDS: Final = 0.05
 _MOST: Final = 500
 _MOST_ROWS: Final = 200
 """Of topics whose records become wide rows."""
-_LEAST: Final = 50
+_LEAST: Final = 15
 """A transaction with fewer records takes hardly less time."""
 _SHOWN_BYTES: Final = 16 << 20
 """Of source offsets behind an open transaction, which any task may keep open."""

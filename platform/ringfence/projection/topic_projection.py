@@ -9,12 +9,13 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from django.db import DataError, transaction
+from django.db import DataError, connection, transaction
 from django.db import Error as AnyDatabaseError
 
 from ringfence.fencing.errors import TopicLost
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.topic_ids import PRECIOUS, Loss, Topic, TopicIds, explanation
+from ringfence.lock_waits import give_way
 from ringfence.projection import cluster_topics, config_rows, event_rows, offset_rows, positions, status_rows
 from ringfence.projection.positions import Position
 from ringfence.projection.records import Record
@@ -76,19 +77,18 @@ class Projection:
         offsets = self._stand.offsets or {}
         new = [record for record in records if record.offset >= self._stand.next_offset(record.partition)]
         reached = {p: max(offset, offsets.get(p, 0)) for p, offset in reached.items()}
-        state = self._state
+        change = config_rows.ConfigChange(self._state)
         if self.role == "config":
             old = [record for record in records if record.offset < self._stand.next_offset(record.partition)]
-            state = config_rows.fold(state, old, self.topic).state
+            change = config_rows.fold(config_rows.fold(self._state, old, self.topic).state, new, self.topic)
+        give_way(connection)
         with transaction.atomic():
             positions.move(self.role, self.topic, self.topic_id, offsets, reached)
-            if self.role == "config":
-                change = config_rows.fold(state, new, self.topic)
-                touched = config_rows.write(change) if new else set()
-                state = change.state
-            else:
+            if self.role != "config":
                 touched = self._write(new)
-        self._state = state
+            else:
+                touched = config_rows.write(change) if new else set()
+        self._state = change.state
         self._stand = Position(self.topic, self.topic_id, {**offsets, **reached})
         return touched
 
@@ -103,6 +103,7 @@ class Projection:
         for record in ahead:
             ends[record.partition] = max(ends.get(record.partition, 0), record.offset + 1)
         here = {p: max(reached.get(p, 0), self._stand.next_offset(p)) for p in ends}
+        give_way(connection)
         with transaction.atomic():
             positions.move(self.role, self.topic, self.topic_id, self._stand.offsets or {}, here)
             positions.store_shown_offsets(self.role, here, ends)

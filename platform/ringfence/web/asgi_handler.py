@@ -6,9 +6,10 @@ connection, for the whole life of an event stream; here a stream needs neither.
 """
 
 import asyncio
+import contextlib
 import functools
 import io
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -21,13 +22,14 @@ from django.db import close_old_connections
 from django.http import HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.urls import set_script_prefix
 
-from ringfence import after_answer
+from ringfence import after_answer, quotas
 from ringfence.access.client_address import address_in
 from ringfence.access.identify import Nobody, identify_again
 from ringfence.access.principal import Principal
 from ringfence.after_answer import Work
 from ringfence.fencing.request_context import RequestContext, working_for
 from ringfence.metrics.web_process import requests
+from ringfence.middleware.access import METRICS, PLACE
 from ringfence.web import access_log, request_body
 from ringfence.web.access_log import Exchange
 from ringfence.web.anonymous_rate import AnonymousRate, has_credentials
@@ -35,12 +37,11 @@ from ringfence.web.door import PROBES, process_door
 from ringfence.web.hooks.links import Links, look_up
 from ringfence.web.hooks.receiver import Receiver, hook_name
 
-THREADS = 128
+THREADS = 168
 """The most requests at once. A request that waits for the leader or a plugin occupies its thread until the answer."""
 
 PROBE_THREADS = 4
 """For probes alone, and as many for metrics: they are answered while all other threads wait for something."""
-METRICS = "/metrics"
 LIVE = "/health/live"
 """Answered without any thread: that the process answers is all it tells."""
 
@@ -93,6 +94,10 @@ class PooledHandler(ASGIHandler):
         threads = self._threads_for(scope["path"])
         loop = asyncio.get_running_loop()
         response, work = await loop.run_in_executor(threads, self._answer, scope, body, exchange)
+        account: str | None = getattr(response, "ringfence_waits", None)
+        if account is not None and (place := await quotas.READING.wait(account, quotas.READING_PATIENCE)) is not None:
+            with _offering(place, scope):
+                response, work = await loop.run_in_executor(threads, self._answer, scope, body, exchange)
         try:
             if response.streaming:
                 exchange.stays_open()
@@ -165,6 +170,17 @@ class PooledHandler(ASGIHandler):
                 task.cancel()
             await asyncio.gather(sending, disconnect, return_exceptions=True)
             response.close()
+
+
+@contextlib.contextmanager
+def _offering(place: quotas.Hold, scope: Scope) -> Iterator[None]:
+    """Offer a place to the request, which takes it with its next try, unless its sender is somebody else by now."""
+    scope[PLACE] = place
+    try:
+        yield
+    finally:
+        if scope.pop(PLACE, None) is not None:
+            place.release()
 
 
 def _finish(work: list[Work], request: RequestContext) -> None:

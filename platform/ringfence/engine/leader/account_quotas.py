@@ -14,6 +14,10 @@ from ringfence.requests.refusal import Refusal
 
 _OPTIONS: Final = {"connectors": "--connectors", "tasks": "--tasks", "config_bytes": "--config-bytes"}
 
+_MOST_COUNTED: Final = 10_000
+_counted: Final[dict[str, tuple[Mapping[str, str], int, Quota]]] = {}
+"""What a connector takes with the configuration and the tasks that it had last."""
+
 
 def usage_of(config: Mapping[str, str], tasks: int = 0) -> Quota:
     """Return what one connector takes. tasks: how many it has now, for a connector that may exceed its `tasks.max`."""
@@ -66,8 +70,21 @@ def _owner(connector: ConnectorState) -> str:
 
 
 def _usage_now(connector: ConnectorState) -> Quota:
-    return usage_of(connector.config or {}, 0 if connector.commit is None else connector.commit.tasks)
+    """Count a configuration once: each creation looks at all connectors of its account."""
+    config, tasks = connector.config or {}, 0 if connector.commit is None else connector.commit.tasks
+    last = _counted.get(connector.name)
+    if last is not None and last[0] is config and last[1] == tasks:
+        return last[2]
+    if len(_counted) > _MOST_COUNTED:
+        _counted.clear()
+    counted = usage_of(config, tasks)
+    _counted[connector.name] = config, tasks, counted
+    return counted
 
 
 def _sum(usages: Sequence[Quota]) -> Quota:
-    return Quota(**{name: sum(getattr(each, name) for each in usages) for name in QUOTAS})
+    sums = [
+        sum(column)
+        for column in zip(*((each.connectors, each.tasks, each.config_bytes) for each in usages), strict=True)
+    ]
+    return Quota(*sums) if sums else Quota(0, 0, 0)

@@ -23,7 +23,7 @@ from ringfence.platform_addresses import find_own_listeners
 from ringfence.worker_config import WorkerConfig
 
 _FILES: Final = ("RINGFENCE_WORKER_CONFIG",)
-_SQLITE: Final = ("", "-wal", "-shm", "-journal")
+_SQLITE: Final = ("", "-wal", "-shm", "-journal", "-waiting")
 
 
 def limits_of(worker: WorkerConfig, cluster_id: str, environment: Mapping[str, str] | None = None) -> WorkerLimits:
