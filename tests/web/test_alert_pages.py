@@ -169,6 +169,18 @@ def test_incidents_are_shown_to_those_who_may_see_the_connector(client: Client, 
         assert client.get("/ui/incidents/rules/new", headers=headers).status_code == 403
 
 
+@pytest.mark.parametrize("part", ["incident-cause", "incident-axis", "story"])
+def test_the_page_of_an_incident_stays_when_its_connector_is_deleted(client: Client, part: str) -> None:
+    now = deliveries.now_ms()
+    incident = Incident.objects.create(
+        rule_name="r", kind="failed", subject="gone", connector="gone", summary="gone has failed", opened_ms=now
+    )
+    headers = {"hx-request": "true", "hx-target": part}
+    answer = client.get(f"/ui/incidents/{incident.pk}", headers=headers)
+    assert answer.status_code == 200
+    assert "what else happened" not in text(answer)
+
+
 def test_the_first_start_has_rules_that_anybody_would_want() -> None:
     """Those of the migration; a cluster that has rules of its own gets none."""
     from importlib import import_module

@@ -48,9 +48,9 @@ def incident(request: HttpRequest, number: int) -> HttpResponse:
     context = _make_context(request, one)
     if not is_fragment(request):
         return render(request, "ringfence/incident.html", context)
-    part = {"story": "incident_story", "incident-axis": "axis"}.get(
-        request.headers.get("HX-Target", ""), "incident_cause"
-    )
+    part = _PARTS.get(request.headers.get("HX-Target", ""), "incident_cause")
+    if part == "axis" and part not in context:  # the connector was deleted while the page was open
+        return HttpResponse()
     return render(request, f"ringfence/parts/{part}.html", context)
 
 
