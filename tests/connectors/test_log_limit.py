@@ -5,6 +5,7 @@ import logging
 import pytest
 
 from ringfence.connectors.sdk.log_limit import LogLimit
+from tests.support.logs import own_messages
 
 log = logging.getLogger(__name__)
 
@@ -16,7 +17,7 @@ def test_one_line_for_each_interval_and_subject(caplog: pytest.LogCaptureFixture
         now[0] = second
         limit.warning(log, "hook %s", "a", subject="a")
     limit.warning(log, "hook %s", "b", subject="b")
-    assert caplog.messages == [
+    assert own_messages(caplog) == [
         "hook a",
         "hook a (9 more since the last such line)",
         "hook a (9 more since the last such line)",

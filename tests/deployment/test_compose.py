@@ -30,6 +30,7 @@ from tests.support.compose import (
     services,
     variables,
 )
+from tests.support.logs import own_messages
 
 SERVICES = services()
 ALL = pytest.mark.parametrize("name", sorted(SERVICES))
@@ -285,7 +286,7 @@ def worker(request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture) -> 
     assert mounted[1] == given["RINGFENCE_WORKER_CONFIG"]
     with caplog.at_level(logging.INFO):
         config = WorkerConfig.from_environment({**given, "RINGFENCE_WORKER_CONFIG": str(ROOT / mounted[0])})
-    assert not caplog.records
+    assert not own_messages(caplog)
     return service, config
 
 
