@@ -40,11 +40,17 @@ class StatusLog:
         self._on_change = on_change
         self._turn = threading.Lock()  # one reader of the log at a time
         self._changed = threading.Condition()
+        self._refreshes = 0
+        """Threads that wait for their turn, or have it. Python gives a lock to whoever comes first, which is most often
+        the thread that has just released it: `run` would keep them waiting for a minute.
+        """
         self._failure: FencingError | None = None
 
     def run(self, stop: threading.Event) -> None:
         """Follow the topic until `stop`. What prevents it is raised by `check`, and tried again."""
         while not stop.is_set():
+            with self._changed:
+                self._changed.wait_for(lambda: not self._refreshes, _AGAIN_SECONDS)
             try:
                 with self._turn:
                     self._take(self._log.poll(_WAIT_SECONDS))
@@ -60,8 +66,15 @@ class StatusLog:
 
     def refresh(self, deadline: Deadline) -> None:
         """Take in everything up to the current end."""
-        with self._turn:
-            self._take(list(self._log.read_to_end(deadline)))
+        with self._changed:
+            self._refreshes += 1
+        try:
+            with self._turn:
+                self._take(list(self._log.read_to_end(deadline)))
+        finally:
+            with self._changed:
+                self._refreshes -= 1
+                self._changed.notify_all()
 
     def wait_until(self, done: Callable[[], bool], seconds: float) -> bool:
         """Wait until `done` returns true, which is called after each change. Return whether it did in time."""
