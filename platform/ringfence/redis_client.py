@@ -5,7 +5,6 @@ the servers behind them. Each new connection asks them again, so that a fail-ove
 """
 
 import os
-from collections.abc import Mapping
 from typing import Any, Final
 
 import redis
@@ -16,7 +15,7 @@ from redis.sentinel import Sentinel
 URL: Final = os.environ.get("RINGFENCE_REDIS_URL", "redis://127.0.0.1:6379/0")
 _SENTINEL: Final = "sentinel://"
 _SENTINEL_SECONDS: Final = {"socket_timeout": 1, "socket_connect_timeout": 1}
-"""One that does not answer is passed over soon, and the next one is sentinels."""
+"""One that does not answer is passed over soon, and the next one is asked."""
 
 
 def is_sentinel(url: str) -> bool:
@@ -28,8 +27,8 @@ def connect(url: str = URL, **options: Any) -> redis.Redis:
     if not is_sentinel(url):
         return redis.Redis.from_url(url, **options)
     servers, more = _servers_of(url)
-    sentinels = Sentinel(servers, sentinel_kwargs=_sentinel_options(os.environ), **more, **options)  # type: ignore[no-untyped-call]
-    return sentinels.master_for(_primary(os.environ))  # type: ignore[no-any-return, no-untyped-call]
+    sentinels = Sentinel(servers, sentinel_kwargs=_sentinel_options(), **more, **options)  # type: ignore[no-untyped-call]
+    return sentinels.master_for(_primary())  # type: ignore[no-any-return, no-untyped-call]
 
 
 def connect_asynchronously(url: str = URL, **options: Any) -> redis.asyncio.Redis:
@@ -37,15 +36,15 @@ def connect_asynchronously(url: str = URL, **options: Any) -> redis.asyncio.Redi
     if not is_sentinel(url):
         return redis.asyncio.Redis.from_url(url, **options)
     servers, more = _servers_of(url)
-    sentinels = redis.asyncio.Sentinel(servers, sentinel_kwargs=_sentinel_options(os.environ), **more, **options)  # type: ignore[no-untyped-call]
-    return sentinels.master_for(_primary(os.environ))  # type: ignore[no-any-return]
+    sentinels = redis.asyncio.Sentinel(servers, sentinel_kwargs=_sentinel_options(), **more, **options)  # type: ignore[no-untyped-call]
+    return sentinels.master_for(_primary())  # type: ignore[no-any-return]
 
 
 def celery_options(url: str = URL) -> dict[str, Any]:
     """Return what Celery needs beside the address, as options of its transport and of its store of results."""
     if not is_sentinel(url):
         return {}
-    return {"master_name": _primary(os.environ), "sentinel_kwargs": _sentinel_options(os.environ)}
+    return {"master_name": _primary(), "sentinel_kwargs": _sentinel_options()}
 
 
 def _servers_of(url: str) -> tuple[list[tuple[str, int]], dict[str, Any]]:
@@ -61,10 +60,10 @@ def _as_redis(url: str) -> str:
     return f"redis://{url.strip().removeprefix(_SENTINEL)}"
 
 
-def _primary(environment: Mapping[str, str]) -> str:
-    return environment.get("RINGFENCE_REDIS_PRIMARY", "").strip() or "mymaster"
+def _primary() -> str:
+    return os.environ.get("RINGFENCE_REDIS_PRIMARY", "").strip() or "mymaster"
 
 
-def _sentinel_options(environment: Mapping[str, str]) -> dict[str, Any]:
-    password = environment.get("RINGFENCE_REDIS_SENTINEL_PASSWORD", "")
+def _sentinel_options() -> dict[str, Any]:
+    password = os.environ.get("RINGFENCE_REDIS_SENTINEL_PASSWORD", "")
     return {**_SENTINEL_SECONDS, **({"password": password} if password else {})}
