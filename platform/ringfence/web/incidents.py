@@ -30,7 +30,7 @@ from ringfence.web.connector.header import facts
 from ringfence.web.connector.history import hours_to_show
 from ringfence.web.connector.tab_page import trouble_context
 from ringfence.web.incident_story import tell_story
-from ringfence.web.time_axis import HOUR_MS, Span, draw_axis
+from ringfence.web.time_axis import HOUR_MS, Axis, Span, draw_axis
 from ringfence.web.views import is_fragment
 
 _DAY_MS: Final = 86_400_000
@@ -44,25 +44,38 @@ _WRITES = requires(POST=somewhere(Verb.OPERATE).writing())
 @ensure_csrf_cookie
 def incident(request: HttpRequest, number: int) -> HttpResponse:
     """Show one incident, open or resolved; for htmx, its cause and state, what happened, or the axis."""
-    one = _find(request, number)
-    context = _make_context(request, one)
-    if not is_fragment(request):
-        return render(request, "ringfence/incident.html", context)
-    part = _PARTS.get(request.headers.get("HX-Target", ""), "incident_cause")
-    if part == "axis" and part not in context:  # the connector was deleted while the page was open
-        return HttpResponse()
-    return render(request, f"ringfence/parts/{part}.html", context)
-
-
-def _make_context(request: HttpRequest, one: Incident) -> dict[str, object]:
-    who, now = principal_of(request), now_ms()
+    one, now = _find(request, number), now_ms()
     row = find_connector(one.connector) if one.connector else None
-    report = IncidentReport.parse(one.report)
+    part = _PARTS.get(request.headers.get("HX-Target", ""), "incident_cause") if is_fragment(request) else ""
+    if part == "axis":
+        if row is None:  # it was deleted while the page was open
+            return HttpResponse()
+        return render(request, "ringfence/parts/axis.html", {"connector": row, "axis": _draw(request, one, row, now)})
+    context = _make_context(request, one, row, now)
+    if part:
+        return render(request, f"ringfence/parts/{part}.html", context)
+    if row is not None:
+        context["axis"] = _draw(request, one, row, now)
+        context["log_lines"] = list_log(row, one.began_ms - _BEFORE_MS, one.resolved_ms or now) or context["report"].log
+    return render(request, "ringfence/incident.html", context)
+
+
+def _draw(request: HttpRequest, one: Incident, row: Connector, now: int) -> Axis:
     end_ms = one.resolved_ms or now
+    hours = hours_to_show(row, end_ms)
+    base = f"/ui/connectors/{row.path}/history"
+    span = Span(end_ms - hours * HOUR_MS, end_ms, 0 if one.resolved_ms else hours)
+    scope = Scope(principal_of(request), row.name)
+    return draw_axis(scope, span, base, moment=f"{base}/moment", detailed=True, incident_ms=one.began_ms)
+
+
+def _make_context(request: HttpRequest, one: Incident, row: Connector | None, now: int) -> dict[str, Any]:
+    """Return the context of the page but for the axis and the log."""
+    who, report = principal_of(request), IncidentReport.parse(one.report)
     context: dict[str, Any] = {
         "section": "alerts",
         "incident": one,
-        "lasted_ms": end_ms - one.began_ms,
+        "lasted_ms": (one.resolved_ms or now) - one.began_ms,
         "connector": row,
         "report": report,
         "runbook_link": report.runbook if report.runbook.startswith(("https://", "http://")) else "",
@@ -74,13 +87,6 @@ def _make_context(request: HttpRequest, one: Incident) -> dict[str, object]:
     }
     if row is None:
         return context
-    hours = hours_to_show(row, end_ms)
-    base = f"/ui/connectors/{row.path}/history"
-    span = Span(end_ms - hours * HOUR_MS, end_ms, 0 if one.resolved_ms else hours)
-    context["axis"] = draw_axis(
-        Scope(who, row.name), span, base, moment=f"{base}/moment", detailed=True, incident_ms=one.began_ms
-    )
-    context["log_lines"] = list_log(row, one.began_ms - _BEFORE_MS, end_ms) or report.log
     if not one.resolved_ms:
         header = facts(row)
         troubles = any(header[name] for name in ("waits", "refusals", "failures", "slots", "cause"))
