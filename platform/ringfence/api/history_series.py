@@ -142,7 +142,8 @@ def find_series(
     """
     if not 0 <= from_ms < to_ms or to_ms - from_ms > LONGEST_DAYS * 86_400_000:
         raise bad_request(f"from must be before to, by at most {LONGEST_DAYS} days; both in milliseconds.")
-    now, stored = minute_of(int(time.time() * 1000)), stored_minutes()
+    now_ms, stored = int(time.time() * 1000), stored_minutes()
+    now = minute_of(now_ms)
     end_ms = min(to_ms, (now + 1) * _MINUTE_MS)
     span = choose_range(from_ms, max(from_ms + 1, end_ms), stored.oldest, most)
     before = _before(span, stored.oldest) if with_before else None
@@ -151,7 +152,8 @@ def find_series(
     rows = [row for row in rows if row["minute"] >= span.first]
     fresh = now - LIVE_MINUTES if stored.newest is None else stored.newest
     if fresh < now and span.end > fresh + 1:
-        rows += _find_fresh(scope, max(span.first, fresh + 1), min(span.end, now + 1), now - fresh <= _LATE_MINUTES)
+        first, end = max(span.first, fresh + 1), min(span.end, now + 1)
+        rows += _find_fresh(scope, first, end, now_ms, followed=now - fresh <= _LATE_MINUTES)
     names = sorted({row["lag_name"] for row in rows if row["lag_name"]})
     series = {
         "from_ms": span.first * _MINUTE_MS,
@@ -196,7 +198,7 @@ def _find_rows(scope: Scope, span: Range) -> tuple[list[dict[str, Any]], dict[in
     return rows, present
 
 
-def _find_fresh(scope: Scope, first: int, end: int, followed: bool) -> list[dict[str, Any]]:
+def _find_fresh(scope: Scope, first: int, end: int, now_ms: int, *, followed: bool) -> list[dict[str, Any]]:
     """Return rows of the minutes that are not summed yet, up to the running one: as their tasks have reported.
 
     followed: whether the platform runs, so that a minute without a report is one in which nothing came.
@@ -220,7 +222,7 @@ def _find_fresh(scope: Scope, first: int, end: int, followed: bool) -> list[dict
         refused = refused or shown_state(task["state"], task["refused"]) == RETRYING
         if task["oldest"] and (scope.connector or task["state"] not in AT_REST):
             oldest = min(oldest or task["oldest"], task["oldest"])
-    state, now_ms = worst(shown_state(each, refused) for each in states), int(time.time() * 1000)
+    state = worst(shown_state(each, refused) for each in states)
     blank = {**dict.fromkeys(_COLUMNS, 0), "minutes": 1, "state": state, "lag": None, "lag_name": "", "age_ms": None}
     minutes_to_show = [minute for minute in range(first, end) if minute in gained or (followed and states)]
     rows = [{**blank, **gained.get(minute, {}), "minute": minute} for minute in minutes_to_show]
