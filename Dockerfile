@@ -30,7 +30,7 @@ RUN chmod -R a+rX . && python -m compileall -q connectors fencing platform
 
 USER ringfence
 # Spark's drivers start from an archive of their classes with half the CPU time. Without it they start, too.
-RUN python -m ringfence.local.spark_classes || echo "Spark's drivers start without an archive of their classes" >&2
+RUN python -m ringfence.local.class_archives || echo "Spark's drivers start without an archive of their classes" >&2
 EXPOSE 8083
 ENTRYPOINT ["ringfence"]
 CMD ["web"]

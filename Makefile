@@ -45,7 +45,7 @@ $(HOST): $(STAMP) $(wildcard connectors/java/host/*)
 
 # Without the archive Spark's drivers start, too: with twice the CPU time.
 $(CLASSES): $(STAMP)
-	-@$(BIN)/python -m ringfence.local.spark_classes 2>/dev/null && touch $(CLASSES)
+	-@$(BIN)/python -m ringfence.local.class_archives 2>/dev/null && touch $(CLASSES)
 
 demo: setup ## Run the main job on 336,776 real flights, kill it half-way, and count what arrived
 	$(BIN)/ringfence demo $(ARGS)

@@ -12,8 +12,8 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 from ringfence.connectors.sdk import egress, worker_limits
+from ringfence.local.class_archives import use_archive
 from ringfence.local.ports import free_port
-from ringfence.local.spark_classes import use_archive
 from ringfence.local.valkey import EmbeddedValkey
 from tests.support.names import unique as unique_name
 from tests.support.parallel import ByFile, platform_first

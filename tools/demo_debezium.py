@@ -16,7 +16,7 @@ from ringfence.commands import up
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
-from ringfence.fencing.leader.restarts import pause_s
+from ringfence.fencing.leader.next_placement import pause_s
 from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.local.cache import cache_root
 from ringfence.local.data_directory import default_root

@@ -6,8 +6,7 @@ from typing import Any, ClassVar, Final
 from kafka.errors import IncompatibleBrokerVersion, KafkaError, for_code
 
 from ringfence.fencing.errors import Conflict, Fatal, FencingError, Retriable
-from ringfence.fencing.kafka.coordinator_retries import MOVING, NoCoordinator
-from ringfence.fencing.kafka.permission_probes import Prober
+from ringfence.fencing.kafka.permission_probes import MOVING, NoCoordinator, Prober
 
 NOT_THERE: Final = 69
 """Kafka's code: its coordinator knows no such group (GROUP_ID_NOT_FOUND)."""

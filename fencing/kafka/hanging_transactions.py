@@ -2,8 +2,12 @@
 
 Readers of committed records wait at such a transaction forever. Fencing its id does not end it, since the coordinator
 has nothing to abort. Only a marker written directly to the partition ends it.
+
+To end one, a principal needs Alter or ClusterAction on the Cluster. `may_write_markers` sends a marker for an unused
+producer id and a missing topic: the broker checks the permission first.
 """
 
+import secrets
 import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -12,11 +16,48 @@ from typing import Any, Final
 from kafka import TopicPartition
 from kafka.errors import BrokerResponseError, IncompatibleBrokerVersion, KafkaError
 from kafka.protocol.metadata import MetadataRequest
+from kafka.protocol.producer.transaction import WriteTxnMarkersRequest
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, FencingError, Retriable
 from ringfence.fencing.kafka.kafka_python_client import AbortTransactionSpec
+from ringfence.fencing.kafka.permission_probes import NOBODYS_PRODUCER, Permission, Prober
+from ringfence.fencing.kafka.topic_offsets import Ends
 from ringfence.fencing.kafka.transaction_descriptions import Transaction, TransactionProber
+
+_CLUSTER_DENIED: Final = 31
+_UNKNOWN_TOPIC: Final = 3
+
+
+def may_write_markers(prober: Prober) -> Permission:
+    """Return the permission to write markers, as far as a probe shows it. Raises the prober's errors."""
+    marker = WriteTxnMarkersRequest.WritableTxnMarker
+    request = WriteTxnMarkersRequest(
+        markers=[
+            marker(
+                producer_id=NOBODYS_PRODUCER,
+                producer_epoch=0,
+                transaction_result=False,
+                topics=[
+                    marker.WritableTxnMarkerTopic(
+                        name=f"ringfence-no-such-topic-{secrets.token_hex(8)}", partition_indexes=[0]
+                    )
+                ],
+                coordinator_epoch=0,
+            )
+        ]
+    )
+    answer = prober._run(prober._all({"": request}))[""]
+    codes = {
+        partition.error_code
+        for one in (answer.markers if answer else ())
+        for topic in one.topics
+        for partition in topic.partitions
+    }
+    if _CLUSTER_DENIED in codes:
+        return Permission.NO
+    return Permission.YES if codes == {_UNKNOWN_TOPIC} else Permission.UNKNOWN
+
 
 _MAX_TIMEOUT: Final = "transaction.max.timeout.ms"
 _DEFAULT_MAX_TIMEOUT_MS: Final = 900_000
@@ -193,3 +234,45 @@ class HangingProber(TransactionProber):
 def age_ms(one: Hanging) -> int:
     """Return the time since its last records, by this machine's clock."""
     return max(0, int(time.time() * 1000) - one.last_ms)
+
+
+_Where = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The transaction that holds a last stable offset. transactional_id: "" if no coordinator knows the producer;
+    since_ms: when it began, -1 if unknown.
+    """
+
+    producer_id: int
+    epoch: int
+    first_offset: int
+    transactional_id: str
+    since_ms: int
+
+
+def find_holders(prober: HangingProber, ends: Mapping[_Where, Ends], deadline: Deadline) -> dict[_Where, Holder]:
+    """Return the open transaction that begins at the last stable offset, by partition.
+
+    Partitions whose last stable offset is not held, or whose transaction has ended since, are left out.
+    """
+    stable_offsets = {place: each.stable for place, each in ends.items() if each.stable < each.end}
+    first = _first_of(prober.open_in(stable_offsets)) if stable_offsets else {}
+    first = {place: one for place, one in first.items() if one.start_offset <= stable_offsets[place]}
+    owners = prober.owners({one.producer_id for one in first.values()}, deadline) if first else {}
+    holders = {}
+    for place, one in first.items():
+        owner = owners.get(one.producer_id)
+        name, since = (owner.transactional_id, owner.started_ms) if owner is not None else ("", -1)
+        holders[place] = Holder(one.producer_id, one.epoch, one.start_offset, name, since)
+    return holders
+
+
+def _first_of(transactions: Iterable[Hanging]) -> dict[_Where, Hanging]:
+    first: dict[_Where, Hanging] = {}
+    for one in transactions:
+        place = (one.topic, one.partition)
+        if place not in first or one.start_offset < first[place].start_offset:
+            first[place] = one
+    return first

@@ -14,8 +14,8 @@ from kafka.record.memory_records import MemoryRecords
 from ringfence.fencing.errors import Fatal, FencingError, Retriable
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer import Isolation, PartitionReader
-from ringfence.fencing.kafka.fetch_requests import find_leaders, make_fetch
 from ringfence.fencing.kafka.kafka_python_client import PythonClient
+from ringfence.fencing.kafka.raw_fetch import find_leaders, make_fetch
 
 _WAIT_MS: Final = 500
 _ASKED_MS: Final = 10_000

@@ -6,9 +6,12 @@ that brokers never assign: the broker checks the permission first, and then refu
 Any broker can answer: if it does not coordinate the id, it also checks the permission before it says so.
 """
 
+import itertools
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
 from functools import wraps
 from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
@@ -26,12 +29,81 @@ from kafka.protocol.admin import CreateTopicsRequest, DescribeConfigsRequest, De
 from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest, MetadataRequest
 from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
 
+from ringfence.fencing.backoff import Backoff
+from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, Retriable
 from ringfence.fencing.kafka.admin_clients import login_refused
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.coordinator_retries import MOVING
 from ringfence.fencing.kafka.kafka_python_client import PythonClient
-from ringfence.fencing.kafka.permissions import IdHolder, Permission, TopicRights
+
+
+class Permission(StrEnum):
+    """Whether a principal may do something."""
+
+    YES = "yes"
+    NO = "no"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class IdHolder:
+    """The coordinator's description of a transactional id. state: Kafka's name; "" if the id is unknown."""
+
+    state: str = ""
+    producer_id: int = -1
+    epoch: int = -1
+
+    @property
+    def open(self) -> bool:
+        """Whether a transaction is open, or is ending."""
+        return self.state in ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRights:
+    """A topic as a principal sees it. exists: None if the principal may not know.
+
+    replicas: the maximum over its partitions; 0 if unknown.
+    """
+
+    exists: bool | None
+    read: Permission = Permission.UNKNOWN
+    write: Permission = Permission.UNKNOWN
+    describe: Permission = Permission.UNKNOWN
+    replicas: int = 0
+
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+MOVING: Final = frozenset({14, 15, 16})
+"""Kafka's codes: the coordinator is loading its partition, is not available, or is another broker."""
+
+_SECONDS: Final = 5.0
+_BACKOFF: Final = Backoff(0.05, 0.5)
+
+
+class NoCoordinator(Retriable):
+    """The broker is not the group's coordinator, or not yet. It has done nothing."""
+
+
+def await_coordinator(ask: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Wrap `ask` so that it is repeated after `NoCoordinator`, for at most five seconds; then that error is raised."""
+
+    @wraps(ask)
+    def repeat(*args: _P.args, **more: _P.kwargs) -> _T:
+        limit = Deadline.after(_SECONDS)
+        for failures in itertools.count(1):
+            try:
+                return ask(*args, **more)
+            except NoCoordinator:
+                if limit.expired:
+                    raise
+            time.sleep(_BACKOFF.pause(failures))
+        raise AssertionError("unreachable")
+
+    return repeat
+
 
 NOBODYS_PRODUCER: Final = 2**63 - 1
 """A producer id that is never assigned: brokers count from 0."""
@@ -49,9 +121,9 @@ _READ, _WRITE, _DESCRIBE = 3, 4, 8
 _BROKER, _TOPIC = 4, 2
 _FIND_VERSION: Final = 3
 
-_T = TypeVar("_T")
+
 _K = TypeVar("_K")
-_P = ParamSpec("_P")
+
 
 Answers = dict[object, object]
 """What a prober has found out, by the question."""

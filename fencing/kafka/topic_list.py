@@ -12,7 +12,7 @@ from ringfence.fencing.errors import FencingError
 from ringfence.fencing.kafka.admin_clients import asking
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.error_translation import kafka_errors
-from ringfence.fencing.kafka.list_offsets import list_offsets
+from ringfence.fencing.kafka.topic_offsets import list_offsets
 
 _SETTINGS: Final = ("retention.ms", "retention.bytes", "cleanup.policy")
 

@@ -10,8 +10,7 @@ from kafka.protocol.admin import DescribeTransactionsRequest
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, Retriable
-from ringfence.fencing.kafka.coordinator_retries import MOVING
-from ringfence.fencing.kafka.permission_probes import Prober, coordinator_request
+from ringfence.fencing.kafka.permission_probes import MOVING, Prober, coordinator_request
 
 _UNKNOWN_ID: Final = 105
 _OPEN: Final = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"})

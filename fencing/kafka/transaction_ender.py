@@ -6,6 +6,7 @@ initialised again, the coordinator answers a repeated commit with the same epoch
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from kafka.errors import KafkaError, for_code
@@ -13,9 +14,18 @@ from kafka.protocol.producer import EndTxnRequest
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, Retriable
-from ringfence.fencing.kafka.open_transaction import OpenTransaction
 from ringfence.fencing.kafka.permission_probes import coordinator_request
 from ringfence.fencing.kafka.transaction_descriptions import TransactionProber
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class OpenTransaction:
+    """A transaction that is flushed, but has not ended: any client with Write on the id can end it."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+
 
 _AWAY: Final = 15
 _NOT_YET: Final = frozenset({14, _AWAY, 16, 51})  # loading, unavailable, moved; markers are not written yet

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from ringfence.fencing.errors import Conflict
 from ringfence.fencing.ids import ConnectorName, Generation, TaskId, task_transactional_id
-from ringfence.fencing.leader.fence_targets import place_of, target_of, without_secrets
+from ringfence.fencing.leader.fence_generation import place_of, target_of, without_secrets
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_records import ConfigRecord, TaskCountRecord
 from ringfence.fencing.topics.connector_state import ConnectorState
@@ -20,7 +20,7 @@ from ringfence.fencing.topics.connector_state import ConnectorState
 class Round:
     """The work of a round: fence `ids` at `target`, then write that `generation` may start.
 
-    target: where the old generation wrote (`fencing.leader.fence_targets`), None if unknown: Kafka Connect wrote the
+    target: where the old generation wrote (`fencing.leader.fence_generation`), None if unknown: Kafka Connect wrote the
     count record, or there is none. writes: where the new one will write, for the new count record. elsewhere: whether
     any generation of this name had offsets outside of the worker's topic.
     """
@@ -75,3 +75,17 @@ def finish(round_: Round, state: ClusterState) -> list[ConfigRecord]:
         TaskCountRecord(round_.connector, round_.tasks, None),
         TaskCountRecord(round_.connector, round_.tasks, round_.generation, round_.writes, round_.elsewhere),
     ]
+
+
+def finish_all(
+    rounds: Sequence[Round], state: ClusterState
+) -> tuple[list[ConfigRecord], Mapping[ConnectorName, Conflict]]:
+    """Return the records that finish these rounds in one transaction, and the void rounds with their reasons."""
+    records: list[ConfigRecord] = []
+    void: dict[ConnectorName, Conflict] = {}
+    for round_ in rounds:
+        try:
+            records += finish(round_, state)
+        except Conflict as error:
+            void[round_.connector] = error
+    return records, void

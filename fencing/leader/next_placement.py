@@ -1,21 +1,136 @@
 """The next placement of a task: `look_at` says what is due, `next_record` what to write once a worker is assigned.
 
-In between, `fencing.leader.assignment` assigns workers to tasks. A placement is an attempt's right to run: its record
-names the worker, and the next attempt of the same generation replaces it.
+In between, `assign` chooses the workers. A placement is an attempt's right to run: its record names the worker, and the
+next attempt of the same generation replaces it.
+
+The assignment is a pure function of the members and of where the tasks are now: spread tasks evenly, move as few as
+possible, respect slots. A task stays where it is while that worker is alive, unless that worker has at least two tasks
+more than another (KIP-415's aim, without its delay).
+
+A failed task is restarted after growing pauses, until it is given up (`RestartPolicy`). The count is in the placement
+record, so it survives a change of leader: `restarts` in a row so far, and `placed_ms`, which shows how long the attempt
+was stable. A manual restart and a new generation start at 0.
 """
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from ringfence.connectors.api import ConfigException
+from ringfence.connectors.error_settings import AUTO_RESTART_ENABLED, AUTO_RESTART_MAX_ATTEMPTS
 from ringfence.fencing.ids import Generation, Incarnation, TaskId, WorkerId
-from ringfence.fencing.leader.assignment import LiveWorker
-from ringfence.fencing.leader.restarts import RestartPolicy, in_a_row, next_restart_ms
 from ringfence.fencing.modes import Mode
 from ringfence.fencing.topics.config_records import PlacementRecord
 from ringfence.fencing.topics.connector_state import ConnectorState, Placement, TargetState
 from ringfence.fencing.topics.status import FAILED, MISCONFIGURED, State, StatusState, TaskStatus
+
+FIRST_S: Final = 10
+LONGEST_S: Final = 600
+STABLE_S: Final = 600
+"""An attempt that ran this long resets the count."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestartPolicy:
+    """Whether to restart, and how many times in a row."""
+
+    enabled: bool = True
+    max_attempts: int = 7
+
+    @classmethod
+    def of(cls, connector: Mapping[str, str], worker: Mapping[str, str]) -> "RestartPolicy":
+        """Read the connector's settings, else the worker's with the same names. A value that cannot be read counts as
+        the default: validation has already refused it.
+        """
+        setting = connector.get(AUTO_RESTART_ENABLED, worker.get(AUTO_RESTART_ENABLED, "true")).strip().lower()
+        attempts = connector.get(AUTO_RESTART_MAX_ATTEMPTS, worker.get(AUTO_RESTART_MAX_ATTEMPTS, "")).strip()
+        return cls(
+            setting != "false", int(attempts) if attempts.isascii() and attempts.isdigit() else cls().max_attempts
+        )
+
+
+def why_of(error: Exception) -> str:
+    """Return FAILED, or MISCONFIGURED if the plugin blames its configuration: a restart does not help then."""
+    return MISCONFIGURED if isinstance(error, ConfigException) else FAILED
+
+
+def pause_s(restarts: int) -> int:
+    """Return the pause after this many restarts in a row: 10 s, doubled each time, at most ten minutes."""
+    return min(LONGEST_S, FIRST_S << min(restarts, 16))
+
+
+def in_a_row(placement: Placement, until_ms: int) -> int:
+    """Return the restarts that still count at the given time: none after a stable run."""
+    stable = placement.placed_ms and until_ms - placement.placed_ms >= STABLE_S * 1000
+    return 0 if stable else placement.restarts
+
+
+def next_restart_ms(policy: RestartPolicy, placement: Placement, status: TaskStatus) -> int | None:
+    """Return the wall clock of the next automatic restart; None if there is none. status: of this placement."""
+    if not policy.enabled or status.why != FAILED:
+        return None
+    restarts = in_a_row(placement, status.since_ms)
+    if restarts >= policy.max_attempts:
+        return None
+    return max(status.since_ms, placement.placed_ms) + pause_s(restarts) * 1000
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class LiveWorker:
+    """A live worker. `slots`: how many tasks it can run at once; `format`: see `config_records.format`."""
+
+    worker: WorkerId
+    incarnation: Incarnation
+    slots: int
+    mode: Mode = Mode.ENABLED
+    format: int = 1
+
+
+def assign(
+    members: Sequence[LiveWorker],
+    task_ids: Sequence[TaskId],
+    current: Mapping[TaskId, tuple[WorkerId, Incarnation]],
+    avoid: Mapping[TaskId, tuple[WorkerId, Incarnation]] | None = None,
+) -> dict[TaskId, LiveWorker]:
+    """Return where each wanted task should run. A task for which no slot is left is missing.
+
+    avoid: where an attempt was lost; another worker with a free slot is preferred.
+
+    Deterministic: the same input gives the same output on every machine.
+    """
+    if not members:
+        return {}
+    by_key = {(member.worker, member.incarnation): member for member in sorted(members)}
+    load: dict[LiveWorker, list[TaskId]] = {member: [] for member in by_key.values()}
+    unassigned_tasks: list[TaskId] = []
+    for task in sorted(task_ids):
+        member = by_key.get(current.get(task, (WorkerId(""), Incarnation(""))))
+        if member is not None and len(load[member]) < member.slots:
+            load[member].append(task)
+        else:
+            unassigned_tasks.append(task)
+    for task in unassigned_tasks:
+        free = [member for member in load if len(load[member]) < member.slots]
+        if not free:
+            break
+        lost_on = (avoid or {}).get(task)
+        load[min(free, key=lambda one: ((one.worker, one.incarnation) == lost_on, len(load[one]), one))].append(task)
+    _level(load)
+    return {task: member for member, tasks in load.items() for task in tasks}
+
+
+def _level(load: dict[LiveWorker, list[TaskId]]) -> None:
+    while True:
+        free = [member for member in load if len(load[member]) < member.slots]
+        if not free:
+            return
+        least = min(free, key=lambda member: (len(load[member]), member))
+        most = max(load, key=lambda member: (len(load[member]), member))
+        if len(load[most]) - len(load[least]) < 2:
+            return
+        load[least].append(load[most].pop())
+
 
 Place = tuple[WorkerId, Incarnation]
 

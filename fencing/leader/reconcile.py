@@ -9,11 +9,21 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ringfence.fencing.ids import NOBODY, ConnectorName, TaskId, WorkerId
-from ringfence.fencing.leader.assignment import LiveWorker, assign
 from ringfence.fencing.leader.deleted_connectors import find_forgettable
 from ringfence.fencing.leader.fencing_round import Round, plan
-from ringfence.fencing.leader.next_placement import ClusterView, Place, look_at, next_record, place_of, status_of
-from ringfence.fencing.leader.restarts import RestartPolicy, in_a_row, next_restart_ms
+from ringfence.fencing.leader.next_placement import (
+    ClusterView,
+    LiveWorker,
+    Place,
+    RestartPolicy,
+    assign,
+    in_a_row,
+    look_at,
+    next_record,
+    next_restart_ms,
+    place_of,
+    status_of,
+)
 from ringfence.fencing.modes import Mode
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_records import PlacementRecord

@@ -11,8 +11,7 @@ from typing import Final, NamedTuple
 
 from ringfence.fencing.kafka.record_batches import Batch, Marker
 from ringfence.fencing.offsets.record_counts import AttemptCounts, RecordCounts
-from ringfence.fencing.proof.packed_rows import PackedRows, PackedValues
-from ringfence.fencing.proof.topic_tally import Producer
+from ringfence.fencing.proof.topic_tally import PackedRows, PackedValues, Producer
 
 _NO_COUNTS: Final = (0,) * 5
 _COLUMNS: Final = 8

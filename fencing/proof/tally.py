@@ -2,9 +2,29 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from ringfence.fencing.proof.offset_commits import OffsetCommits
 from ringfence.fencing.proof.topic_tally import Producer, TopicTally
+
+
+class Result(StrEnum):
+    """UNKNOWN: it cannot be counted, and the message says why. NOTE: it is not a fault of the connector."""
+
+    OK = "ok"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+    NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One claim. remedy: what to do about it, "" if there is nothing to do."""
+
+    name: str
+    result: Result
+    message: str
+    remedy: str = ""
 
 
 @dataclass(frozen=True, slots=True)

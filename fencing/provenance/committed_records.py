@@ -12,10 +12,8 @@ from ringfence.fencing.kafka.topic_tail import Limits, MetRecord, Reading, TailR
 from ringfence.fencing.offsets import record_counts
 from ringfence.fencing.offsets.record_counts import AttemptCounts
 from ringfence.fencing.offsets.source_offsets import Offset, Partition, canonical, decode_key, decode_value
-from ringfence.fencing.provenance.matching import OffsetsSegment, Where, data_of
-from ringfence.fencing.provenance.origin import WINDOWS_MS, read_offsets_segments
-from ringfence.fencing.provenance.segments import Segment, Segments
-from ringfence.fencing.provenance.windows import SearchEnd, bounds, read, segments_of
+from ringfence.fencing.provenance.origin import WINDOWS_MS, OffsetsSegment, Where, data_of, read_offsets_segments
+from ringfence.fencing.provenance.windows import SearchEnd, Segment, Segments, bounds, read, segments_of
 
 
 @dataclass(frozen=True, slots=True)

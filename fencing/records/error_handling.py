@@ -7,28 +7,67 @@ handle them.
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol, TypeVar
 
 from ringfence.connectors.api import (
     ConfigException,
     ConnectorError,
+    Converters,
     DataException,
     RetriableError,
     Schema,
     SourceRecord,
     UnreadableRecord,
 )
+from ringfence.connectors.columns import Column
+from ringfence.connectors.sdk.delivery import DEAD_LETTERS
 from ringfence.connectors.transforms.keys import aliases
 from ringfence.fencing.clock import Clock
 from ringfence.fencing.ids import TaskId
 from ringfence.fencing.metrics import Measures
-from ringfence.fencing.records.dead_letter import as_bytes, as_json, make_dead_letter
-from ringfence.fencing.records.error_policy import ErrorPolicy
-from ringfence.fencing.records.failed_record_lookup import attach, settings_of
-from ringfence.fencing.topics.error_traces import NOTE
+from ringfence.fencing.records.dead_letter import as_bytes, as_json, attach, make_dead_letter, settings_of
 from ringfence.fencing.topics.status.failed_record import RecordFailure, shorten
+from ringfence.fencing.topics.status_entry import NOTE
 from ringfence.fencing.transactions.record_columns import Record
+
+TOLERANCE = "errors.tolerance"
+RETRY_TIMEOUT = "errors.retry.timeout"
+RETRY_DELAY_MAX = "errors.retry.delay.max.ms"
+LOG = "errors.log.enable"
+LOG_MESSAGES = "errors.log.include.messages"
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorPolicy:
+    """A connector's `errors.*` settings. `retry_s`: infinity for -1."""
+
+    tolerant: bool = False
+    retry_s: float = 0.0
+    delay_max_s: float = 60.0
+    log: bool = False
+    log_messages: bool = False
+    dead_letters: str | None = None
+
+    @classmethod
+    def of(cls, config: Mapping[str, str]) -> "ErrorPolicy":
+        """Read the policy from a validated configuration."""
+        tolerant = config.get(TOLERANCE, "none").strip().lower() == "all"
+        retry_ms = int(config.get(RETRY_TIMEOUT, "0"))
+        return cls(
+            tolerant,
+            float("inf") if retry_ms < 0 else retry_ms / 1000,
+            int(config.get(RETRY_DELAY_MAX, "60000")) / 1000,
+            _true(config, LOG),
+            _true(config, LOG_MESSAGES),
+            (config.get(DEAD_LETTERS, "").strip() or None) if tolerant else None,
+        )
+
+
+def _true(config: Mapping[str, str], name: str) -> bool:
+    return config.get(name, "false").strip().lower() == "true"
+
 
 log = logging.getLogger(__name__)
 
@@ -241,3 +280,28 @@ def _not_the_records(call: Callable[[Argument], None], argument: Argument) -> No
         call(argument)
     except Exception as error:
         raise _NotTheRecords(error) from error
+
+
+class Convert(ConversionSteps, Protocol):
+    """What the path needs from converters and transforms. Created once per task."""
+
+    raw: bool
+    """Whether `RecordBatch` is allowed."""
+
+    def record(self, record: SourceRecord) -> SourceRecord | None:
+        """Return the record after all transforms; None drops it."""
+        ...
+
+    transforms: bool
+
+    @property
+    def converters(self) -> Converters | None:
+        """The converters, if `SerializedRecords` is allowed."""
+        ...
+
+    @property
+    def column(self) -> Callable[[Column], list[bytes | None] | None] | None:
+        """A function that transforms and converts the values of many records at once, and returns None for records that
+        must be handled one by one. None if all must be.
+        """
+        ...

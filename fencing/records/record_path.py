@@ -21,8 +21,7 @@ from ringfence.connectors.api.records import (
 )
 from ringfence.connectors.columns import Column, alike, column_of
 from ringfence.fencing.offsets.source_offsets import Offset, Partition
-from ringfence.fencing.records.conversion import Convert
-from ringfence.fencing.records.error_handling import RecordErrors
+from ringfence.fencing.records.error_handling import Convert, RecordErrors
 from ringfence.fencing.records.prepared_batch import AdmittedRecord, GatheredOffsets, PreparedBatch
 from ringfence.fencing.records.topic_name_check import TopicCheck
 from ringfence.fencing.records.writable_topics import TopicAccess

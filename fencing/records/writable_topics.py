@@ -20,8 +20,8 @@ from ringfence.fencing.errors import Unreadable
 from ringfence.fencing.kafka.consumer import LogRecord
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_records import ConnectorRecord, TaskCountRecord, decode
-from ringfence.fencing.topics.names import Topics
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
+from ringfence.fencing.topics.topic_ids import Topics
 
 _KAFKAS: Final = "__"
 _HOLDERS: Final = (b"connector-", b"tasks-count-")

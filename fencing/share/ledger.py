@@ -2,16 +2,166 @@
 
 What is committed counts; what is undecided may still count. Only the transaction's marker in this log decides it,
 neither a fencing request nor its response.
+
+The records of a connector's ledger, in one partition of its offsets topic (docs/share-groups.md, "The ledger").
+
+A *claim* is the first record of a transaction: it names the offsets that the transaction processes. Its key is not a
+source partition, so readers of source offsets skip it. It has no meaning once its transaction has ended.
+
+A *state* is a source offset, produced last: what one slot (a task's number) has committed of one input partition, from
+`low` on. Every offset below `low` is done. Only the last state of each slot counts, so the ledger may be compacted.
+A state without a slot describes the whole partition: the REST API shows it, and writes it when a user alters offsets.
+
+All of them are in partition 0 of the topic.
+
+A transaction claims its offsets first, and writes the slot's new state last. The state only counts if the transaction
+commits, so it already includes the claimed offsets.
+
+A ledger is wholly in partition 0 of its topic, whatever its keys are: claims on one offset must be in one log, in one
+order. Every topic has partition 0, and keeps it when partitions are added.
 """
 
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
 from ringfence.fencing.ids import ConnectorName
-from ringfence.fencing.offsets.ledger_keys import InputPartition, parse_partition
-from ringfence.fencing.offsets.source_offsets import decode_value
-from ringfence.fencing.share.ledger_records import Claim, Claims, State, decode_claim, decode_state
+from ringfence.fencing.offsets.source_offsets import Offset, Partition, decode_value
+from ringfence.fencing.share.offset_ranges import Ranges
+
+LEDGER_PARTITION: Final = 0
+
+TOPIC_ID: Final = "topic_id"
+PARTITION: Final = "partition"
+SLOT: Final = "slot"
+
+
+class InputPartition(NamedTuple):
+    """A partition of the input. A topic that was deleted and created again has another id, and starts over."""
+
+    topic_id: str
+    partition: int
+
+
+def partition_key(tp: InputPartition, slot: int | None = None) -> Partition:
+    """Return the source partition of one slot's state, or of the whole ledger's."""
+    fields: dict[str, object] = {TOPIC_ID: tp.topic_id, PARTITION: tp.partition}
+    return fields if slot is None else {**fields, SLOT: slot}
+
+
+def parse_partition(partition: Partition) -> tuple[InputPartition, int | None] | None:
+    """Return input partition and slot; None for a source partition that does not belong to a ledger."""
+    topic, number, slot = partition.get(TOPIC_ID), partition.get(PARTITION), partition.get(SLOT)
+    if not isinstance(topic, str) or not is_number(number) or not (slot is None or is_number(slot)):
+        return None
+    if len(partition) != (2 if slot is None else 3):
+        return None
+    return InputPartition(topic, int(str(number))), None if slot is None else int(str(slot))
+
+
+def log_partition_of(key: bytes) -> int:
+    """Return the partition for a source offset with this key: 0 for a ledger's, else -1, the partitioner's choice."""
+    if TOPIC_ID.encode() not in key:
+        return -1
+    try:
+        parts = json.loads(key)
+    except ValueError:
+        return -1
+    if not isinstance(parts, list) or len(parts) != 2 or not isinstance(parts[1], dict):
+        return -1
+    return -1 if parse_partition(parts[1]) is None else LEDGER_PARTITION
+
+
+def is_number(value: object) -> bool:
+    """Return whether the value is a non-negative integer."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+TOPIC: Final = "topic"
+LOW: Final = "low"
+DONE: Final = "done"
+CLUSTER: Final = "cluster"
+TRIES: Final = "tries"
+
+_CLAIM: Final = "claim"
+START: Final = -1
+"""The offset that a slot claims in order to set where a partition begins."""
+
+
+Claims = Mapping[InputPartition, Ranges]
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The offsets that one transaction processes. slot: the number of the task whose transactional id it has."""
+
+    slot: int
+    offsets: Claims
+
+
+@dataclass(slots=True)
+class State:
+    """tries: how often the sweep tried an offset before it was done; only offsets that it tried. cluster: the id of the
+    topic's cluster, "" if unknown.
+    """
+
+    topic: str
+    low: int
+    done: Ranges = field(default_factory=Ranges)
+    tries: dict[int, int] = field(default_factory=dict)
+    cluster: str = ""
+
+
+def claim_key(connector: ConnectorName, slot: int) -> bytes:
+    """Return the key of a slot's claims: one for each slot, so compaction keeps at most the newest claim."""
+    return _dump([connector, _CLAIM, slot])
+
+
+def encode_claim(claim: Claim) -> bytes:
+    offsets = [[tp.topic_id, tp.partition, ranges.pairs()] for tp, ranges in claim.offsets.items()]
+    return _dump({SLOT: claim.slot, _CLAIM: offsets})
+
+
+def decode_claim(connector: ConnectorName, key: object, value: bytes | None) -> Claim | None:
+    """Return the claim; None if it is not this connector's. key: parsed. Raises ValueError if it is unreadable."""
+    if not isinstance(key, list) or len(key) != 3 or key[0] != connector or key[1] != _CLAIM or value is None:
+        return None
+    try:
+        fields = json.loads(value)
+        offsets = {InputPartition(str(topic), int(number)): Ranges(pairs) for topic, number, pairs in fields[_CLAIM]}
+        return Claim(int(fields[SLOT]), offsets)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"A claim of connector {connector} cannot be read: {value[:200]!r}") from error
+
+
+def encode_state(state: State) -> Offset:
+    """Return the source offset of a state."""
+    offset: dict[str, object] = {TOPIC: state.topic, LOW: state.low, DONE: state.done.pairs()}
+    if state.tries:
+        offset[TRIES] = sorted(state.tries.items())
+    return {**offset, CLUSTER: state.cluster} if state.cluster else offset
+
+
+def decode_state(offset: Offset) -> State:
+    """Parse the state. Raises ValueError, which says what is wrong."""
+    low = offset.get(LOW)
+    if not is_number(low):
+        raise ValueError(f"{LOW!r} must be a non-negative integer: everything before it is done")
+    done, tries = offset.get(DONE, []), offset.get(TRIES, [])
+    if not isinstance(done, list) or not all(_is_pair(pair) and pair[0] <= pair[1] for pair in done):
+        raise ValueError(f"{DONE!r} must be a list of [first, last] offsets")
+    if not isinstance(tries, list) or not all(map(_is_pair, tries)):
+        raise ValueError(f"{TRIES!r} must be a list of [offset, times]")
+    return State(str(offset.get(TOPIC, "")), int(str(low)), Ranges(done), dict(tries), str(offset.get(CLUSTER, "")))
+
+
+def _is_pair(value: object) -> bool:
+    return isinstance(value, list) and len(value) == 2 and all(map(is_number, value))
+
+
+def _dump(value: object) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,3 +311,159 @@ def _merge(union: State, state: State) -> None:
         union.tries[offset] = max(times, union.tries.get(offset, 0))
     for offset in [offset for offset in union.tries if offset < union.low or offset in union.done]:
         del union.tries[offset]
+
+
+class ProcessedOffsets:
+    """The claim of the open transaction, and the committed states of this slot. `ledger` needs the tail's lock."""
+
+    def __init__(self, ledger: Ledger, slot: int, slots: Callable[[], int] = lambda: 0) -> None:
+        """slots: returns the number of tasks in this generation, 0 if unknown. Older generations are fenced already."""
+        self._ledger = ledger
+        self._slot = slot
+        self._slots = slots
+        self._own: dict[InputPartition, State] = {}
+        self._claims: dict[InputPartition, Ranges] = {}
+        self._pending_ranges: dict[InputPartition, Ranges] = {}
+        self._starts: dict[InputPartition, int] = {}
+        self._topics: dict[InputPartition, str] = {}
+        self._tries: dict[InputPartition, dict[int, int]] = {}
+        self._next_states: dict[InputPartition, State] = {}
+        self._deleted_partitions: set[InputPartition] = set()
+        self.cluster = ""
+        """The id of the input's cluster; "" if it is unknown."""
+
+    def restart(self, ledger: Ledger) -> None:
+        """Continue with a ledger that was read to its end, after a transaction with an unknown outcome."""
+        self._ledger = ledger
+        self._own.clear()
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget the open transaction, which is not committed. Its offsets are free again."""
+        for collection in (self._claims, self._starts, self._next_states, self._tries, self._deleted_partitions):
+            collection.clear()
+
+    def is_known(self, tp: InputPartition) -> bool:
+        """Return whether the start of the partition is known."""
+        return self._ledger.state(tp) is not None or tp in self._own
+
+    def is_done(self, tp: InputPartition, offset: int) -> bool:
+        """Return whether the offset is committed, or has no record."""
+        state, own = self._ledger.state(tp), self._own.get(tp)
+        return (
+            (state is not None and (offset < state.low or offset in state.done))
+            or (own is not None and (offset < own.low or offset in own.done))
+            or (tp in self._pending_ranges and offset in self._pending_ranges[tp])
+        )
+
+    def find_committed(self, tp: InputPartition) -> State:
+        """Return what is committed of a partition, as far as this slot knows, with the gaps that it has noted."""
+        state, own = self._ledger.state(tp), self._own.get(tp)
+        union = State("", 0) if state is None else State(state.topic, state.low, state.done.copy(), dict(state.tries))
+        if own is not None:
+            union.topic, union.low = own.topic or union.topic, max(union.low, own.low)
+            union.done.update(own.done)
+            union.tries |= own.tries
+        if tp in self._pending_ranges:
+            union.done.update(self._pending_ranges[tp])
+        union.low = union.done.first_missing(union.low)
+        union.done.drop_below(union.low)
+        return union
+
+    def claim(self, tp: InputPartition, offsets: Iterable[int]) -> None:
+        """Add offsets to the claim of the open transaction."""
+        ranges = self._claims.setdefault(tp, Ranges())
+        for offset in offsets:
+            ranges.add(offset, offset)
+
+    def claim_start(self, tp: InputPartition, topic: str, low: int) -> None:
+        """Claim that a partition begins at `low`. The first claim of all slots decides."""
+        self._claims.setdefault(tp, Ranges()).add(START, START)
+        self._starts[tp] = low
+        self._topics[tp] = topic
+
+    def note(self, tp: InputPartition, first: int, last: int) -> None:
+        """Note that these offsets have no record. The next commit writes it."""
+        self._pending_ranges.setdefault(tp, Ranges()).add(first, last)
+
+    def count_try(self, tp: InputPartition, offset: int, times: int) -> None:
+        """Write with the next commit that the sweep is about to try this offset for the `times`th time."""
+        self._tries.setdefault(tp, {})[offset] = times
+
+    def find_tries(self, tp: InputPartition, offset: int) -> int:
+        """Return how often the sweep has tried an offset."""
+        ledger_state, own = self._ledger.state(tp), self._own.get(tp)
+        return max((state.tries.get(offset, 0) for state in (ledger_state, own) if state is not None), default=0)
+
+    def end(self, tp: InputPartition) -> None:
+        """Remove the states of a partition that was deleted (`deleted_topics`), with the next commit."""
+        self._deleted_partitions.add(tp)
+
+    @property
+    def pending(self) -> bool:
+        """Whether there is something to claim or to write, even without records."""
+        return bool(self._claims or self._tries or self._deleted_partitions)
+
+    @property
+    def pending_count(self) -> int:
+        """The number of ranges without records that are not written yet."""
+        return sum(map(len, self._pending_ranges.values()))
+
+    def take_claim(self) -> Claim:
+        """Return the claim of the transaction that begins now."""
+        return Claim(self._slot, {tp: ranges.copy() for tp, ranges in self._claims.items()})
+
+    @property
+    def claims(self) -> Claims:
+        return self._claims
+
+    def states(self) -> list[tuple[Partition, Offset | None]]:
+        """Return the states that the transaction writes at its end: source partition and source offset of each input
+        partition that it touches.
+
+        It takes over the states of slots that no longer exist, and removes them (None) in the same transaction.
+        """
+        count = self._slots()
+        self._next_states, tombstones = {}, []
+        self._deleted_partitions -= self._claims.keys()
+        for tp in self._deleted_partitions:
+            self._pending_ranges.pop(tp, None)
+            tombstones += [(partition_key(tp, slot), None) for slot in self._ledger.slots(tp)]
+        for tp in {**self._claims, **self._pending_ranges, **self._tries}:
+            slots = [slot for slot in self._ledger.slots(tp) if count and (slot is None or slot >= count)]
+            self._next_states[tp] = self._state(tp, slots)
+            tombstones += [(partition_key(tp, slot), None) for slot in slots]
+        return [
+            *((partition_key(tp, self._slot), encode_state(state)) for tp, state in self._next_states.items()),
+            *tombstones,
+        ]
+
+    def _state(self, tp: InputPartition, slots: Sequence[int | None]) -> State:
+        union = self.find_committed(tp)
+        last = self._own.get(tp) or self._ledger.slot_state(tp, self._slot)
+        done = last.done.copy() if last is not None else Ranges()
+        tries = dict(last.tries) if last is not None else {}
+        for slot in slots:
+            if (state := self._ledger.slot_state(tp, slot)) is not None:
+                done.update(state.done)
+                for offset, times in state.tries.items():
+                    tries[offset] = max(times, tries.get(offset, 0))
+        for more in (self._claims.get(tp), self._pending_ranges.get(tp)):
+            if more is not None:
+                done.update(more)
+                union.done.update(more)
+        low = max(union.low, self._starts.get(tp, 0))
+        low = union.done.first_missing(low)
+        done.drop_below(low)
+        tries |= self._tries.get(tp, {})
+        open_tries = {offset: times for offset, times in tries.items() if offset >= low and offset not in done}
+        return State(union.topic or self._topics.get(tp, ""), low, done, open_tries, self.cluster)
+
+    def settle(self) -> None:
+        """Record that the transaction is committed."""
+        self._own.update(self._next_states)
+        for tp in self._next_states:
+            self._pending_ranges.pop(tp, None)
+        for tp in self._deleted_partitions:
+            self._own.pop(tp, None)
+        self.forget()

@@ -1,7 +1,13 @@
 """Sets of offsets as sorted ranges, both ends included. Pure."""
 
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from ringfence.fencing.share.input_topics import ShareRecord
+
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 Pair = Sequence[int]
 """The first and the last offset of a range."""
@@ -99,3 +105,19 @@ class Ranges:
 
     def __repr__(self) -> str:
         return f"Ranges({self.pairs()})"
+
+
+MOST: Final = 200
+"""The maximum of ranges in a report."""
+
+LockedRanges = tuple[tuple[str, int, int, int], ...]
+"""Topic, partition, first and last offset of each range."""
+
+
+def find_held(records: "Iterable[ShareRecord]") -> LockedRanges:
+    """Return those of these records that the broker has locked, as ranges."""
+    by_partition: dict[tuple[str, int], Ranges] = {}
+    for record in records:
+        if record.message is not None:
+            by_partition.setdefault((record.topic, record.partition), Ranges()).add(record.offset, record.offset)
+    return tuple((*place, *pair) for place, ranges in sorted(by_partition.items()) for pair in ranges)[:MOST]

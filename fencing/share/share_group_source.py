@@ -2,7 +2,7 @@
 
 The group only decides which task tries a record, and when. Before a transaction's records are produced, its claim on
 their offsets is written to the ledger. Before it commits, the ledger is read up to that claim
-(`ringfence.fencing.share.claim_check`). Records are accepted after the commit; the broker's response does not matter.
+(`ClaimCheck`). Records are accepted after the commit; the broker's response does not matter.
 
 A batch: 1 take records from the group or the sweep, except those in the ledger; 2 the plugin converts them; 3 produce
 the claim as the transaction's first record, then the plugin's; 4 produce this slot's states, last; 5 check; 6 commit;
@@ -20,18 +20,13 @@ from ringfence.fencing.errors import Abortable, Fatal
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.share_member import Answer, Message, ShareMember, alter_share_group
-from ringfence.fencing.offsets.ledger_keys import LEDGER_PARTITION, InputPartition
 from ringfence.fencing.offsets.source_offsets import Offset, Partition
-from ringfence.fencing.share.claim_check import ClaimCheck
-from ringfence.fencing.share.crashing_records import Suspects
-from ringfence.fencing.share.exhausted_records import ExhaustedRecords
-from ringfence.fencing.share.input_record import ShareRecord
-from ringfence.fencing.share.input_topics import InputTopics
-from ringfence.fencing.share.ledger_records import claim_key, encode_claim
+from ringfence.fencing.share.crashing_records import ExhaustedRecords, Suspects
+from ringfence.fencing.share.input_topics import InputTopics, ShareRecord
+from ringfence.fencing.share.ledger import LEDGER_PARTITION, InputPartition, ProcessedOffsets, claim_key, encode_claim
 from ringfence.fencing.share.ledger_tail import LedgerTail
-from ringfence.fencing.share.locked_ranges import LockedRanges, find_held
-from ringfence.fencing.share.partition_claims import PartitionClaims
-from ringfence.fencing.share.processed_offsets import ProcessedOffsets
+from ringfence.fencing.share.offset_ranges import LockedRanges, find_held
+from ringfence.fencing.share.partition_claims import ClaimCheck, PartitionClaims
 from ringfence.fencing.share.settings import ShareSettings
 from ringfence.fencing.share.sweep import Sweep
 from ringfence.fencing.topics.sweep_requests import SweepRequestRecord

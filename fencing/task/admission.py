@@ -3,22 +3,144 @@
 Whatever a record makes a transform or a converter raise refuses this record alone, and so does everything for which a
 producer or a broker would refuse it later: its size, its topic, its partition, a missing key, its time. What no record
 can help, such as a topic that the connector may not write to, fails the task as ever.
+
+The broker aborts a transaction that has outlived its timeout (KIP-618, "Offset (and record) writes"). To the client
+this looks like another producer with the id, or like a slow broker. The transaction's age shows the difference (the
+config topic says whether there is another producer), and the error names the KIP's four remedies.
+
+Before a producer writes to a topic, no transaction of its older epochs hangs there (invariant 13, `TaskLeftovers`). The
+check costs about 10 ms of CPU time, and runs while the source offsets are read; a topic that is used later is
+checked before its first record. After the first record, no older epoch can write to its partition.
 """
 
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from typing import Final
 
 from ringfence.connectors.api import ConnectorError, RecordRefused, RetriableError, SourceRecord
-from ringfence.fencing.clock import Deadline
-from ringfence.fencing.errors import Fatal, FencingError
-from ringfence.fencing.kafka.producer_settings import QUEUE_BYTES
+from ringfence.fencing.clock import Clock, Deadline
+from ringfence.fencing.errors import Abortable, Fatal, Fenced, FencingError, Retriable
+from ringfence.fencing.kafka.client_settings import QUEUE_BYTES
+from ringfence.fencing.kafka.hanging_transactions import Hanging
 from ringfence.fencing.kafka.topic_admin import find_topic, topic_identity, topic_settings
+from ringfence.fencing.leader import older_epochs
+from ringfence.fencing.leader.fence_generation import list_admin_access
+from ringfence.fencing.leader.older_epochs import end_leftovers
 from ringfence.fencing.records.prepared_batch import AdmittedRecord, PreparedBatch
 from ringfence.fencing.records.record_path import RecordPath
-from ringfence.fencing.records.topic_limits import TopicLimits, check_record, record_bytes
-from ringfence.fencing.records.topic_name_check import check_name
+from ringfence.fencing.records.topic_name_check import TopicLimits, check_name, check_record, record_bytes
 from ringfence.fencing.task.clients import admin_connection
 from ringfence.fencing.task.runtime import Superseded, TaskRuntime
+from ringfence.fencing.task.task_spec import TaskSpec
+from ringfence.fencing.transactions.client import TransactionalClient
+
+_NOBODYS = -1
+_SECONDS = 60.0
+_PAUSE_S = 0.5
+
+
+class TaskLeftovers:
+    """The check of one attempt, for all its producers. Used on the task's thread. Call `close` at the end."""
+
+    def __init__(
+        self, spec: TaskSpec, clock: Clock, on_end: Callable[[Hanging], None], stopping: Callable[[], None]
+    ) -> None:
+        """on_end: called with each transaction that was ended, on another thread. stopping: raises if the attempt must
+        end.
+        """
+        self._spec = spec
+        self._clock = clock
+        self._on_end = on_end
+        self._stopping = stopping
+        self._epochs: dict[int, int] = {}
+        self._topics: set[str] = set()
+        self._under_way: Future[None] | None = None
+        self._closing = threading.Event()
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="leftovers")
+        self.trouble = ""
+        """What the check waits for, as a message; "" if it makes progress."""
+
+    def connect(self) -> None:
+        """Connect in the background, before there is anything to check."""
+        accesses = list_admin_access(
+            None, self._spec.connector_config, self._spec.connection, self._spec.worker_settings
+        )
+        self._pool.submit(older_epochs.connect, accesses)
+
+    def begin(self, producer: TransactionalClient, offsets_topic: str) -> None:
+        """Check the topics that a producer will certainly write to, after its `init` has returned."""
+        self._epochs = {producer.producer_id: producer.epoch} if producer.producer_id != _NOBODYS else {}
+        names = self._spec.connector_config.get("topic", "").split(",")
+        self._topics = {offsets_topic, *(name.strip() for name in names if name.strip())}
+        self._under_way = self._pool.submit(self._look, frozenset(self._topics))
+
+    def clear(self, topics: Set[str]) -> None:
+        """Return once no transaction hangs on these topics. Raises `Retriable`, naming one that cannot be ended."""
+        under_way, self._under_way = self._under_way, None
+        if under_way is not None:
+            self._await(under_way)
+        if more := frozenset(topics - self._topics):
+            self._await(self._pool.submit(self._look, more))
+            self._topics |= more
+
+    def _await(self, under_way: "Future[None]") -> None:
+        while not wait([under_way], _PAUSE_S).done:
+            self._stopping()
+        under_way.result()
+
+    def _look(self, topics: frozenset[str]) -> None:
+        spec = self._spec
+        accesses = list_admin_access(None, spec.connector_config, spec.connection, spec.worker_settings)
+        deadline = Deadline.after(_SECONDS, self._clock)
+        while True:
+            try:
+                end_leftovers(topics, self._epochs, accesses, self._on_end)
+            except Retriable as error:
+                self.trouble = str(error)
+                if deadline.expired or self._closing.wait(_PAUSE_S):
+                    raise
+            else:
+                self.trouble = ""
+                return
+
+    def close(self) -> None:
+        self._closing.set()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+TRANSACTION_TIMED_OUT = "TRANSACTION_TIMED_OUT"
+"""The code of such an error."""
+
+_REMEDIES = (
+    "(1) tune the producer for throughput: producer.override.batch.size, producer.override.linger.ms, "
+    "producer.override.compression.type; "
+    "(2) raise producer.override.transaction.timeout.ms, up to the broker's transaction.max.timeout.ms; "
+    "(3) with transaction.boundary=interval, lower transaction.boundary.interval.ms; "
+    "(4) set transaction.boundary=poll"
+)
+
+
+@contextmanager
+def timeouts_explained(open_s: Callable[[], float], timeout_ms: int) -> Iterator[None]:
+    """Add this code and the remedies to an error that the block raises, if the open transaction is too old.
+
+    open_s: returns the age of the open transaction, 0 if there is none. The error keeps its type: after a `Fenced`, the
+    config topic must still be read.
+    """
+    try:
+        yield
+    except (Fenced, Abortable) as error:
+        age = open_s()
+        if age * 1000 < timeout_ms:
+            raise
+        raise type(error)(
+            f"A transaction was open for {age:.1f} s, its timeout is {timeout_ms / 1000:g} s ({error}). "
+            f"Any of these helps: {_REMEDIES}",
+            TRANSACTION_TIMED_OUT,
+        ) from error
+
 
 _FRESH_SECONDS: Final = 30.0
 _AGAIN_SECONDS: Final = 1.0

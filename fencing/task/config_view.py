@@ -18,8 +18,7 @@ from ringfence.connectors.sdk import worker_limits
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Retriable, TopicLost, Unreadable
 from ringfence.fencing.kafka.consumer import LogRecord
-from ringfence.fencing.kafka.topic_admin import topic_ids
-from ringfence.fencing.kafka.topic_id_watch import TopicWatch
+from ringfence.fencing.kafka.topic_admin import TopicWatch, topic_ids
 from ringfence.fencing.modes import Mode
 from ringfence.fencing.records.writable_topics import OffsetsTopics, TopicAccess
 from ringfence.fencing.task.task_spec import TaskSpec

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ringfence.connectors.api import SourceTask
-from ringfence.fencing.records.conversion import Convert
+from ringfence.fencing.records.error_handling import Convert
 from ringfence.fencing.topics.status.failed_record import RecordFailure
 
 

@@ -7,14 +7,12 @@ from typing import Final
 from ringfence.fencing.clock import Clock, Deadline
 from ringfence.fencing.kafka.topic_admin import TopicSpec, topic_exists
 from ringfence.fencing.metrics import Measures
-from ringfence.fencing.records.error_handling import RecordErrors
-from ringfence.fencing.records.error_policy import ErrorPolicy
+from ringfence.fencing.records.error_handling import ErrorPolicy, RecordErrors
 from ringfence.fencing.records.record_path import RecordPath
 from ringfence.fencing.records.topic_creation import TopicCreationGroups, TopicMaker, make
-from ringfence.fencing.task.attempt_report import TaskReport
+from ringfence.fencing.task.attempt_report import Counters, TaskReport
 from ringfence.fencing.task.clients import admin_connection
 from ringfence.fencing.task.config_view import DesiredState, TaskView
-from ringfence.fencing.task.counters import Counters
 from ringfence.fencing.task.plugin import Plugin
 from ringfence.fencing.task.start_progress import READING_OFFSETS
 from ringfence.fencing.task.task_spec import TaskSpec

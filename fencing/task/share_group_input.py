@@ -11,7 +11,7 @@ from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.fencer import Fencer
 from ringfence.fencing.offsets.source_offsets import SourceOffsets
 from ringfence.fencing.share.ledger_tail import LedgerTail
-from ringfence.fencing.share.locked_ranges import LockedRanges
+from ringfence.fencing.share.offset_ranges import LockedRanges
 from ringfence.fencing.share.settings import ShareSettings
 from ringfence.fencing.share.share_group_source import ShareSource
 from ringfence.fencing.task.boundaries import Boundaries, Boundary

@@ -25,20 +25,19 @@ from typing import Final
 from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.clock import SYSTEM_CLOCK, Clock
 from ringfence.fencing.errors import Abortable, Fatal, Fenced, FencingError, Retriable
-from ringfence.fencing.leader.restarts import why_of
+from ringfence.fencing.leader.next_placement import why_of
 from ringfence.fencing.modes import Mode
-from ringfence.fencing.records.failed_record_lookup import find_failed_record
+from ringfence.fencing.records.dead_letter import find_failed_record
 from ringfence.fencing.task import start_progress
+from ringfence.fencing.task.admission import TRANSACTION_TIMED_OUT
 from ringfence.fencing.task.at_least_once.run import AtLeastOnceRun
-from ringfence.fencing.task.attempt_report import TaskReport
+from ringfence.fencing.task.attempt_report import Counters, TaskReport
 from ringfence.fencing.task.clients import transactional_producer
 from ringfence.fencing.task.config_view import DesiredState, TaskView
-from ringfence.fencing.task.counters import Counters
 from ringfence.fencing.task.plugin import Outcome, Plugin, readable
 from ringfence.fencing.task.runtime import Superseded, TaskRuntime
 from ringfence.fencing.task.start_progress import StartWatch, holding_up
 from ringfence.fencing.task.task_spec import TaskSpec
-from ringfence.fencing.task.transaction_timeouts import TRANSACTION_TIMED_OUT
 from ringfence.fencing.task.transactional_run import NewProducer, TransactionalRun
 from ringfence.fencing.topics.connector_logs import ConnectorLevelRecord
 from ringfence.fencing.topics.reporter import Reporter

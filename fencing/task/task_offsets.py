@@ -1,18 +1,51 @@
 """A task's source offsets: where they are stored, prepared (start step 5), read (step 6), and copied."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
+from ringfence.connectors.api import RecordPosition
 from ringfence.connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
 from ringfence.fencing.clock import Clock, Deadline
 from ringfence.fencing.errors import Invalid
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.plain_producer import PlainProducer
-from ringfence.fencing.offsets.ledger_keys import log_partition_of
 from ringfence.fencing.offsets.source_offsets import SourceOffsets
-from ringfence.fencing.offsets.stores import OffsetStores, prepare, read_merged, stores_of
-from ringfence.fencing.offsets.worker_copy import OffsetsCopy
+from ringfence.fencing.offsets.stores import OffsetsCopy, OffsetStores, prepare, read_merged, stores_of
 from ringfence.fencing.records.writable_topics import TopicAccess
+from ringfence.fencing.share.ledger import log_partition_of
 from ringfence.fencing.task.task_spec import TaskSpec
+from ringfence.fencing.transactions.record_columns import OnWritten, RecordColumns
+
+
+class Positions:
+    """The positions of one transaction, in the order of its records."""
+
+    def __init__(self) -> None:
+        self._positions: list[RecordPosition | None] = []
+        self._first = 0
+
+    def begin_batch(self, count: int) -> None:
+        """The next columns are of a batch with that many records."""
+        self._first = len(self._positions)
+        self._positions += [None] * count
+
+    def noting(self, columns: RecordColumns) -> Sequence[OnWritten]:
+        """Return what notes the position of each of these records."""
+        assert columns.rows is not None
+        positions = self._positions
+        note: Callable[..., None] = partial(_note, positions)
+        return [partial(note, self._first + row) for row in columns.rows]
+
+    def take(self) -> list[RecordPosition | None]:
+        """Return the transaction's positions, complete once its commit is known, and begin the next transaction."""
+        positions, self._positions = self._positions, []
+        return positions
+
+
+def _note(positions: list[RecordPosition | None], row: int, partition: int, offset: int, time_ms: int) -> None:
+    if offset >= 0:
+        positions[row] = partition, offset, time_ms
+
 
 _READY_SECONDS = 60.0
 _READ_SECONDS = 600.0

@@ -9,11 +9,11 @@ from ringfence.fencing import request_context
 from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId, task_transactional_id
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.modes import MODE_KEY, Mode
-from ringfence.fencing.offsets.offsets_topic_snapshot import OffsetsSnapshot
+from ringfence.fencing.offsets.source_offsets import OffsetsSnapshot
 from ringfence.fencing.request_context import NOBODYS, RequestContext
 from ringfence.fencing.task.boundaries import Boundaries
 from ringfence.fencing.topics.connector_state import Placement
-from ringfence.fencing.topics.names import Topics
+from ringfence.fencing.topics.topic_ids import Topics
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,7 @@ from typing import Final, cast
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.topics.config_record import ConnectorScopedRecord, Fields, parse_integer
 from ringfence.fencing.topics.connector_state import ConnectorState
-from ringfence.fencing.topics.status_entry import StatusEntry
-from ringfence.fencing.topics.status_state import StatusState
+from ringfence.fencing.topics.status_entry import StatusEntry, StatusState
 
 _BETWEEN: Final = ":connector-"
 

@@ -59,7 +59,7 @@ class TaskCount:
 class Placement:
     """Which attempt may run a task now. A larger `attempt` in the same generation replaces a smaller one.
 
-    restarts, placed_ms: see `fencing.leader.restarts`; mode: the worker's. These three do not make it another
+    restarts, placed_ms: see `fencing.leader.next_placement`; mode: the worker's. These three do not make it another
     placement. after: the attempt that must end first; until then this one's slot is reserved, and it must not start.
     """
 

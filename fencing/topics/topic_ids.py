@@ -15,6 +15,19 @@ from ringfence.fencing.topics.config_record import ConfigRecord, Fields, dump
 if TYPE_CHECKING:
     from ringfence.fencing.topics.cluster_state import Fold
 
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """The names of the worker's four topics, and the ids of those without which an attempt must end ("": unknown)."""
+
+    config: str
+    offsets: str
+    status: str
+    events: str
+    config_id: str = ""
+    offsets_id: str = ""
+
+
 KEY: Final = "topic-ids"
 
 CONFIG, OFFSETS, STATUS, EVENTS = "config", "offsets", "status", "events"

@@ -8,7 +8,7 @@ from django.http import HttpRequest
 
 from ringfence import dispatch
 from ringfence.access.authorise import Forbidden, authorise
-from ringfence.access.verbs import Verb
+from ringfence.access.principal import Verb
 from ringfence.audit.trail import came_to
 from ringfence.dispatch import Refusal
 from ringfence.fencing.clock import Deadline

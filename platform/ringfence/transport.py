@@ -16,7 +16,7 @@ from ringfence import messages, redis_client, redis_clock, redis_results
 from ringfence.celery import app as ringfence_app
 from ringfence.encryption import NoKey
 from ringfence.fencing.clock import Deadline
-from ringfence.requests.refusal import Refusal
+from ringfence.requests.request import Refusal
 
 _REDIS_AWAY = (
     "The request could not be handed to the leader: Redis does not answer ({error}). Nothing was changed and running "

@@ -7,8 +7,7 @@ import pytest
 from django.db import DatabaseError
 from django.test import Client
 
-from ringfence.access.principal import EVERYBODY_HERE, Principal, Right
-from ringfence.access.verbs import ROLES, Verb
+from ringfence.access.principal import EVERYBODY_HERE, ROLES, Principal, Right, Verb
 from ringfence.dispatch import Refusal
 from tests.support.leader import FakeLeader
 

@@ -8,8 +8,7 @@ from typing import Any, cast
 import pytest
 from django.test import Client
 
-from ringfence.access.principal import Principal, Right
-from ringfence.access.verbs import ROLES, Verb
+from ringfence.access.principal import ROLES, Principal, Right, Verb
 from ringfence.api import connector_writes, preflight
 from ringfence.dispatch import Refusal
 from ringfence.engine.preflight.validation import Validation

@@ -7,7 +7,7 @@ from django.test import Client
 
 from ringfence.access.models import Grant
 from ringfence.projection.models import ActiveTopic
-from ringfence.requests.refusal import Refusal
+from ringfence.requests.request import Refusal
 from tests.support.accounts import MASTER, bearer
 from tests.support.accounts import account as plain_account
 from tests.support.leader import FakeLeader

@@ -12,8 +12,7 @@ from typing import Any, cast
 import pytest
 from django.test import Client
 
-from ringfence.access.principal import Principal, Right
-from ringfence.access.verbs import Verb
+from ringfence.access.principal import Principal, Right, Verb
 from ringfence.api import plugin_installations
 from ringfence.audit.models import AuditEntry
 from ringfence.connectors.java.discovery import find_plugins

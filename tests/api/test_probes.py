@@ -8,8 +8,7 @@ from redis.exceptions import ConnectionError as RedisAway
 from ringfence import redis_clock
 from ringfence.api import root
 from ringfence.heartbeats import cluster_view
-from ringfence.heartbeats.cluster_health import ProjectionAge, assess
-from ringfence.heartbeats.heartbeat import WorkerHeartbeat
+from ringfence.heartbeats.cluster_health import ProjectionAge, WorkerHeartbeat, assess
 from ringfence.projection.models import ClusterInfo
 from tests.support.leader import FakeLeader
 

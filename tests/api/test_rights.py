@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client, override_settings
 
-from ringfence.access.principal import ALL_RIGHTS, Principal, Right
-from ringfence.access.verbs import ROLES, Verb, verbs_of
+from ringfence.access.principal import ALL_RIGHTS, ROLES, Principal, Right, Verb, verbs_of
 from ringfence.fencing.name_patterns import matches
 from tests.support.accounts import CONFIG, JSON, MASTER, account, bearer
 from tests.support.leader import FakeLeader

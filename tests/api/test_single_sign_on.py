@@ -12,7 +12,7 @@ from joserfc.jwk import ECKey, OctKey
 
 from ringfence import quotas
 from ringfence.access.models import OidcIdentity, Throttle
-from ringfence.audit import accounts, sign_on_accounts
+from ringfence.audit import accounts
 from ringfence.audit.models import AuditEntry
 from ringfence.quotas import Lane, Limits
 from tests.support.oidc import FakeProvider, run
@@ -82,15 +82,15 @@ def test_an_equal_name_takes_no_account_over(provider: FakeProvider) -> None:
     assert "ringfence users link ann --subject s-1" in said
     assert not OidcIdentity.objects.exists()
     assert rights("Ann") == {("admin", "*", "*")}
-    sign_on_accounts.link("Ann", provider.issuer, "s-1")
+    accounts.link("Ann", provider.issuer, "s-1")
     client = browser()
     assert log_in(provider, client).status_code == 302
     assert rights("Ann") >= {("admin", "*", "*"), ("editor", "team-a-*", "team-a.*")}
     for name, subject in (("Ann", "s-9"), ("Ann", "s-1")):
         with pytest.raises(ValueError, match="unlink"):
-            sign_on_accounts.link(name, provider.issuer, subject)
+            accounts.link(name, provider.issuer, subject)
     assert client.get("/connectors").status_code == 200
-    sign_on_accounts.unlink("Ann", provider.issuer)
+    accounts.unlink("Ann", provider.issuer)
     assert client.get("/connectors").status_code == 401, "the session ends with the link"
     assert rights("Ann") == {("admin", "*", "*")}
 

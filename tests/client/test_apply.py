@@ -12,7 +12,7 @@ from django.test import override_settings
 
 from ringfence import cli
 from ringfence.access.models import Grant
-from ringfence.client.exit_codes import Exit
+from ringfence.client.output import Exit
 from tests.support.accounts import account, bearer
 from tests.support.client_runs import CONFIG, Captured
 from tests.support.leader import FakeLeader

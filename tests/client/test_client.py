@@ -11,7 +11,7 @@ from django.test import Client
 
 from ringfence import cli
 from ringfence.client import contexts, documents
-from ringfence.client.exit_codes import ClientError, Exit
+from ringfence.client.output import ClientError, Exit
 from ringfence.client.rest import segment
 from ringfence.commands.completion import SCRIPTS, following
 from ringfence.dispatch import Refusal

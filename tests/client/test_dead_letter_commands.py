@@ -5,7 +5,7 @@ import json
 import pytest
 
 from ringfence import cli
-from ringfence.client.exit_codes import Exit
+from ringfence.client.output import Exit
 from tests.support.client_runs import Captured
 from tests.support.leader import FakeLeader
 from tests.support.topics import connector

@@ -12,7 +12,7 @@ import pytest
 from ringfence import cli
 from ringfence.client import events as happenings
 from ringfence.client.contexts import Server
-from ringfence.client.exit_codes import Exit
+from ringfence.client.output import Exit
 from ringfence.client.rest import Rest
 from ringfence.commands.completion import following
 from ringfence.fencing.ids import Generation
@@ -31,7 +31,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[[list[Callable[[], ob
 
     def set_steps(steps: list[Callable[[], object]]) -> None:
         left = iter(steps)
-        monkeypatch.setattr("ringfence.client.waiting.sleep", lambda _: next(left)())
+        monkeypatch.setattr("ringfence.client.states.sleep", lambda _: next(left)())
 
     return set_steps
 

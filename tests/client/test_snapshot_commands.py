@@ -5,7 +5,7 @@ import json
 import pytest
 
 from ringfence import cli
-from ringfence.client.exit_codes import Exit
+from ringfence.client.output import Exit
 from ringfence.connectors.builtin.postgres.incremental.state import IncrementalState, QueuedTable
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.topics.config_records.connector import ConnectorRecord

@@ -10,8 +10,8 @@ from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.connector_state import Placement
-from ringfence.fencing.topics.names import Topics
-from ringfence.testing.attempt import AttemptProcess
+from ringfence.fencing.topics.topic_ids import Topics
+from ringfence.testing.connector_run import AttemptProcess
 
 HOLDS_THE_INTERPRETER = """
 import ctypes, sys

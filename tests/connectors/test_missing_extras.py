@@ -16,7 +16,7 @@ from importlib import import_module
 from ringfence.connectors.sdk import worker_limits
 from ringfence.connectors.plugins import PluginRegistry, describe
 from ringfence.engine.plugins.validation import validate
-from ringfence.testing.connector_calls import list_errors
+from ringfence.testing.connector_run import list_errors
 
 missing, module, name, config, root = json.loads(sys.argv[1])
 for package in missing:

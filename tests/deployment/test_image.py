@@ -115,7 +115,7 @@ def test_bases_are_pinned_and_new_enough() -> None:
 
 def test_sparks_drivers_find_the_archive_of_their_classes() -> None:
     """It is in the cache of the user that runs the worker, and made of what was copied."""
-    made = next(number for number, line in enumerate(LINES) if "ringfence.local.spark_classes" in line)
+    made = next(number for number, line in enumerate(LINES) if "ringfence.local.class_archives" in line)
     assert LINES.index("USER ringfence") < made
     assert made > max(number for number, line in enumerate(LINES) if line.startswith(("COPY", "ENV")))
 

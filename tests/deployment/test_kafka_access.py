@@ -15,15 +15,14 @@ from confluent_kafka import KafkaException
 from ringfence.connectors.builtin.kafka_source.cluster import Cluster, TopicDefinition
 from ringfence.connectors.sdk.kafka_settings.java_names import Role
 from ringfence.engine.platform_topics import ensure_topics
-from ringfence.engine.preflight.check import Result
 from ringfence.engine.preflight.report import PreflightInput, checks
+from ringfence.engine.preflight.subject import Result
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.admin_clients import login_refused
 from ringfence.fencing.kafka.client_settings import connection_of
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.hanging_transactions import HangingProber
-from ringfence.fencing.kafka.permission_probes import Prober
-from ringfence.fencing.kafka.permissions import Permission
+from ringfence.fencing.kafka.permission_probes import Permission, Prober
 from ringfence.fencing.transactions.producer import Producer
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.local.ports import free_ports

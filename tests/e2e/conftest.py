@@ -9,7 +9,7 @@ import pytest
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Retriable
 from ringfence.fencing.ids import parse_member_client_id
-from ringfence.fencing.kafka.group_members import group_members
+from ringfence.fencing.kafka.consumer_groups import group_members
 from tests.e2e import processes
 from tests.e2e.evidence import worker_logs
 from tests.e2e.flow import Flow

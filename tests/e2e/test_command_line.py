@@ -10,7 +10,7 @@ from typing import IO, Any
 
 import pytest
 
-from ringfence.client.exit_codes import Exit
+from ringfence.client.output import Exit
 from tests.e2e.up import Up, environment
 from tests.support.names import unique
 from tests.support.waiting import eventually

@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import Producer
 
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.group_members import group_members
+from ringfence.fencing.kafka.consumer_groups import group_members
 from ringfence.fencing.topics.config_records import encode
 from ringfence.fencing.topics.config_records.format import FORMAT, OLDEST, FormatRecord
 from tests.e2e.conftest import await_calm

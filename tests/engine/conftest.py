@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ringfence.fencing.leader import restarts
+from ringfence.fencing.leader import next_placement
 
 if TYPE_CHECKING:
     from ringfence.worker_config import WorkerConfig
@@ -27,7 +27,7 @@ def cluster(broker: "Broker", unique: Callable[[str], str], environment: Mapping
 @pytest.fixture
 def quick_restarts(monkeypatch: pytest.MonkeyPatch) -> None:
     """A failed task is restarted after five seconds."""
-    monkeypatch.setattr(restarts, "FIRST_S", 5)
+    monkeypatch.setattr(next_placement, "FIRST_S", 5)
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from ringfence.fencing.topics.config_records import (
 )
 from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.status import FAILED, State, StatusState, TaskStatus
-from ringfence.requests.refusal import Refusal
+from ringfence.requests.request import Refusal
 
 NAME = ConnectorName("flights")
 CONFIG = {"connector.class": "FileStreamSource", "file": "/data", "topic": "t"}

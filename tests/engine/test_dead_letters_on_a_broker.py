@@ -11,7 +11,7 @@ from ringfence.engine.queries.dead_letters import AT_ONCE, DeadLetters
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.topics.topic_log import TopicLog
-from ringfence.requests.refusal import Refusal
+from ringfence.requests.request import Refusal
 from ringfence.worker_config import WorkerConfig
 from tests.guarantees.stage import Counting, Script, Stage
 from tests.support.broker import Broker

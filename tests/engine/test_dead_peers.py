@@ -12,7 +12,7 @@ from ringfence.engine.dead_peers import PeerWatch, describe_process, lives
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import Incarnation, WorkerId
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.group_members import group_members
+from ringfence.fencing.kafka.consumer_groups import group_members
 from ringfence.fencing.kafka.membership import GroupMembership
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.topics.status import WorkerRecord

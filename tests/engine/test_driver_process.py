@@ -1,4 +1,4 @@
-"""A canary for the private parts of PySpark that `engine.spark.driver_process` uses: a real driver."""
+"""A canary for the private parts of PySpark that `engine.spark.driver` uses: a real driver."""
 
 import subprocess
 import sys
@@ -9,7 +9,7 @@ PROGRAM = """
 import psutil
 from concurrent.futures import ThreadPoolExecutor
 from pyspark import SparkContext
-from ringfence.engine.spark.driver_process import wait_for_end
+from ringfence.engine.spark.driver import wait_for_end
 
 spark = SparkContext("local[1]", "canary")
 (jvm,) = psutil.Process().children()

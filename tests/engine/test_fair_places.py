@@ -9,7 +9,7 @@ import pytest
 from ringfence.engine import fair_places
 from ringfence.engine.fair_places import FairPlaces, NoPlace, enter, next_in_line, place_for
 from ringfence.fencing.clock import Deadline
-from ringfence.requests.refusal import Refusal
+from ringfence.requests.request import Refusal
 from tests.support.waiting import eventually
 
 

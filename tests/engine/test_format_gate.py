@@ -11,13 +11,13 @@ from typing import Any, cast
 import pytest
 from confluent_kafka import Producer
 
-from ringfence.engine import format_gate
-from ringfence.engine.format_gate import admit, await_admission
+from ringfence.engine import config_topic
+from ringfence.engine.config_topic import admit, await_admission
 from ringfence.engine.spark import launcher as launcher_module
 from ringfence.engine.spark.launcher import Launcher
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import Incarnation, WorkerId
-from ringfence.fencing.leader.assignment import LiveWorker
+from ringfence.fencing.leader.next_placement import LiveWorker
 from ringfence.fencing.leader.term import Term
 from ringfence.fencing.topics.config_log import ConfigLog
 from ringfence.fencing.topics.config_records import encode
@@ -55,8 +55,8 @@ def format_in(cluster: Cluster) -> FormatRecord:
 
 def test_the_leader_raises_the_format_with_the_last_worker(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     eventually(lambda: format_in(cluster) == FormatRecord(FORMAT, OLDEST), 30, "the leader has written it", pause=0.2)
-    monkeypatch.setattr(format_gate, "FORMAT", FORMAT + 1)
-    monkeypatch.setattr(format_gate, "OLDEST", FORMAT + 1)
+    monkeypatch.setattr(config_topic, "FORMAT", FORMAT + 1)
+    monkeypatch.setattr(config_topic, "OLDEST", FORMAT + 1)
     cluster.command("ping", on=None)
     assert format_in(cluster).format == FORMAT, "its own record does not say that it knows more"
     cluster.reporter.status(replace(cluster.record, format=FORMAT + 1))

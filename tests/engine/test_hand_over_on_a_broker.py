@@ -8,7 +8,7 @@ import pytest
 from ringfence.engine.leader.members import live_workers
 from ringfence.fencing.clock import Deadline
 from ringfence.requests.commands import SentCommand
-from ringfence.requests.refusal import Refusal
+from ringfence.requests.request import Refusal
 from tests.support.broker import Broker
 from tests.support.engine_cluster import C, Cluster
 from tests.support.second_leader import Second

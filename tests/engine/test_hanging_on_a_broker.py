@@ -19,7 +19,7 @@ from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.fencer import Fencer
 from ringfence.fencing.kafka.hanging_transactions import Hanging, HangingProber
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
-from ringfence.fencing.leader.fence_targets import AdminAccess
+from ringfence.fencing.leader.fence_generation import AdminAccess
 from ringfence.fencing.leader.fencing_round import Round
 from ringfence.fencing.leader.older_epochs import end_leftovers
 from ringfence.fencing.topics.cluster_state import ClusterState, apply
@@ -28,7 +28,7 @@ from ringfence.fencing.transactions.producer import Producer
 from ringfence.local.guarded_process import wait_until
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.requests.commands import EndHanging
-from ringfence.requests.refusal import Refusal
+from ringfence.requests.request import Refusal
 from ringfence.worker_config import WorkerConfig
 from tests.support.hanging import append
 from tests.support.waiting import eventually

@@ -5,7 +5,7 @@ import time
 
 from ringfence.engine.leader.leader_jobs import Job, Jobs
 from ringfence.fencing.clock import Deadline
-from ringfence.requests.refusal import Refusal
+from ringfence.requests.request import Refusal
 
 
 def job(account: str = "") -> Job:

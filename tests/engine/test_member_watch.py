@@ -5,11 +5,11 @@ import time
 
 import pytest
 
-from ringfence.engine.leader import member_watch
-from ringfence.engine.leader.member_watch import MemberWatch
+from ringfence.engine.leader import members
+from ringfence.engine.leader.members import MemberWatch
 from ringfence.fencing.errors import Retriable
 from ringfence.fencing.ids import Incarnation, WorkerId, member_client_id
-from ringfence.fencing.kafka.group_members import GroupMember
+from ringfence.fencing.kafka.consumer_groups import GroupMember
 from ringfence.fencing.topics.status import StatusState, WorkerRecord
 from tests.support.waiting import eventually
 
@@ -36,7 +36,7 @@ class Brokers:
 
 @pytest.fixture
 def brokers(monkeypatch: pytest.MonkeyPatch) -> Brokers:
-    monkeypatch.setattr(member_watch, "_SECONDS", 0.0)
+    monkeypatch.setattr(members, "_SECONDS", 0.0)
     return Brokers()
 
 

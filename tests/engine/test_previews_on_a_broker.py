@@ -9,7 +9,7 @@ from ringfence.engine.plugins.errors import PluginStarting
 from ringfence.engine.queries.previews import Previews
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.topic_admin import topic_exists
-from ringfence.requests.refusal import Refusal
+from ringfence.requests.request import Refusal
 from tests.support.engine_cluster import C, Cluster, at, move
 from tests.support.waiting import eventually
 

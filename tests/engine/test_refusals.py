@@ -9,12 +9,12 @@ import pytest
 
 from ringfence.engine.leader.members import worker_modes
 from ringfence.engine.plugins import PluginHost
-from ringfence.engine.preflight import client_overrides, validation_errors
-from ringfence.engine.preflight.check import Check, Result
+from ringfence.engine.preflight import client_overrides, validation
 from ringfence.engine.preflight.checks.brokers import check_idempotence
 from ringfence.engine.preflight.other_workers import check_modes
 from ringfence.engine.preflight.report import PreflightInput, checks
-from ringfence.engine.preflight.validation_errors import Modes, ValidationErrors, ValidationRun, add_to
+from ringfence.engine.preflight.subject import Check, Result
+from ringfence.engine.preflight.validation import Modes, ValidationErrors, ValidationRun, add_to
 from ringfence.engine.queries.transactional_ids import ids_of
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import Incarnation, WorkerId
@@ -166,7 +166,7 @@ def test_only_a_worker_that_does_not_lead_reads_the_topic_for_the_tasks_that_a_c
         read.append(connector)
         return 1
 
-    monkeypatch.setattr(validation_errors, "read_known_tasks", read_known_tasks)
+    monkeypatch.setattr(validation, "read_known_tasks", read_known_tasks)
     refusals = ValidationErrors(worker, lambda _: BOTH, lambda: (ClusterState() if leads else None, leads))
     try:
         refusals.ask({**REQUIRED, "name": name}, Deadline.after(30)).within(30)

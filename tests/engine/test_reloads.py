@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ringfence.engine.leader.provider_file_watch import ConfigReloads
+from ringfence.engine.leader.reconfiguration_requests import ConfigReloads
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ringfence.engine import question_answers as answers
-from ringfence.engine.celery_answers import catch_refusals
+from ringfence.engine.celery_tasks import catch_refusals
 from ringfence.engine.leader.command_service import _parse
 from ringfence.engine.leader.commands import command
 from ringfence.fencing.ids import ConnectorName, Incarnation, TaskId, WorkerId
@@ -14,8 +14,7 @@ from ringfence.fencing.topics.status import State, StatusState, WorkerRecord, ap
 from ringfence.requests import commands, questions
 from ringfence.requests.commands import COMMANDS, Configure, Restart, parse
 from ringfence.requests.questions import QUESTIONS, DescribeTransactions, ListDeadLetters, Preview, Validate
-from ringfence.requests.refusal import Refusal
-from ringfence.requests.request import MalformedRequest, Request
+from ringfence.requests.request import MalformedRequest, Refusal, Request
 from tests.support.topics import task_status
 
 _ACT: dict[str, object] = {"group": "g", "owners": [], "reason": "r"}

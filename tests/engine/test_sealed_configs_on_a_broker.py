@@ -20,7 +20,7 @@ from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.recovery.backup import from_kafka
 from ringfence.recovery.restore import has_no_connector, knows_connectors
-from ringfence.requests.refusal import Refusal
+from ringfence.requests.request import Refusal
 from tests.support.broker import Broker
 from tests.support.engine_cluster import C, Cluster
 from tests.support.waiting import eventually

@@ -13,8 +13,7 @@ from confluent_kafka import Producer
 
 from ringfence.engine.leader import command_plans, share_group_acts
 from ringfence.engine.leader.share_group_acts import ShareGroupAct
-from ringfence.engine.queries.share_groups import describe, foresee, list_all
-from ringfence.engine.queries.share_state import find_states, find_timeline
+from ringfence.engine.queries.share_groups import describe, find_states, find_timeline, foresee, list_all
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka.client_pool import close_idle_clients
@@ -26,9 +25,8 @@ from ringfence.fencing.offsets.source_offsets import SourceOffset
 from ringfence.fencing.topics.cluster_state import ClusterState, apply
 from ringfence.fencing.topics.config_records import TaskCountRecord
 from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
-from ringfence.requests.commands import ActOnShareGroup
-from ringfence.requests.refusal import Refusal
-from ringfence.requests.share_group_act import Done
+from ringfence.requests.commands import ActOnShareGroup, Done
+from ringfence.requests.request import Refusal
 from ringfence.worker_config import WorkerConfig
 from tests.support.broker import Broker
 from tests.support.share_heartbeat import expire

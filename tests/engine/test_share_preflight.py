@@ -16,7 +16,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from kafka import KafkaAdminClient
 
 from ringfence.engine.preflight import share_checks
-from ringfence.engine.preflight.check import Check, Result
+from ringfence.engine.preflight.subject import Check, Result
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.kafka.connection import Connection

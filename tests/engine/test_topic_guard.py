@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from ringfence.engine import topic_guard
-from ringfence.engine.topic_guard import TopicGuard
+from ringfence.engine import platform_topics
+from ringfence.engine.platform_topics import TopicGuard
 from ringfence.fencing.errors import Retriable, TopicLost
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.topics.topic_ids import CONFIG, EVENTS, OFFSETS, STATUS, Topic, TopicIds
@@ -41,10 +41,12 @@ class Scene:
                     raise found
                 return found
 
-        monkeypatch.setattr(topic_guard, "TopicWatch", Watch)
-        monkeypatch.setattr(topic_guard, "_TICK_SECONDS", 0.0)
-        monkeypatch.setattr(topic_guard, "_tell", self.told.append)
-        monkeypatch.setattr(topic_guard, "create_topics", lambda _c, specs, _d: self.made.extend(s.name for s in specs))
+        monkeypatch.setattr(platform_topics, "TopicWatch", Watch)
+        monkeypatch.setattr(platform_topics, "_TICK_SECONDS", 0.0)
+        monkeypatch.setattr(platform_topics, "_tell", self.told.append)
+        monkeypatch.setattr(
+            platform_topics, "create_topics", lambda _c, specs, _d: self.made.extend(s.name for s in specs)
+        )
         self.guard = TopicGuard(WorkerConfig.from_environment({}), CONNECTION, "i")
 
     def watch(self, *looks: Mapping[str, str | None] | Exception) -> None:
@@ -109,10 +111,10 @@ def test_a_start_waits_for_its_topics_and_says_why(monkeypatch: pytest.MonkeyPat
         if over.wait(30):
             alerts.set()
 
-    monkeypatch.setattr(topic_guard, "ensure_topics", ensure)
-    monkeypatch.setattr(topic_guard, "_LOOK_SECONDS", 0.0)
-    monkeypatch.setattr(topic_guard, "_tell", told.append)
-    monkeypatch.setattr(topic_guard, "watch_alone", watch_alone)
+    monkeypatch.setattr(platform_topics, "ensure_topics", ensure)
+    monkeypatch.setattr(platform_topics, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(platform_topics, "_tell", told.append)
+    monkeypatch.setattr(platform_topics, "watch_alone", watch_alone)
     monkeypatch.setattr("signal.signal", lambda *_: None)
     assert TopicGuard(WorkerConfig.from_environment({}), CONNECTION, "i").open(threading.Event()) == IDS
     assert told == ["the config topic is gone"]
@@ -123,7 +125,7 @@ def test_a_start_gives_up_after_a_while_without_kafka(monkeypatch: pytest.Monkey
     def ensure(*_: object) -> TopicIds:
         raise Retriable("no broker answers")
 
-    monkeypatch.setattr(topic_guard, "ensure_topics", ensure)
-    monkeypatch.setattr(topic_guard, "_PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(platform_topics, "ensure_topics", ensure)
+    monkeypatch.setattr(platform_topics, "_PATIENCE_SECONDS", 0.0)
     with pytest.raises(Retriable):
         TopicGuard(WorkerConfig.from_environment({}), CONNECTION, "i").open(threading.Event())

@@ -18,8 +18,8 @@ from ringfence.fencing.task.task_offsets import TaskOffsets
 from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.cluster_state import ClusterState, apply
 from ringfence.fencing.topics.config_records import ConfigRecord, ConnectorRecord
-from ringfence.fencing.topics.names import Topics
-from ringfence.requests.refusal import Refusal
+from ringfence.fencing.topics.topic_ids import Topics
+from ringfence.requests.request import Refusal
 from ringfence.worker_config import WorkerConfig
 
 OWN, DEAD_LETTERS = "offsets.storage.topic", "errors.deadletterqueue.topic.name"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ringfence.engine.preflight.check import Result
 from ringfence.engine.preflight.other_workers import Versions, check_versions
+from ringfence.engine.preflight.subject import Result
 
 A = "io.debezium.A"
 BOTH: Versions = {"worker-a": {A: ["2.0.0", "1.0.0"]}, "worker-b": {A: ["1.0.0"]}}

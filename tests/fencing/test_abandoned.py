@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ringfence.fencing.ids import TaskId
-from ringfence.fencing.leader.abandoned_transactions import find_abandoned
+from ringfence.fencing.leader.older_epochs import find_abandoned
 from ringfence.fencing.modes import Mode
 from ringfence.fencing.topics.config_records import ConfigRecord
 from ringfence.fencing.topics.status import FAILED, LOST, State, StatusState, TaskStatus, decode, encode

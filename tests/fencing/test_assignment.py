@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ringfence.fencing.ids import ConnectorName, Incarnation, TaskId, WorkerId
-from ringfence.fencing.leader.assignment import LiveWorker, assign
+from ringfence.fencing.leader.next_placement import LiveWorker, assign
 
 Where = dict[TaskId, tuple[WorkerId, Incarnation]]
 

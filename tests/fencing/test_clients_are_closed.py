@@ -18,8 +18,8 @@ from ringfence.fencing.kafka.admin_clients import forget_admin_clients, login_re
 from ringfence.fencing.kafka.client_pool import ClientPool, close_idle_clients
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer import PartitionReader
+from ringfence.fencing.kafka.consumer_groups import group_members
 from ringfence.fencing.kafka.fencer import Fencer
-from ringfence.fencing.kafka.group_members import group_members
 from ringfence.fencing.kafka.hanging_transactions import HangingProber
 from ringfence.fencing.kafka.idempotent_producer import IdempotentProducer
 from ringfence.fencing.kafka.membership import GroupMembership

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from kafka.cluster import ClusterMetadata
 
-from ringfence.fencing.kafka import coordinator_retries
-from ringfence.fencing.kafka.coordinator_retries import MOVING, NoCoordinator, await_coordinator
+from ringfence.fencing.kafka import permission_probes
 from ringfence.fencing.kafka.group_requests import GroupAdmin
 from ringfence.fencing.kafka.kafka_python_client import PythonClient
+from ringfence.fencing.kafka.permission_probes import MOVING, NoCoordinator, await_coordinator
 
 
 def test_a_question_is_asked_again_until_the_group_has_a_coordinator() -> None:
@@ -26,7 +26,7 @@ def test_a_question_is_asked_again_until_the_group_has_a_coordinator() -> None:
 
 
 def test_its_error_is_told_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coordinator_retries, "_SECONDS", 0.1)
+    monkeypatch.setattr(permission_probes, "_SECONDS", 0.1)
 
     @await_coordinator
     def ask() -> str:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ringfence.fencing.ids import Incarnation, TaskId, WorkerId
-from ringfence.fencing.leader.assignment import LiveWorker
+from ringfence.fencing.leader.next_placement import LiveWorker
 from ringfence.fencing.leader.reconcile import statuses_with_restart, statuses_without_slot, waiting_for
 from ringfence.fencing.topics.config_records import (
     CommitRecord,

@@ -1,7 +1,7 @@
 """A drained worker: it gets no tasks, gives up what others have room for, and keeps the rest running."""
 
 from ringfence.fencing.ids import Incarnation, TaskId, WorkerId
-from ringfence.fencing.leader.assignment import LiveWorker
+from ringfence.fencing.leader.next_placement import LiveWorker
 from ringfence.fencing.topics.cluster_state import ClusterState, apply
 from ringfence.fencing.topics.config_records import DrainRecord, connector_of, decode, encode
 from tests.support.cluster_states import C, fold

@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ringfence.fencing.ids import ConnectorName
-from ringfence.fencing.offsets.newest_offsets import OffsetIndex
-from ringfence.fencing.offsets.offsets_topic_snapshot import OffsetsSnapshot
 from ringfence.fencing.offsets.source_offsets import (
+    OffsetsSnapshot,
     SourceOffset,
     SourceOffsets,
     canonical,
@@ -16,6 +15,7 @@ from ringfence.fencing.offsets.source_offsets import (
     encode_key,
     may_concern,
 )
+from ringfence.fencing.offsets.view import OffsetIndex
 
 NAMES = st.sampled_from(["c", "c2", 'q"uote', "back\\slash", "zürich", 'a",', "", "\\u0063", "tab\t", "日本"])
 VALUES = st.none() | st.integers(0, 9).map(lambda n: b'{"n":%d}' % n)

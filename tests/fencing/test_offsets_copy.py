@@ -17,7 +17,7 @@ from ringfence.fencing.offsets.source_offsets import (
     encode_key,
     encode_value,
 )
-from ringfence.fencing.offsets.worker_copy import OffsetsCopy
+from ringfence.fencing.offsets.stores import OffsetsCopy
 from tests.support.waiting import eventually
 
 C = ConnectorName("c")

@@ -9,14 +9,12 @@ import pytest
 from ringfence.connectors.api import DataException, RetriableError, SourceRecord, UnreadableRecord
 from ringfence.fencing.ids import ConnectorName, TaskId
 from ringfence.fencing.metrics import Measures
-from ringfence.fencing.records.dead_letter import DeadLetter
-from ringfence.fencing.records.error_handling import RecordErrors, Stage
-from ringfence.fencing.records.error_policy import ErrorPolicy
-from ringfence.fencing.records.failed_record_lookup import failure_of
+from ringfence.fencing.records.dead_letter import DeadLetter, failure_of
+from ringfence.fencing.records.error_handling import ErrorPolicy, RecordErrors, Stage
 from ringfence.fencing.records.prepared_batch import PreparedBatch
 from ringfence.fencing.records.record_path import RecordPath
-from ringfence.fencing.topics.error_traces import NOTE, error_of
 from ringfence.fencing.topics.status import failed_record
+from ringfence.fencing.topics.status_entry import NOTE, error_of
 from ringfence.fencing.transactions.record_columns import Record
 from tests.support.logs import own_messages
 

@@ -4,7 +4,7 @@ import pytest
 
 from ringfence.connectors.api import ConfigException
 from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
-from ringfence.fencing.leader.restarts import RestartPolicy, in_a_row, next_restart_ms, pause_s, why_of
+from ringfence.fencing.leader.next_placement import RestartPolicy, in_a_row, next_restart_ms, pause_s, why_of
 from ringfence.fencing.topics.connector_state import Placement
 from ringfence.fencing.topics.status import FAILED, MISCONFIGURED, State, TaskStatus
 

@@ -4,8 +4,7 @@ import pytest
 
 from ringfence.fencing.errors import Conflict
 from ringfence.fencing.ids import ConnectorName, Generation
-from ringfence.fencing.leader.fencing_round import finish, plan
-from ringfence.fencing.leader.finished_rounds import finish_all
+from ringfence.fencing.leader.fencing_round import finish, finish_all, plan
 from ringfence.fencing.topics.config_records import CommitRecord, ConnectorRecord, TaskCountRecord
 from tests.support.cluster_states import C, c, config, fold, tasks
 

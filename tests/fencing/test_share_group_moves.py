@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ringfence.fencing.share.group_moves import PartitionMove, RequestedStart
-from ringfence.fencing.share.ledger_records import State
+from ringfence.fencing.share.ledger import State
 from ringfence.fencing.share.offset_ranges import Ranges
 from ringfence.fencing.share.stale_positions import is_sure
 

@@ -6,9 +6,8 @@ import pytest
 
 from ringfence.connectors.api import RecordBatch, SourceRecord
 from ringfence.fencing.clock import SYSTEM_CLOCK
-from ringfence.fencing.task.attempt_report import TaskReport
-from ringfence.fencing.task.counters import Counters
-from ringfence.fencing.task.poll_retries import newest_timestamp
+from ringfence.fencing.task.attempt_report import Counters, TaskReport
+from ringfence.fencing.task.poll_loop import newest_timestamp
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import KAFKA, PollRetry, State, TaskStatus
 from ringfence.fencing.transactions.client import HeldUp, TransactionalClient

@@ -17,7 +17,7 @@ from ringfence.fencing.topics.config_records import (
     decode,
     encode,
 )
-from ringfence.fencing.topics.names import Topics
+from ringfence.fencing.topics.topic_ids import Topics
 from tests.support.upper_transform import Upper
 
 OTHER = ConnectorName("other")

@@ -3,7 +3,7 @@
 import pytest
 
 from ringfence.connectors.api import RecordRefused
-from ringfence.fencing.records.topic_limits import TopicLimits, check_record, record_bytes
+from ringfence.fencing.records.topic_name_check import TopicLimits, check_record, record_bytes
 from ringfence.fencing.transactions.record_columns import Record
 
 NOW = 1_700_000_000_000

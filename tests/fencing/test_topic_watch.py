@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from ringfence.fencing.kafka import topic_id_watch
+from ringfence.fencing.kafka import topic_admin
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.topic_id_watch import EVERY_SECONDS, TopicWatch
+from ringfence.fencing.kafka.topic_admin import EVERY_SECONDS, TopicWatch
 
 GONE, AWAY = KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._TIMED_OUT
 
@@ -54,7 +54,7 @@ class Scene:
 @pytest.fixture
 def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
     broker = Broker()
-    monkeypatch.setattr(topic_id_watch, "admin_client", lambda _: broker)
+    monkeypatch.setattr(topic_admin, "admin_client", lambda _: broker)
     return Scene(broker)
 
 

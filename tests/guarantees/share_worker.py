@@ -18,9 +18,9 @@ from ringfence.connectors.builtin.share_group.task import ShareGroupSourceTask
 from ringfence.connectors.sdk import worker_limits
 from ringfence.engine.spark.task_process import Conversion
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.share import deleted_topics
-from ringfence.fencing.share.claim_check import ClaimCheck
-from ringfence.fencing.share.ledger_records import START
+from ringfence.fencing.share import partition_claims
+from ringfence.fencing.share.ledger import START
+from ringfence.fencing.share.partition_claims import ClaimCheck
 from ringfence.fencing.share.share_group_source import ShareSource
 from ringfence.fencing.task.plugin import Outcome, Plugin
 from ringfence.fencing.task.source_task import SourceTaskRun
@@ -76,7 +76,7 @@ class Slow(ShareGroupSourceTask):
     """
 
     def start(self, config: Mapping[str, str]) -> None:
-        deleted_topics.AFTER_S = float(config.get("forget.ms", "600000")) / 1000
+        partition_claims.AFTER_S = float(config.get("forget.ms", "600000")) / 1000
         super().start(config)
         self._input = Choosy(self._input, config.get("reject.value", ""), config.get("release.value", ""))
         self._begun = False

@@ -13,7 +13,7 @@ from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.offsets.record_counts import RecordCounts
 from ringfence.fencing.offsets.source_offsets import SourceOffsets, read_offsets
-from ringfence.fencing.records.conversion import Convert
+from ringfence.fencing.records.error_handling import Convert
 from ringfence.fencing.records.error_handling import Stage as Stage_
 from ringfence.fencing.task.plugin import Outcome, Plugin
 from ringfence.fencing.task.source_task import SourceTaskRun
@@ -23,7 +23,7 @@ from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import StatusState, TaskStatus, apply, decode
 from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.fencing.transactions.client import TransactionalClient
-from ringfence.testing.control import ConfigTopic
+from ringfence.testing.connector_run import ConfigTopic
 from tests.support.waiting import eventually
 
 log = logging.getLogger(__name__)

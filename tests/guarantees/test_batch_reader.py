@@ -295,7 +295,7 @@ def test_a_consumer_goes_on_where_batches_cannot_be_read(
             raise NotFetchable("an old format")
         return real(topic, partition, data, start, *more)
 
-    monkeypatch.setattr("ringfence.fencing.fetching.fetch_state.split_batches", split)
+    monkeypatch.setattr("ringfence.fencing.fetching.partition_reader.split_batches", split)
 
     def during() -> int:
         eventually(lambda: len(committed(stage.connection.bootstrap, f"here.{topic}")) >= 100, 60, "100", pause=0.1)

@@ -13,7 +13,7 @@ from ringfence.fencing.clock import SYSTEM_CLOCK, Deadline
 from ringfence.fencing.errors import Fenced
 from ringfence.fencing.kafka import input_group_member
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.group_members import GroupMember, group_members
+from ringfence.fencing.kafka.consumer_groups import GroupMember, group_members
 from ringfence.fencing.kafka.input_group_member import InputGroupMember, InputRecord
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.topics.topic_log import TopicLog

@@ -1,4 +1,4 @@
-"""Offsets are asked for in a way that does not end the process (`ringfence.fencing.kafka.list_offsets`)."""
+"""Offsets are asked for in a way that does not end the process (`ringfence.fencing.kafka.topic_offsets`)."""
 
 import ast
 import subprocess
@@ -12,8 +12,8 @@ from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-d
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.list_offsets import list_offsets
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, delete_topics
+from ringfence.fencing.kafka.topic_offsets import list_offsets
 from tests.support.broker import Broker
 from tests.support.waiting import eventually
 
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parent.parent.parent
 LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
 ENDS_THE_PROCESS = {
-    "list_offsets": "ringfence.fencing.kafka.list_offsets",
+    "list_offsets": "ringfence.fencing.kafka.topic_offsets",
     "describe_consumer_groups": "ringfence.fencing.kafka.consumer_groups",
     "list_consumer_group_offsets": "ringfence.fencing.kafka.consumer_groups",
     "alter_consumer_group_offsets": "kafka-python",
@@ -30,7 +30,7 @@ ENDS_THE_PROCESS = {
 """Calls of confluent-kafka's AdminClient at which librdkafka 2.16.0 reads freed memory, and what to use instead."""
 
 WITHOUT_BURSTS = {
-    "fencing/kafka/list_offsets.py",  # tells the client the leaders first
+    "fencing/kafka/topic_offsets.py",  # tells the client the leaders first
     "connectors/builtin/kafka_source/cluster.py",  # lists the topics first, and asks one question at a time
     "benchmarks/watch.py",
     "tests/guarantees/test_listed_offsets.py",
@@ -117,7 +117,7 @@ _PROGRAM = """
 import sys, threading, time
 from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
-from ringfence.fencing.kafka.list_offsets import list_offsets
+from ringfence.fencing.kafka.topic_offsets import list_offsets
 
 bootstrap, topic, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
 until = time.monotonic() + seconds

@@ -16,10 +16,9 @@ from ringfence.fencing.kafka.hanging_transactions import HangingProber
 from ringfence.fencing.offsets.record_counts import AttemptCounts, RecordCounts, encode
 from ringfence.fencing.offsets.source_offsets import encode_key, encode_value
 from ringfence.fencing.proof import count as proof_count
-from ringfence.fencing.proof.check_result import Result
 from ringfence.fencing.proof.count import Counting, ProofCounts, ProofScope
-from ringfence.fencing.proof.report_json import to_json
-from ringfence.fencing.proof.verdict import EXACT, FAILED, make_checks, verdict
+from ringfence.fencing.proof.tally import Result
+from ringfence.fencing.proof.verdict import EXACT, FAILED, make_checks, to_json, verdict
 from ringfence.fencing.transactions.producer import Producer
 from tests.guarantees.stage import PARTITION, Script, Stage
 from tests.support.broker import Broker

@@ -12,9 +12,8 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fenced
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.fencer import Fencer
-from ringfence.fencing.leader.fence_generation import fence
-from ringfence.fencing.leader.fence_targets import AdminAccess
-from ringfence.fencing.task import config_view, poll_retries, source_task
+from ringfence.fencing.leader.fence_generation import AdminAccess, fence
+from ringfence.fencing.task import config_view, poll_loop, source_task
 from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.active_topics import TopicsResetRecord, key_of
 from ringfence.fencing.topics.config_records import TargetStateRecord
@@ -199,7 +198,7 @@ def test_a_source_that_refuses_is_in_the_status_of_a_running_task(stage: Stage, 
 def test_an_open_transaction_is_committed_in_time_though_the_source_asks_for_patience(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(poll_retries, "_BACKOFF", Backoff(600, 600))
+    monkeypatch.setattr(poll_loop, "_BACKOFF", Backoff(600, 600))
 
     def stumble(task: Counting) -> None:
         if task.polls > 1:

@@ -13,7 +13,7 @@ from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.record_pages import Page, PageStart, PageStartKind, read_page
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.topic_tail import Limits, Visibility
-from ringfence.requests.refusal import Refusal
+from ringfence.requests.request import Refusal
 from ringfence.requests.topic_questions import ReadRecords
 from ringfence.worker_config import WorkerConfig
 from tests.support.broker import Broker

@@ -279,7 +279,7 @@ def test_a_damaged_batch_is_refused_by_the_target(stage: Stage, monkeypatch: pyt
             changed[len(changed) // 2] ^= 1
         return real(topic, partition, bytes(changed), *more)
 
-    monkeypatch.setattr("ringfence.fencing.fetching.fetch_state.split_batches", damage)
+    monkeypatch.setattr("ringfence.fencing.fetching.partition_reader.split_batches", damage)
     with started(copy_settings(stage, topic)) as connector:
         (config,) = connector.task_configs(1)
         stage.configure(config)
@@ -329,7 +329,7 @@ def ignore(obstacle: str) -> Callable[[pytest.MonkeyPatch], None]:
 def ignore_aborts(monkeypatch: pytest.MonkeyPatch) -> None:
     real = fetched_batches.select_committed
     monkeypatch.setattr(
-        "ringfence.fencing.fetching.fetch_state.select_committed", lambda batches, aborted: real(batches, ())
+        "ringfence.fencing.fetching.partition_reader.select_committed", lambda batches, aborted: real(batches, ())
     )
 
 

@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from ringfence.heartbeats.cluster_health import ProjectionAge, Vitals, assess
-from ringfence.heartbeats.health_probe import HealthProbe
-from ringfence.heartbeats.heartbeat import WorkerHeartbeat
+from ringfence.heartbeats.cluster_health import ProjectionAge, Vitals, WorkerHeartbeat, assess
+from ringfence.heartbeats.heartbeat_writer import HealthProbe
 
 NOW_MS = 1_800_000_000_000
 FRESH = ProjectionAge(1.0, NOW_MS - 1000)

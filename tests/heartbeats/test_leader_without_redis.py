@@ -13,12 +13,11 @@ from ringfence.engine.leader.leader_thread import Leader
 from ringfence.engine.redis_watch import RedisWatch, reaches_redis
 from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.ids import Incarnation, WorkerId
-from ringfence.fencing.leader.assignment import LiveWorker
+from ringfence.fencing.leader.next_placement import LiveWorker
 from ringfence.fencing.topics.status import WorkerRecord
+from ringfence.heartbeats.cluster_health import WorkerHeartbeat
 from ringfence.heartbeats.cluster_view import probe_redis, read
-from ringfence.heartbeats.health_probe import HealthProbe
-from ringfence.heartbeats.heartbeat import WorkerHeartbeat
-from ringfence.heartbeats.heartbeat_writer import HeartbeatWriter
+from ringfence.heartbeats.heartbeat_writer import HealthProbe, HeartbeatWriter
 from ringfence.local.valkey import EmbeddedValkey
 from tests.support import database
 from tests.support.broker import Broker

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 from ringfence.local.guarded_process import GuardedProcess
-from ringfence.local.log_rotation import rotate
+from ringfence.local.supervisor import rotate
 from tests.support.waiting import eventually
 
 PAUSE_SECONDS = 0.001

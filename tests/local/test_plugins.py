@@ -15,7 +15,7 @@ import pytest
 from ringfence.cli import main
 from ringfence.connectors.java.discovery import find_plugins
 from ringfence.engine.plugins.installations import InstallFailed
-from ringfence.engine.spark.child_environment import let_go
+from ringfence.engine.spark.connector_limits import let_go
 from ringfence.local.errors import LocalError
 from ringfence.local.jars import Coordinate, resolve
 from ringfence.local.maven_plugins import install, parse

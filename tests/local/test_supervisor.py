@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from ringfence.local import log_rotation
 from ringfence.local import supervisor as supervisor_module
 from ringfence.local.errors import LocalError
 from ringfence.local.guarded_process import GuardedProcess, process_exists
@@ -103,7 +102,7 @@ def test_who_asks_twice_to_stop_waits_for_nothing_that_only_the_next_start_needs
 
 
 def test_the_log_of_a_running_role_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_rotation.rotate, "__defaults__", (20, 1))
+    monkeypatch.setattr(supervisor_module.rotate, "__defaults__", (20, 1))
     monkeypatch.setattr(supervisor_module, "_ROTATE_SECONDS", 0.0)
     supervisor, role = Supervisor(), Sleeper("web", tmp_path, "sh", "-c", "echo one long line of its log; sleep 1000")
     supervisor.launch(role)

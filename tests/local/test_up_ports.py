@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from ringfence.commands.up import _http
-from ringfence.local.addresses import text
 from ringfence.local.data_directory import DataDirectory
 from ringfence.local.errors import LocalError
-from ringfence.local.ports import free_port
+from ringfence.local.ports import free_port, text
 
 
 def test_a_taken_port_is_replaced_this_once_and_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

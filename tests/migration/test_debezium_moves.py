@@ -14,7 +14,7 @@ import pytest
 from benchmarks.rest import Rest
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.group_members import group_members
+from ringfence.fencing.kafka.consumer_groups import group_members
 from ringfence.local.kafka import EmbeddedKafka
 from tests.guarantees.change_topic import ChangeTopic, is_exact
 from tests.support.debezium_stage import JSON, Writer, orders_postgres

@@ -2,7 +2,7 @@
 
 from ringfence.fencing.offsets.record_counts import AttemptCounts, RecordCounts
 from ringfence.projection.models import Minute, RecordTotals, SourceOffset
-from ringfence.projection.offset_backlog import Backlog
+from ringfence.projection.offset_rows import Backlog
 from ringfence.projection.topic_projection import Projection
 from tests.support import database
 from tests.support.projections import project, running

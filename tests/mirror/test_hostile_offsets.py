@@ -6,7 +6,7 @@ import time
 import pytest
 from django.db import OperationalError
 
-from ringfence.access.verbs import Verb
+from ringfence.access.principal import Verb
 from ringfence.audit.trail import facts
 from ringfence.fencing.errors import Invalid
 from ringfence.fencing.ids import ConnectorName
@@ -21,9 +21,9 @@ from ringfence.fencing.offsets.source_offsets import (
     encode_value,
     may_concern,
 )
-from ringfence.projection import committed_offsets, offset_rows
+from ringfence.projection import offset_rows
 from ringfence.projection.models import SourceOffset, pack
-from ringfence.projection.offset_backlog import Backlog
+from ringfence.projection.offset_rows import Backlog
 from ringfence.projection.topic_projection import Projection, Rows
 from tests.support.projections import running
 from tests.support.topics import Topic
@@ -165,10 +165,10 @@ def test_a_connector_with_too_many_offsets_is_refused_by_a_worker() -> None:
 
 def test_pages_and_audit_do_not_read_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     running(1)
-    monkeypatch.setattr(committed_offsets, "MOST_CHARACTERS", 10_000)
+    monkeypatch.setattr(offset_rows, "MOST_CHARACTERS", 10_000)
     SourceOffset.objects.create(connector="c", partition=pack({"p": 1}), offset=pack({"a": "a" * 5_000}))
-    assert len(committed_offsets.read("c")) == 1
+    assert len(offset_rows.read("c")) == 1
     SourceOffset.objects.create(connector="c", partition=pack({"p": 2}), offset=pack({"a": "a" * 5_000}))
-    with pytest.raises(committed_offsets.TooManyOffsets, match="2 source offsets"):
-        committed_offsets.read("c")
+    with pytest.raises(offset_rows.TooManyOffsets, match="2 source offsets"):
+        offset_rows.read("c")
     assert facts(Verb.OFFSETS, "c").display == {"count": 2}

@@ -16,7 +16,7 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.requests import commands
-from ringfence.requests.refusal import Refusal
+from ringfence.requests.request import Refusal
 from tests.support.no_offsets import NoOffsets
 from tests.support.plugin_hosts import hostile
 from tests.support.waiting import eventually

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ringfence.api.v1 import transfer
 from ringfence.client import documents
-from ringfence.client.exit_codes import ClientError
+from ringfence.client.output import ClientError
 from ringfence.connectors.sdk import properties
 from ringfence.http.errors import ConnectError
 from ringfence.web.new.pasted_config import read_pasted

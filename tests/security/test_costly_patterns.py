@@ -7,8 +7,7 @@ from django.contrib.auth.models import User
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ringfence.access.principal import Principal, Right
-from ringfence.access.verbs import Verb
+from ringfence.access.principal import Principal, Right, Verb
 from ringfence.fencing.name_patterns import matches, regular_expression
 from ringfence.web.new.kept_draft import carries_secret
 from tests.support import database

@@ -19,7 +19,7 @@ from ringfence.encryption import Keyring, Purpose, new_key
 from ringfence.fencing.clock import Deadline
 from ringfence.local.valkey import EmbeddedValkey
 from ringfence.projection.change_notifications import ANYTHING, decode
-from ringfence.requests.refusal import Refusal
+from ringfence.requests.request import Refusal
 from tests.support.waiting import eventually
 
 SECRET = "S3cr3t-in-a-message"

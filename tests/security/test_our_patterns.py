@@ -20,7 +20,7 @@ from typing import Any, Final
 import pytest
 
 import ringfence
-from ringfence.alerts.error_hints import HINTS, TEXT_HINTS
+from ringfence.alerts.root_causes import HINTS, TEXT_HINTS
 
 ROOT: Final = Path(ringfence.__file__).parent
 _LENGTH: Final = 40_000

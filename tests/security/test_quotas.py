@@ -6,18 +6,16 @@ from collections.abc import Mapping
 import pytest
 
 from ringfence.access.models import Grant
-from ringfence.access.principal import ALL_RIGHTS, Principal, Right
-from ringfence.access.verbs import ROLES, Verb
+from ringfence.access.principal import ALL_RIGHTS, ROLES, Principal, Right, Verb
 from ringfence.commands import users
-from ringfence.engine.leader.account_quotas import require, usage, usage_of, within
-from ringfence.engine.leader.command_plans import Plan, configure, create, delete
+from ringfence.engine.leader.command_plans import Plan, configure, create, delete, require, usage, usage_of, within
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.topics.cluster_state import ClusterState, apply
 from ringfence.fencing.topics.config_records import CommitRecord, decode, encode
 from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 from ringfence.requests.quota import DEFAULT, NO_LIMITS, QUOTAS, UNLIMITED, Quota
-from ringfence.requests.refusal import Refusal
+from ringfence.requests.request import Refusal
 
 Config = Mapping[str, str]
 NOTHING: Config = {}

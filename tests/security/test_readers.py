@@ -16,7 +16,7 @@ from ringfence.engine.plugins.errors import BadRequest
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.topic_tail import MetRecord, TailRecord, Visibility
 from ringfence.requests.reader_calls import OpenReading
-from ringfence.requests.refusal import Refusal
+from ringfence.requests.request import Refusal
 from tests.support import hostile_registry as bombs
 from tests.support.hostile_registry import hostile_registry
 from tests.support.waiting import eventually

@@ -19,7 +19,7 @@ from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.topics.cluster_state import ClusterState, Fold, apply
 from ringfence.fencing.topics.config_records import CommitRecord, ConnectorRecord, TaskRecord, decode, encode
 from ringfence.fencing.topics.connector_state import TargetState
-from ringfence.requests.refusal import Refusal
+from ringfence.requests.request import Refusal
 
 C = ConnectorName("c")
 CONFIG = {"name": "c", "connector.class": "X"}

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from ringfence.fencing.kafka.transaction_ender import TransactionEnder
 from ringfence.spark import kafka_sink
 from ringfence.spark.batches import BatchWriter
-from ringfence.spark.log import SinkLog
+from ringfence.spark.records import SinkLog
 
 STEPS: dict[str, tuple[type, str, bool, bool]] = {
     "before the parts": (BatchWriter, "_have_parts", False, False),

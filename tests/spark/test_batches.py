@@ -15,12 +15,9 @@ from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.transaction_ender import TransactionEnder
 from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.spark import batches
-from ringfence.spark.batches import BatchWriter
-from ringfence.spark.errors import RepeatDiffers, SinkError, Superseded
-from ringfence.spark.log import SinkLog
-from ringfence.spark.parts import Assignment, Columns, WriteParts, write_part
-from ringfence.spark.records import Part
-from ringfence.spark.settings import SinkSettings, read_settings
+from ringfence.spark.batches import Assignment, BatchWriter, Columns, WriteParts, write_part
+from ringfence.spark.records import Part, SinkLog
+from ringfence.spark.settings import RepeatDiffers, SinkError, SinkSettings, Superseded, read_settings
 from tests.support.broker import Broker
 from tests.support.names import unique
 

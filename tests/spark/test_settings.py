@@ -5,10 +5,9 @@ from typing import Any
 import orjson
 import pytest
 
-from ringfence.fencing.kafka.open_transaction import OpenTransaction
-from ringfence.spark.errors import SinkError
+from ringfence.fencing.kafka.transaction_ender import OpenTransaction
 from ringfence.spark.records import Batch, Part, SinkState, total_of, value_of_batch, value_of_part
-from ringfence.spark.settings import SinkSettings, read_settings
+from ringfence.spark.settings import SinkError, SinkSettings, read_settings
 
 
 def read(**more: Any) -> SinkSettings:

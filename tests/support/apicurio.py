@@ -10,7 +10,7 @@ from typing import Any
 
 import requests
 
-from ringfence.local import cds_archive
+from ringfence.local import class_archives
 from ringfence.local.errors import LocalError
 from ringfence.local.guarded_process import GuardedProcess, wait_until
 from ringfence.local.jars import once, retrieve
@@ -47,7 +47,7 @@ class Apicurio:
         Raises LocalError where it cannot be fetched, or does not answer in time.
         """
         home = once(f"apicurio-registry-app-{_VERSION}", _unpacked)
-        warm = self._jvm_options or cds_archive.jvm_options(home, _train)
+        warm = self._jvm_options or class_archives.jvm_options(home, _train)
         settings = {
             "quarkus.http.host": "127.0.0.1",
             "quarkus.http.port": str(self._port),

@@ -6,7 +6,7 @@ from typing import Any
 import psutil
 
 from ringfence.fencing.task.task_spec import TaskSpec
-from ringfence.testing.attempt import AttemptProcess
+from ringfence.testing.connector_run import AttemptProcess
 from tests.guarantees.stage import Stage
 from tests.support.waiting import eventually
 

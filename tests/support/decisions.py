@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ringfence.fencing.ids import Generation, Incarnation, TaskId, WorkerId
-from ringfence.fencing.leader.assignment import LiveWorker
-from ringfence.fencing.leader.next_placement import REBALANCE_DELAY, Place
+from ringfence.fencing.leader.next_placement import REBALANCE_DELAY, LiveWorker, Place
 from ringfence.fencing.leader.reconcile import Steps, decide
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_records import (

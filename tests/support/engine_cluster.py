@@ -12,8 +12,7 @@ from ringfence.engine.leader.members import identity
 from ringfence.engine.platform_topics import ensure_topics, topics_of
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.preflight.topic_rules import TopicRules
-from ringfence.engine.preflight.validation import Validation
-from ringfence.engine.preflight.validation_errors import ValidationErrors
+from ringfence.engine.preflight.validation import Validation, ValidationErrors
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName, TaskId
 from ringfence.fencing.offsets.source_offsets import SourceOffsets, read_offsets

@@ -22,7 +22,7 @@ from ringfence.engine.leader.write_result import WriteResult
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName, Incarnation, WorkerId
 from ringfence.fencing.kafka.consumer import LogRecord
-from ringfence.fencing.leader.assignment import LiveWorker
+from ringfence.fencing.leader.next_placement import LiveWorker
 from ringfence.fencing.leader.term import TopicRecord
 from ringfence.fencing.offsets.source_offsets import SourceOffsets
 from ringfence.fencing.topics import status
@@ -36,7 +36,7 @@ from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 from ringfence.history.models import ProofRun
 from ringfence.projection.models import GenerationRow, Task, Worker
 from ringfence.projection.topic_projection import Projection
-from ringfence.requests import commands, share_group_act
+from ringfence.requests import commands
 from ringfence.requests.commands import Command, OffsetEntry
 from ringfence.requests.questions import Question
 from ringfence.worker_config import WorkerConfig
@@ -442,7 +442,7 @@ class FakeLeader:
         place = {"topic": topic, "partition": partition, "end": 120, "whole": True, "left_out": 0}
         return {"worker_group": "g", **place, "steps": [first, then]}
 
-    def move_share_group(self, group: str, act: share_group_act.Act) -> dict[str, Any]:
+    def move_share_group(self, group: str, act: commands.Act) -> dict[str, Any]:
         """As the leader answers."""
         if act["kind"] == "configure":
             settings = act["settings"].items()

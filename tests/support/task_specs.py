@@ -4,7 +4,7 @@ from ringfence.fencing.ids import Generation, Incarnation, TaskId, WorkerId
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.connector_state import Placement
-from ringfence.fencing.topics.names import Topics
+from ringfence.fencing.topics.topic_ids import Topics
 from tests.support.cluster_states import C
 
 PLACEMENT = Placement(WorkerId("w"), Incarnation("i"), 2, Generation(2))

@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 
 from ringfence.engine.plugins.validation import validate
-from ringfence.requests.refusal import Refusal
+from ringfence.requests.request import Refusal
 from tests.support import database
 from tests.support.leader import FakeLeader
 

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from ringfence.access.principal import Principal, Right
-from ringfence.access.verbs import Verb
+from ringfence.access.principal import Principal, Right, Verb
 from ringfence.api import connector_writes
 from ringfence.audit.models import AuditEntry
 from ringfence.fencing.ids import ConnectorName

@@ -7,8 +7,7 @@ import pytest
 from django.test import Client
 
 from ringfence import dispatch
-from ringfence.access.principal import Principal, Right
-from ringfence.access.verbs import Verb
+from ringfence.access.principal import Principal, Right, Verb
 from ringfence.audit.models import AuditEntry
 from ringfence.dispatch import CommandResult, Refusal
 from ringfence.history.models import OffsetSnapshot

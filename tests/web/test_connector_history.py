@@ -6,8 +6,7 @@ import time
 import pytest
 from django.test import Client
 
-from ringfence.access.principal import EVERYBODY_HERE, Principal, Right
-from ringfence.access.verbs import Verb
+from ringfence.access.principal import EVERYBODY_HERE, Principal, Right, Verb
 from ringfence.api.history_series import Scope, find_marks
 from ringfence.audit.models import AuditEntry
 from ringfence.audit.outcome import Outcome

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from ringfence.access.principal import Principal, Right
-from ringfence.access.verbs import ROLES
+from ringfence.access.principal import ROLES, Principal, Right
 from ringfence.dispatch import Refusal
 from ringfence.history.models import ProofRun
 from tests.support.leader import FakeLeader

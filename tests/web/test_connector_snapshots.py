@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from ringfence.access.principal import Principal, Right
-from ringfence.access.verbs import ROLES
+from ringfence.access.principal import ROLES, Principal, Right
 from ringfence.connectors.builtin.postgres.incremental.state import IncrementalState, QueuedTable
 from ringfence.connectors.builtin.postgres.snapshot.plan import (
     Plan,

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from ringfence.access.principal import Principal, Right
-from ringfence.access.verbs import ROLES, Verb
+from ringfence.access.principal import ROLES, Principal, Right, Verb
 from ringfence.audit.models import AuditEntry
 from ringfence.consumer_commands import CLIENT_FILE
 from ringfence.dispatch import Refusal

@@ -240,7 +240,7 @@ def test_accounts_grants_and_tokens(client: Client, flights: FakeLeader) -> None
 
 
 def test_the_answer_about_rights_is_what_a_request_meets(client: Client, flights: FakeLeader) -> None:
-    from ringfence.access.verbs import Verb
+    from ringfence.access.principal import Verb
     from ringfence.console.account_rights import principal_for
 
     bob = User.objects.create_user("bob", password="right-password-1")

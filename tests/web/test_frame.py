@@ -7,8 +7,7 @@ import pytest
 from django.test import Client
 from django.urls import get_resolver
 
-from ringfence.access.principal import EVERYBODY_HERE, NOBODY, Principal, Right
-from ringfence.access.verbs import ROLES, Verb
+from ringfence.access.principal import EVERYBODY_HERE, NOBODY, ROLES, Principal, Right, Verb
 from ringfence.projection.models import ActiveTopic, Connector
 from ringfence.web.connector.tab_groups import GROUPS, TABS, tab_groups
 from ringfence.web.navigation import find_navigation

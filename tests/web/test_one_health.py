@@ -11,9 +11,8 @@ from django.test import Client
 from ringfence.alerts import evaluation
 from ringfence.alerts.models import Incident, Rule
 from ringfence.fencing.topics.status import KAFKA, PollRetry, State
-from ringfence.heartbeats.cluster_health import FormerProcess, Vitals
+from ringfence.heartbeats.cluster_health import FormerProcess, Vitals, no_projection
 from ringfence.heartbeats.cluster_view import look
-from ringfence.heartbeats.problems import no_projection
 from ringfence.projection.health import SEVERITY, Health
 from ringfence.projection.known_health import known_health
 from ringfence.projection.models import Connector, Task

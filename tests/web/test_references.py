@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from ringfence.alerts.error_hints import HINTS, TEXT_HINTS
+from ringfence.alerts.root_causes import HINTS, TEXT_HINTS
 from ringfence.connectors.sdk.features import all_features
 from ringfence.connectors.source_config import source_config_def
 from ringfence.fencing.topics.status import State

@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 from django.test import Client
 
-from ringfence.access.principal import Principal, Right
-from ringfence.access.verbs import Verb
+from ringfence.access.principal import Principal, Right, Verb
 from ringfence.fencing.topics.status import FAILED, State
 from ringfence.fencing.topics.status.failed_record import RecordFailure
 from ringfence.history.models import ConfigVersion

@@ -9,7 +9,7 @@ from django.test import Client
 
 from ringfence.api.share_groups import cached_reports
 from ringfence.dispatch import Refusal
-from ringfence.fencing.share.ledger_records import State
+from ringfence.fencing.share.ledger import State
 from ringfence.fencing.share.offset_ranges import Ranges
 from ringfence.history.models import ShareGroupAnswer
 from ringfence.projection.models import Task

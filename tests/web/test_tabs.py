@@ -10,8 +10,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from ringfence.access.principal import Principal, Right
-from ringfence.access.verbs import Verb
+from ringfence.access.principal import Principal, Right, Verb
 from ringfence.audit.models import AuditEntry
 from ringfence.history.models import ConfigVersion
 from ringfence.projection.models import Connector, Event, GenerationRow, Task

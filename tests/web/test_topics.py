@@ -8,7 +8,7 @@ from django.test import Client
 
 from ringfence.audit.models import AuditEntry
 from ringfence.projection.models import ActiveTopic
-from ringfence.requests.refusal import Refusal
+from ringfence.requests.request import Refusal
 from ringfence.web.topics.live_tail import LONGEST_SECONDS
 from ringfence.web.topics.record_display import RecordDisplay, differences, fill_columns, find_columns, show_record
 from tests.support.leader import FakeLeader

@@ -11,11 +11,10 @@ from django.test import Client
 
 from ringfence import dispatch
 from ringfence.fencing.errors import Retriable
+from ringfence.heartbeats.cluster_health import SILENT_S
 from ringfence.heartbeats.cluster_view import look, read
 from ringfence.heartbeats.freshness import FreshnessWatch, Positions, write
-from ringfence.heartbeats.health_probe import HealthProbe
-from ringfence.heartbeats.heartbeat import SILENT_S
-from ringfence.heartbeats.heartbeat_writer import HeartbeatWriter
+from ringfence.heartbeats.heartbeat_writer import HealthProbe, HeartbeatWriter
 from ringfence.heartbeats.models import Freshness, Heartbeat
 from ringfence.projection.models import Task
 from ringfence.requests.commands import Pause

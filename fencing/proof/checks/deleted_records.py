@@ -1,7 +1,6 @@
 """What retention or compaction has deleted, so that nobody can count it."""
 
-from ringfence.fencing.proof.check_result import Check, Result
-from ringfence.fencing.proof.tally import ProofTally
+from ringfence.fencing.proof.tally import Check, ProofTally, Result
 
 
 def check_deleted(tally: ProofTally) -> Check:

@@ -1,8 +1,7 @@
 """Whether others write to the connector's topics, too."""
 
 from ringfence.connectors.plural_forms import write_count
-from ringfence.fencing.proof.check_result import Check, Result
-from ringfence.fencing.proof.tally import ProofTally
+from ringfence.fencing.proof.tally import Check, ProofTally, Result
 from ringfence.fencing.proof.topic_tally import Fate
 
 

@@ -3,8 +3,7 @@
 from collections import Counter
 
 from ringfence.connectors.plural_forms import write_count
-from ringfence.fencing.proof.check_result import Check, Result
-from ringfence.fencing.proof.tally import ProofTally
+from ringfence.fencing.proof.tally import Check, ProofTally, Result
 from ringfence.fencing.proof.topic_tally import Fate, Producer
 
 

@@ -4,9 +4,8 @@ from collections.abc import Mapping
 
 from ringfence.connectors.plural_forms import write_count
 from ringfence.fencing.proof.alignment import Alignment
-from ringfence.fencing.proof.check_result import Check, Result
 from ringfence.fencing.proof.offset_commits import Attempt
-from ringfence.fencing.proof.tally import ProofTally
+from ringfence.fencing.proof.tally import Check, ProofTally, Result
 
 
 def check_transactions(

@@ -29,8 +29,7 @@ from ringfence.fencing.topics.status.task import (
     replaces,
 )
 from ringfence.fencing.topics.status.worker import WorkerRecord
-from ringfence.fencing.topics.status_entry import StatusEntry
-from ringfence.fencing.topics.status_state import Attempt, State, StatusState
+from ringfence.fencing.topics.status_entry import Attempt, State, StatusEntry, StatusState
 from ringfence.fencing.topics.topic_ids import TopicIds
 
 __all__ = [

@@ -3,8 +3,7 @@
 from dataclasses import dataclass, replace
 
 from ringfence.fencing.ids import ConnectorName, Generation, WorkerId
-from ringfence.fencing.topics.status_entry import Fields, StatusEntry, parse_number, parse_text
-from ringfence.fencing.topics.status_state import State, StatusState
+from ringfence.fencing.topics.status_entry import Fields, State, StatusEntry, StatusState, parse_number, parse_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,15 @@ from ringfence.connectors.api import Endpoint
 from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId, parse_task
 from ringfence.fencing.topics.status import failed_record
 from ringfence.fencing.topics.status.failed_record import RecordFailure
-from ringfence.fencing.topics.status_entry import Fields, StatusEntry, parse_number, parse_text
-from ringfence.fencing.topics.status_state import Attempt, State, StatusState
+from ringfence.fencing.topics.status_entry import (
+    Attempt,
+    Fields,
+    State,
+    StatusEntry,
+    StatusState,
+    parse_number,
+    parse_text,
+)
 
 PLACED: Final = "placed"
 RESTARTED: Final = "restarted"

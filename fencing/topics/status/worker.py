@@ -3,8 +3,7 @@
 from dataclasses import dataclass, replace
 
 from ringfence.fencing.ids import Incarnation, WorkerId
-from ringfence.fencing.topics.status_entry import Fields, StatusEntry, parse_number
-from ringfence.fencing.topics.status_state import StatusState
+from ringfence.fencing.topics.status_entry import Fields, StatusEntry, StatusState, parse_number
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,7 @@
 
 from django.http import HttpRequest
 
-from ringfence.access.principal import NOBODY, Principal
-from ringfence.access.verbs import Verb
+from ringfence.access.principal import NOBODY, Principal, Verb
 
 
 class Forbidden(Exception):

@@ -7,8 +7,7 @@ from typing import ClassVar
 from django.conf import settings
 from django.db import models
 
-from ringfence.access.principal import Right
-from ringfence.access.verbs import Verb, verbs_of
+from ringfence.access.principal import Right, Verb, verbs_of
 from ringfence.fencing.name_patterns import EVERYTHING
 from ringfence.requests.quota import DEFAULT, NO_LIMITS, QUOTAS, Quota
 

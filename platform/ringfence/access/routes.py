@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeVar
 
-from ringfence.access.verbs import Verb
+from ringfence.access.principal import Verb
 
 View = TypeVar("View", bound=Callable[..., Any])
 

@@ -9,8 +9,7 @@ from django.contrib.auth.models import User
 
 from ringfence.access import last_use
 from ringfence.access.models import Token
-from ringfence.access.topic_patterns import topics_of
-from ringfence.access.verbs import verbs_of
+from ringfence.access.principal import topics_of, verbs_of
 from ringfence.fencing.name_patterns import EVERYTHING
 
 PREFIX = "rf_"

@@ -14,9 +14,17 @@ from typing import Any
 from django.db import Error as DatabaseError
 from django.db import connection, transaction
 
-from ringfence.alerts import deliveries, foreign_records, silences
-from ringfence.alerts.conditions import Changes, Finding, Kind, MessageKind, RuleCondition, changes, evaluate_rules
-from ringfence.alerts.failure_episodes import follow
+from ringfence.alerts import deliveries, foreign_records, incident_actions
+from ringfence.alerts.conditions import (
+    Changes,
+    Finding,
+    Kind,
+    MessageKind,
+    RuleCondition,
+    changes,
+    evaluate_rules,
+    follow,
+)
 from ringfence.alerts.incident_report import write_report
 from ringfence.alerts.messages import incident_message
 from ringfence.alerts.models import Delivery, EpisodeRow, Incident, Rule, Silence, Turn
@@ -205,14 +213,14 @@ def evaluate(
     findings = evaluate_rules(conditions, replace(snapshot, episodes=tuple(followed.values())))
     incidents = {(one.rule_id or -one.pk, one.subject): one for one in Incident.objects.filter(resolved_ms=0)}
     due = changes(incidents, findings)
-    quiet = silences.list_silenced(now)
+    quiet = incident_actions.list_silenced(now)
     writes: list[Callable[[], object]] = []
     for (rule_id, _), one in due.opened.items():
         report = write_report(rules[rule_id].kind, one, now).dumps()
-        writes.append(partial(_open, rules[rule_id], one, now, report, silences.covers(quiet, one.connector)))
+        writes.append(partial(_open, rules[rule_id], one, now, report, incident_actions.covers(quiet, one.connector)))
     writes += [partial(_resolve, incidents.pop(key), now) for key in due.resolved]
     for key, incident in incidents.items():
-        silent = silences.covers(quiet, incident.connector)
+        silent = incident_actions.covers(quiet, incident.connector)
         if _is_due(incident, findings[key], silent):
             report = write_report(incident.kind, findings[key], now).dumps()
             writes.append(partial(_keep, incident, findings[key], now, report, silent))

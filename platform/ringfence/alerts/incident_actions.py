@@ -1,13 +1,48 @@
 """User actions on incidents: acknowledge one, silence a connector, end a silence. For pages, API and client."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
-from ringfence.access.principal import Principal
-from ringfence.access.verbs import Verb
+from django.db.models import Q, QuerySet
+
+from ringfence.access.principal import Principal, Verb
 from ringfence.alerts.deliveries import now_ms
 from ringfence.alerts.models import Incident, IncidentNote, Silence
-from ringfence.alerts.silences import LONGEST_HOURS, in_force
 from ringfence.connectors.sdk.names import describe_length
+
+
+def incidents(who: Principal) -> QuerySet[Incident]:
+    """Return the incidents of visible connectors, and those of the cluster for users who may see any connector."""
+    if who.may_everywhere(Verb.VIEW):
+        return Incident.objects.all()
+    return Incident.objects.filter(Q(connector="") | who.query(Verb.VIEW, "connector"))
+
+
+LONGEST_HOURS = 7 * 24
+
+
+def in_force(now: int) -> QuerySet[Silence]:
+    """Return the active silences."""
+    return Silence.objects.filter(until_ms__gt=now, ended_ms=0)
+
+
+def list_silenced(now: int) -> frozenset[str]:
+    """Return the silenced connectors; "" stands for all connectors and the cluster."""
+    return frozenset(in_force(now).values_list("connector", flat=True))
+
+
+def covers(names: Collection[str], connector: str) -> bool:
+    """Return whether messages about this connector ("": the cluster) are silenced."""
+    return "" in names or connector in names
+
+
+def filter_unsilenced(incidents: QuerySet[Incident], now: int) -> QuerySet[Incident]:
+    """Return the open incidents that are neither acknowledged nor silenced, which the badge counts."""
+    rows = incidents.filter(resolved_ms=0, acknowledged_ms=0)
+    silenced = in_force(now)
+    if silenced.filter(connector="").exists():
+        return rows.none()
+    return rows.exclude(connector__in=silenced.values("connector"))  # names as parameters would have a limit
+
 
 _HOUR_MS = 3_600_000
 _LONGEST_WHY = 1000

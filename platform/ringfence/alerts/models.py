@@ -83,7 +83,7 @@ class IncidentNote(models.Model):
 
 
 class EpisodeRow(models.Model):
-    """A failure that spans automatic restarts, see `alerts.failure_episodes`."""
+    """A failure that spans automatic restarts, see `alerts.conditions`."""
 
     subject = models.TextField(primary_key=True)
     connector = models.TextField()

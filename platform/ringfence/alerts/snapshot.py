@@ -52,7 +52,7 @@ class ConnectorSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """A failure that lasts, see `alerts.failure_episodes`. began_ms, failed_ms: of its first and its newest failure."""
+    """A failure that lasts, see `alerts.conditions`. began_ms, failed_ms: of its first and its newest failure."""
 
     subject: str
     connector: str

@@ -5,17 +5,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ringfence import dispatch
-from ringfence.access.principal import Principal
-from ringfence.access.verbs import Verb
+from ringfence.access.principal import Principal, Verb
 from ringfence.fencing.ids import ConnectorName
-from ringfence.fencing.leader.fence_targets import may_keep_own_offsets
+from ringfence.fencing.leader.fence_generation import may_keep_own_offsets
 from ringfence.fencing.offsets.source_offsets import SourceOffset as CommittedOffset
-from ringfence.fencing.share.manual_alteration import merge
+from ringfence.fencing.share.group_moves import merge
 from ringfence.http.errors import ConnectError, not_found
 from ringfence.http.masking import Masker, hide_all
-from ringfence.projection import committed_offsets
-from ringfence.projection.committed_offsets import TooManyOffsets
+from ringfence.projection import offset_rows
 from ringfence.projection.models import ActiveTopic, ClusterInfo, Connector, Task, find_connector
+from ringfence.projection.offset_rows import TooManyOffsets
 from ringfence.requests.questions import ReadOffsets
 
 Json = dict[str, Any]
@@ -139,7 +138,7 @@ def offsets(name: str) -> Json:
     if may_keep_own_offsets(row.settings):
         return {"offsets": dispatch.ask(ReadOffsets(name, row.settings))}
     try:
-        rows = committed_offsets.read(name)
+        rows = offset_rows.read(name)
     except TooManyOffsets as error:
         raise ConnectError(413, str(error)) from error
     merged_offsets = merge(

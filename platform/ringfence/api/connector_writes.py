@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ringfence import after_answer, dispatch
-from ringfence.access.principal import Principal
-from ringfence.access.verbs import Verb
+from ringfence.access.principal import Principal, Verb
 from ringfence.api import connector_reads, topic_grant_check
 from ringfence.api.jsonbody import check_size, object_of, plain, text_of
 from ringfence.connectors.api import ConfigException
@@ -21,8 +20,7 @@ from ringfence.http.errors import ConnectError, bad_request, invalid_config
 from ringfence.http.masking import Masker, remember, unmask
 from ringfence.projection.models import find_connector
 from ringfence.read_your_writes import answered
-from ringfence.requests.command_answers import CreationResult, validation_result
-from ringfence.requests.commands import Configure, Create, OffsetEntry
+from ringfence.requests.commands import Configure, Create, CreationResult, OffsetEntry, validation_result
 from ringfence.requests.questions import Validate
 from ringfence.requests.quota import NO_LIMITS
 

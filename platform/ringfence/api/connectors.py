@@ -8,9 +8,8 @@ from rest_framework.response import Response
 
 from ringfence import dispatch
 from ringfence.access.client_address import address_of
-from ringfence.access.principal import Principal
+from ringfence.access.principal import Principal, Verb
 from ringfence.access.routes import SIGNED, on_connector, somewhere
-from ringfence.access.verbs import Verb
 from ringfence.api import connector_reads, connector_writes, offset_changes
 from ringfence.api.base import ConnectView
 from ringfence.api.connector_writes import Saved

@@ -8,13 +8,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ringfence import dispatch
-from ringfence.access.principal import Principal
-from ringfence.access.verbs import Verb
+from ringfence.access.principal import Principal, Verb
 from ringfence.api.topic_grant_check import may_look_at
 from ringfence.api.topics.readers import ELSEWHERE, find_writers, is_administrator
 from ringfence.fencing.ids import parse_task_transactional_id
 from ringfence.projection.models import Connector
-from ringfence.requests.group_questions import DescribeConsumerGroup, ListConsumerGroups
+from ringfence.requests.topic_questions import DescribeConsumerGroup, ListConsumerGroups
 
 
 def list_groups(who: Principal, search: str = "", topic: str = "") -> dict[str, Any]:

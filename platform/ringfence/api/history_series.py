@@ -10,8 +10,7 @@ from typing import Any, Final
 
 from django.db.models import Max, Min, Q, QuerySet, Sum
 
-from ringfence.access.principal import Principal, display_name
-from ringfence.access.verbs import Verb
+from ringfence.access.principal import Principal, Verb, display_name
 from ringfence.audit.deeds import describe_deed
 from ringfence.audit.listing import entries
 from ringfence.audit.outcome import Outcome

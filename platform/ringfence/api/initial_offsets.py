@@ -12,8 +12,7 @@ from ringfence.api import connector_writes
 from ringfence.dispatch import Refusal
 from ringfence.http.errors import ConnectError
 from ringfence.requests import commands
-from ringfence.requests.command_answers import OffsetCheck
-from ringfence.requests.commands import Command, OffsetEntry
+from ringfence.requests.commands import Command, OffsetCheck, OffsetEntry
 
 _COMMANDS: Mapping[str, Callable[[str], Command[None]]] = {"RUNNING": commands.Resume, "PAUSED": commands.Pause}
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from ringfence.api.incremental_snapshots import find_measured, percent_of
 from ringfence.connectors.api import ConnectorError, SourceOffset, SourcePartition
 from ringfence.connectors.sdk.features import TableProgress, features_of
-from ringfence.projection import committed_offsets
-from ringfence.projection.committed_offsets import TooManyOffsets
+from ringfence.projection import offset_rows
 from ringfence.projection.models import Connector, Task, pack
+from ringfence.projection.offset_rows import TooManyOffsets
 
 _GAUGE = "snapshot_"
 
@@ -54,7 +54,7 @@ def find_initial_snapshot(row: Connector, tasks: Sequence[Task]) -> InitialSnaps
     if snapshots is None:
         return None
     try:
-        committed = dict(committed_offsets.read(row.name))
+        committed = dict(offset_rows.read(row.name))
     except TooManyOffsets as error:
         return InitialSnapshot(problem=str(error))
 

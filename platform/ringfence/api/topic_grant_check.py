@@ -6,8 +6,7 @@ The task checks each topic again before it writes; this check informs users befo
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ringfence.access.principal import Principal
-from ringfence.access.verbs import Verb
+from ringfence.access.principal import Principal, Verb
 from ringfence.connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
 from ringfence.connectors.sdk.delivery import DEAD_LETTERS
 from ringfence.fencing.ids import ConnectorName

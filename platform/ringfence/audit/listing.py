@@ -2,8 +2,7 @@
 
 from django.db.models import QuerySet
 
-from ringfence.access.principal import Principal
-from ringfence.access.verbs import Verb
+from ringfence.access.principal import Principal, Verb
 from ringfence.audit.models import AuditEntry
 
 

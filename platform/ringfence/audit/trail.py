@@ -13,15 +13,14 @@ from django.http.response import HttpResponseBase
 
 from ringfence import after_answer
 from ringfence.access.client_address import address_of
-from ringfence.access.principal import Principal
-from ringfence.access.verbs import Verb
+from ringfence.access.principal import Principal, Verb
 from ringfence.audit.models import AuditEntry
 from ringfence.audit.outcome import Outcome
 from ringfence.fencing import stages
 from ringfence.http.masking import Masker
-from ringfence.projection import committed_offsets
-from ringfence.projection.committed_offsets import TooManyOffsets
+from ringfence.projection import offset_rows
 from ringfence.projection.models import find_connector
+from ringfence.projection.offset_rows import TooManyOffsets
 from ringfence.read_your_writes import answered
 
 CREATE: Final = "create"
@@ -62,9 +61,9 @@ def facts(verb: Verb, name: str) -> AuditContext:
 
 def _offsets(name: str) -> AuditContext:
     try:
-        rows = committed_offsets.read(name)
+        rows = offset_rows.read(name)
     except TooManyOffsets:
-        return AuditContext({"count": committed_offsets.count(name)})
+        return AuditContext({"count": offset_rows.count(name)})
     entries = [{"partition": json.loads(partition), "offset": json.loads(offset)} for partition, offset in rows[:SHOWN]]
     return AuditContext({"offsets": entries, "count": len(rows)}, dict(rows))
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ringfence.client import documents
-from ringfence.client.exit_codes import ClientError, Exit
+from ringfence.client.output import ClientError, Exit
 
 SUFFIXES: Final = (".yaml", ".yml", ".json", ".properties")
 STATES: Final = {"running": "RUNNING", "paused": "PAUSED", "stopped": "STOPPED"}

@@ -5,7 +5,7 @@ from typing import Any
 
 from ringfence.client import output
 from ringfence.client.arguments import Actions
-from ringfence.client.exit_codes import ClientError, Exit
+from ringfence.client.output import ClientError, Exit
 from ringfence.client.rest import Rest, segment
 
 _ACTS = ("start", "pause", "resume", "stop", "status")

@@ -11,8 +11,7 @@ from typing import Any, Final
 from ringfence.client import documents
 from ringfence.client.desired import Connector, Desired, Grant
 from ringfence.client.documents import HIDDEN
-from ringfence.client.exit_codes import ClientError, Exit, exit_of
-from ringfence.client.output import escape
+from ringfence.client.output import ClientError, Exit, escape, exit_of
 from ringfence.client.rest import Rest, segment
 
 _BATCH: Final = 100

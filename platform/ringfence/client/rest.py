@@ -5,7 +5,7 @@ from typing import Any
 from urllib.parse import quote
 
 from ringfence.client.contexts import Server
-from ringfence.client.exit_codes import ClientError, Exit, exit_of
+from ringfence.client.output import ClientError, Exit, exit_of
 
 TIMEOUT_SECONDS = 100.0
 """Longer than the server waits for the leader."""

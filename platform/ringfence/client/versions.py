@@ -3,10 +3,9 @@
 import argparse
 from typing import Any
 
-from ringfence.client import output, waiting
+from ringfence.client import output, states
 from ringfence.client.arguments import Actions, add_yes
-from ringfence.client.exit_codes import ClientError, Exit
-from ringfence.client.output import confirm
+from ringfence.client.output import ClientError, Exit, confirm
 from ringfence.client.rest import Rest, segment
 
 
@@ -43,7 +42,7 @@ def add(actions: Actions) -> None:
         help="what a deleted connector is created again as (default: running)",
     )
     add_yes(rollback)
-    waiting.add_wait(rollback)
+    states.add_wait(rollback)
 
 
 def _path(name: str) -> str:
@@ -96,7 +95,7 @@ def _again(rest: Rest, args: argparse.Namespace) -> int:
     rest.call("POST", f"{_path(args.name)}/versions/{args.version}/rollback", {"initial_state": state})
     print(f"{args.name}: created again as in version {args.version}")
     if args.wait:
-        waiting.until(rest, args.name, state, args.wait_seconds)
+        states.until(rest, args.name, state, args.wait_seconds)
     return 0
 
 
@@ -121,5 +120,5 @@ def _rollback(rest: Rest, args: argparse.Namespace) -> int:
         print(f"{args.name}: as in version {args.version}")
     print("".join(f"  {line}\n" for line in lines), end="")
     if args.wait and not args.dry_run:
-        waiting.until(rest, args.name, waiting.target(rest, args.name), args.wait_seconds)
+        states.until(rest, args.name, states.target(rest, args.name), args.wait_seconds)
     return 0

@@ -5,8 +5,7 @@ import sys
 
 from ringfence.client import desired, plans
 from ringfence.client.arguments import add_server, add_yes, run
-from ringfence.client.exit_codes import ClientError, Exit
-from ringfence.client.output import confirm
+from ringfence.client.output import ClientError, Exit, confirm
 from ringfence.client.plans import Plan, Sign
 from ringfence.client.rest import Rest
 

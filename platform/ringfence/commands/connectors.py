@@ -4,22 +4,10 @@ import argparse
 import sys
 from typing import Any
 
-from ringfence.client import (
-    documents,
-    editing,
-    events,
-    incremental_snapshots,
-    output,
-    plans,
-    proofs,
-    states,
-    versions,
-    waiting,
-)
+from ringfence.client import documents, events, incremental_snapshots, output, plans, proofs, states, versions
 from ringfence.client.arguments import Actions, add_reason, add_yes, run
 from ringfence.client.documents import Document
-from ringfence.client.exit_codes import ClientError, Exit
-from ringfence.client.output import confirm
+from ringfence.client.output import ClientError, Exit, confirm
 from ringfence.client.rest import Rest, segment
 
 __all__ = ["add_arguments", "run"]
@@ -46,25 +34,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action.add_argument(
             "--dry-run", action="store_true", help="validate and show the differences without changing anything"
         )
-        waiting.add_wait(action)
-    waiting.add_wait(actions.add("edit", _edit, "edit a configuration in $VISUAL or $EDITOR", connector=True))
+        states.add_wait(action)
+    states.add_wait(actions.add("edit", _edit, "edit a configuration in $VISUAL or $EDITOR", connector=True))
     for name in _CHANGES:
-        waiting.add_wait(actions.add(name, _change, f"{name} a connector", connector=True))
+        states.add_wait(actions.add(name, _change, f"{name} a connector", connector=True))
     restart = actions.add("restart", _restart, "restart a connector, and its tasks on request", connector=True)
     restart.add_argument("--tasks", action="store_true", help="restart its tasks, too")
     restart.add_argument("--only-failed", action="store_true", help="restart only what is FAILED")
-    waiting.add_wait(restart)
+    states.add_wait(restart)
     about = "fence all of a connector's transactional ids: open transactions are aborted, tasks restart"
     fence = actions.add("fence", _fence, about, connector=True)
     add_reason(fence)
-    waiting.add_wait(fence)
+    states.add_wait(fence)
     incremental_snapshots.add(actions)
     proofs.add(actions)
     versions.add(actions)
     events.add(actions)
     delete = actions.add("delete", _delete, "delete a connector; its source offsets are kept", connector=True)
     add_yes(delete)
-    waiting.add_wait(delete)
+    states.add_wait(delete)
 
 
 def _path(name: str) -> str:
@@ -73,7 +61,7 @@ def _path(name: str) -> str:
 
 def _wait(rest: Rest, args: argparse.Namespace, name: str, state: str) -> None:
     if args.wait:
-        waiting.until(rest, name, state, args.wait_seconds)
+        states.until(rest, name, state, args.wait_seconds)
 
 
 def _list(rest: Rest, args: argparse.Namespace) -> int:
@@ -102,9 +90,9 @@ def _get(rest: Rest, args: argparse.Namespace) -> int:
     if args.output != "table":
         output.print_structured({**info, "status": status}, args.output)
         return 0
-    print(f"{info['name']}: {waiting.describe(status)}")
+    print(f"{info['name']}: {states.describe(status)}")
     if status is not None:
-        rows = [(task["id"], task["state"], task["worker_id"], waiting.cause(task)) for task in status["tasks"]]
+        rows = [(task["id"], task["state"], task["worker_id"], states.cause(task)) for task in status["tasks"]]
         output.table(("TASK", "STATE", "WORKER", "CAUSE"), rows)
     return 0
 
@@ -150,7 +138,7 @@ def _apply(rest: Rest, args: argparse.Namespace) -> int:
             print(f"{document.name}: {word}")
         print("".join(f"  {line}\n" for line in lines), end="")
         if not args.dry_run and args.wait:
-            _wait(rest, args, document.name, waiting.target(rest, document.name))
+            _wait(rest, args, document.name, states.target(rest, document.name))
     return 0
 
 
@@ -175,10 +163,10 @@ def _validate(rest: Rest, document: Document) -> None:
 
 
 def _edit(rest: Rest, args: argparse.Namespace) -> int:
-    lines = editing.edit(rest, args.name)
+    lines = documents.edit(rest, args.name)
     print("\n".join([f"{args.name}: {'changed' if lines else 'unchanged'}", *(f"  {line}" for line in lines)]))
     if lines and args.wait:
-        _wait(rest, args, args.name, waiting.target(rest, args.name))
+        _wait(rest, args, args.name, states.target(rest, args.name))
     return 0
 
 
@@ -191,13 +179,13 @@ def _change(rest: Rest, args: argparse.Namespace) -> int:
 
 def _restart(rest: Rest, args: argparse.Namespace) -> int:
     flags = {"includeTasks": str(args.tasks).lower(), "onlyFailed": str(args.only_failed).lower()}
-    before = waiting.attempts(rest, args.name) if args.wait else {}
+    before = states.attempts(rest, args.name) if args.wait else {}
     status = rest.call("POST", f"{_path(args.name)}/restart", **flags)
     print(f"{args.name}: restart requested")
     if args.wait:
         again = {task["id"] for task in status["tasks"] if task["state"] == "RESTARTING"} if status else set()
         newer = {task: attempt for task, attempt in before.items() if task in again}
-        waiting.until(rest, args.name, waiting.target(rest, args.name), args.wait_seconds, newer=newer)
+        states.until(rest, args.name, states.target(rest, args.name), args.wait_seconds, newer=newer)
     return 0
 
 
@@ -206,8 +194,8 @@ def _fence(rest: Rest, args: argparse.Namespace) -> int:
     generation = answer["generation"]
     print(f"{args.name}: a fencing round prepares generation {generation}")
     if args.wait:
-        state = waiting.target(rest, args.name)
-        waiting.until(rest, args.name, state, args.wait_seconds, since=generation)
+        state = states.target(rest, args.name)
+        states.until(rest, args.name, state, args.wait_seconds, since=generation)
         fenced = rest.call("GET", f"/api/v1{_path(args.name)}/generations/{generation}")["fenced"]
         print(f"{args.name}: fenced {', '.join(each['id'] for each in fenced) or 'nothing: it had no tasks'}")
     return 0

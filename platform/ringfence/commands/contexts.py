@@ -5,7 +5,7 @@ import getpass
 import sys
 
 from ringfence.client import contexts, output
-from ringfence.client.exit_codes import ClientError, Exit
+from ringfence.client.output import ClientError, Exit
 from ringfence.subcommands import add_command
 
 

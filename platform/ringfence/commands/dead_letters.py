@@ -5,8 +5,7 @@ from typing import Any
 
 from ringfence.client import output
 from ringfence.client.arguments import Actions, add_yes, run
-from ringfence.client.exit_codes import ClientError, Exit
-from ringfence.client.output import confirm
+from ringfence.client.output import ClientError, Exit, confirm
 from ringfence.client.rest import Rest, segment
 from ringfence.connectors.plural_forms import write_count
 

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from ringfence.client.arguments import add_server, run
 from ringfence.client.desired import QUOTAS
-from ringfence.client.exit_codes import ClientError, Exit
+from ringfence.client.output import ClientError, Exit
 from ringfence.client.rest import Rest, segment
 
 __all__ = ["add_arguments", "run"]

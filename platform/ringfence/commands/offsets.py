@@ -8,8 +8,7 @@ from typing import Any
 
 from ringfence.client import output, snapshots
 from ringfence.client.arguments import Actions, add_yes, run
-from ringfence.client.exit_codes import ClientError, Exit
-from ringfence.client.output import confirm
+from ringfence.client.output import ClientError, Exit, confirm
 from ringfence.client.rest import Rest, segment
 
 __all__ = ["add_arguments", "run"]

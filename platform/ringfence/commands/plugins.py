@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from ringfence.client import output
 from ringfence.client.arguments import Actions, run
-from ringfence.client.exit_codes import ClientError, Exit
+from ringfence.client.output import ClientError, Exit
 from ringfence.client.rest import Rest, segment
 
 __all__ = ["add_arguments", "run"]

@@ -6,8 +6,7 @@ from typing import Any
 
 from ringfence.client import output
 from ringfence.client.arguments import Actions, add_reason, add_yes, run
-from ringfence.client.exit_codes import ClientError, Exit
-from ringfence.client.output import confirm
+from ringfence.client.output import ClientError, Exit, confirm
 from ringfence.client.rest import Rest, segment
 
 __all__ = ["add_arguments", "run"]

@@ -2,7 +2,7 @@
 
 import argparse
 
-from ringfence.client import output, waiting
+from ringfence.client import output, states
 from ringfence.client.arguments import Actions, run
 from ringfence.client.rest import Rest, segment
 
@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     restart = actions.add("restart", _restart, "restart one task", connector=True)
     for action in (get, restart):
         action.add_argument("task", type=int, help="the task's number")
-    waiting.add_wait(restart)
+    states.add_wait(restart)
 
 
 def _list(rest: Rest, args: argparse.Namespace) -> int:
@@ -34,10 +34,10 @@ def _get(rest: Rest, args: argparse.Namespace) -> int:
 
 
 def _restart(rest: Rest, args: argparse.Namespace) -> int:
-    before = waiting.attempts(rest, args.name) if args.wait else {}
+    before = states.attempts(rest, args.name) if args.wait else {}
     rest.call("POST", f"/connectors/{segment(args.name)}/tasks/{args.task}/restart")
     print(f"{args.name}: restart of task {args.task} requested")
     if args.wait:
         newer = {task: attempt for task, attempt in before.items() if task == args.task}
-        waiting.until(rest, args.name, waiting.target(rest, args.name), args.wait_seconds, newer=newer)
+        states.until(rest, args.name, states.target(rest, args.name), args.wait_seconds, newer=newer)
     return 0

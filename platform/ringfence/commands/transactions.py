@@ -3,10 +3,9 @@
 import argparse
 from typing import Any
 
-from ringfence.client import output, waiting
+from ringfence.client import output, states
 from ringfence.client.arguments import Actions, add_reason, add_yes, run
-from ringfence.client.exit_codes import ClientError, Exit
-from ringfence.client.output import confirm
+from ringfence.client.output import ClientError, Exit, confirm
 from ringfence.client.rest import Rest, segment
 
 __all__ = ["add_arguments", "run"]
@@ -29,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     end.add_argument("transactional_id", metavar="ID", help="transactional id, as `list` shows it")
     add_reason(end)
     add_yes(end)
-    waiting.add_wait(end)
+    states.add_wait(end)
     hanging = actions.add(
         "hanging", _hanging, "list open transactions that no coordinator knows (KIP-664)", output="table json yaml"
     )
@@ -94,13 +93,13 @@ def _end(rest: Rest, args: argparse.Namespace) -> int:
         print(f"{row['id']}: no transaction is open ({row['state'] or 'unknown to Kafka'}); nothing was changed")
         return 0
     confirm(args.name, f"fence {row['id']}, which aborts what is open since {output.span(row['age_ms'])}", args.yes)
-    before = waiting.attempts(rest, args.name)
+    before = states.attempts(rest, args.name)
     body = {"reason": args.reason, "transactional_id": row["id"]}
     for fenced in rest.call("POST", f"{_path(args.name)}/fence", body)["fenced"]:
         print(f"{fenced['id']}: fenced, now producer {fenced['producer_id']}/{fenced['epoch']}")
     if args.wait:
         of_task = {task: attempt for task, attempt in before.items() if task == row["task"]}
-        waiting.until(rest, args.name, waiting.target(rest, args.name), args.wait_seconds, newer=of_task)
+        states.until(rest, args.name, states.target(rest, args.name), args.wait_seconds, newer=of_task)
     return 0
 
 

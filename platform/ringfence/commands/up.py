@@ -15,13 +15,12 @@ from types import FrameType
 from ringfence import log_format
 from ringfence.heartbeats.starting import Starting
 from ringfence.local import environment
-from ringfence.local.addresses import Address, http_address, kafka_address, text
 from ringfence.local.data_directory import DataDirectory, default_root
 from ringfence.local.database import is_prepared, migrate
 from ringfence.local.errors import LocalError
 from ringfence.local.jars import KAFKA_MEGABYTES, KAFKA_SERVER, is_kept, resolve
 from ringfence.local.kafka import EmbeddedKafka
-from ringfence.local.ports import free_port, port_is_free
+from ringfence.local.ports import Address, free_port, http_address, kafka_address, port_is_free, text
 from ringfence.local.roles import KafkaRole, PythonRole, ValkeyRole
 from ringfence.local.running_platform import Job, Running
 from ringfence.local.supervisor import Supervisor, say, stage

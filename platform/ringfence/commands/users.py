@@ -115,14 +115,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _link(args: argparse.Namespace) -> None:
-    from ringfence.audit import sign_on_accounts
+    from ringfence.audit import accounts
 
     if not args.issuer:
         raise LocalError("Name the provider: --issuer URL, or RINGFENCE_OIDC_ISSUER as the web process has it")
     if args.action == "link":
-        sign_on_accounts.link(args.name, args.issuer, args.subject)
+        accounts.link(args.name, args.issuer, args.subject)
     else:
-        sign_on_accounts.unlink(args.name, args.issuer)
+        accounts.unlink(args.name, args.issuer)
 
 
 def _password(from_stdin: bool) -> str:

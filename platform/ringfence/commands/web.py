@@ -10,9 +10,8 @@ from pathlib import Path
 from ringfence import log_format, telemetry
 from ringfence.environment import NoLogin, is_loopback, proxy_setting
 from ringfence.imports import without_collections
-from ringfence.local.addresses import http_address
 from ringfence.local.errors import LocalError
-from ringfence.local.ports import port_is_free
+from ringfence.local.ports import http_address, port_is_free
 
 _OTHER_FILES = 1024
 """More than the web process opens beside connections, and than the system accepts at once before one is dropped."""

@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     with without_collections():
         telemetry.import_redis()
         from ringfence.engine.worker import main
-        from ringfence.local.spark_classes import use_archive
+        from ringfence.local.class_archives import use_archive
 
         plugins = _plugins()
     use_archive()

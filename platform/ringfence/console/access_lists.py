@@ -16,9 +16,8 @@ from django.views.decorators.http import require_safe
 
 from ringfence.access.authorise import principal_of
 from ringfence.access.models import Grant, Token
-from ringfence.access.principal import display_name
+from ringfence.access.principal import Verb, display_name
 from ringfence.access.routes import everywhere, requires, somewhere
-from ringfence.access.verbs import Verb
 from ringfence.audit.listing import entries
 from ringfence.audit.models import AuditEntry
 from ringfence.audit.outcome import Outcome

@@ -11,9 +11,8 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods
 
 from ringfence.access.models import Grant, Token
+from ringfence.access.principal import ROLES, Verb, topics_of
 from ringfence.access.routes import everywhere, requires
-from ringfence.access.topic_patterns import topics_of
-from ringfence.access.verbs import ROLES, Verb
 from ringfence.audit import accounts
 from ringfence.audit.accounts import AuditCallback
 from ringfence.audit.trail import record_change as tell_request

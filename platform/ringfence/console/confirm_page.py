@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from ringfence.access.authorise import principal_of
-from ringfence.access.verbs import Verb
+from ringfence.access.principal import Verb
 from ringfence.audit.trail import note
 from ringfence.dispatch import Refusal
 

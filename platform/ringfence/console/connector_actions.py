@@ -11,8 +11,8 @@ from django.views.decorators.http import require_http_methods
 
 from ringfence import dispatch
 from ringfence.access.authorise import principal_of
+from ringfence.access.principal import Verb
 from ringfence.access.routes import on_connector, requires
-from ringfence.access.verbs import Verb
 from ringfence.console.confirm_page import ActionResult, ConfirmPage, Impact, run
 from ringfence.console.open_transactions import OpenNow, open_now
 from ringfence.dispatch import Refusal

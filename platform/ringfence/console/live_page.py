@@ -7,7 +7,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from ringfence.access.authorise import principal_of
-from ringfence.access.verbs import Verb
+from ringfence.access.principal import Verb
 from ringfence.console.confirm_page import page
 from ringfence.web.views import is_fragment
 

@@ -10,9 +10,9 @@ from django.views.decorators.http import require_http_methods
 
 from ringfence.access.models import OidcIdentity
 from ringfence.access.oidc.settings import OidcSettings
+from ringfence.access.principal import Verb
 from ringfence.access.routes import everywhere, requires
-from ringfence.access.verbs import Verb
-from ringfence.audit import sign_on_accounts
+from ringfence.audit import accounts
 from ringfence.console.account_actions import find_account, tells
 from ringfence.console.confirm_page import ActionResult, ConfirmPage, Impact, ReasonForm, run
 
@@ -52,7 +52,7 @@ def link(request: HttpRequest, name: str) -> HttpResponse:
     sheet = ConfirmPage(f"Link {name} to the identity provider", "Link", _ACCOUNTS, says, effects, form=LinkForm)
 
     def act(values: dict[str, Any]) -> ActionResult:
-        sign_on_accounts.link(name, issuer, values["subject"], tell=tells(request))
+        accounts.link(name, issuer, values["subject"], tell=tells(request))
         return ActionResult(f"{name} is now the subject {values['subject'].strip()} of {issuer}.")
 
     return run(request, sheet, act)
@@ -75,7 +75,7 @@ def unlink(request: HttpRequest, name: str) -> HttpResponse:
     sheet = ConfirmPage(f"Unlink {name} from the identity provider", "Unlink", _ACCOUNTS, says, effects, name)
 
     def act(_values: dict[str, Any]) -> ActionResult:
-        sign_on_accounts.unlink(name, issuer, tell=tells(request))
+        accounts.unlink(name, issuer, tell=tells(request))
         return ActionResult(f"{name} is not linked to a subject of {issuer}.")
 
     return run(request, sheet, act)

@@ -9,15 +9,15 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import path
 from django.views.decorators.http import require_http_methods
 
+from ringfence.access.principal import Verb
 from ringfence.access.routes import requires, somewhere
-from ringfence.access.verbs import Verb
 from ringfence.api.share_groups import acts, archived_records, cached_reports
 from ringfence.api.share_groups.acts import Foreseen
 from ringfence.api.share_groups.readers import Readers
 from ringfence.console.confirm_page import ActionResult, ConfirmPage, Impact, ReasonForm, run
 from ringfence.dispatch import Refusal
 from ringfence.fencing.share.group_moves import RequestedStart
-from ringfence.requests.share_group_act import AlterShareGroupOffsets, DeleteShareGroupOffsets, Move
+from ringfence.requests.commands import AlterShareGroupOffsets, DeleteShareGroupOffsets, Move
 
 _both = require_http_methods(["GET", "POST"])
 _CHANGES = requires(GET=somewhere(Verb.SHARE_GROUPS), POST=somewhere(Verb.SHARE_GROUPS).writing())

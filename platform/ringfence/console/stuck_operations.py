@@ -7,16 +7,15 @@ from urllib.parse import quote
 
 from django.db.models import Q
 
-from ringfence.access.principal import Principal
-from ringfence.access.verbs import Verb
+from ringfence.access.principal import Principal, Verb
 from ringfence.audit.models import AuditEntry
 from ringfence.console.waiting_commands import list_queued_commands
 from ringfence.dispatch import COMMAND_TIMEOUT, Refusal
 from ringfence.http.section_links import FAILURES, SIZES, TROUBLES, Reference
 from ringfence.projection.health import Health
+from ringfence.projection.health_reasons import describe_wait
 from ringfence.projection.models import Connector, GenerationRow, Task
 from ringfence.projection.slots import count_slots
-from ringfence.projection.waits import describe_wait
 
 ROUND_MS = 15_000
 MOTION_MS = 60_000

@@ -14,9 +14,8 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from ringfence import dispatch
 from ringfence.access.authorise import principal_of
-from ringfence.access.principal import Principal
+from ringfence.access.principal import Principal, Verb
 from ringfence.access.routes import everywhere, on_connector, requires, somewhere
-from ringfence.access.verbs import Verb
 from ringfence.console.confirm_page import ActionResult, ConfirmPage, run
 from ringfence.console.live_page import CLOCK, CLUSTER, render_live
 from ringfence.console.stuck_operations import find_stuck

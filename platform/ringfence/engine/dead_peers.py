@@ -18,7 +18,7 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import Incarnation, WorkerId, parse_member_client_id
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.group_members import group_members, remove_members
+from ringfence.fencing.kafka.consumer_groups import group_members, remove_members
 from ringfence.fencing.topics.status import WorkerRecord
 
 log = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from ringfence.fencing.clock import Deadline
-from ringfence.requests.refusal import Refusal
+from ringfence.requests.request import Refusal
 
 account: ContextVar[str | None] = ContextVar("account", default=None)
 """The account whose question this thread answers. None for the platform's own work, which has no limit of its own."""

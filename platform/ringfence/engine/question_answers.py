@@ -7,23 +7,15 @@ from typing import Any, Final, TypeVar
 from django.db import DatabaseError
 
 from ringfence import django_apps
-from ringfence.engine.browsing import origins, records, topics
+from ringfence.engine.browsing import origins, records, topic_writers
 from ringfence.engine.browsing.readers import Readers
 from ringfence.engine.leader.command_service import CommandService
 from ringfence.engine.plugins import PluginHost
-from ringfence.engine.plugins.java_permission import check_permission
+from ringfence.engine.plugins.plugin_choice import check_permission
 from ringfence.engine.preflight import report
 from ringfence.engine.preflight.topic_rules import TopicRules
-from ringfence.engine.preflight.validation import Validation
-from ringfence.engine.preflight.validation_errors import Modes
-from ringfence.engine.queries import (
-    consumer_groups,
-    hanging_transactions,
-    share_groups,
-    share_state,
-    topic_tail,
-    transactional_ids,
-)
+from ringfence.engine.preflight.validation import Modes, Validation
+from ringfence.engine.queries import consumer_groups, hanging_transactions, share_groups, topic_tail, transactional_ids
 from ringfence.engine.queries.connector_offsets import ConnectorOffsets
 from ringfence.engine.queries.dead_letters import DeadLetters
 from ringfence.engine.queries.previews import Previews
@@ -31,9 +23,9 @@ from ringfence.engine.queries.proofs import Proofs
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import ConnectorName
-from ringfence.requests import group_questions, questions, topic_questions
+from ringfence.requests import questions, topic_questions
 from ringfence.requests.questions import Question
-from ringfence.requests.refusal import Refusal
+from ringfence.requests.request import Refusal
 from ringfence.worker_config import WorkerConfig
 
 
@@ -161,20 +153,20 @@ def _describe_share_group(request: questions.DescribeShareGroup, services: Servi
     if request.act is not None:
         return share_groups.foresee(services.config, request.group, request.act, limit)
     group = share_groups.describe(services.config, request.group, limit)
-    often = share_state.delivery_limit_of({setting["name"]: setting["value"] for setting in group["settings"]})
-    page = group["partitions"][request.skip : request.skip + share_state.MOST_PARTITIONS]
-    states = share_state.find_states(services.config, request.group, page, often, limit)
+    often = share_groups.delivery_limit_of({setting["name"]: setting["value"] for setting in group["settings"]})
+    page = group["partitions"][request.skip : request.skip + share_groups.MOST_PARTITIONS]
+    states = share_groups.find_states(services.config, request.group, page, often, limit)
     return {**group, "states": states, "skip": request.skip}
 
 
 @_answers(questions.FindArchived)
 def _find_archived(request: questions.FindArchived, services: Services, limit: Deadline) -> object:
-    return share_state.find_archived(services.config, request.group, limit)
+    return share_groups.find_archived(services.config, request.group, limit)
 
 
 @_answers(questions.ShareTimeline)
 def _share_timeline(request: questions.ShareTimeline, services: Services, limit: Deadline) -> object:
-    return share_state.find_timeline(services.config, request.group, request.topic, request.partition, limit)
+    return share_groups.find_timeline(services.config, request.group, request.topic, request.partition, limit)
 
 
 @_answers(questions.ReadLastRecords)
@@ -187,7 +179,7 @@ def _read_last_records(request: questions.ReadLastRecords, services: Services, l
 
 @_answers(topic_questions.DescribeTopics)
 def _describe_topics(request: topic_questions.DescribeTopics, services: Services, limit: Deadline) -> object:
-    return topics.describe_topics(request, services.config, services.topics, limit)
+    return topic_writers.describe_topics(request, services.config, services.topics, limit)
 
 
 @_answers(topic_questions.ReadRecords)
@@ -205,14 +197,14 @@ def _find_records(request: topic_questions.FindRecords, services: Services, limi
     return origins.find_records_of(request, services.config, services.offsets, limit)
 
 
-@_answers(group_questions.ListConsumerGroups)
-def _list_consumer_groups(request: group_questions.ListConsumerGroups, services: Services, limit: Deadline) -> object:
+@_answers(topic_questions.ListConsumerGroups)
+def _list_consumer_groups(request: topic_questions.ListConsumerGroups, services: Services, limit: Deadline) -> object:
     return consumer_groups.list_all(request, services.config, services.topics, limit)
 
 
-@_answers(group_questions.DescribeConsumerGroup)
+@_answers(topic_questions.DescribeConsumerGroup)
 def _describe_consumer_group(
-    request: group_questions.DescribeConsumerGroup, services: Services, limit: Deadline
+    request: topic_questions.DescribeConsumerGroup, services: Services, limit: Deadline
 ) -> object:
     return consumer_groups.describe(request, services.config, services.topics, limit)
 

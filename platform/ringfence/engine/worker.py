@@ -11,11 +11,13 @@ import secrets
 import signal
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Final
 
 from ringfence import __version__, django_apps, encryption, log_format, telemetry
 from ringfence.alerts.tasks import watch
+from ringfence.audit import retention
 from ringfence.connectors.api import ConfigException
 from ringfence.connectors.config_providers import PROVIDERS, ConfigProviders
 from ringfence.connectors.java import runtime as java_runtime
@@ -28,34 +30,31 @@ from ringfence.engine import clock_watch
 from ringfence.engine.browsing.readers import Readers
 from ringfence.engine.celery_host import CeleryHost
 from ringfence.engine.celery_tasks import provide
+from ringfence.engine.config_topic import await_admission
 from ringfence.engine.dead_peers import PeerWatch
-from ringfence.engine.format_gate import await_admission
-from ringfence.engine.heartbeat_threads import run_heartbeat, watch_redis
 from ringfence.engine.leader.command_service import CommandService
 from ringfence.engine.leader.leader_thread import Leader
 from ringfence.engine.leader.members import identity, worker_modes
+from ringfence.engine.platform_topics import TopicGuard, end_on_sigterm
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.host import CALL_SECONDS, JAVA_CALL_SECONDS
 from ringfence.engine.plugins.installations import Installer, PluginInstallations
 from ringfence.engine.preflight.topic_rules import TopicRules
-from ringfence.engine.preflight.validation import Validation
-from ringfence.engine.preflight.validation_errors import ValidationErrors
+from ringfence.engine.preflight.validation import Validation, ValidationErrors
 from ringfence.engine.projection_membership import ProjectionMembership
 from ringfence.engine.queries.connector_offsets import ConnectorOffsets
 from ringfence.engine.queries.dead_letters import DeadLetters
 from ringfence.engine.queries.previews import Previews
 from ringfence.engine.queries.proofs import Proofs
 from ringfence.engine.question_answers import Services
-from ringfence.engine.spark.child_environment import let_go
-from ringfence.engine.spark.connector_limits import limits_of
+from ringfence.engine.redis_watch import run_heartbeat, watch_redis
+from ringfence.engine.spark.connector_limits import let_go, limits_of
 from ringfence.engine.spark.driver import SparkHost
 from ringfence.engine.spark.launcher import Launcher
-from ringfence.engine.thread_shutdown import END_SECONDS, LOST_SECONDS, join_all
-from ringfence.engine.topic_guard import TopicGuard, end_on_sigterm
 from ringfence.engine.worker_id import await_free_id
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, Invalid
-from ringfence.fencing.kafka.group_members import group_members
+from ringfence.fencing.kafka.consumer_groups import group_members
 from ringfence.fencing.kafka.topic_admin import cluster_id
 from ringfence.fencing.offsets.view import OffsetsView
 from ringfence.fencing.topics.cluster_state import ClusterState
@@ -63,11 +62,27 @@ from ringfence.fencing.topics.connector_logs import LogPublisher, about
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import WorkerRecord
 from ringfence.fencing.topics.topic_ids import TopicIds
-from ringfence.history import retention_settings
 from ringfence.imports import without_collections
 from ringfence.memory_limit import CALL_MEMORY_LIMIT, INSTANCES_MEMORY_LIMIT, memory_limit
 from ringfence.task_slots import slots_of, usable_memory
 from ringfence.worker_config import WorkerConfig
+
+END_SECONDS: Final = 10.0
+"""How long all threads together have to end."""
+LOST_SECONDS: Final = 2.0
+"""The same if a topic is lost: then some of them ask brokers for it, and end only when they give up."""
+
+
+def join_all(threads: Iterable[threading.Thread], seconds: float) -> list[str]:
+    """Wait at most `seconds` for all of them together. Return the names of those that still run."""
+    all_threads, deadline = list(threads), Deadline.after(seconds)
+    for thread in all_threads:
+        thread.join(deadline.remaining)
+    late = [thread.name for thread in all_threads if thread.is_alive()]
+    if late:
+        log.info("These threads are still busy and end with the process: %s", ", ".join(late))
+    return late
+
 
 log = logging.getLogger(__name__)
 
@@ -107,7 +122,7 @@ def main(
         environment = dict(os.environ)
         os.environ.setdefault(MARK, str(os.getpid()))  # `ringfence up` has set its own
         let_go(os.environ)  # before Spark and plugin processes inherit it
-        retention_settings.check()
+        retention.check()
         if slots is None:
             slots = slots_of(config.settings, usable_memory(), workers_here)
             log.info("This worker takes %d tasks, by its settings and the memory that it may use", slots)

@@ -14,8 +14,14 @@ from ringfence.connectors.sdk import properties, worker_limits
 from ringfence.connectors.source_config import source_config_def
 from ringfence.fencing.draft_names import find_final_names, with_final_names
 from ringfence.fencing.modes import MODE_KEY, Mode
-from ringfence.file_checks.connector_configs import check_connector
-from ringfence.file_checks.finding import Finding, Kind, Report, explain_unknown, without_secrets
+from ringfence.file_checks.connector_configs import (
+    Finding,
+    Kind,
+    Report,
+    check_connector,
+    explain_unknown,
+    without_secrets,
+)
 from ringfence.file_checks.worker_settings import IGNORED, IGNORED_PREFIXES, KNOWN, KNOWN_PREFIXES
 from ringfence.local.errors import LocalError
 from ringfence.worker_config import WorkerConfig

@@ -13,9 +13,8 @@ from django.db.models import DateTimeField, ExpressionWrapper
 from django.db.models.functions import Now
 
 from ringfence import redis_client
-from ringfence.heartbeats.cluster_health import ProjectionAge, Vitals, assess
-from ringfence.heartbeats.health_probe import HealthProbe
-from ringfence.heartbeats.heartbeat import WorkerHeartbeat
+from ringfence.heartbeats.cluster_health import ProjectionAge, Vitals, WorkerHeartbeat, assess
+from ringfence.heartbeats.heartbeat_writer import HealthProbe
 from ringfence.heartbeats.models import Freshness, Heartbeat
 from ringfence.heartbeats.starting import read_starting
 

@@ -5,13 +5,23 @@ import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from django.db.models import Max
+from django.db.models import Max, QuerySet
 
+from ringfence.access.principal import Principal, Verb
 from ringfence.encryption import NoKey, decrypt_text, encrypt_text
 from ringfence.history.models import ConfigVersion
 from ringfence.plain_queries import select
 from ringfence.projection.clean_text import clean
+from ringfence.projection.models import Connector
 from ringfence.projection.signals import WrittenConfig
+
+
+def list_deleted(who: Principal) -> QuerySet[ConfigVersion]:
+    """Return the newest version of each whose configuration `who` may see."""
+    there = Connector.objects.filter(known=True).values("name")
+    deleted = ConfigVersion.objects.filter(who.query(Verb.VIEW_CONFIG, "connector")).exclude(connector__in=there)
+    return ConfigVersion.objects.filter(pk__in=deleted.values("connector").annotate(newest=Max("pk")).values("newest"))
+
 
 log = logging.getLogger(__name__)
 

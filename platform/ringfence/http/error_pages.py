@@ -5,8 +5,7 @@ import logging
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from ringfence.http.database_errors import explain_database_error
-from ringfence.http.errors import json_error
+from ringfence.http.errors import explain_database_error, json_error
 
 log = logging.getLogger(__name__)
 

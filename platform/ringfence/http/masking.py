@@ -14,7 +14,7 @@ from ringfence.http.errors import bad_request
 from ringfence.plain_queries import select
 from ringfence.projection.models import PluginSecrets
 from ringfence.requests.questions import ConfigKeys
-from ringfence.requests.refusal import Refusal
+from ringfence.requests.request import Refusal
 
 # `${file:/etc/x:password}`: says where a secret is, but is not one itself.
 _REFERENCE = re.compile(r"^\s*\$\{[^{}]+\}\s*$")

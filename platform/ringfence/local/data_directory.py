@@ -13,7 +13,16 @@ from ringfence.encryption import new_key
 from ringfence.local.errors import LocalError
 from ringfence.local.guarded_process import process_exists, wait_until
 from ringfence.local.kafka_login import KafkaLogin, as_properties
-from ringfence.local.private_files import write_private
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write the file, mode 0600, or replace it. It is complete or as before, never partial."""
+    scratch = path.with_name(f".{path.name}.tmp")
+    scratch.unlink(missing_ok=True)  # its mode may be another
+    with os.fdopen(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text)
+    scratch.replace(path)
+
 
 _LAST_ONE_SECONDS = 15.0
 _KAFKA_PASSWORD = "kafka-password"  # noqa: S105 - the name of a file

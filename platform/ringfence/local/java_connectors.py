@@ -17,7 +17,7 @@ from ringfence.connectors.java.runtime import (
     JavaRuntime,
     converters_of,
 )
-from ringfence.local import cds_archive, java_host
+from ringfence.local import class_archives, java_host
 from ringfence.local.cache import cache_root
 from ringfence.local.errors import LocalError
 from ringfence.local.jars import KAFKA_CONNECT, once, resolve
@@ -43,7 +43,7 @@ def java_runtime(settings: Mapping[str, str]) -> JavaRuntime | None:
     shared_options = shlex.split(settings.get(SHARED_OPTIONS, DEFAULT_SHARED_OPTIONS))
     # Always in the same order: an archive of classes fits only the class path that it was created with.
     class_path = ":".join(map(str, [host / java_host.JAR, *sorted(jars.glob("*.jar"))]))
-    warm = cds_archive.jvm_options(host, lambda _scratch, more: _train(class_path, more))
+    warm = class_archives.jvm_options(host, lambda _scratch, more: _train(class_path, more))
     return JavaRuntime(
         str(find_java()), class_path, path, (*warm, *options), (*warm, *shared_options), converters_of(settings)
     )

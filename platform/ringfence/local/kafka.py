@@ -11,14 +11,14 @@ from pathlib import Path
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.local import cds_archive, unclean_shutdown
+from ringfence.local import class_archives, unclean_shutdown
+from ringfence.local.data_directory import write_private
 from ringfence.local.errors import LocalError
 from ringfence.local.guarded_process import GuardedProcess, wait_until
 from ringfence.local.jars import KAFKA_SERVER, resolve
 from ringfence.local.java import find_java
 from ringfence.local.kafka_login import ITERATIONS, USER, KafkaLogin, as_properties
 from ringfence.local.ports import accepts, free_port, port_is_free
-from ringfence.local.private_files import write_private
 
 _LOG4J = Path(__file__).with_name("kafka-log4j2.properties")
 # A small heap and the serial collector: on two cores the parallel collectors cost more threads than they save.
@@ -115,7 +115,7 @@ class EmbeddedKafka:
         """
         if self.must_fence() and not self.running:
             jars = resolve("kafka", KAFKA_SERVER)
-            archive = cds_archive.made_options(jars, _TRAINED)
+            archive = class_archives.made_options(jars, _TRAINED)
             self._fence([str(find_java()), *_SHORT_JVM, *archive, "-cp", str(jars / "*")])
 
     def _fence(self, java: list[str]) -> None:
@@ -139,7 +139,7 @@ class EmbeddedKafka:
         if self.needs_user:
             self._create_user()
         jars = resolve("kafka", KAFKA_SERVER)
-        warm = () if self._archive else cds_archive.jvm_options(jars, _train, _TRAINED)
+        warm = () if self._archive else class_archives.jvm_options(jars, _train, _TRAINED)
         options = [*warm, "-cp", str(jars / "*")]
         config = self._configure([str(find_java()), *_SHORT_JVM, *options])
         if self.must_fence():
@@ -219,7 +219,7 @@ class EmbeddedKafka:
     def _create_user(self) -> None:
         """Run the broker for a moment with listeners that need no user, and create it."""
         # Imported here, because only data of an earlier release needs a client.
-        from ringfence.fencing.kafka.scram_users import set_password
+        from ringfence.fencing.kafka.admin_clients import set_password
 
         assert self.login is not None
         port, controller_port = free_port(), int(self._identity()["controller_port"])

@@ -24,7 +24,7 @@ from packaging.utils import canonicalize_name
 
 from ringfence.connectors.plugin_environments import GROUP, open_environment
 from ringfence.connectors.plugin_names import FILE_RULE, PACKAGE_RULE, is_file_name, is_package
-from ringfence.engine.spark.child_environment import without_ours
+from ringfence.engine.spark.connector_limits import without_ours
 from ringfence.local import guarded_pip
 from ringfence.local.errors import LocalError
 from ringfence.local.plugin_contents import FILES, digest, read_files

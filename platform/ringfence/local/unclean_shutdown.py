@@ -1,7 +1,7 @@
 """Takes the leaderships away from an ended broker before it starts again; otherwise commit markers may be lost.
 
 Measured with Kafka 4.3.0: a commit that succeeded, SIGKILL to the broker at once, a restart. In 4 of 6 rounds the
-record was not visible to a read_committed consumer within 20 s (0 of 2 with the slower start before cds_archive.py; 1
+record was not visible to a read_committed consumer within 20 s (0 of 2 with the slower start before `class_archives`; 1
 of 9 with trace logs on: it is a race). With this module: 0 of 6 after a kill, 0 of 4 after a stop.
 
 The trace of a failed round: the starting broker reads in the metadata log that it still leads everything, and begins to
@@ -17,10 +17,10 @@ may have markers to send; this case was derived by reasoning, not measured.
 
 from pathlib import Path
 
+from ringfence.local.data_directory import write_private
 from ringfence.local.errors import LocalError
 from ringfence.local.guarded_process import GuardedProcess, wait_until
 from ringfence.local.kafka_login import as_properties
-from ringfence.local.private_files import write_private
 
 _FENCED = b"Fencing broker 1 "
 _ACTIVE = b"Performing controller activation"

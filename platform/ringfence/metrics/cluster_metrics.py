@@ -1,10 +1,102 @@
 """The metrics of the cluster as a whole: its leader, the elections of its group, and what does not answer."""
 
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from ringfence.heartbeats.cluster_health import Vitals
-from ringfence.metrics.text import Families, Family, Kind, labels
-from ringfence.projection.models import ClusterInfo
+from ringfence.metrics.text import Families, Family, Kind, Sample, labels
+from ringfence.projection.models import ClusterInfo, Connector, Startups, Task, Worker
+
+WORKER_PREFIX: Final = "kafka_connect_connect_worker_metrics_"
+_C, _G = Kind.COUNTER, Kind.GAUGE
+
+
+def workers(
+    rows: Sequence[Worker], startups: Iterable[Startups], connectors: Iterable[Connector], tasks: Sequence[Task]
+) -> Families:
+    """Return the families of the workers that are members, and the startups of those that have left, too."""
+    counts = Counter(row.worker for row in connectors if row.state in ("RUNNING", "PAUSED", "FAILED"))
+    placed = Counter(task.worker for task in tasks if task.state in ("RUNNING", "PAUSED", "RESTARTING"))
+    assigned = Counter(task.worker for task in tasks if task.state and task.state != "UNASSIGNED")
+    by_worker = {row.worker: row for row in startups} | {
+        row.worker: Startups(worker=row.worker) for row in rows if row.worker not in {one.worker for one in startups}
+    }
+
+    def each(value: Callable[[Startups], float | None]) -> list[Sample]:
+        values = [(name, value(row)) for name, row in sorted(by_worker.items())]
+        return [(labels({"worker": name}), number) for name, number in values if number is not None]
+
+    def members(value: Callable[[Worker], float]) -> list[Sample]:
+        return [(labels({"worker": row.worker}), value(row)) for row in rows]
+
+    coordinator = "kafka_connect_connect_coordinator_metrics_"
+    families: Families = [
+        (
+            Family(coordinator + "assigned_connectors", _G, "Connector instances that the worker has.", ""),
+            members(lambda row: counts[row.worker]),
+        ),
+        (
+            Family(coordinator + "assigned_tasks", _G, "Tasks that are placed on the worker, failed ones too.", ""),
+            members(lambda row: assigned[row.worker]),
+        ),
+        (
+            Family(
+                WORKER_PREFIX + "connector_count",
+                _G,
+                "Connector instances that the worker runs: the leader runs all.",
+                "",
+            ),
+            members(lambda row: counts[row.worker]),
+        ),
+        (
+            Family(WORKER_PREFIX + "task_count", _G, "Tasks that the worker runs.", "it equals ringfence_worker_slots"),
+            members(lambda row: placed[row.worker]),
+        ),
+        (
+            Family("ringfence_worker_slots", _G, "Tasks that the worker can run at once.", ""),
+            members(lambda row: row.slots),
+        ),
+    ]
+    for what, name in (("connector", "Connector instances"), ("task", "Tasks")):
+        families += _startups(what, name, each)
+    return families
+
+
+def _startups(what: str, name: str, each: Callable[[Callable[[Startups], float | None]], list[Sample]]) -> Families:
+    def successes(row: Startups) -> int:
+        return row.connector_successes if what == "connector" else row.task_successes
+
+    def failures(row: Startups) -> int:
+        return row.connector_failures if what == "connector" else row.task_failures
+
+    def attempts(row: Startups) -> int:
+        return successes(row) + failures(row) if what == "connector" else row.task_attempts
+
+    def share(part: Callable[[Startups], int]) -> Callable[[Startups], float | None]:
+        return lambda row: part(row) / max(1, successes(row) + failures(row)) if attempts(row) else None
+
+    prefix = f"{WORKER_PREFIX}{what}_startup_"
+    return [
+        (
+            Family(prefix + "attempts_total", _C, f"{name} that the worker was to start.", "it grows fast"),
+            each(attempts),
+        ),
+        (
+            Family(prefix + "success_total", _C, f"{name} that came up.", "it stays behind the attempts"),
+            each(successes),
+        ),
+        (Family(prefix + "failure_total", _C, f"{name} that failed before they came up.", "it grows"), each(failures)),
+        (
+            Family(prefix + "success_percentage", _G, "The share of startups that came up, 0 to 1.", "it is below 1"),
+            each(share(successes)),
+        ),
+        (
+            Family(prefix + "failure_percentage", _G, "The share of startups that failed, 0 to 1.", "it is above 0"),
+            each(share(failures)),
+        ),
+    ]
+
 
 PROBLEMS: Final = ("no-worker", "no-kafka", "no-projection", "no-leader", "no-redis")
 """Those that have a sample even if there is no problem."""

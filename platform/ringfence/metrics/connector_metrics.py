@@ -7,10 +7,9 @@ from typing import Final
 
 from django.db.models import Exists, OuterRef
 
+from ringfence.metrics.cluster_metrics import WORKER_PREFIX
 from ringfence.metrics.text import Families, Family, Kind, Sample, labels
-from ringfence.metrics.worker_metrics import WORKER_PREFIX
-from ringfence.projection.data_age import find_data_age
-from ringfence.projection.known_health import KnownHealth
+from ringfence.projection.known_health import KnownHealth, find_data_age
 from ringfence.projection.models import Connector, GenerationRow, Task
 from ringfence.projection.plugin_metrics import metrics_of
 

@@ -8,22 +8,14 @@ from django.views.decorators.csrf import csrf_exempt
 
 from ringfence import quotas
 from ringfence.access.authorise import principal_of
-from ringfence.access.principal import EVERYBODY_HERE, Principal
+from ringfence.access.principal import EVERYBODY_HERE, Principal, Verb
 from ringfence.access.routes import requires, somewhere
-from ringfence.access.verbs import Verb
 from ringfence.clock_differences import clocks
 from ringfence.http.error_pages import too_many
 from ringfence.http.errors import json_error
-from ringfence.metrics import (
-    cluster_metrics,
-    connect_tasks,
-    connector_metrics,
-    ringfence_tasks,
-    web_process,
-    worker_metrics,
-)
+from ringfence.metrics import cluster_metrics, connect_tasks, connector_metrics, ringfence_tasks, web_process
+from ringfence.metrics.connect_tasks import FIELDS, TaskMetricsRow
 from ringfence.metrics.other_names import SCHEMES, TextAttribute, text_attributes
-from ringfence.metrics.task_metrics_row import FIELDS, TaskMetricsRow
 from ringfence.metrics.text import CONTENT_TYPE, Families, Family, Kind, Sample, labels, render
 from ringfence.projection import record_totals
 from ringfence.projection.known_health import known_health
@@ -112,7 +104,7 @@ def _collect(now_ms: int, who: Principal) -> tuple[Families, list[TextAttribute]
         ),
         connect_tasks.sent_bytes([view for _, view in views]),
         *connector_metrics.families(visible, now_ms),
-        *worker_metrics.workers(members, startups, connectors, visible),
+        *cluster_metrics.workers(members, startups, connectors, visible),
         *cluster_metrics.cluster(ClusterInfo.objects.first(), health.vitals, now_ms),
         (_CLOCKS, [(labels({"process": name}), ahead) for name, ahead in clocks.offsets().items()]),
     ]

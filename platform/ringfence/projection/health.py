@@ -65,7 +65,7 @@ class Trouble(StrEnum):
     SOURCE = "source"
     KAFKA = "kafka"
     FAILURE = "failure"
-    """A task has failed, and nothing shows that it has recovered (`projection.recoveries`)."""
+    """A task has failed, and nothing shows that it has recovered (`projection.stalls`)."""
     MOTION = "motion"
 
 

@@ -6,15 +6,30 @@ known state as the current one, they would be wrong when it matters most.
 """
 
 import time
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from django.db.models import Case, CharField, F, Q, QuerySet, SmallIntegerField, Value, When
+from django.db.models import Case, CharField, F, Min, Q, QuerySet, SmallIntegerField, Value, When
 
 from ringfence.heartbeats.cluster_health import Vitals
 from ringfence.heartbeats.cluster_view import look
 from ringfence.projection.health import MOTION, SEVERITY, Health
 from ringfence.projection.models import Connector, Task
+
+
+def find_data_age(tasks: Sequence[Task]) -> int:
+    """Return since when a change of the source may be missing, in milliseconds since the epoch: all that the source had
+    then is committed, by all of these tasks. 0 if that is unknown.
+    """
+    return min((task.data_as_of_ms for task in tasks), default=0)
+
+
+def find_data_ages(connectors: Collection[str]) -> dict[str, int]:
+    """Return the same by connector, for those with tasks. The database does: a connector may have thousands."""
+    tasks = Task.objects.filter(connector__in=connectors, known=True).values_list("connector")
+    return dict(tasks.annotate(oldest_ms=Min("data_as_of_ms")))
+
 
 PATIENCE_MS: Final = 30_000
 """A connector that is on its way to what was requested for longer than this needs attention."""

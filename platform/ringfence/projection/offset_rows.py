@@ -1,11 +1,22 @@
-"""Writes the offsets topic as rows. Keys are compared after parsing: `["connector", {source partition}]`."""
+"""Writes the offsets topic as rows. Keys are compared after parsing: `["connector", {source partition}]`.
+
+Records are folded first (`Backlog`). Otherwise, a worker would write the row of each source partition again and again
+if it has much to read, or if a connector commits many transactions a second, in the process that validates and starts
+connectors. Only the newest record of each key counts, and the newest header with an attempt's committed records for
+each minute.
+"""
 
 import time
+from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from django.db.models import Count, Sum
+from django.db.models.functions import Length
+
 from ringfence.connectors.sdk.names import is_long
 from ringfence.fencing.offsets import record_counts
+from ringfence.fencing.offsets.record_counts import HEADER
 from ringfence.fencing.offsets.source_offsets import connector_of, decode_value, parse_json
 from ringfence.projection import bad_records, record_totals
 from ringfence.projection.clean_text import clean
@@ -14,6 +25,106 @@ from ringfence.projection.models.connectors import partition_key
 from ringfence.projection.record_totals import ReportedCounts
 from ringfence.projection.records import Record
 from ringfence.projection.task_minutes import Minutes
+
+MOST_ROWS: Final = 200_000
+MOST_CHARACTERS: Final = 32 << 20
+
+
+class TooManyOffsets(Exception):
+    """There are more than a process reads at once. The message is for people."""
+
+
+def count(connector: str) -> int:
+    """Return how many source partitions have an offset."""
+    return SourceOffset.objects.filter(connector=connector).count()
+
+
+def read(connector: str) -> list[tuple[str, str]]:
+    """Return source partitions and offsets as packed JSON, in order. Raises `TooManyOffsets`."""
+    rows = SourceOffset.objects.filter(connector=connector)
+    size = rows.aggregate(rows=Count("id"), characters=Sum(Length("partition") + Length("offset")))
+    if size["rows"] > MOST_ROWS or (size["characters"] or 0) > MOST_CHARACTERS:
+        raise TooManyOffsets(
+            f"Connector {connector} has {size['rows']:,} source offsets of {size['characters']:,} characters: more "
+            f"than are read at once ({MOST_ROWS:,}, {MOST_CHARACTERS:,}). Its page shows them a hundred at a time"
+        )
+    return list(rows.order_by("partition").values_list("partition", "offset"))
+
+
+AT_ONCE: Final = 2_000
+"""How many records to read at a time, so that other threads of the process can run in between."""
+_MOST: Final = 50_000
+_MOST_BYTES: Final = 16 << 20
+_SECONDS: Final = 10.0
+_PACE_SECONDS: Final = 0.25
+"""The pause between writes of a connector's many small transactions, each of which would be a database transaction."""
+_COUNTS: Final = b',"records"'
+
+
+class Backlog:
+    """Consecutive records that are not written yet. The caller keeps the position before them.
+
+    They are taken in slices. Behind a slice, each key's newest record is written, or still to come.
+    """
+
+    def __init__(self) -> None:
+        self._newest: dict[bytes | None, tuple[int, Record]] = {}
+        self._counts: dict[tuple[bytes, bytes, int], tuple[int, Record]] = {}
+        self._count = self._size = 0
+        self._since = 0.0
+        self._taken_at = float("-inf")
+        self._folded: deque[Record] = deque()
+
+    def __bool__(self) -> bool:
+        return bool(self._newest or self._folded)
+
+    @property
+    def is_taken_in_part(self) -> bool:
+        """Whether the last slice was not the last one of its records."""
+        return bool(self._folded)
+
+    def add(self, records: Iterable[Record], now: float) -> None:
+        """Add the next records. now: monotonic, in seconds."""
+        if not self._newest:
+            self._since = now
+        newest, counts, number = self._newest, self._counts, self._count - 1
+        for number, record in enumerate(records, self._count):
+            key = record.key
+            newest[key] = number, record
+            self._size += len(key or b"") + len(record.value or b"")
+            if not record.headers or key is None:
+                continue
+            for name, value in record.headers:
+                if name == HEADER and value is not None:
+                    attempt, _, _ = value.partition(_COUNTS)
+                    counts[key, attempt, record.timestamp_ms // 60_000] = number, record
+        self._count = number + 1
+
+    def is_due(self, now: float, *, more: bool) -> bool:
+        """Return whether these records are to be written now.
+
+        more: whether there is more to read at once. Then they wait until they are many or large, or for ten seconds.
+        """
+        if not self:
+            return False
+        if self._folded:
+            return True
+        if not more:
+            return now - self._taken_at >= _PACE_SECONDS
+        many = len(self._newest) + len(self._counts) >= _MOST or self._size >= _MOST_BYTES
+        return many or now - self._since >= _SECONDS
+
+    def take(self, limit: int, now: float) -> tuple[list[Record], dict[int, int]]:
+        """Remove and return the next records that count, in order, at most `limit`, and the position in each of their
+        partitions behind them.
+        """
+        if not self._folded:
+            rest = dict([*self._counts.values(), *self._newest.values()])
+            self._folded.extend(rest[number] for number in sorted(rest))
+            self._newest, self._counts, self._size, self._taken_at = {}, {}, 0, now
+        records = [self._folded.popleft() for _ in range(min(limit, len(self._folded)))]
+        return records, {record.partition: record.offset + 1 for record in records}
+
 
 MOST_BYTES: Final = 1 << 20
 """Of a key, and of a value: what a topic accepts by default. A larger one is not shown."""

@@ -8,7 +8,7 @@ from ringfence.projection import record_totals, task_metrics
 from ringfence.projection.clean_text import clean
 from ringfence.projection.health import refresh
 from ringfence.projection.models import Task, pack
-from ringfence.projection.recoveries import forget_failure, has_recovered
+from ringfence.projection.stalls import forget_failure, has_recovered
 from ringfence.projection.task_minutes import Minutes
 
 RECENT = 120

@@ -22,24 +22,20 @@ from django.db import close_old_connections, connection
 from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, Retriable, TopicLost
-from ringfence.fencing.kafka.last_stable_offsets import StableEnds
-from ringfence.fencing.kafka.topic_admin import cluster_id
-from ringfence.fencing.kafka.topic_id_watch import TopicWatch
-from ringfence.fencing.kafka.topic_offsets import end_offsets
+from ringfence.fencing.kafka.topic_admin import TopicWatch, cluster_id
+from ringfence.fencing.kafka.topic_offsets import StableEnds, end_offsets
 from ringfence.fencing.topics.topic_ids import PRECIOUS, Loss, TopicIds, explanation
 from ringfence.fencing.topics.topic_log import Isolation, TopicLog
-from ringfence.heartbeats import projection_trouble
+from ringfence.heartbeats import heartbeat_writer
 from ringfence.heartbeats.freshness import FreshnessWatch
 from ringfence.projection import bad_records, cluster_topics, config_rows, event_rows
 from ringfence.projection.change_notifications import Notice
 from ringfence.projection.history_points import HistoryRecorder
 from ringfence.projection.known_health import find_late
 from ringfence.projection.models import ClusterInfo
-from ringfence.projection.positions import Superseded
 from ringfence.projection.signals import housekeeping_due
 from ringfence.projection.stalls import Stalls
-from ringfence.projection.topic_follower import Changes, TopicFollower
-from ringfence.projection.topic_projection import Projection
+from ringfence.projection.topic_projection import Changes, Projection, Superseded, TopicFollower
 from ringfence.worker_config import WorkerConfig
 
 log = logging.getLogger(__name__)
@@ -134,16 +130,16 @@ class Projector:
                 if not self._has_reported:
                     log.warning("The projection waits: %s: %s", type(error).__name__, error)
                     self._has_reported = True
-                projection_trouble.current.note(_reason(error))
+                heartbeat_writer.current.note(_reason(error))
                 stop.wait(_BACKOFF.pause(failures))
             except Exception as error:
-                projection_trouble.current.note(f"{type(error).__name__}, which is a defect")
+                heartbeat_writer.current.note(f"{type(error).__name__}, which is a defect")
                 log.exception("The projection failed unexpectedly; it starts again in five seconds")
                 stop.wait(_AFTER_A_DEFECT_SECONDS)
             finally:
                 close_old_connections()
         connection.close()
-        projection_trouble.current.note("")  # another worker's may go on
+        heartbeat_writer.current.note("")  # another worker's may go on
 
     def _topics(self) -> dict[str, str]:
         config = self._config
@@ -213,7 +209,7 @@ class Projector:
                 idle_at = now + _IDLE_MOVE_SECONDS
             changes = Changes()
             _step(topics, wait, changes, move_idle=move_idle)
-            projection_trouble.current.note("")
+            heartbeat_writer.current.note("")
             freshness.look(
                 {(one.reader.topic, p): at for one in topics.values() for p, at in one.reader.positions.items()}
             )

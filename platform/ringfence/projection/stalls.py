@@ -2,7 +2,17 @@
 
 The usual pause comes from the history by minutes: it is the longest pause between two minutes with records in which the
 connector ran all the time. A connector with records in only a few minutes has none yet.
+
+A task's last failure is remembered until it has recovered. After an automatic restart, a failed task runs for some
+seconds until it meets the same record or the same refusal again. Until then nothing is mended: its failure stays
+visible, and its connector is not healthy.
 """
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:  # so that the pure `alerts.conditions` needs no database
+    from ringfence.projection.models import Task
 
 from collections.abc import Collection, Sequence
 from itertools import pairwise
@@ -12,6 +22,36 @@ from django.db.models import Max
 
 from ringfence.projection.health import Health, refresh
 from ringfence.projection.models import Connector, Minute, Task
+
+QUIET_MS: Final = 30_000
+"""A task whose source has answered for this long since the failure has recovered, even if there was nothing to read."""
+
+
+@dataclass(frozen=True, slots=True)
+class LastFailure:
+    """generation: in which it failed; record: encrypted, "" for none."""
+
+    generation: int = -1
+    at_ms: int = 0
+    trace: str = ""
+    record: str = ""
+
+
+NONE: Final = LastFailure()
+
+
+def has_recovered(task: "Task") -> bool:
+    """Return whether the failed task has committed records since, or its source has answered for a while."""
+    if task.state != "RUNNING" or (task.live_generation, task.live_attempt) != (task.generation, task.attempt):
+        return False
+    if task.last_commit_ms > task.failed_ms:
+        return True
+    return not task.retry and task.last_answer_ms - max(task.since_ms, task.failed_ms) >= QUIET_MS
+
+
+def forget_failure(task: "Task") -> None:
+    task.failed_ms, task.failed_trace, task.failed_record = 0, "", ""
+
 
 LEAST_MS = 5 * 60_000
 """A shorter silence is never a stall."""

@@ -29,7 +29,7 @@ from ringfence.projection.clean_text import clean
 from ringfence.projection.health import RETRYING, refresh
 from ringfence.projection.models import ClusterInfo, Connector, Event, Startups, Task, Worker, pack
 from ringfence.projection.records import Record
-from ringfence.projection.recoveries import NONE, LastFailure
+from ringfence.projection.stalls import NONE, LastFailure
 from ringfence.projection.task_minutes import ITSELF, Minutes, shown_state
 from ringfence.projection.upserts import upsert
 

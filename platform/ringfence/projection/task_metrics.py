@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from ringfence.fencing.share.locked_ranges import MOST
+from ringfence.fencing.share.offset_ranges import MOST
 from ringfence.fencing.topics.events import Event as Report
 from ringfence.projection import plugin_metrics
 from ringfence.projection.models import Task, pack

@@ -28,7 +28,7 @@ class ConnectorCopy:
     """One connector.
 
     tasks: how many transactional ids its newest generations may have had. target: where they wrote
-    (`fencing.leader.fence_targets`). topics, saved_by: the topic grant of its last editor
+    (`fencing.leader.fence_generation`). topics, saved_by: the topic grant of its last editor
     (`fencing.topics.topic_grants`).
     """
 

@@ -2,19 +2,141 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final, NotRequired, TypedDict
+from typing import ClassVar, Final, Literal, NotRequired, TypedDict
 
-from ringfence.requests import share_group_act
-from ringfence.requests.command_answers import (
-    Connectors,
-    CreationResult,
-    FencedIds,
-    HangingTransactions,
-    NewGeneration,
-    NewLeader,
-    OffsetCheck,
-)
 from ringfence.requests.request import Answer, MalformedRequest, Request, always
+from ringfence.requests.request import Json as Validated
+
+
+class AlterShareGroupOffsets(TypedDict):
+    """topics, partitions: None for all of the group; to: as `fencing.share.group_moves.RequestedStart` parses it."""
+
+    kind: Literal["alter"]
+    topics: Sequence[str] | None
+    partitions: NotRequired[Sequence[int] | None]
+    to: str | Mapping[str, int]
+
+
+class DeleteShareGroupOffsets(TypedDict):
+    kind: Literal["delete_offsets"]
+    topics: Sequence[str]
+
+
+class DeleteShareGroup(TypedDict):
+    kind: Literal["delete"]
+
+
+class ConfigureShareGroup(TypedDict):
+    """settings: None for the broker's own value."""
+
+    kind: Literal["configure"]
+    settings: Mapping[str, str | None]
+
+
+Move = AlterShareGroupOffsets | DeleteShareGroupOffsets | DeleteShareGroup
+"""The acts that change where the group starts."""
+
+Act = Move | ConfigureShareGroup
+
+
+class Place(TypedDict):
+    topic: str
+    partition: int
+
+
+class MovedPartition(TypedDict):
+    """The fields of `fencing.share.group_moves.PartitionMove`."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    first: int
+    end: int
+    start: int
+    to: int
+    forgets: bool
+
+
+class Setting(TypedDict):
+    """own: false for the broker's value."""
+
+    name: str
+    value: str
+    own: bool
+
+
+class Done(TypedDict, total=False):
+    """moves, unsure: of a move, each partition's, and those whose leader may still deliver records from before;
+    settings: all settings of the group after it was configured.
+    """
+
+    moves: Sequence[MovedPartition]
+    unsure: Sequence[Place]
+    settings: Sequence[Setting]
+
+
+Json = dict[str, object]
+
+
+class InvalidConfig(TypedDict):
+    """errors: one text for each, which may quote values of secret settings; count: as the plugin counts them."""
+
+    errors: list[str]
+    count: int
+
+
+class CreationResult(TypedDict, total=False):
+    """changed: false if the configuration was the same already; tasks: how many tasks the connector has now; secrets:
+    the settings that its plugin declares as secret; invalid: why nothing was saved.
+    """
+
+    created: bool
+    changed: bool
+    tasks: int
+    secrets: list[str]
+    invalid: InvalidConfig
+
+
+class OffsetCheck(TypedDict):
+    """Whether the connector itself checked the offsets (KIP-875)."""
+
+    checked: bool
+
+
+class Connectors(TypedDict):
+    connectors: int
+
+
+class NewLeader(TypedDict):
+    leader: str
+
+
+class NewGeneration(TypedDict):
+    generation: int | None
+
+
+class FencedIds(TypedDict):
+    """id, producer_id and epoch each."""
+
+    fenced: list[Json]
+
+
+class HangingTransactions(TypedDict):
+    """As `FindHanging` lists them."""
+
+    ended: list[Json]
+
+
+def validation_result(validation: Validated) -> CreationResult:
+    """Return what whoever saves a configuration needs of Kafka Connect's validation object."""
+    entries = validation.get("configs", [])
+    keys = (entry["definition"] for entry in entries)
+    result: CreationResult = {"secrets": [str(key["name"]) for key in keys if key.get("type") == "PASSWORD"]}
+    if count := int(validation.get("error_count") or 0):
+        errors = [str(error) for entry in entries for error in entry["value"].get("errors", [])]
+        result["invalid"] = {"errors": errors, "count": count}
+    return result
+
 
 Config = Mapping[str, str]
 
@@ -260,12 +382,12 @@ class SendSignal(OnConnector[None]):
 
 
 @dataclass(frozen=True)
-class ActOnShareGroup(Command[share_group_act.Done]):
+class ActOnShareGroup(Command[Done]):
     """owners: the connectors whose permissions the sender has checked."""
 
     name = "share_group"
     group: str
-    act: share_group_act.Act
+    act: Act
     owners: Sequence[str]
     reason: str
     connector: str | None = None

@@ -4,12 +4,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ringfence.requests import share_group_act
-from ringfence.requests.group_questions import DescribeConsumerGroup, ListConsumerGroups
-from ringfence.requests.question import READ_EARLY, REPLAY_EARLY, Config, Json
-from ringfence.requests.question import Question as Question
-from ringfence.requests.question import task_of as task_of
-from ringfence.requests.topic_questions import DescribeTopics, FindOrigin, FindRecords, ReadRecords
+from ringfence.requests import commands
+from ringfence.requests.request import READ_EARLY, REPLAY_EARLY, Config, Json
+from ringfence.requests.request import Question as Question
+from ringfence.requests.request import task_of as task_of
+from ringfence.requests.topic_questions import (
+    DescribeConsumerGroup,
+    DescribeTopics,
+    FindOrigin,
+    FindRecords,
+    ListConsumerGroups,
+    ReadRecords,
+)
 
 
 @dataclass(frozen=True)
@@ -162,7 +168,7 @@ class DescribeShareGroup(Question[Json]):
     seconds = 13.0
     early = READ_EARLY
     group: str
-    act: share_group_act.Move | None = None
+    act: commands.Move | None = None
     skip: int = 0
 
 
@@ -180,7 +186,7 @@ class FindArchived(Question[Json]):
 
 @dataclass(frozen=True)
 class ShareTimeline(Question[Json]):
-    """Return the persisted steps of one share-partition; see `engine.queries.share_state`."""
+    """Return the persisted steps of one share-partition; see `engine.queries.share_groups`."""
 
     name = "share_timeline"
     seconds = 13.0

@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from types import NoneType, UnionType
 from typing import (
+    Any,
     ClassVar,
+    Final,
     Generic,
     Literal,
     Self,
@@ -15,6 +17,38 @@ from typing import (
     get_type_hints,
     is_typeddict,
 )
+
+
+class Refusal(Exception):
+    """The request was not carried out, or its outcome is unknown. `status` is the HTTP status, the message is for
+    people.
+
+    retry: the same request may succeed soon; passing: and nothing was changed, so the sender repeats it itself.
+    """
+
+    def __init__(self, status: int, message: str, *, retry: bool = False, passing: bool = False) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.retry = retry or passing
+        self.passing = passing
+
+    def answer(self) -> dict[str, object]:
+        """Return the JSON that is sent to the web process."""
+        fields = {"ok": False, "status": self.status, "message": self.message}
+        return {**fields, "retry": self.retry, "passing": self.passing}
+
+    @staticmethod
+    def parse(answer: Mapping[str, object]) -> "Refusal":
+        """Parse a worker's answer that is not ok."""
+        status = answer.get("status")
+        return Refusal(
+            status if isinstance(status, int) else 500,
+            str(answer.get("message") or ""),
+            retry=bool(answer.get("retry")),
+            passing=bool(answer.get("passing")),
+        )
+
 
 Answer = TypeVar("Answer", covariant=True)
 Value = TypeVar("Value")
@@ -89,3 +123,34 @@ def _fits_fields(value: object, kind: type) -> bool:
     if not isinstance(value, dict) or not required <= value.keys() <= hints.keys():
         return False
     return all(_fits(each, hints[name]) for name, each in value.items())
+
+
+Json = dict[str, Any]
+Config = Mapping[str, str]
+
+ACCOUNT: Final = "account"
+"""The argument beside a question's fields: whose it is, so that workers share places fairly. None for nobody's."""
+
+READ_EARLY: Final = 3.0
+REPLAY_EARLY: Final = 5.0
+
+
+@dataclass(frozen=True)
+class Question(Request[Answer]):
+    """seconds: how long its sender waits; early: how many seconds before that the worker answers with what it has.
+
+    again: whether it is sent a second time if a worker says that this may help.
+    """
+
+    seconds: ClassVar[float] = 30.0
+    early: ClassVar[float] = 0.0
+    again: ClassVar[bool] = True
+
+    @property
+    def task(self) -> str:
+        """The Celery task that handles it."""
+        return task_of(type(self))
+
+
+def task_of(kind: type[Question[Any]]) -> str:
+    return f"ringfence.plugins.{kind.name}"

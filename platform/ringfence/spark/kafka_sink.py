@@ -9,12 +9,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's users write it
 from pyspark.sql import types as spark
 
-from ringfence.fencing.kafka.open_transaction import OpenTransaction
-from ringfence.spark.batches import BatchWriter
-from ringfence.spark.errors import SinkError
-from ringfence.spark.parts import Assignment, write_part
+from ringfence.fencing.kafka.transaction_ender import OpenTransaction
+from ringfence.spark.batches import Assignment, BatchWriter, write_part
 from ringfence.spark.records import Part
-from ringfence.spark.settings import SinkSettings, read_settings
+from ringfence.spark.settings import SinkError, SinkSettings, read_settings
 
 _QUERY_ID = "sql.streaming.queryId"
 _REPORT = "part int, rows bigint, digest bigint, first boolean, id string, producer bigint, epoch int"

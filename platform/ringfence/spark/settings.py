@@ -9,7 +9,19 @@ from ringfence.connectors.sdk.kafka_settings.java_names import BOOTSTRAP, TRANSA
 from ringfence.fencing.errors import Invalid
 from ringfence.fencing.kafka.client_settings import connection_of, producer_overrides
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.spark.errors import SinkError
+
+
+class SinkError(Exception):
+    """The batch was not written completely. None of it is duplicated; a restarted query continues with it."""
+
+
+class RepeatDiffers(SinkError):
+    """Spark repeated a batch with other rows than those that are written."""
+
+
+class Superseded(SinkError):
+    """Another run of the same sink has started since: this one can no longer write."""
+
 
 _PREFIX: Final = "kafka."  # as in the options of Spark's own sink
 _SINK_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,150}")

@@ -16,7 +16,7 @@ from ringfence.connectors.sdk import worker_limits
 from ringfence.engine.plugins.errors import BadRequest, PluginError
 from ringfence.engine.plugins.operations import Operations
 from ringfence.local.errors import LocalError
-from ringfence.testing.connector_calls import list_errors
+from ringfence.testing.connector_run import list_errors
 from ringfence.testing.project import Project
 
 _BOUNDS = {"records": 10.0, "bytes": 1_000_000.0, "seconds": 5.0}

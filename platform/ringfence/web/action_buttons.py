@@ -13,8 +13,8 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from ringfence import dispatch
 from ringfence.access.authorise import principal_of
+from ringfence.access.principal import Verb
 from ringfence.access.routes import on_connector, requires
-from ringfence.access.verbs import Verb
 from ringfence.audit.trail import note
 from ringfence.dispatch import Refusal
 from ringfence.projection.known_health import known_health

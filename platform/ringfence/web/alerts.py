@@ -12,16 +12,15 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from ringfence.access.authorise import principal_of
-from ringfence.access.principal import Principal
+from ringfence.access.principal import Principal, Verb
 from ringfence.access.routes import everywhere, requires, somewhere
-from ringfence.access.verbs import Verb
-from ringfence.alerts import rule_editing, silences, tasks
+from ringfence.alerts import incident_actions, rule_editing, tasks
 from ringfence.alerts.conditions import Kind
 from ringfence.alerts.deliveries import now_ms
 from ringfence.alerts.forms import DestinationForm, NewDestinationForm, RuleForm
+from ringfence.alerts.incident_actions import incidents
 from ringfence.alerts.models import Delivery, Destination, Rule, Silence
 from ringfence.alerts.senders import CHANNELS
-from ringfence.alerts.visible_incidents import incidents
 from ringfence.audit.trail import note, record_change
 from ringfence.web.views import is_fragment
 
@@ -51,7 +50,9 @@ def open_incidents(request: HttpRequest) -> HttpResponse:
 
 
 def _visible_silences(who: Principal) -> list[Silence]:
-    return [one for one in silences.in_force(now_ms()) if not one.connector or who.may(Verb.VIEW, one.connector)]
+    return [
+        one for one in incident_actions.in_force(now_ms()) if not one.connector or who.may(Verb.VIEW, one.connector)
+    ]
 
 
 @requires(GET=somewhere(Verb.VIEW))

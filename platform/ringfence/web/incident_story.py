@@ -4,8 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from ringfence.access.principal import Principal, display_name
-from ringfence.access.verbs import Verb
+from ringfence.access.principal import Principal, Verb, display_name
 from ringfence.alerts.deliveries import GIVEN_UP, SENT
 from ringfence.alerts.incident_report import DAY_MS, list_changes
 from ringfence.alerts.models import Delivery, Incident, Silence

@@ -14,13 +14,13 @@ from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.http import require_POST, require_safe
 
 from ringfence.access.authorise import principal_of
+from ringfence.access.principal import Verb
 from ringfence.access.routes import requires, somewhere
-from ringfence.access.verbs import Verb
-from ringfence.alerts import incident_actions, silences
+from ringfence.alerts import incident_actions
 from ringfence.alerts.deliveries import now_ms
+from ringfence.alerts.incident_actions import incidents
 from ringfence.alerts.incident_report import IncidentReport, list_log
 from ringfence.alerts.models import Incident, Silence
-from ringfence.alerts.visible_incidents import incidents
 from ringfence.api.history_series import Scope
 from ringfence.audit.trail import note, record_change
 from ringfence.history.models import ConfigVersion
@@ -79,7 +79,7 @@ def _make_context(request: HttpRequest, one: Incident, row: Connector | None, no
         "connector": row,
         "report": report,
         "runbook_link": report.runbook if report.runbook.startswith(("https://", "http://")) else "",
-        "silences": silences.in_force(now).filter(Q(connector=one.connector) | Q(connector="")),
+        "silences": incident_actions.in_force(now).filter(Q(connector=one.connector) | Q(connector="")),
         "may_operate": incident_actions.may_operate(who, one.connector),
         "story": tell_story(one, row, who, now),
         "headline": one.summary.partition(". ")[0],

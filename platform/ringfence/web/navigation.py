@@ -5,8 +5,7 @@ shows them as tabs. Links hide pages that the user may not see; the server refus
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ringfence.access.principal import NOBODY, Principal
-from ringfence.access.verbs import Verb
+from ringfence.access.principal import NOBODY, Principal, Verb
 
 IsAllowed = Callable[[Principal], bool]
 

@@ -11,8 +11,8 @@ from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.http import require_safe
 
 from ringfence.access.authorise import principal_of
+from ringfence.access.principal import Verb
 from ringfence.access.routes import requires, somewhere
-from ringfence.access.verbs import Verb
 from ringfence.fencing.modes import lagging
 from ringfence.heartbeats.cluster_view import look
 from ringfence.history.models import ConfigVersion

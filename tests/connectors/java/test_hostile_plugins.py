@@ -20,11 +20,11 @@ from ringfence.connectors.java.connector import JavaSourceConnector, java_connec
 from ringfence.connectors.java.discovery import find_plugins
 from ringfence.connectors.java.task import JavaSourceTask
 from ringfence.engine.plugins import PluginHost
-from ringfence.engine.plugins.java_permission import check_permission
+from ringfence.engine.plugins.plugin_choice import check_permission
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.task.plugin_metrics import Gauges
+from ringfence.fencing.task.attempt_report import Gauges
 from ringfence.fencing.task.transaction_context import RequestedEndings
-from ringfence.requests.refusal import Refusal
+from ringfence.requests.request import Refusal
 from tests.connectors.java.conftest import CLASS, Reader, Start
 from tests.support.java_plugins import runtime_of
 from tests.support.waiting import eventually

@@ -7,7 +7,7 @@ from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.task.config_view import DesiredState, judge
 from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.connector_state import ConnectorState, Placement
-from ringfence.fencing.topics.names import Topics
+from ringfence.fencing.topics.topic_ids import Topics
 from tests.fencing.model.kafka import Fenced
 from tests.fencing.model.producer import Producer
 from tests.fencing.model.world import GROUP, WAIT, C, Data, OffsetRecord, Rules, Steps, Violation, World, take_id

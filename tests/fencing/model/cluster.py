@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from ringfence.engine.leader import command_plans, restart_plans
 from ringfence.fencing.ids import Incarnation, TaskId
-from ringfence.fencing.leader.assignment import LiveWorker
+from ringfence.fencing.leader.next_placement import LiveWorker
 from ringfence.fencing.topics.connector_state import Placement, TargetState
 from ringfence.fencing.topics.status import FAILED, LOST, State, StatusState, TaskStatus
 from tests.fencing.model.attempt import BATCHES_IN_A_TRANSACTION, Attempt

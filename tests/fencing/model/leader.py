@@ -9,15 +9,15 @@ from ringfence.engine.leader import command_plans
 from ringfence.fencing.errors import Conflict
 from ringfence.fencing.ids import leader_transactional_id, task_transactional_id
 from ringfence.fencing.leader import reconcile as decisions
-from ringfence.fencing.leader.abandoned_transactions import find_abandoned
 from ringfence.fencing.leader.deleted_connectors import forget
 from ringfence.fencing.leader.fencing_round import Round, finish
+from ringfence.fencing.leader.older_epochs import find_abandoned
 from ringfence.fencing.leader.term import TopicRecord
 from ringfence.fencing.offsets.source_offsets import Partition, SourceOffsets
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_records import ConfigRecord, TaskCountRecord
 from ringfence.fencing.topics.connector_state import TargetState, TaskCount
-from ringfence.requests.refusal import Refusal
+from ringfence.requests.request import Refusal
 from tests.fencing.model.kafka import Fenced, OldGeneration
 from tests.fencing.model.producer import Producer
 from tests.fencing.model.world import GROUP, PARTITIONS, WAIT, C, OffsetRecord, Steps, World, fence_id, take_id

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 
 from ringfence.fencing.ids import ConnectorName, Incarnation, TaskId, WorkerId
-from ringfence.fencing.leader.assignment import LiveWorker
+from ringfence.fencing.leader.next_placement import LiveWorker
 from ringfence.fencing.topics.cluster_state import ClusterState, apply, apply_connector
 from ringfence.fencing.topics.config_records import (
     CommitRecord,

@@ -13,7 +13,7 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.plain_producer import PlainProducer
 from ringfence.fencing.kafka.topic_admin import topic_identity
 from ringfence.fencing.kafka.topic_offsets import end_offsets
-from ringfence.requests.refusal import Refusal
+from ringfence.requests.request import Refusal
 from ringfence.worker_config import WorkerConfig
 from tests.security.end_to_end.site import Site
 from tests.security.readers import READERS

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ringfence.access.principal import Right
-from ringfence.access.verbs import ROLES, Verb
+from ringfence.access.principal import ROLES, Right, Verb
 from ringfence.connectors.api import ConnectorError, SourceRecord
 from ringfence.connectors.builtin.kafka_source.cluster import ReadableTopics
 from ringfence.connectors.sdk import worker_limits

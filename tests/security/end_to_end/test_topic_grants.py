@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ringfence.access.principal import Principal, Right
-from ringfence.access.verbs import ROLES, Verb
+from ringfence.access.principal import ROLES, Principal, Right, Verb
 from ringfence.connectors.api import ConnectorError
 from ringfence.engine.leader.command_plans import Plan, configure, create, delete
 from ringfence.fencing.clock import Deadline

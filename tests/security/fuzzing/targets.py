@@ -46,8 +46,7 @@ from ringfence.connectors.sdk.properties import read as read_properties
 from ringfence.connectors.sdk.snapshot_signals import parse_request
 from ringfence.connectors.sdk.values import literals
 from ringfence.connectors.transforms.patterns import java_pattern
-from ringfence.engine.browsing.expression import Wrong, parse
-from ringfence.engine.browsing.expression_operators import TooManySteps
+from ringfence.engine.browsing.expression import TooManySteps, Wrong, parse
 from ringfence.engine.browsing.value_decoding import Decoder
 from ringfence.engine.plugins.secret_removal import Scrubber
 from ringfence.fencing.errors import Fatal, FencingError
@@ -56,8 +55,8 @@ from ringfence.fencing.fetching.fetched_batches import select_committed, split_b
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka import record_batches
 from ringfence.fencing.offsets import record_counts
-from ringfence.fencing.offsets.newest_offsets import OffsetIndex
 from ringfence.fencing.offsets.source_offsets import SourceOffsets, connector_of, decode_key, decode_value, encode_value
+from ringfence.fencing.offsets.view import OffsetIndex
 from ringfence.fencing.share.share_partition import state_topic
 from ringfence.fencing.topics import config_records, status
 from ringfence.fencing.transactions import messages

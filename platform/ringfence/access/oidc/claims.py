@@ -7,8 +7,7 @@ from typing import Any, Final
 
 import yaml
 
-from ringfence.access.topic_patterns import topics_of
-from ringfence.access.verbs import verbs_of
+from ringfence.access.principal import topics_of, verbs_of
 from ringfence.fencing.name_patterns import EVERYTHING
 
 Claims = Mapping[str, Any]

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from django.http import HttpRequest
 
 from ringfence.access.authorise import Forbidden, authorise, principal_of
-from ringfence.access.principal import Principal
-from ringfence.access.verbs import Verb
+from ringfence.access.principal import Principal, Verb
 from ringfence.connectors.sdk.kafka_settings.share_group import GROUP, group_of
 from ringfence.projection.models import Connector
 

@@ -12,8 +12,7 @@ from typing import Any
 from django.http import HttpRequest
 
 from ringfence.access.authorise import Forbidden, authorise, principal_of
-from ringfence.access.principal import Principal
-from ringfence.access.verbs import Verb
+from ringfence.access.principal import Principal, Verb
 from ringfence.api.topic_grant_check import may_look_at
 from ringfence.http.errors import ConnectError, bad_request
 from ringfence.http.masking import Masker

@@ -8,7 +8,7 @@ from django.http import HttpRequest
 
 from ringfence import dispatch
 from ringfence.access.authorise import principal_of
-from ringfence.access.verbs import Verb
+from ringfence.access.principal import Verb
 from ringfence.api.topics.readers import TopicReader
 from ringfence.api.topics.search_query import RecordSearch
 from ringfence.audit.trail import note

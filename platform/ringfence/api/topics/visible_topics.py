@@ -7,8 +7,7 @@ from typing import Any
 from django.db.models import Count
 
 from ringfence import dispatch
-from ringfence.access.principal import Principal
-from ringfence.access.verbs import Verb
+from ringfence.access.principal import Principal, Verb
 from ringfence.api.topic_grant_check import may_look_at
 from ringfence.api.topics.readers import ELSEWHERE, is_administrator
 from ringfence.dispatch import Refusal

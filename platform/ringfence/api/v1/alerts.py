@@ -7,11 +7,11 @@ from django.db.models import Q, QuerySet
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from ringfence.access.principal import Verb
 from ringfence.access.routes import everywhere, somewhere
-from ringfence.access.verbs import Verb
 from ringfence.alerts import rule_editing, tasks
+from ringfence.alerts.incident_actions import incidents
 from ringfence.alerts.models import Delivery, Destination, Rule
-from ringfence.alerts.visible_incidents import incidents
 from ringfence.api.v1.alert_shapes import DeliveryShape, DestinationShape, DryRunShape, IncidentShape, RuleShape
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.listing import ListView, either, equal, flag, since, until

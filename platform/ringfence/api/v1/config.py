@@ -10,9 +10,8 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from ringfence.access.principal import Principal
+from ringfence.access.principal import Principal, Verb
 from ringfence.access.routes import on_connector
-from ringfence.access.verbs import Verb
 from ringfence.api import connector_reads, connector_writes
 from ringfence.api.jsonbody import config_of
 from ringfence.api.v1.base import V1View

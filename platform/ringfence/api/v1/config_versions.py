@@ -8,16 +8,15 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from ringfence.access.principal import Verb
 from ringfence.access.routes import on_connector, somewhere
-from ringfence.access.verbs import Verb
 from ringfence.api import connector_reads, connector_writes
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.config import configure, etag_of, parse_expected_offset
 from ringfence.api.v1.listing import ListView, contains, since, until
 from ringfence.api.v1.request_fields import IntegerField, OneOfField, QueryShape, RequestShape
-from ringfence.history.deleted_connectors import list_deleted
 from ringfence.history.models import ConfigVersion
-from ringfence.history.versions import difference
+from ringfence.history.versions import difference, list_deleted
 from ringfence.http.errors import bad_request, not_found
 from ringfence.http.masking import Masker
 from ringfence.projection.models import Connector, find_connector

@@ -9,12 +9,12 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from ringfence.access.authorise import Forbidden
+from ringfence.access.principal import Verb
 from ringfence.access.routes import somewhere
-from ringfence.access.verbs import Verb
-from ringfence.alerts import incident_actions, silences
+from ringfence.alerts import incident_actions
 from ringfence.alerts.deliveries import now_ms
+from ringfence.alerts.incident_actions import incidents
 from ringfence.alerts.models import Incident
-from ringfence.alerts.visible_incidents import incidents
 from ringfence.api.v1.alert_shapes import IncidentShape
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.listing import ListView, equal
@@ -44,7 +44,7 @@ class SilenceRequestShape(RequestShape):
         trim_whitespace=False,
         refusal='must be the name of a connector, or "" for all connectors and the cluster',
     )
-    hours = IntegerField(min_value=1, max_value=silences.LONGEST_HOURS)
+    hours = IntegerField(min_value=1, max_value=incident_actions.LONGEST_HOURS)
     reason = ReasonField()
 
 
@@ -94,7 +94,7 @@ class AlertSilences(ListView, _OnIncidents):
     orders = {"until_ms": "until_ms", "created_ms": "created_ms"}
 
     def rows(self, **path: Any) -> QuerySet[Any]:
-        rows = silences.in_force(now_ms())
+        rows = incident_actions.in_force(now_ms())
         if self.principal.may_everywhere(Verb.VIEW):
             return rows
         return rows.filter(Q(connector="") | self.principal.query(Verb.VIEW, "connector"))
@@ -125,7 +125,7 @@ class AlertSilence(_OnIncidents):
 
     def delete(self, request: Request, number: int) -> Response:
         self.parse_parameters()
-        silence = silences.in_force(now_ms()).filter(pk=number).first()
+        silence = incident_actions.in_force(now_ms()).filter(pk=number).first()
         if silence is None:
             raise not_found(f"No silence {number} is in force: GET /api/v1/alerts/silences lists them")
         self.require_operate(silence.connector)

@@ -7,8 +7,8 @@ from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from ringfence.access.principal import Verb
 from ringfence.access.routes import on_connector
-from ringfence.access.verbs import Verb
 from ringfence.api import connector_reads, incremental_snapshots
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.request_fields import ListField, OneOfField, QueryShape, RequestShape, StringField

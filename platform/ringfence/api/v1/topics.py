@@ -6,8 +6,8 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from ringfence.access.principal import Verb
 from ringfence.access.routes import somewhere
-from ringfence.access.verbs import Verb
 from ringfence.api.parameters import whole
 from ringfence.api.topics import record_reads, visible_topics
 from ringfence.api.topics.readers import find_reader

@@ -7,7 +7,6 @@ from ringfence.api.v1 import (
     bulk,
     config,
     config_versions,
-    connector_creation,
     connectors,
     consumer_groups,
     dead_letters,
@@ -39,7 +38,7 @@ def _route(route: str, view: type[V1View]) -> URLPattern:
 
 
 urlpatterns = [
-    _route("api/v1/connectors", connector_creation.ConnectorsOrNew),
+    _route("api/v1/connectors", previews.ConnectorsOrNew),
     _route(_CONNECTOR, connectors.ConnectorDetail),
     _route(f"{_CONNECTOR}/generations", connectors.Generations),
     _route(f"{_CONNECTOR}/generations/<int:number>", connectors.Generation),

@@ -15,7 +15,7 @@ from ringfence.fencing.kafka.record_batches import Marker
 from ringfence.fencing.kafka.transaction_descriptions import Transaction as Held
 from ringfence.fencing.provenance.committed_records import CommittedRecords, find_records
 from ringfence.fencing.provenance.origin import Producer, Transaction, find_producer, find_transaction
-from ringfence.requests.refusal import Refusal
+from ringfence.requests.request import Refusal
 from ringfence.requests.topic_questions import FindOrigin, FindRecords
 from ringfence.worker_config import WorkerConfig
 

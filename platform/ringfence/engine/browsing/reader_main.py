@@ -15,7 +15,7 @@ from ringfence.connectors.converters.registry.confluent_client import load
 from ringfence.connectors.converters.registry.reading import SchemaReader
 from ringfence.engine.base64_text import decode
 from ringfence.engine.browsing import expression
-from ringfence.engine.browsing.expression_operators import TooManySteps
+from ringfence.engine.browsing.expression import TooManySteps
 from ringfence.engine.browsing.value_decoding import DecodedValue, Decoder
 from ringfence.engine.plugins.call_server import serve
 from ringfence.engine.plugins.errors import BadRequest

@@ -24,14 +24,13 @@ from ringfence.engine.plugins.errors import (
 )
 from ringfence.engine.plugins.process import ChildProcess
 from ringfence.engine.plugins.process_pool import CallPool
-from ringfence.engine.spark.child_environment import few_threads, only_harmless
+from ringfence.engine.spark.connector_limits import few_threads, only_harmless
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.topic_tail import MetRecord, TailRecord
 from ringfence.memory_limit import CALL_MEMORY_LIMIT, memory_limit
 from ringfence.requests.plugin_calls import PluginCall
 from ringfence.requests.reader_calls import OpenReading, SelectRecords, ShowRecords
-from ringfence.requests.refusal import Refusal
-from ringfence.requests.request import Answer
+from ringfence.requests.request import Answer, Refusal
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from ringfence.fencing.kafka.hanging_transactions import HangingProber
 from ringfence.fencing.kafka.record_pages import Page, PageStart, PageStartKind, read_page
 from ringfence.fencing.kafka.topic_tail import Limits, TailRecord, Test
 from ringfence.requests.reader_calls import OpenReading
-from ringfence.requests.refusal import Refusal
+from ringfence.requests.request import Refusal
 from ringfence.requests.topic_questions import ReadRecords
 from ringfence.worker_config import WorkerConfig
 

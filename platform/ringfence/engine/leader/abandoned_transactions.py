@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import ConnectorName, task_transactional_id
-from ringfence.fencing.leader.fence_generation import SECONDS, FenceResult, fence
-from ringfence.fencing.leader.fence_targets import AdminAccess
+from ringfence.fencing.leader.fence_generation import SECONDS, AdminAccess, FenceResult, fence
 from ringfence.fencing.topics.connector_logs import about
 from ringfence.fencing.topics.status import Attempt, TaskStatus
 

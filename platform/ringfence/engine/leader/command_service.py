@@ -13,8 +13,7 @@ from ringfence.fencing.topics.connector_logs import about
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.requests import commands
 from ringfence.requests.commands import Command, SentCommand
-from ringfence.requests.refusal import Refusal
-from ringfence.requests.request import MalformedRequest
+from ringfence.requests.request import MalformedRequest, Refusal
 
 _REMEMBERED = 1000
 _LATE = "Request timed out before it was carried out: nothing was changed. Send it again"

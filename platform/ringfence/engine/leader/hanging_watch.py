@@ -27,11 +27,11 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, FencingError
 from ringfence.fencing.ids import ConnectorName, leader_transactional_id
 from ringfence.fencing.kafka.hanging_transactions import GROUP_OFFSETS, Hanging, HangingProber, Key
-from ringfence.fencing.leader.fence_targets import AdminAccess
+from ringfence.fencing.leader.fence_generation import AdminAccess
 from ringfence.fencing.leader.older_epochs import describe_manual_abort
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.reporter import Reporter
-from ringfence.requests.refusal import Refusal
+from ringfence.requests.request import Refusal
 from ringfence.worker_config import WorkerConfig
 
 _ASK_SECONDS: Final = 30.0

@@ -10,7 +10,7 @@ from ringfence.fencing.leader.term import Term
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.session_keys import SessionKeys, SignatureCheck
 from ringfence.requests.commands import Fence
-from ringfence.requests.refusal import Refusal
+from ringfence.requests.request import Refusal
 
 _WRITE_SECONDS = 20.0
 

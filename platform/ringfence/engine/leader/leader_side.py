@@ -9,7 +9,7 @@ from contextlib import suppress
 from ringfence.engine.config_topic import open_config_log
 from ringfence.engine.leader.command_plans import Plan
 from ringfence.engine.leader.leader_thread import Leader
-from ringfence.engine.leader.offset_alteration import Changes, OffsetAlteration
+from ringfence.engine.leader.offset_migration import Changes, OffsetAlteration
 from ringfence.engine.leader.task_slices import TaskConfigs
 from ringfence.engine.leader.write_result import WriteResult
 from ringfence.engine.plugins import PluginHost
@@ -21,8 +21,8 @@ from ringfence.fencing.ids import ConnectorName, WorkerId
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import topic_identity
 from ringfence.fencing.kafka.topic_offsets import end_offsets
-from ringfence.fencing.leader.assignment import LiveWorker
-from ringfence.fencing.leader.fence_targets import may_keep_own_offsets
+from ringfence.fencing.leader.fence_generation import may_keep_own_offsets
+from ringfence.fencing.leader.next_placement import LiveWorker
 from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOffset, SourceOffsets, canonical
 from ringfence.fencing.topics.active_topics import key_of
 from ringfence.fencing.topics.cluster_state import ClusterState
@@ -32,8 +32,8 @@ from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import StatusState, StatusTombstone
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 from ringfence.requests.commands import OffsetEntry
-from ringfence.requests.question import Json as Validated
-from ringfence.requests.refusal import Refusal
+from ringfence.requests.request import Json as Validated
+from ringfence.requests.request import Refusal
 from ringfence.worker_config import WorkerConfig
 
 _PLUGIN_SECONDS = 10.0

@@ -12,23 +12,20 @@ from concurrent.futures import Future
 from functools import partial
 
 from ringfence import telemetry
-from ringfence.engine.format_gate import admit, refuse_to_lead
+from ringfence.engine.config_topic import admit, refuse_to_lead
 from ringfence.engine.leader.abandoned_transactions import AbandonedTransactions
 from ringfence.engine.leader.command_plans import Plan
 from ringfence.engine.leader.connector_instances import LeaderInstances
 from ringfence.engine.leader.fencing_round_runner import RoundRunner
-from ringfence.engine.leader.foreign_records import ForeignRecords
 from ringfence.engine.leader.hanging_watch import HangingWatch, report_found
 from ringfence.engine.leader.internal_requests import rotate_key
-from ringfence.engine.leader.job_writing import NOT_LEADING, carry_out_all
-from ringfence.engine.leader.leader_jobs import Job, Jobs
-from ringfence.engine.leader.member_watch import MemberWatch, find_members
+from ringfence.engine.leader.leader_jobs import NOT_LEADING, Job, Jobs, carry_out_all
+from ringfence.engine.leader.members import ForeignRecords, MemberWatch, find_members
 from ringfence.engine.leader.offset_migration import OffsetMigration
-from ringfence.engine.leader.provider_file_watch import ConfigReloads
 from ringfence.engine.leader.reconcile_loop import Reconciler
-from ringfence.engine.leader.resignation import Resignation
+from ringfence.engine.leader.reconfiguration_requests import ConfigReloads
+from ringfence.engine.leader.resignation import Resignation, remember_topics
 from ringfence.engine.leader.restart_plans import restart
-from ringfence.engine.leader.topic_id_storage import remember_topics
 from ringfence.engine.leader.write_result import WriteResult
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.queries.connector_offsets import ConnectorOffsets
@@ -39,16 +36,16 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, NotLeader, Retriable
 from ringfence.fencing.ids import ConnectorName, TaskId, member_client_id, task_transactional_id
 from ringfence.fencing.kafka.membership import GroupMembership, GroupMetadata
-from ringfence.fencing.leader.assignment import LiveWorker
-from ringfence.fencing.leader.fence_targets import AdminAccess, list_admin_access
+from ringfence.fencing.leader.fence_generation import AdminAccess, list_admin_access
 from ringfence.fencing.leader.fencing_round import Round
+from ringfence.fencing.leader.next_placement import LiveWorker
 from ringfence.fencing.leader.term import Term
 from ringfence.fencing.offsets.view import OffsetsView
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import LeaderRecord, StatusState, TaskStatus, WorkerRecord
 from ringfence.fencing.topics.topic_ids import TopicIds
-from ringfence.requests.refusal import Refusal
+from ringfence.requests.request import Refusal
 from ringfence.worker_config import WorkerConfig
 
 log = logging.getLogger(__name__)

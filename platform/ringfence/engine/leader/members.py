@@ -2,17 +2,45 @@
 
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 
+from ringfence.encryption import KeyringSigner
 from ringfence.engine.dead_peers import describe_process
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import Incarnation, WorkerId, parse_member_client_id
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.group_members import GroupMember, group_members
+from ringfence.fencing.kafka.consumer import LogRecord
+from ringfence.fencing.kafka.consumer_groups import GroupMember, group_members
+from ringfence.fencing.leader.next_placement import LiveWorker
+from ringfence.fencing.modes import lagging, parse_mode
+from ringfence.fencing.topics.config_records import connector_of
 from ringfence.fencing.topics.config_records.format import FORMAT
+from ringfence.fencing.topics.leader_stamps import Foreign, Stamper, StampWatch
+from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import StatusState, WorkerRecord
 from ringfence.worker_config import WorkerConfig
+
+
+class ModeWatch:
+    """Watches the modes for one term of the leader."""
+
+    def __init__(self, worker: WorkerId, reporter: Reporter) -> None:
+        self._worker = worker
+        self._reporter = reporter
+        self._last_difference = ""
+
+    def look(self, members: Sequence[LiveWorker]) -> None:
+        """Log and report a difference, once for each change."""
+        difference = lagging((member.worker, member.mode) for member in members)
+        if difference == self._last_difference:
+            return
+        self._last_difference = difference
+        text = difference or "all workers are in one mode"
+        log.log(logging.WARNING if difference else logging.INFO, "exactly.once.source.support: %s", text)
+        self._reporter.event("leader", worker=self._worker, stage="worker modes", message=text)
+
 
 log = logging.getLogger(__name__)
 
@@ -76,3 +104,83 @@ def identity(
         process=describe_process(),
         format=FORMAT,
     )
+
+
+class ForeignRecords:
+    """Reports each record once for each worker that leads, since reports are not stored."""
+
+    def __init__(self, config_topic: str, reporter: Reporter) -> None:
+        self._topic = config_topic
+        self._reporter = reporter
+        self._reported_offsets: set[int] = set()
+
+    def watch_term(self, writer: str) -> tuple[Stamper, Callable[[Sequence[LogRecord]], None]]:
+        """Return the stamper for the records of a new term, and a function to call with all records that it reads."""
+        signer = KeyringSigner()
+        watch = StampWatch(self._topic, signer)
+        return Stamper(signer, writer), lambda records: self._tell(watch.look(records))
+
+    def _tell(self, records: Iterable[Foreign]) -> None:
+        for one in records:
+            if one.offset in self._reported_offsets:
+                continue
+            self._reported_offsets.add(one.offset)
+            text = (
+                f"Topic {self._topic}, offset {one.offset}, key {one.key}: no leader of this cluster wrote that "
+                f"record ({one.why}). It is used nevertheless. Check who may write to the topic, and correct the "
+                "record's effect"
+            )
+            log.error("%s", text)
+            connector = connector_of(one.key.encode()) or ""
+            self._reporter.event("foreign", connector, offset=one.offset, key=one.key, message=text)
+
+
+_SECONDS = 0.5
+_ANSWER_SECONDS = 5.0
+Ask = Callable[[], Iterable[GroupMember]]
+
+
+def find_members(connection: Connection, group_id: str) -> list[GroupMember]:
+    """Ask the brokers for at most 5 s. Raises as `group_members`."""
+    return group_members(connection, group_id, Deadline.after(_ANSWER_SECONDS))
+
+
+class MemberWatch:
+    """The live members as of the newest answer. All methods are called on the leader's thread."""
+
+    def __init__(self, ask: Ask) -> None:
+        """ask: returns the members; called on the other thread, at most every half second."""
+        self._ask = ask
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="members")
+        self._request: Future[Iterable[GroupMember]] | None = None
+        self._asked_at = 0.0
+        self._answer: Iterable[GroupMember] | None = None
+
+    def begin(self) -> None:
+        """Forget the answers of an earlier term."""
+        if self._request is not None:
+            self._request.cancel()
+        self._request = self._answer = None
+        self._asked_at = 0.0
+
+    def find(self, status: StatusState) -> list[LiveWorker] | None:
+        """Return the members whose status record has the same incarnation. None until the first answer of the term, and
+        from a question that failed until the next answer; its error is raised once.
+        """
+        if self._request is not None and self._request.done():
+            future, self._request, self._answer = self._request, None, None
+            self._answer = future.result()
+        if self._request is None and time.monotonic() - self._asked_at >= _SECONDS:
+            self._asked_at = time.monotonic()
+            self._request = self._pool.submit(self._ask)
+        if self._answer is None:
+            return None
+        records = live_records(self._answer, status)
+        return [
+            LiveWorker(record.worker, record.incarnation, record.slots, parse_mode(record.mode), record.format)
+            for record in records
+        ]
+
+    def close(self) -> None:
+        """End the thread, which may still wait for an answer."""
+        self._pool.shutdown(wait=False, cancel_futures=True)

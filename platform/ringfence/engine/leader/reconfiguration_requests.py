@@ -1,13 +1,137 @@
-"""Handles tasks that request new task configurations because some of their source partitions are complete."""
+"""Finds connectors that need new task configurations, or a restart, without a request of a user.
 
-from collections.abc import Callable
+A task asks for new task configurations when some of its source partitions are complete. With
+`config.action.reload=restart`, a connector is restarted when a file of its config provider has changed. That only
+compares time and size of the files. Only the plugin's and the task's process read their values.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
-from ringfence.fencing.ids import TaskId
+from ringfence.connectors.config_providers import ConfigProviders
+from ringfence.fencing.backoff import Backoff
+from ringfence.fencing.ids import ConnectorName, TaskId
+from ringfence.fencing.leader.next_placement import LiveWorker, Place, status_of
+from ringfence.fencing.leader.reconcile import waiting_for
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
-from ringfence.fencing.topics.status import StatusState
+from ringfence.fencing.topics.status import FAILED, MISCONFIGURED, StatusState
+
+KEY = "config.action.reload"
+_EVERY_SECONDS = 2.0
+
+Stamp = tuple[tuple[int, int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _WatchedFiles:
+    """start: the files' stamps when the connector last started; last: those of the last check."""
+
+    config_offset: int
+    start: Stamp
+    last: Stamp
+
+
+class ConfigReloads:
+    """The stamps of one term. It misses earlier changes, but whatever starts in the term reads the new values."""
+
+    def __init__(self, settings: Mapping[str, str], every_s: float = _EVERY_SECONDS) -> None:
+        """settings: the worker's; every_s: the time between two checks."""
+        self._providers = ConfigProviders(settings)
+        self._every_s = every_s
+        self._next = 0.0
+        self._files: dict[ConnectorName, _WatchedFiles] = {}
+
+    def due(self, connectors: Iterable[ConnectorState], now: float) -> list[ConnectorName]:
+        """Return the connectors to restart. now: monotonic.
+
+        Two checks in a row must find the same files, since one may be missing or incomplete while it is written.
+        """
+        if now < self._next:
+            return []
+        self._next = now + self._every_s
+        before, self._files = self._files, {}
+        return [connector.name for connector in connectors if self._has_changed(connector, before.get(connector.name))]
+
+    def _has_changed(self, connector: ConnectorState, before: _WatchedFiles | None) -> bool:
+        config = connector.config or {}
+        if connector.target is TargetState.STOPPED or config.get(KEY, "restart").strip().lower() != "restart":
+            return False
+        files = self._providers.files(config)
+        stamp = _stamp(files)
+        if not files:
+            return False
+        offset = connector.config_offset
+        if before is None or before.config_offset != offset:
+            self._files[connector.name] = _WatchedFiles(offset, stamp or (), stamp or ())
+            return False
+        settled = stamp is not None and stamp == before.last
+        changed = settled and stamp != before.start
+        start_stamp = stamp if changed and stamp is not None else before.start
+        self._files[connector.name] = _WatchedFiles(offset, start_stamp, before.last if stamp is None else stamp)
+        return changed
+
+
+def _stamp(files: Iterable[Path]) -> Stamp | None:
+    """Return time and size of each file; None if one of them is missing."""
+    try:
+        stats = [os.stat(file) for file in files]
+    except OSError:
+        return None
+    return tuple((one.st_mtime_ns, one.st_ino, one.st_size) for one in stats)
+
+
+_FORGIVEN_SECONDS = 60.0
+_BACKOFF = Backoff(1.0, 30)
+
+
+@dataclass(frozen=True, slots=True)
+class _Loss:
+    attempt: tuple[int, int]
+    times: int
+    not_before: float
+
+
+class LostAttempts:
+    """The losses that one term has seen. A new leader knows none, so it waits again rather than not at all."""
+
+    def __init__(self, delay_s: float | None) -> None:
+        """delay_s: how long to wait for a worker that left (`scheduled.rebalance.max.delay.ms`); None if not set."""
+        self._delay_s = delay_s
+        self._losses: dict[TaskId, _Loss] = {}
+        self._held_until: dict[Place, float] = {}
+
+    @property
+    def not_before(self) -> Mapping[TaskId, float]:
+        """The monotonic times before which lost tasks are not placed again."""
+        return {task: loss.not_before for task, loss in self._losses.items()}
+
+    @property
+    def held_until(self) -> Mapping[Place, float]:
+        """The monotonic times until which the tasks of a worker that left wait for it."""
+        return self._held_until
+
+    def note(self, state: ClusterState, status: StatusState, members: Sequence[LiveWorker], now: float) -> None:
+        """Take in the newest state. If a task is lost again and again, the pauses before its next placement grow."""
+        self._held_until = waiting_for(state, members, self._held_until, self._delay_s, now, status)
+        for connector in state.existing():
+            for number, placement in connector.placements.items():
+                task = TaskId(connector.name, number)
+                task_status = status_of(status, task, placement)
+                attempt = (placement.generation, placement.attempt)
+                loss = self._losses.get(task)
+                # The newest attempt cannot be superseded: if it says so, it ended for another reason and is lost, too.
+                if task_status is None or not task_status.ended or task_status.why in (FAILED, MISCONFIGURED):
+                    continue
+                if loss is not None and loss.attempt == attempt:
+                    continue
+                recent = loss is not None and now - loss.not_before < _FORGIVEN_SECONDS
+                times = loss.times + 1 if loss is not None and recent else 0
+                self._losses[task] = _Loss(attempt, times, now + _BACKOFF.pause(times))
+
 
 _AT_REST: Final = frozenset({TargetState.STOPPED, TargetState.PAUSED})
 _PAUSES: Final = (1.0, 4.0, 15.0)

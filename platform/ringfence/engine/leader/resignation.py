@@ -11,12 +11,28 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import replace
 
+from ringfence.engine.leader.leader_jobs import TRY_SECONDS
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import WorkerId
-from ringfence.fencing.leader.assignment import LiveWorker
+from ringfence.fencing.leader.next_placement import LiveWorker
+from ringfence.fencing.leader.term import Term, TopicRecord
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import LeaderRecord, StatusState, WorkerRecord
-from ringfence.requests.refusal import Refusal
+from ringfence.fencing.topics.topic_ids import TopicIds, dumps, offsets_key
+from ringfence.requests.request import Refusal
+from ringfence.worker_config import WorkerConfig
+
+
+def remember_topics(ids: TopicIds, config: WorkerConfig, term: Term, status: StatusState, reporter: Reporter) -> None:
+    """Write the ids to each topic that has older ones or none."""
+    stored_ids = term.state.topic_ids
+    if stored_ids is None or stored_ids.version < ids.version:
+        copy = TopicRecord(config.offsets_topic, offsets_key(config.group_id), dumps(ids))
+        term.write(lambda _state: [ids, copy], Deadline.after(TRY_SECONDS))
+    stored_ids = status.topic_ids
+    if stored_ids is None or stored_ids.version < ids.version:
+        reporter.status(ids)
+
 
 _PATIENCE_SECONDS = 20.0
 _AWAY_SECONDS = _PATIENCE_SECONDS + 15.0

@@ -7,7 +7,7 @@ from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_records import PlacementRecord
 from ringfence.fencing.topics.connector_state import ConnectorState
 from ringfence.fencing.topics.status import State, StatusState
-from ringfence.requests.refusal import Refusal
+from ringfence.requests.request import Refusal
 
 
 def restart(name: ConnectorName, tasks: bool, only_failed: bool, status: StatusState) -> Plan:

@@ -16,14 +16,13 @@ from django.db import Error as DatabaseError
 from django.db import close_old_connections
 
 from ringfence.access.identify import rights_of
-from ringfence.access.principal import Right
-from ringfence.access.verbs import Verb
+from ringfence.access.principal import Right, Verb
 from ringfence.engine.leader.command_plans import Plan, regrant
 from ringfence.engine.leader.write_result import WriteResult
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
-from ringfence.requests.refusal import Refusal
+from ringfence.requests.request import Refusal
 
 log = logging.getLogger(__name__)
 

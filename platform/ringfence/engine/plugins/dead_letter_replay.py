@@ -14,8 +14,7 @@ from ringfence.fencing.clock import SYSTEM_CLOCK
 from ringfence.fencing.ids import ConnectorName, TaskId
 from ringfence.fencing.metrics import Measures
 from ringfence.fencing.records.dead_letter import DeadLetter, NotExact
-from ringfence.fencing.records.error_handling import RecordErrors
-from ringfence.fencing.records.error_policy import ErrorPolicy
+from ringfence.fencing.records.error_handling import ErrorPolicy, RecordErrors
 from ringfence.fencing.records.topic_creation import TopicCreationGroups
 from ringfence.fencing.records.topic_name_check import check_name
 from ringfence.fencing.transactions.record_columns import Record

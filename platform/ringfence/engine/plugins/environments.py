@@ -1,8 +1,15 @@
 """Finds the plugin environment of this worker in which a connector runs."""
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
 
 from ringfence.connectors.common_settings import CONNECTOR_CLASS, PLUGIN_VERSION
+from ringfence.connectors.java import runtime as java_runtime
+from ringfence.connectors.java import versions
+from ringfence.connectors.java.discovery import Signature, find_signature
 from ringfence.connectors.plugin_environments import (
     GROUP,
     PluginEnvironment,
@@ -13,7 +20,8 @@ from ringfence.connectors.plugin_environments import (
     installed_state,
     names_of,
 )
-from ringfence.requests.plugin_calls import PluginCall
+from ringfence.engine.plugins.process_groups import ProcessGroups
+from ringfence.requests.plugin_calls import ListPlugins, PluginCall
 from ringfence.requests.request import Answer
 
 
@@ -58,3 +66,132 @@ class Environments:
             names = frozenset(name for each in points if each.group == GROUP for name in names_of(each))
             cache = self._cache = (state, names)
         return cache[1]
+
+
+Entry = dict[str, object]
+"""See `PluginHost.plugins`."""
+
+
+@dataclass(frozen=True, slots=True)
+class PluginList:
+    """The plugins. problems: by entry point or folder, why an installed connector cannot run."""
+
+    plugins: list[Entry]
+    problems: dict[str, str]
+
+
+class PluginLists:
+    """Requests the lists of the plugin processes. Thread-safe."""
+
+    def __init__(self, groups: ProcessGroups, environments: Environments) -> None:
+        self._groups = groups
+        self._environments = environments
+        self._lists: dict[PluginEnvironment, Entry] = {}
+
+    def read(self, timeout: float) -> PluginList:
+        """Return the current list. timeout: of each call, in seconds. Raises PluginError."""
+        with self._groups.use(None) as group:
+            own = group.ask(ListPlugins(), timeout)
+        environments = self._environments.read()
+        usable = [each for each in environments if each.plugins]
+        answers = {each: self._list(each, timeout) for each in usable}
+        self._lists = answers
+        problems = {Path(each.folder).name: each.problem for each in environments if each.problem is not None}
+        for answer in (*answers.values(), own):
+            problems.update(cast("dict[str, str]", answer["broken"]))
+        others = ((each, _plugins_in(answer)) for each, answer in answers.items())
+        return PluginList(join_lists(_plugins_in(own), others), problems)
+
+    def _list(self, environment: PluginEnvironment, timeout: float) -> Entry:
+        """Return an environment's list. It is requested once, in a process that then ends, since it does not change."""
+        entry = self._lists.get(environment)
+        if entry is not None:
+            return entry
+        with self._groups.use(environment) as group:
+            return group.ask(ListPlugins(), timeout, leave_nothing=True)
+
+
+def _plugins_in(answer: Entry) -> list[Entry]:
+    return cast("list[Entry]", answer["plugins"])
+
+
+def join_lists(own: Sequence[Entry], others: Iterable[tuple[PluginEnvironment, Sequence[Entry]]]) -> list[Entry]:
+    """Return each class once, as its newest version describes it, with all versions and their environments.
+
+    A connector outside of plugin environments keeps its short names.
+    """
+    own_names = {name for entry in own for name in names_in(entry)}
+    all_entries = [{**entry, "environment": None} for entry in own]
+    for environment, entries in others:
+        for entry in entries:
+            names = [name for name in names_in(entry) if name == entry["class"] or name not in own_names]
+            all_entries.append({**entry, "names": names, "environment": environment.folder})
+    by_class: dict[object, list[Entry]] = {}
+    for entry in all_entries:
+        by_class.setdefault(entry["class"], []).append(entry)
+    return [_newest(same) for same in by_class.values()]
+
+
+def names_in(entry: Entry) -> list[str]:
+    """Return all names that are valid in connector.class."""
+    return cast("list[str]", entry["names"])
+
+
+def versions_in(entry: Entry) -> list[str]:
+    """Return all installed versions, the newest first."""
+    return cast("list[str]", entry["versions"])
+
+
+def choose_version(requirement: str, entry: Entry) -> str | None:
+    """Return the newest installed version that `connector.plugin.version` accepts; None if there is none."""
+    try:
+        return versions.choose(requirement, versions_in(entry), str)
+    except ValueError:  # validation reports it
+        return None
+
+
+def _newest(same: Sequence[Entry]) -> Entry:
+    if len(same) == 1:
+        return same[0]
+    # Unless a version is requested, the plugin in an environment runs, not the one in the packages of the worker.
+    several = [entry for entry in same if entry["environment"] is not None]
+    newest = max(several, key=lambda entry: versions.order(str(entry["version"])))
+    all_versions = {version for entry in same for version in versions_in(entry)}
+    names = sorted({name for entry in same for name in names_in(entry)})
+    return {**newest, "names": names, "versions": sorted(all_versions, key=versions.order, reverse=True)}
+
+
+class InstalledPlugins:
+    """The Python and Java plugins that processes with this environment find."""
+
+    def __init__(self, environment: Mapping[str, str] | None, folders: Sequence[str] = ()) -> None:
+        """folders: entries of `plugin.path`, where Python plugins have their own environments."""
+        self._environment = environment
+        settings = json.loads((environment or {}).get(java_runtime.ENVIRONMENT, "{}"))
+        java = java_runtime.of_settings(settings)
+        self._folders = () if java is None else java.folders
+        self.environments = Environments(folders, environment)
+        self._first = self.read()
+
+    def read(self) -> tuple[State, Signature, tuple[PluginEnvironment, ...]]:
+        """Return a state that is equal until a plugin is added, removed or replaced."""
+        return installed_state(self._environment), find_signature(self._folders), self.environments.read()
+
+    def have_changed(self) -> bool:
+        """Return whether the plugins have changed since this object was created."""
+        return self.read() != self._first
+
+
+def describe_upgrade(plugin: str, version: str, running: str, *, in_own_process: bool) -> str:
+    """Return the message with the remedy.
+
+    in_own_process: whether no process of the worker or of another version loads it, as with Java tasks and plugin
+    environments. What is loaded in the worker's own environment stays until its process ends.
+    """
+    remedy = (
+        f"Restart the connector with its tasks to run {version}"
+        if in_own_process
+        else f"Restart the workers to run {version}: end each with SIGTERM; `ringfence up` and service managers "
+        "start it again"
+    )
+    return f"{plugin} {version} is installed, {running} runs. {remedy}"

@@ -5,18 +5,18 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from ringfence.connectors.common_settings import CONNECTOR_CLASS, PLUGIN_VERSION
 from ringfence.connectors.java import runtime as java_runtime
-from ringfence.engine.plugins.errors import PluginError
-from ringfence.engine.plugins.instance_supervisor import Offsets, pairs_of
-from ringfence.engine.plugins.plugin_list import (
+from ringfence.engine.plugins.environments import (
     InstalledPlugins,
     PluginLists,
     choose_version,
     describe_upgrade,
     names_in,
 )
+from ringfence.engine.plugins.errors import PluginError
+from ringfence.engine.plugins.instance_supervisor import Offsets, pairs_of
 from ringfence.engine.plugins.process import ChildProcess
 from ringfence.engine.plugins.process_groups import ProcessGroups
-from ringfence.engine.spark.child_environment import few_threads
+from ringfence.engine.spark.connector_limits import few_threads
 from ringfence.memory_limit import CALL_MEMORY_LIMIT, INSTANCES_MEMORY_LIMIT, memory_limit
 from ringfence.requests.plugin_calls import (
     CheckIsJava,

@@ -22,7 +22,7 @@ from ringfence.engine.plugins.errors import (
     PluginTimeout,
     from_wire,
 )
-from ringfence.engine.spark.child_environment import without_ours
+from ringfence.engine.spark.connector_limits import without_ours
 from ringfence.memory_limit import CALL_MEMORY_LIMIT
 from ringfence.requests.plugin_calls import PluginCall
 from ringfence.requests.request import Answer

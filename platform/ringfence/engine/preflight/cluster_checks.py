@@ -14,7 +14,6 @@ from typing import Final
 from ringfence.connectors.sdk.egress import EgressDenied
 from ringfence.connectors.sdk.kafka_settings.java_names import Role, servers
 from ringfence.engine.preflight import share_checks
-from ringfence.engine.preflight.check import Check, Result
 from ringfence.engine.preflight.checks import (
     batch_size,
     brokers,
@@ -25,8 +24,7 @@ from ringfence.engine.preflight.checks import (
 )
 from ringfence.engine.preflight.client_overrides import has_placeholder
 from ringfence.engine.preflight.other_workers import requires_exactly_once
-from ringfence.engine.preflight.probe_clients import PROBERS
-from ringfence.engine.preflight.subject import Ask, Subject
+from ringfence.engine.preflight.subject import PROBERS, Ask, Check, Result, Subject
 from ringfence.fencing.errors import FencingError, Invalid
 from ringfence.fencing.kafka.client_pool import Login, login_of
 from ringfence.fencing.kafka.client_settings import connection_of, producer_overrides

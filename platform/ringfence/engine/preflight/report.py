@@ -10,8 +10,7 @@ from ringfence.engine.config_topic import open_config_log
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.errors import BadRequest, PluginError, UnknownPlugin
 from ringfence.engine.plugins.host import version_key
-from ringfence.engine.preflight import cluster_checks, replication_slot
-from ringfence.engine.preflight.check import Check, Result
+from ringfence.engine.preflight import cluster_checks, other_workers
 from ringfence.engine.preflight.client_overrides import warnings_of
 from ringfence.engine.preflight.other_workers import (
     Versions,
@@ -20,7 +19,7 @@ from ringfence.engine.preflight.other_workers import (
     requires_exactly_once,
     unknown_versions,
 )
-from ringfence.engine.preflight.subject import Subject
+from ringfence.engine.preflight.subject import Check, Result, Subject
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import ConnectorName
@@ -105,10 +104,10 @@ def _slot(
     try:
         slot = plugins.find_slot(config, max(0.1, limit.slice(plugins.call_seconds)))
     except PluginError as error:
-        yield replication_slot.unknown_slot(error.message)
+        yield other_workers.unknown_slot(error.message)
         return
     if slot is not None:
-        yield replication_slot.check_slot(slot, offsets(Deadline.after(limit.slice(10))) if slot else None, config)
+        yield other_workers.check_slot(slot, offsets(Deadline.after(limit.slice(10))) if slot else None, config)
 
 
 def count_known_tasks(connector: ConnectorState) -> int:

@@ -1,7 +1,7 @@
 """Preflight of a connector that reads a share group: what the brokers of its input support and permit.
 
 It uses the connector's login for its input cluster (`source.cluster.`, `source.consumer.`), and changes nothing
-(fencing/kafka/share_permission_probes.py).
+(fencing/kafka/share_groups.py).
 """
 
 import re
@@ -13,15 +13,14 @@ from ringfence.connectors.sdk.features import features_of
 from ringfence.connectors.sdk.kafka_settings import share_group
 from ringfence.connectors.sdk.names import list_first
 from ringfence.connectors.sdk.topic_durability import UNCLEAN_ELECTION
-from ringfence.engine.preflight.check import MOST_NAMED, Check, Result, check_granted
 from ringfence.engine.preflight.client_overrides import has_placeholder
+from ringfence.engine.preflight.subject import MOST_NAMED, Check, Result, check_granted
 from ringfence.fencing.clock import SYSTEM_CLOCK
 from ringfence.fencing.errors import FencingError, Invalid
 from ringfence.fencing.kafka.client_pool import ClientPool
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.permissions import Permission
-from ringfence.fencing.kafka.share_groups import ShareGroupMember
-from ringfence.fencing.kafka.share_permission_probes import FEATURE, ShareProber, find_overdue
+from ringfence.fencing.kafka.permission_probes import Permission
+from ringfence.fencing.kafka.share_groups import FEATURE, ShareGroupMember, ShareProber, find_overdue
 from ringfence.fencing.share.settings import ShareSettings
 from ringfence.worker_config import WorkerConfig
 

@@ -1,17 +1,124 @@
-"""Validates a configuration: by its plugin, by the worker's rules, and by what the brokers permit."""
+"""Validates a configuration: by its plugin, by the worker's rules, and by what the brokers permit.
 
-from collections.abc import Mapping
+Preflight's certain failures are added to the errors. In KIP-618, the connector and the worker's mode decide. Here, the
+modes of all live workers decide, and so do the brokers' answers: a missing permission, or a transaction that would take
+too long. A check that is not finished in time refuses nothing.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from ringfence.engine.plugins import PluginHost
-from ringfence.engine.plugins.java_permission import check_permission
-from ringfence.engine.preflight import client_overrides, topic_rules, validation_errors
+from ringfence.engine.plugins.plugin_choice import check_permission
+from ringfence.engine.preflight import client_overrides, cluster_checks, topic_rules
+from ringfence.engine.preflight.client_overrides import entry_of
+from ringfence.engine.preflight.other_workers import check_modes, requires_exactly_once
+from ringfence.engine.preflight.report import count_known_tasks, read_known_tasks
+from ringfence.engine.preflight.subject import Check, Subject
 from ringfence.engine.preflight.topic_rules import TopicRules
-from ringfence.engine.preflight.validation_errors import ValidationErrors, ValidationRun
 from ringfence.fencing import stages
 from ringfence.fencing.clock import Deadline
+from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.worker_config import WorkerConfig
+
+log = logging.getLogger(__name__)
+
+_THREADS: Final = 4
+PATIENCE_SECONDS: Final = 3.0
+"""The longest time that a validation waits for brokers after everything else is done."""
+
+Modes = Callable[[Deadline], Mapping[str, str] | None]
+
+
+class ValidationRun:
+    """Running checks. `within` may be called once."""
+
+    def __init__(self) -> None:
+        self.checks: list[Check] = []
+        self.work: Future[None] | None = None
+
+    def within(self, seconds: float) -> list[Check]:
+        """Return the failed checks that refuse the configuration, as far as they are known by then."""
+        try:
+            if self.work is not None:
+                self.work.result(max(0.0, seconds))
+        except FutureTimeout:
+            if self.work is not None:
+                self.work.cancel()
+            log.info("A configuration was validated before all brokers had answered: what is unknown refuses nothing")
+        return [check for check in list(self.checks) if check.refuses]
+
+
+class ValidationErrors:
+    """One object per worker, thread-safe. The checks run concurrently with the plugin's validation."""
+
+    def __init__(
+        self,
+        worker: WorkerConfig,
+        modes: Modes,
+        state: Callable[[], tuple[ClusterState | None, bool]] = lambda: (None, False),
+    ) -> None:
+        """modes: returns the mode of each live worker by id; None if that is unknown. state: returns the config topic
+        as far as it is known here, None before it was read, and whether that is all of it, as on the leader.
+        """
+        self._worker = worker
+        self._modes = modes
+        self._state = state
+        self._passed = cluster_checks.Passed()
+        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="refusals")
+
+    def ask(self, config: Mapping[str, str], limit: Deadline) -> ValidationRun:
+        """Start the checks; none for a configuration without a name, which is refused anyway."""
+        run = ValidationRun()
+        if config.get("name", "").strip():
+            run.work = self._pool.submit(self._ask, config, limit, run.checks.append)
+        return run
+
+    def _ask(self, config: Mapping[str, str], limit: Deadline, report: Callable[[Check], None]) -> None:
+        """Run the checks. It is the root of their thread: an error here refuses nothing."""
+        try:
+            self._check(config, limit, report)
+        except Exception:
+            log.exception("The preflight checks of connector %s were not finished", config["name"])
+
+    def _check(self, config: Mapping[str, str], limit: Deadline, report: Callable[[Check], None]) -> None:
+        if self._worker.mode == "enabled" and requires_exactly_once(config):
+            behind = check_modes(self._modes(Deadline.after(limit.slice(5))), required=True)
+            if behind is not None:
+                report(behind)
+        name = ConnectorName(config["name"])
+        subject = Subject(config, self._worker, lambda needed: self._known_tasks(name, needed, limit))
+        for check in cluster_checks.checks(subject, only_refusing=True, passed=self._passed):
+            report(check)
+
+    def _known_tasks(self, name: ConnectorName, needed: int, limit: Deadline) -> int | None:
+        """See `Subject`. What is known here may be behind the topic, which is read then."""
+        state, whole = self._state()
+        count = 0 if state is None else count_known_tasks(state.connector(name))
+        return count if whole or count >= needed else read_known_tasks(name, self._worker, limit)
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def add_to(validation: dict[str, Any], checks: list[Check]) -> dict[str, Any]:
+    """Return Kafka Connect's validation object with these checks as errors of the settings that they belong to."""
+    entries: dict[str, dict[str, Any]] = {str(entry["value"]["name"]): entry for entry in validation["configs"]}
+    for check in checks:
+        target = entries.get(check.key)
+        if target is None and (target := entry_of(check.key)) is not None:
+            entries[check.key] = target
+            validation["configs"].append(target)
+        if target is None:
+            target = entries["name"]
+        target["value"]["errors"].append(f"{check.message} {check.remedy}".strip())
+        validation["error_count"] += 1
+    return validation
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,5 +148,5 @@ class Validation:
         answer = client_overrides.add_to(answer, config, self.worker)
         answer = topic_rules.add_to(answer, self.topics.errors_of(settings))
         with stages.stage("brokers"):
-            failed = brokers.within(limit.slice(validation_errors.PATIENCE_SECONDS))
-        return validation_errors.add_to(answer, failed)
+            failed = brokers.within(limit.slice(PATIENCE_SECONDS))
+        return add_to(answer, failed)

@@ -9,12 +9,17 @@ from ringfence.fencing.kafka.client_settings import transaction_timeout_ms
 from ringfence.fencing.kafka.plain_producer import PlainProducer
 from ringfence.fencing.kafka.topic_admin import topic_exists
 from ringfence.fencing.offsets.alteration import Records, alteration_transactional_id, write
-from ringfence.fencing.offsets.ledger_keys import log_partition_of
-from ringfence.fencing.offsets.offsets_topic_snapshot import OffsetsSnapshot
-from ringfence.fencing.offsets.source_offsets import SourceOffset, SourceOffsets, canonical, read_offsets
+from ringfence.fencing.offsets.source_offsets import (
+    OffsetsSnapshot,
+    SourceOffset,
+    SourceOffsets,
+    canonical,
+    read_offsets,
+)
 from ringfence.fencing.offsets.stores import OffsetStores, prepare, read_merged, resolve, stores_of
 from ringfence.fencing.offsets.view import OffsetsView
-from ringfence.fencing.share.manual_alteration import merge
+from ringfence.fencing.share.group_moves import merge
+from ringfence.fencing.share.ledger import log_partition_of
 from ringfence.fencing.task.clients import connector_producer
 from ringfence.fencing.topics.connector_state import ConnectorState
 from ringfence.fencing.transactions.client import TransactionalClient

@@ -12,10 +12,10 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, FencingError
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer_groups import ConsumerMember, ListedGroup, Where, consumer_group_admin
-from ringfence.fencing.kafka.end_offsets import Ends, ends_of
-from ringfence.fencing.kafka.last_stable_offset_holders import Holder, find_holders
-from ringfence.requests.group_questions import DescribeConsumerGroup, ListConsumerGroups
-from ringfence.requests.refusal import Refusal
+from ringfence.fencing.kafka.hanging_transactions import Holder, find_holders
+from ringfence.fencing.kafka.topic_offsets import Ends, ends_of
+from ringfence.requests.request import Refusal
+from ringfence.requests.topic_questions import DescribeConsumerGroup, ListConsumerGroups
 from ringfence.worker_config import WorkerConfig
 
 MOST_GROUPS: Final = 500

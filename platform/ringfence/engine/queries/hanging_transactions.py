@@ -8,10 +8,10 @@ from ringfence.engine.queries.transactional_ids import Settings, ids_of, list_cl
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka.hanging_transactions import Hanging, HangingProber, age_ms
-from ringfence.fencing.leader.fence_targets import AdminAccess
+from ringfence.fencing.leader.fence_generation import AdminAccess
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.requests.commands import EndHanging
-from ringfence.requests.refusal import Refusal
+from ringfence.requests.request import Refusal
 from ringfence.worker_config import WorkerConfig
 
 SLACK_MS: Final = 10_000

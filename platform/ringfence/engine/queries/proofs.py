@@ -27,14 +27,13 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka.topic_admin import cluster_id
-from ringfence.fencing.leader.fence_targets import AdminAccess, list_admin_access
-from ringfence.fencing.proof.check_result import Check, Result
+from ringfence.fencing.leader.fence_generation import AdminAccess, list_admin_access
 from ringfence.fencing.proof.count import Counting, ProofCounts, ProofScope
 from ringfence.fencing.proof.positions import parse_declaration
-from ringfence.fencing.proof.report_json import to_json
-from ringfence.fencing.proof.verdict import make_checks
+from ringfence.fencing.proof.tally import Check, Result
+from ringfence.fencing.proof.verdict import make_checks, to_json
 from ringfence.requests.questions import StartProof
-from ringfence.requests.refusal import Refusal
+from ringfence.requests.request import Refusal
 from ringfence.worker_config import WorkerConfig
 
 log = logging.getLogger(__name__)

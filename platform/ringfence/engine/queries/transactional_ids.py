@@ -9,11 +9,10 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import ConnectorName, TaskId, task_transactional_id
 from ringfence.fencing.kafka.transaction_descriptions import Transaction, TransactionProber
-from ringfence.fencing.leader.fence_generation import fence
-from ringfence.fencing.leader.fence_targets import AdminAccess, list_admin_access
+from ringfence.fencing.leader.fence_generation import AdminAccess, fence, list_admin_access
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.connector_state import ConnectorState
-from ringfence.requests.refusal import Refusal
+from ringfence.requests.request import Refusal
 from ringfence.worker_config import WorkerConfig
 
 Settings = Mapping[str, str]

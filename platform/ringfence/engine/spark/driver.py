@@ -1,4 +1,8 @@
-"""The worker's Spark driver. Each task attempt is a job with one partition, in a separate Python process."""
+"""The worker's Spark driver. Each task attempt is a job with one partition, in a separate Python process.
+
+PySpark has no public way to the driver's process, a JVM. All private parts of PySpark that we use are in this module;
+the highest minor version is pinned, and `tests/engine/test_driver_process.py` is their canary.
+"""
 
 import contextlib
 import json
@@ -20,7 +24,6 @@ from pyspark.sql.types import NumpyArrayConverter, NumpyScalarConverter
 
 from ringfence.connectors.sdk.secret_names import secret_by_name
 from ringfence.crashes import find_crash
-from ringfence.engine.spark.driver_process import end_driver, wait_for_end
 from ringfence.fencing.ids import TaskId
 from ringfence.fencing.task.plugin import Outcome
 from ringfence.fencing.task.task_spec import TaskSpec
@@ -28,6 +31,26 @@ from ringfence.fencing.topics.connector_logs import about
 from ringfence.fencing.topics.status import FAILED, failed_record
 from ringfence.memory_limit import explain, memory_limit
 from ringfence.spark_settings import DRIVER_MEMORY, OUT_OF_MEMORY, is_local, spark_settings
+
+
+def wait_for_end(spark: SparkContext) -> int:
+    """Return the exit code of the driver's JVM, when it has ended; negative for the signal that killed it."""
+    gateway: Any = spark._gateway
+    code: int = gateway.proc.wait()
+    return code
+
+
+def end_driver(spark: SparkContext, seconds: float = 60.0) -> None:
+    """Let the driver's JVM of a stopped context end in order, and wait for that; else it ends with this process.
+
+    Raises subprocess.TimeoutExpired.
+    """
+    gateway: Any = spark._gateway
+    SparkContext._gateway = SparkContext._jvm = None
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait(seconds)
+
 
 log = logging.getLogger(__name__)
 

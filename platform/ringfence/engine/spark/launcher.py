@@ -20,7 +20,7 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, Retriable
 from ringfence.fencing.ids import ConnectorName, TaskId
 from ringfence.fencing.modes import MODE_KEY, Mode
-from ringfence.fencing.offsets.offsets_topic_snapshot import MOST_BYTES, OffsetsSnapshot
+from ringfence.fencing.offsets.source_offsets import MOST_BYTES, OffsetsSnapshot
 from ringfence.fencing.offsets.view import OffsetsView
 from ringfence.fencing.request_context import working_for
 from ringfence.fencing.task.plugin import Outcome
@@ -29,10 +29,10 @@ from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_log import ConfigLog
 from ringfence.fencing.topics.config_records.format import FORMAT, refuse_old
 from ringfence.fencing.topics.connector_state import ConnectorState, Placement
-from ringfence.fencing.topics.error_traces import error_of
 from ringfence.fencing.topics.log_levels import ClusterLevels
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import LOST, STARTING, SUPERSEDED, State, TaskStatus, WorkerRecord
+from ringfence.fencing.topics.status_entry import error_of
 from ringfence.fencing.topics.topic_ids import TopicIds
 from ringfence.memory_limit import MEMORY_LIMIT
 from ringfence.task_slots import find_shortage, free_memory, runs_tasks_here

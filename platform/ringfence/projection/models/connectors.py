@@ -115,7 +115,7 @@ class Task(models.Model):
     `endpoint`: its address, encrypted in the same way (`projection.endpoints`).
     `retry`: JSON of its `PollRetry` while its source or Kafka refuses, "" for none.
     `incarnation`: of the worker that runs it. `failed_ms`, `failed_trace`, `failed_record`: its last failure in this
-    generation, until records have flowed or it has run for a while since (`projection.recoveries`).
+    generation, until records have flowed or it has run for a while since (`projection.stalls`).
     `last_answer_ms`: when its source last answered; `data_as_of_ms`: all that the source had then is committed.
     `restarts`: consecutive automatic ones; `next_restart_ms`: the next one's time; `auto_restarts`: all of them.
     """

@@ -10,7 +10,7 @@ from ringfence.connectors.common_settings import CONNECTOR_CLASS, TASKS_MAX
 from ringfence.connectors.plugins import class_path
 from ringfence.connectors.sdk.delivery import transaction_boundary, with_boundary
 from ringfence.testing.checks.trial import Trial
-from ringfence.testing.connector_calls import ask_task_configs
+from ringfence.testing.connector_run import ask_task_configs
 from ringfence.testing.in_memory import NeedsBroker, committed_after, read
 from ringfence.testing.outcome import CheckFailed, CheckSkipped, compare, require
 

@@ -8,7 +8,7 @@ from ringfence.connectors.common_settings import CONNECTOR_CLASS, TASKS_MAX
 from ringfence.connectors.plugins import PluginRegistry, class_path, describe, load_task_class
 from ringfence.engine.plugins.validation import validate
 from ringfence.testing.checks.trial import Trial
-from ringfence.testing.connector_calls import ask_task_configs, list_errors
+from ringfence.testing.connector_run import ask_task_configs, list_errors
 from ringfence.testing.outcome import require
 
 _MOST_TASKS = 4

@@ -7,7 +7,7 @@ from ringfence.connectors.common_settings import CONNECTOR_CLASS, TASKS_MAX
 from ringfence.connectors.plugins import class_path
 from ringfence.connectors.sdk.values.moments import is_moment, millis
 from ringfence.testing.checks.trial import Trial
-from ringfence.testing.connector_calls import ask_task_configs
+from ringfence.testing.connector_run import ask_task_configs
 from ringfence.testing.in_memory import NeedsBroker, read
 from ringfence.testing.oddities import UNSUPPORTED, Oddity, oddities
 from ringfence.testing.outcome import CheckFailed, CheckSkipped, require

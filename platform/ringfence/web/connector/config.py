@@ -11,8 +11,8 @@ from django.urls import path
 from django.views.decorators.http import require_http_methods
 
 from ringfence.access.authorise import principal_of
+from ringfence.access.principal import Verb
 from ringfence.access.routes import on_connector, requires
-from ringfence.access.verbs import Verb
 from ringfence.api import connector_writes
 from ringfence.dispatch import Refusal
 from ringfence.history.models import ConfigVersion

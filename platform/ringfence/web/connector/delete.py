@@ -7,8 +7,8 @@ from django.views.decorators.http import require_http_methods
 
 from ringfence import dispatch
 from ringfence.access.authorise import authorise, principal_of
+from ringfence.access.principal import Verb
 from ringfence.access.routes import on_connector, requires
-from ringfence.access.verbs import Verb
 from ringfence.api import offset_changes
 from ringfence.audit.trail import entry_of, note
 from ringfence.dispatch import Refusal

@@ -12,7 +12,7 @@ from django.http import HttpRequest
 from django.urls import path
 
 from ringfence.access.authorise import principal_of
-from ringfence.access.verbs import Verb
+from ringfence.access.principal import Verb
 from ringfence.history.models import ConfigVersion
 from ringfence.http.masking import Masker
 from ringfence.projection.models import Connector, Event, GenerationRow

@@ -9,14 +9,12 @@ from ringfence.alerts.models import Incident
 from ringfence.alerts.root_causes import Failure, Refusal, cause_of, group_refusals, group_traces
 from ringfence.http.masking import Masker
 from ringfence.projection.connector_notes import read_notes
-from ringfence.projection.data_age import find_data_age
 from ringfence.projection.health import Health, is_past, is_recovering
-from ringfence.projection.health_reasons import bad_records, reason
-from ringfence.projection.known_health import known_health, leader_of
+from ringfence.projection.health_reasons import bad_records, describe_wait, reason
+from ringfence.projection.known_health import find_data_age, known_health, leader_of
 from ringfence.projection.models import ClusterInfo, Connector, Event, GenerationRow, SourceOffset, Task
 from ringfence.projection.record_totals import find_reported
 from ringfence.projection.slots import REMEDY, count_slots, waits_for_slot
-from ringfence.projection.waits import describe_wait
 from ringfence.web.connector.transaction_lanes import open_now
 from ringfence.web.lists.connector_query import rate_of
 from ringfence.web.state_badges import look_of

@@ -11,13 +11,13 @@ from django.urls import path
 from django.views.decorators.http import require_POST, require_safe
 
 from ringfence.access.authorise import principal_of
+from ringfence.access.principal import Verb
 from ringfence.access.routes import on_connector, requires
-from ringfence.access.verbs import Verb
 from ringfence.api import connector_reads, connector_writes, jsonbody, offset_changes, offset_snapshots
 from ringfence.audit.trail import note
 from ringfence.connectors.plural_forms import write_count
 from ringfence.dispatch import Refusal
-from ringfence.fencing.leader.fence_targets import may_keep_own_offsets
+from ringfence.fencing.leader.fence_generation import may_keep_own_offsets
 from ringfence.history.models import OffsetSnapshot
 from ringfence.http.errors import ConnectError, bad_request
 from ringfence.projection.models import Connector, SourceOffset, find_connector, pack

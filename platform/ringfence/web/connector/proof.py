@@ -9,8 +9,8 @@ from django.urls import path
 from django.views.decorators.http import require_POST, require_safe
 
 from ringfence.access.authorise import principal_of
+from ringfence.access.principal import Verb
 from ringfence.access.routes import on_connector, requires
-from ringfence.access.verbs import Verb
 from ringfence.api import proofs
 from ringfence.api.proof_text import WORDS, to_text
 from ringfence.audit.trail import note

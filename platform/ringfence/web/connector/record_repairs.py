@@ -12,12 +12,12 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.views.decorators.http import require_http_methods, require_safe
 
 from ringfence.access.authorise import principal_of
+from ringfence.access.principal import Verb
 from ringfence.access.routes import on_connector, requires
-from ringfence.access.verbs import Verb
 from ringfence.api import connector_writes
 from ringfence.connectors.sdk.delivery import DEAD_LETTERS
 from ringfence.dispatch import Refusal
-from ringfence.fencing.records.error_policy import TOLERANCE
+from ringfence.fencing.records.error_handling import TOLERANCE
 from ringfence.history.models import ConfigVersion
 from ringfence.http.errors import ConnectError
 from ringfence.http.masking import Masker, unmask

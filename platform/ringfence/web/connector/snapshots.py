@@ -10,8 +10,8 @@ from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.http import require_http_methods, require_POST
 
 from ringfence.access.authorise import principal_of
+from ringfence.access.principal import Verb
 from ringfence.access.routes import on_connector, requires
-from ringfence.access.verbs import Verb
 from ringfence.api.incremental_snapshots import find_progress, send
 from ringfence.api.initial_snapshots import find_initial_snapshot
 from ringfence.audit.trail import note

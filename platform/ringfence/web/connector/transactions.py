@@ -7,7 +7,7 @@ from django.http import HttpRequest
 from django.urls import path
 
 from ringfence.access.authorise import principal_of
-from ringfence.access.verbs import Verb
+from ringfence.access.principal import Verb
 from ringfence.projection.models import Connector
 from ringfence.web.connector.header import now_ms
 from ringfence.web.connector.tab_page import tab

@@ -8,8 +8,8 @@ from django.shortcuts import render
 from django.views.decorators.http import require_POST
 
 from ringfence.access.authorise import principal_of
+from ringfence.access.principal import Verb
 from ringfence.access.routes import requires, somewhere
-from ringfence.access.verbs import Verb
 from ringfence.audit.trail import note
 from ringfence.bulk import MOST, command, each
 from ringfence.connectors.plural_forms import write_count

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from ringfence.projection.data_age import find_data_age
 from ringfence.projection.health_reasons import bad_records, reason
-from ringfence.projection.known_health import KnownHealth, known_health
+from ringfence.projection.known_health import KnownHealth, find_data_age, known_health
 from ringfence.projection.minute_strips import hours
 from ringfence.projection.models import Connector, Task
 from ringfence.projection.record_totals import find_reported

@@ -8,8 +8,7 @@ from typing import Any
 
 from django.db.models import Count, Min, Q, Sum
 
-from ringfence.access.principal import EVERYBODY_HERE, Principal
-from ringfence.access.verbs import Verb
+from ringfence.access.principal import EVERYBODY_HERE, Principal, Verb
 from ringfence.alerts.root_causes import Cause, cause_of
 from ringfence.api.history_series import Scope
 from ringfence.clock_differences import clocks, describe_largest

@@ -16,9 +16,8 @@ from django.template.loader import render_to_string
 from django.views.decorators.http import require_safe
 
 from ringfence.access.authorise import principal_of
-from ringfence.access.principal import Principal
+from ringfence.access.principal import Principal, Verb
 from ringfence.access.routes import requires, somewhere
-from ringfence.access.verbs import Verb
 from ringfence.projection.known_health import known_health
 from ringfence.projection.models import Connector
 from ringfence.web.lists.connector_query import PAGE_SIZE, choose, listing

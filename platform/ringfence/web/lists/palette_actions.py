@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from ringfence.access.verbs import Verb
+from ringfence.access.principal import Verb
 from ringfence.web.action_buttons import ACTIONS
 
 

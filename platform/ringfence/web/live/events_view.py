@@ -7,9 +7,8 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHt
 
 from ringfence.access.authorise import Forbidden, authorise, principal_of
 from ringfence.access.identify import Nobody, identify_again
-from ringfence.access.principal import EVERYBODY_HERE, Principal
+from ringfence.access.principal import EVERYBODY_HERE, Principal, Verb
 from ringfence.access.routes import requires, somewhere
-from ringfence.access.verbs import Verb
 from ringfence.web.live.places import PlacedStream, TooManyStreams, process_places
 from ringfence.web.live.streams import stream
 

@@ -10,8 +10,7 @@ from django.db import Error as DatabaseError
 from django.db import close_old_connections
 
 from ringfence.projection import record_totals
-from ringfence.projection.data_age import find_data_age
-from ringfence.projection.known_health import known_health
+from ringfence.projection.known_health import find_data_age, known_health
 from ringfence.projection.models import Connector, RecordTotals, Task
 from ringfence.web.connector.header import now_ms
 from ringfence.web.connector.transaction_lanes import open_now

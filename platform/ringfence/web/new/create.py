@@ -13,8 +13,8 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from ringfence import dispatch
 from ringfence.access.authorise import authorise, principal_of
+from ringfence.access.principal import Verb
 from ringfence.access.routes import requires, somewhere
-from ringfence.access.verbs import Verb
 from ringfence.api import connector_writes, initial_offsets
 from ringfence.audit.trail import note
 from ringfence.connectors.api.config_types import HIDDEN

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from django.http import HttpRequest, QueryDict
 
 from ringfence.access.authorise import authorise, principal_of
-from ringfence.access.verbs import Verb
+from ringfence.access.principal import Verb
 from ringfence.api import connector_writes
 from ringfence.connectors.api.config_types import HIDDEN
 from ringfence.http.errors import ConnectError, bad_request

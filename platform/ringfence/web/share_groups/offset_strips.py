@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from ringfence.connectors.plural_forms import write_count
-from ringfence.fencing.share.ledger_records import State
+from ringfence.fencing.share.ledger import State
 from ringfence.fencing.share.offset_ranges import Ranges
 
 WIDTH: Final = 1000

@@ -8,8 +8,8 @@ from django.views.decorators.http import require_safe
 
 from ringfence import dispatch
 from ringfence.access.authorise import principal_of
+from ringfence.access.principal import Verb
 from ringfence.access.routes import requires, somewhere
-from ringfence.access.verbs import Verb
 from ringfence.api.share_groups import cached_reports
 from ringfence.api.share_groups.readers import Readers, find_readers
 from ringfence.dispatch import Refusal

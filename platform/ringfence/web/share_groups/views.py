@@ -7,14 +7,12 @@ from urllib.parse import quote
 
 from django.core.paginator import Paginator
 
-from ringfence.access.principal import Principal
-from ringfence.access.verbs import Verb
+from ringfence.access.principal import Principal, Verb
 from ringfence.api.share_groups import acts
 from ringfence.api.share_groups.archived_records import find_waiting
 from ringfence.api.share_groups.cached_reports import LastAnswer
 from ringfence.api.share_groups.readers import Readers
-from ringfence.fencing.offsets.ledger_keys import InputPartition
-from ringfence.fencing.share.ledger_records import State
+from ringfence.fencing.share.ledger import InputPartition, State
 from ringfence.web.share_groups.locked_records import HeldByTasks, find_held
 from ringfence.web.share_groups.offset_strips import Piece, Strip, draw, lay_over, name_offsets, of_ledger, read_pieces
 from ringfence.web.state_badges import Badge, Severity, group_look

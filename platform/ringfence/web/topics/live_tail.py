@@ -14,8 +14,8 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_POST
 
 from ringfence.access.authorise import Forbidden, principal_of
+from ringfence.access.principal import Verb
 from ringfence.access.routes import requires, somewhere
-from ringfence.access.verbs import Verb
 from ringfence.api.topics import record_reads
 from ringfence.api.topics.readers import find_reader
 from ringfence.api.topics.search_query import FIELDS, LEVELS, MOST, RecordSearch

@@ -9,8 +9,8 @@ from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.http import require_POST, require_safe
 
 from ringfence.access.authorise import Forbidden, principal_of
+from ringfence.access.principal import Verb
 from ringfence.access.routes import requires, somewhere
-from ringfence.access.verbs import Verb
 from ringfence.api.parameters import whole
 from ringfence.api.topics import record_reads, visible_topics
 from ringfence.api.topics.readers import find_reader, is_administrator

@@ -10,15 +10,15 @@ from ringfence.engine.leader.task_slices import TaskConfigs
 from ringfence.engine.leader.write_result import WriteResult
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName, WorkerId
-from ringfence.fencing.leader.assignment import LiveWorker
+from ringfence.fencing.leader.next_placement import LiveWorker
 from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOffset
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.connector_state import ConnectorState
 from ringfence.fencing.topics.status import StatusState
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 from ringfence.requests.commands import Command, OffsetEntry
-from ringfence.requests.question import Json as Validated
-from ringfence.requests.refusal import Refusal
+from ringfence.requests.request import Json as Validated
+from ringfence.requests.request import Refusal
 from ringfence.worker_config import WorkerConfig
 
 AnyCommand = TypeVar("AnyCommand", bound=Command[object], covariant=True)

@@ -3,17 +3,35 @@
 from collections.abc import Callable
 from typing import Final
 
-from ringfence.engine.leader import account_quotas, command_plans, request_plans
+from ringfence.engine.leader import command_plans, restart_plans
 from ringfence.engine.leader.command_plans import Plan
 from ringfence.engine.leader.commands.command import Outcome, WritingCommand, carries_out
 from ringfence.engine.leader.write_result import WriteResult
 from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 from ringfence.requests import commands
-from ringfence.requests.command_answers import CreationResult, validation_result
-from ringfence.requests.commands import Config
+from ringfence.requests.commands import Config, CreationResult, validation_result
 from ringfence.requests.quota import Quota
-from ringfence.requests.refusal import Refusal
+from ringfence.requests.request import Refusal
+
+
+@carries_out(commands.Restart)
+class Restart(WritingCommand[commands.Restart]):
+    def plan(self) -> Plan:
+        connector, status = self.connector, self.leader.statuses()
+        scope = self.request.include_tasks, self.request.only_failed
+        if connector.config is not None:
+            self.leader.mark_restarting(self.name, restart_plans.tasks_to_restart(connector, *scope, status))
+            self.leader.restart_instance(self.name, only_failed=self.request.only_failed)
+        return restart_plans.restart(self.name, *scope, status)
+
+
+@carries_out(commands.RestartTask)
+class RestartTask(WritingCommand[commands.RestartTask]):
+    def plan(self) -> Plan:
+        self.leader.mark_restarting(self.name, [self.request.task])
+        return restart_plans.restart_task(self.name, self.request.task, self.connector.generation)
+
 
 _INITIAL: Final = {"RUNNING": TargetState.RUNNING, "PAUSED": TargetState.PAUSED, "STOPPED": TargetState.STOPPED}
 
@@ -48,13 +66,13 @@ class _Saving(WritingCommand[commands.Create | commands.Configure]):
     def limit(self, plan: Plan, config: Config) -> Plan:
         """Return the plan, refused where it would pass the account's quota."""
         account, quota = self._quota()
-        return plan if quota is None else account_quotas.within(plan, account, quota, self.name, config)
+        return plan if quota is None else command_plans.within(plan, account, quota, self.name, config)
 
     def check_quota(self, config: Config) -> None:
         """Refuse what passes the quota already now, before the plugin makes tasks for it."""
         account, quota = self._quota()
         if quota is not None:
-            account_quotas.require(self.leader.state(), account, quota, self.name, config)
+            command_plans.require(self.leader.state(), account, quota, self.name, config)
 
     def _quota(self) -> tuple[str, Quota | None]:
         grant = self.grant()
@@ -122,7 +140,7 @@ class Pause(WritingCommand[commands.Pause]):
 @carries_out(commands.SendSignal)
 class SendSignal(WritingCommand[commands.SendSignal]):
     def plan(self) -> Plan:
-        return request_plans.send_signal(self.name, self.request.kind, self.request.data, self.leader.now_ms())
+        return command_plans.send_signal(self.name, self.request.kind, self.request.data, self.leader.now_ms())
 
     def note(self) -> str:
         collections = self.request.data.get("data-collections")

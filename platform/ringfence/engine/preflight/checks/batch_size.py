@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from ringfence.engine.preflight.check import Check, Result
-from ringfence.engine.preflight.subject import Subject
+from ringfence.engine.preflight.subject import Check, Result, Subject
 from ringfence.fencing.kafka.permission_probes import Prober
 from ringfence.fencing.offsets.stores import OffsetStores
 from ringfence.fencing.transactions.settings import batch_bytes

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ringfence.connectors.java_settings import SNAPSHOT_TRANSACTION_TIMEOUT_MS
-from ringfence.engine.preflight.check import Check, Result
-from ringfence.engine.preflight.subject import Subject
+from ringfence.engine.preflight.subject import Check, Result, Subject
 from ringfence.fencing.kafka.permission_probes import Prober
 from ringfence.fencing.offsets.stores import OffsetStores
 from ringfence.fencing.transactions.messages import V2

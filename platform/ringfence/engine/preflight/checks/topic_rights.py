@@ -4,12 +4,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from ringfence.connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
-from ringfence.engine.preflight.check import Check, Result, check_granted
-from ringfence.engine.preflight.subject import Subject
+from ringfence.engine.preflight.subject import Check, Result, Subject, check_granted
 from ringfence.engine.queries.transactional_ids import ids_of
 from ringfence.fencing.kafka.client_settings import is_other_cluster
-from ringfence.fencing.kafka.permission_probes import Prober
-from ringfence.fencing.kafka.permissions import Permission
+from ringfence.fencing.kafka.permission_probes import Permission, Prober
 from ringfence.fencing.offsets.stores import OffsetStores
 
 _AUTHORIZER: Final = "authorizer.class.name"

@@ -9,15 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from ringfence.connectors.sdk.kafka_settings.java_names import servers
-from ringfence.engine.preflight.check import MOST_NAMED, Check, Result, check_granted
-from ringfence.engine.preflight.probe_clients import PROBERS
-from ringfence.engine.preflight.subject import Subject
+from ringfence.engine.preflight.subject import MOST_NAMED, PROBERS, Check, Result, Subject, check_granted
 from ringfence.engine.queries.transactional_ids import ids_of
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import leader_transactional_id
-from ringfence.fencing.kafka.marker_probe import may_write_markers
-from ringfence.fencing.kafka.permission_probes import Prober
-from ringfence.fencing.kafka.permissions import IdHolder, Permission
+from ringfence.fencing.kafka.hanging_transactions import may_write_markers
+from ringfence.fencing.kafka.permission_probes import IdHolder, Permission, Prober
 from ringfence.fencing.offsets.stores import OffsetStores
 
 _ID = "TransactionalId"
