@@ -28,8 +28,8 @@ from ringfence.fencing.kafka.consumer import LogRecord
 from ringfence.fencing.kafka.membership import GroupMetadata
 from ringfence.fencing.leader.fence_generation import AdminAccess
 from ringfence.fencing.leader.older_epochs import end_leftovers
+from ringfence.fencing.offsets.ledger_keys import log_partition_of
 from ringfence.fencing.request_context import RequestContext
-from ringfence.fencing.share.ledger import log_partition_of
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_encryption import NO_KEYS, EncryptionWatch, Vault, encrypt
 from ringfence.fencing.topics.config_log import ConfigLog

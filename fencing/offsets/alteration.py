@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Abortable, Fenced, FencingError, Retriable
 from ringfence.fencing.ids import ConnectorName, TaskId, task_transactional_id
+from ringfence.fencing.offsets.ledger_keys import log_partition_of
 from ringfence.fencing.offsets.source_offsets import SourceOffsets, canonical, encode_value
 from ringfence.fencing.offsets.stores import OffsetStores
-from ringfence.fencing.share.ledger import log_partition_of
 from ringfence.fencing.transactions.client import TransactionalClient
 
 log = logging.getLogger(__name__)

@@ -12,8 +12,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.offsets.ledger_keys import parse_partition, partition_key
 from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOffset, encode_key, encode_value
-from ringfence.fencing.share.ledger import Ledger, State, encode_state, parse_partition, partition_key
+from ringfence.fencing.share.ledger import Ledger, State, encode_state
 
 Changes = Sequence[tuple[Partition, Offset | None]]
 

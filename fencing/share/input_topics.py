@@ -9,7 +9,7 @@ from ringfence.fencing.errors import FencingError, Retriable
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.share_member import Answer, Message
 from ringfence.fencing.kafka.topic_admin import cluster_id, topic_identity, topic_ids
-from ringfence.fencing.share.ledger import InputPartition
+from ringfence.fencing.offsets.ledger_keys import InputPartition
 
 
 class ShareRecord:

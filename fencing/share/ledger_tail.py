@@ -11,8 +11,9 @@ from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.partition_follower import Entry, PartitionFollower
 from ringfence.fencing.kafka.topic_offsets import end_offsets
+from ringfence.fencing.offsets.ledger_keys import LEDGER_PARTITION
 from ringfence.fencing.offsets.source_offsets import SourceOffsets, encode_value
-from ringfence.fencing.share.ledger import LEDGER_PARTITION, Ledger
+from ringfence.fencing.share.ledger import Ledger
 
 log = logging.getLogger(__name__)
 

@@ -26,8 +26,9 @@ from ringfence.fencing.errors import Abortable, FencingError, Retriable
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import cluster_id, topic_ids
 from ringfence.fencing.kafka.topic_offsets import OffsetKind, offsets_at
+from ringfence.fencing.offsets.ledger_keys import InputPartition
 from ringfence.fencing.share.input_topics import InputTopics
-from ringfence.fencing.share.ledger import Claims, InputPartition, ProcessedOffsets, Rivals
+from ringfence.fencing.share.ledger import Claims, ProcessedOffsets, Rivals
 from ringfence.fencing.share.ledger_tail import LedgerTail
 from ringfence.fencing.share.settings import Start
 

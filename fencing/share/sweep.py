@@ -16,8 +16,9 @@ from ringfence.fencing.clock import Clock, Deadline
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer import PartitionReader
 from ringfence.fencing.kafka.topic_offsets import OffsetKind, offsets_at
+from ringfence.fencing.offsets.ledger_keys import InputPartition
 from ringfence.fencing.share.input_topics import InputTopics, ShareRecord
-from ringfence.fencing.share.ledger import InputPartition, ProcessedOffsets, State
+from ringfence.fencing.share.ledger import ProcessedOffsets, State
 from ringfence.fencing.share.ledger_tail import LedgerTail
 from ringfence.fencing.share.offset_ranges import Ranges
 from ringfence.fencing.topics.sweep_requests import SweepRequestRecord

@@ -9,10 +9,10 @@ from ringfence.fencing.clock import Clock, Deadline
 from ringfence.fencing.errors import Invalid
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.plain_producer import PlainProducer
+from ringfence.fencing.offsets.ledger_keys import log_partition_of
 from ringfence.fencing.offsets.source_offsets import SourceOffsets
 from ringfence.fencing.offsets.stores import OffsetsCopy, OffsetStores, prepare, read_merged, stores_of
 from ringfence.fencing.records.writable_topics import TopicAccess
-from ringfence.fencing.share.ledger import log_partition_of
 from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.transactions.record_columns import OnWritten, RecordColumns
 

@@ -13,12 +13,12 @@ from ringfence.connectors.api.records import EncodedBatches
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Abortable, FencingError, UnknownOutcome
 from ringfence.fencing.offsets import record_counts
+from ringfence.fencing.offsets.ledger_keys import log_partition_of
 from ringfence.fencing.offsets.record_counts import AttemptCounts, RecordCounts
 from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOffsets, canonical, encode_value
 from ringfence.fencing.offsets.stores import OffsetsCopy
 from ringfence.fencing.records.prepared_batch import CommittedTransaction, GatheredOffsets, PreparedBatch
 from ringfence.fencing.records.record_path import RecordPath
-from ringfence.fencing.share.ledger import log_partition_of
 from ringfence.fencing.share.share_group_source import ShareSource
 from ringfence.fencing.task.attempt_report import Counters
 from ringfence.fencing.task.group_source import GroupOffsets, GroupSource

@@ -17,9 +17,6 @@ if TYPE_CHECKING:  # records that are kept unchanged; what they change is define
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar, Final
 
-if TYPE_CHECKING:  # what the records change is built from them
-    from ringfence.fencing.topics.status_entry import StatusState
-
 Attempt = tuple[TaskId, Generation, int]
 """An attempt of a task: its generation, and its number in it."""
 

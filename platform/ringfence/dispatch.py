@@ -21,8 +21,9 @@ from ringfence.projection import cluster_topics
 from ringfence.quotas import COMMANDS, QUESTIONS, Lane, TooMany, asking, waiting
 from ringfence.read_your_writes import answered, wait_for_rows
 from ringfence.requests.commands import Command, SentCommand
+from ringfence.requests.question import ACCOUNT
 from ringfence.requests.questions import Question
-from ringfence.requests.request import ACCOUNT, Answer
+from ringfence.requests.request import Answer
 from ringfence.requests.request import Refusal as Refusal
 
 COMMAND_TIMEOUT = 90.0

@@ -1,8 +1,9 @@
 """What the ledger forgets: topics that are gone for ever, and no other."""
 
 from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.offsets.ledger_keys import InputPartition, partition_key
 from ringfence.fencing.offsets.source_offsets import encode_key, encode_value
-from ringfence.fencing.share.ledger import InputPartition, Ledger, ProcessedOffsets, State, encode_state, partition_key
+from ringfence.fencing.share.ledger import Ledger, ProcessedOffsets, State, encode_state
 from ringfence.fencing.share.offset_ranges import Ranges
 from ringfence.fencing.share.partition_claims import Absences
 

@@ -7,21 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.offsets.ledger_keys import InputPartition, log_partition_of, parse_partition, partition_key
 from ringfence.fencing.offsets.source_offsets import SourceOffset, encode_key, encode_value
 from ringfence.fencing.share.group_moves import expand, merge
-from ringfence.fencing.share.ledger import (
-    Claim,
-    InputPartition,
-    Ledger,
-    ProcessedOffsets,
-    State,
-    claim_key,
-    encode_claim,
-    encode_state,
-    log_partition_of,
-    parse_partition,
-    partition_key,
-)
+from ringfence.fencing.share.ledger import Claim, Ledger, ProcessedOffsets, State, claim_key, encode_claim, encode_state
 from ringfence.fencing.share.offset_ranges import Ranges
 
 QUEUE = ConnectorName("queue")

@@ -17,7 +17,7 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import TaskId
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
-from ringfence.fencing.share.ledger import LEDGER_PARTITION
+from ringfence.fencing.offsets.ledger_keys import LEDGER_PARTITION
 from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.status import StatusState, TaskStatus, apply, decode
 from ringfence.fencing.topics.topic_log import TopicLog

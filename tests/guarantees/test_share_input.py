@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.share.ledger import LEDGER_PARTITION
+from ringfence.fencing.offsets.ledger_keys import LEDGER_PARTITION
 from ringfence.local.kafka import EmbeddedKafka
 from tests.guarantees.share_chaos import TROUBLED
 from tests.guarantees.shares import Queue

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, Literal, NotRequired, TypedDict
 
+from ringfence.requests.question import Json as Validated
 from ringfence.requests.request import Answer, MalformedRequest, Request, always
-from ringfence.requests.request import Json as Validated
 
 
 class AlterShareGroupOffsets(TypedDict):

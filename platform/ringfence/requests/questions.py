@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ringfence.requests import commands
-from ringfence.requests.request import READ_EARLY, REPLAY_EARLY, Config, Json
-from ringfence.requests.request import Question as Question
-from ringfence.requests.request import task_of as task_of
+from ringfence.requests.question import READ_EARLY, REPLAY_EARLY, Config, Json
+from ringfence.requests.question import Question as Question
+from ringfence.requests.question import task_of as task_of
 from ringfence.requests.topic_questions import (
     DescribeConsumerGroup,
     DescribeTopics,

@@ -4,9 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from types import NoneType, UnionType
 from typing import (
-    Any,
     ClassVar,
-    Final,
     Generic,
     Literal,
     Self,
@@ -123,34 +121,3 @@ def _fits_fields(value: object, kind: type) -> bool:
     if not isinstance(value, dict) or not required <= value.keys() <= hints.keys():
         return False
     return all(_fits(each, hints[name]) for name, each in value.items())
-
-
-Json = dict[str, Any]
-Config = Mapping[str, str]
-
-ACCOUNT: Final = "account"
-"""The argument beside a question's fields: whose it is, so that workers share places fairly. None for nobody's."""
-
-READ_EARLY: Final = 3.0
-REPLAY_EARLY: Final = 5.0
-
-
-@dataclass(frozen=True)
-class Question(Request[Answer]):
-    """seconds: how long its sender waits; early: how many seconds before that the worker answers with what it has.
-
-    again: whether it is sent a second time if a worker says that this may help.
-    """
-
-    seconds: ClassVar[float] = 30.0
-    early: ClassVar[float] = 0.0
-    again: ClassVar[bool] = True
-
-    @property
-    def task(self) -> str:
-        """The Celery task that handles it."""
-        return task_of(type(self))
-
-
-def task_of(kind: type[Question[Any]]) -> str:
-    return f"ringfence.plugins.{kind.name}"

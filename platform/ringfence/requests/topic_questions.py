@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ringfence.requests.request import READ_EARLY, Answer, Json, Question
+from ringfence.requests.question import READ_EARLY, Json, Question
+from ringfence.requests.request import Answer
 
 
 @dataclass(frozen=True)

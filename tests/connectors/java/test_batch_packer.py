@@ -21,7 +21,7 @@ from ringfence.local import java_host
 from ringfence.local.cache import cache_root
 from ringfence.local.jars import KAFKA_CONNECT, resolve
 from ringfence.local.java import find_java
-from ringfence.local.java_host import build_host
+from ringfence.local.java_connectors import build_host
 
 _DRIVER = Path(__file__).parent / "plugin" / "PackRecords.java"
 MOST_BYTES: Final = 2000

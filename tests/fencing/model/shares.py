@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from random import Random
 
 from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.offsets.ledger_keys import InputPartition
 from ringfence.fencing.offsets.source_offsets import encode_key, encode_value
-from ringfence.fencing.share.ledger import InputPartition, Ledger, ProcessedOffsets, claim_key, encode_claim
+from ringfence.fencing.share.ledger import Ledger, ProcessedOffsets, claim_key, encode_claim
 from ringfence.fencing.share.offset_ranges import Ranges
 
 QUEUE = ConnectorName("queue")

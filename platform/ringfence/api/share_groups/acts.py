@@ -12,8 +12,9 @@ from ringfence.api import connector_reads, offset_changes, offset_snapshots
 from ringfence.api.share_groups.readers import Readers
 from ringfence.audit.trail import note, record_change
 from ringfence.connectors.sdk.names import list_first
+from ringfence.fencing.offsets.ledger_keys import InputPartition, parse_partition
 from ringfence.fencing.share.group_moves import PartitionMove
-from ringfence.fencing.share.ledger import InputPartition, State, decode_state, parse_partition
+from ringfence.fencing.share.ledger import State, decode_state
 from ringfence.projection.models import Connector
 from ringfence.requests.commands import Act, ActOnShareGroup, Done, Move, Setting
 from ringfence.requests.questions import DescribeShareGroup

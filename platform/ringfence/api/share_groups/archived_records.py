@@ -17,7 +17,8 @@ from ringfence.api.share_groups.acts import ledger_of
 from ringfence.api.share_groups.readers import Readers
 from ringfence.audit.trail import note
 from ringfence.dispatch import Refusal
-from ringfence.fencing.share.ledger import InputPartition, State
+from ringfence.fencing.offsets.ledger_keys import InputPartition
+from ringfence.fencing.share.ledger import State
 from ringfence.fencing.share.offset_ranges import Ranges
 from ringfence.fencing.topics.sweep_requests import MOST
 from ringfence.projection.models import Connector

@@ -32,7 +32,7 @@ from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import StatusState, StatusTombstone
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 from ringfence.requests.commands import OffsetEntry
-from ringfence.requests.request import Json as Validated
+from ringfence.requests.question import Json as Validated
 from ringfence.requests.request import Refusal
 from ringfence.worker_config import WorkerConfig
 

@@ -35,9 +35,10 @@ from ringfence.fencing.kafka.share_groups import (
     share_group_admin,
 )
 from ringfence.fencing.kafka.share_member import alter_share_group
+from ringfence.fencing.offsets.ledger_keys import InputPartition, parse_partition, partition_key
 from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOffset
 from ringfence.fencing.share.group_moves import PartitionMove
-from ringfence.fencing.share.ledger import TOPIC, InputPartition, State, encode_state, parse_partition, partition_key
+from ringfence.fencing.share.ledger import TOPIC, State, encode_state
 from ringfence.fencing.share.settings import ShareSettings
 from ringfence.fencing.share.stale_positions import PartitionBounds, reset_leader_positions
 from ringfence.fencing.topics.cluster_state import ClusterState

@@ -9,6 +9,7 @@ from ringfence.fencing.kafka.client_settings import transaction_timeout_ms
 from ringfence.fencing.kafka.plain_producer import PlainProducer
 from ringfence.fencing.kafka.topic_admin import topic_exists
 from ringfence.fencing.offsets.alteration import Records, alteration_transactional_id, write
+from ringfence.fencing.offsets.ledger_keys import log_partition_of
 from ringfence.fencing.offsets.source_offsets import (
     OffsetsSnapshot,
     SourceOffset,
@@ -19,7 +20,6 @@ from ringfence.fencing.offsets.source_offsets import (
 from ringfence.fencing.offsets.stores import OffsetStores, prepare, read_merged, resolve, stores_of
 from ringfence.fencing.offsets.view import OffsetsView
 from ringfence.fencing.share.group_moves import merge
-from ringfence.fencing.share.ledger import log_partition_of
 from ringfence.fencing.task.clients import connector_producer
 from ringfence.fencing.topics.connector_state import ConnectorState
 from ringfence.fencing.transactions.client import TransactionalClient

@@ -12,7 +12,8 @@ from ringfence.api.share_groups import acts
 from ringfence.api.share_groups.archived_records import find_waiting
 from ringfence.api.share_groups.cached_reports import LastAnswer
 from ringfence.api.share_groups.readers import Readers
-from ringfence.fencing.share.ledger import InputPartition, State
+from ringfence.fencing.offsets.ledger_keys import InputPartition
+from ringfence.fencing.share.ledger import State
 from ringfence.web.share_groups.locked_records import HeldByTasks, find_held
 from ringfence.web.share_groups.offset_strips import Piece, Strip, draw, lay_over, name_offsets, of_ledger, read_pieces
 from ringfence.web.state_badges import Badge, Severity, group_look

@@ -17,7 +17,7 @@ from ringfence.fencing.topics.connector_state import ConnectorState
 from ringfence.fencing.topics.status import StatusState
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 from ringfence.requests.commands import Command, OffsetEntry
-from ringfence.requests.request import Json as Validated
+from ringfence.requests.question import Json as Validated
 from ringfence.requests.request import Refusal
 from ringfence.worker_config import WorkerConfig
 
