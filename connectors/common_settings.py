@@ -1,21 +1,28 @@
 """The settings of every source connector, with Kafka Connect's names, groups and order.
 
-A setting that is not supported yet is refused with the reason, never ignored: see `delivery_settings.not_yet`.
+A setting that is not supported yet is refused with the reason, never ignored: see `not_yet`.
+
+`source_config_def` is the complete definition of a connector's configuration, with its own settings
+(`SourceConnector.config_def`), converters and transforms.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from ringfence.connectors.api import (
+    NO_DEFAULT,
     Choices,
     ConfigDef,
     ConfigException,
     ConfigType,
     Importance,
     NoControlCharacters,
+    NonEmpty,
     OneOf,
     Range,
     UniqueItems,
+    Validator,
     Width,
 )
 from ringfence.connectors.converters import (
@@ -27,10 +34,275 @@ from ringfence.connectors.converters import (
     find_converter,
     find_header_converter,
 )
-from ringfence.connectors.delivery_settings import delivery_settings, not_yet
-from ringfence.connectors.error_settings import error_settings
+from ringfence.connectors.java_settings import java_keys, snapshot_keys
+from ringfence.connectors.sdk.delivery import DEAD_LETTERS, TRANSACTION_BOUNDARY
+from ringfence.connectors.sdk.linear_patterns import LinearPattern
 from ringfence.connectors.sdk.names import describe_length, shorten
 from ringfence.connectors.sdk.worker_limits import TASKS_MAX_LIMIT, current
+from ringfence.connectors.transforms import transform_keys
+
+PREFIX: Final = "topic.creation."
+GROUPS: Final = "topic.creation.groups"
+DEFAULT: Final = "default"
+REPLICATION_FACTOR: Final = "replication.factor"
+ENABLE: Final = "topic.creation.enable"
+"""A setting of the worker."""
+
+_GROUP: Final = "Topic Creation"
+_MEDIUM, _LOW = Importance.MEDIUM, Importance.LOW
+
+
+def group_names(config: Mapping[str, str]) -> list[str]:
+    """Return what `topic.creation.groups` lists, in its order."""
+    return [name.strip() for name in config.get(GROUPS, "").split(",") if name.strip()]
+
+
+def groups_setting(keys: ConfigDef) -> None:
+    """Define only `topic.creation.groups`: the groups' own settings depend on it."""
+    keys.define(
+        GROUPS,
+        ConfigType.LIST,
+        default=[],
+        validator=UniqueItems(),
+        importance=_LOW,
+        documentation="Groups of topics with common settings for their creation; the first that matches is used. A "
+        "group g has topic.creation.g.include (regular expressions), and its own partitions, "
+        "replication.factor and settings.",
+        group=_GROUP,
+        width=Width.LONG,
+        display_name="Topic creation groups",
+    )
+
+
+def _count(name: str, value: object) -> None:
+    if not isinstance(value, int) or (value != -1 and value < 1):
+        raise ConfigException.invalid(name, value, "Value must be at least 1, or -1 to use the broker's default")
+
+
+def _expressions(name: str, value: object) -> None:
+    for part in value if isinstance(value, list) else []:
+        try:
+            LinearPattern(str(part))
+        except ValueError as error:
+            raise ConfigException.invalid(name, part, f"it is not a regular expression: {error}") from error
+
+
+def topic_creation_keys(config: Mapping[str, str]) -> ConfigDef:
+    """Return the settings of each group. If there are any, the default's partitions and replication factor are
+    required, as in Kafka Connect.
+    """
+    keys = ConfigDef()
+    if not any(name.startswith(PREFIX) for name in config):
+        return keys
+    groups = [DEFAULT, *(name for name in dict.fromkeys(group_names(config)) if name != DEFAULT)]
+    for group in groups:
+        prefix = f"{PREFIX}{group}."
+        default = NO_DEFAULT if group == DEFAULT else None
+        if group != DEFAULT:
+            keys.define(
+                prefix + "include",
+                ConfigType.LIST,
+                validator=_expressions,
+                importance=_MEDIUM,
+                documentation="The topics of this group: names and regular expressions that match whole names.",
+                group=f"{_GROUP}: {group}",
+                width=Width.LONG,
+                display_name=f"Topics of {group}",
+            ).define(
+                prefix + "exclude",
+                ConfigType.LIST,
+                default=[],
+                validator=_expressions,
+                importance=_LOW,
+                documentation="Topics to exclude from the matching ones.",
+                group=f"{_GROUP}: {group}",
+                width=Width.LONG,
+                display_name=f"Not of {group}",
+            )
+        keys.define(
+            prefix + "partitions",
+            ConfigType.INT,
+            default=default,
+            validator=_count,
+            importance=_MEDIUM,
+            documentation="The number of partitions; -1 means the broker's default."
+            + ("" if group == DEFAULT else " Default: the default group's."),
+            group=f"{_GROUP}: {group}",
+            width=Width.SHORT,
+            display_name=f"Partitions of {group}",
+        ).define(
+            prefix + REPLICATION_FACTOR,
+            ConfigType.SHORT,
+            default=default,
+            validator=_count,
+            importance=_MEDIUM,
+            documentation="The replication factor; -1 means the broker's default."
+            + ("" if group == DEFAULT else " Default: the default group's."),
+            group=f"{_GROUP}: {group}",
+            width=Width.SHORT,
+            display_name=f"Replication factor of {group}",
+        )
+    _others(keys, config, groups)
+    return keys
+
+
+def _others(keys: ConfigDef, config: Mapping[str, str], groups: list[str]) -> None:
+    """Accept any topic setting, which Kafka validates; refuse settings of a group that is not listed."""
+
+    def reject_unlisted(name: str, value: object) -> None:
+        raise ConfigException.invalid(name, value, f"its group is not listed in {GROUPS}; add it there, or remove this")
+
+    for name in config:
+        if not name.startswith(PREFIX) or name in (GROUPS, *keys.keys):
+            continue
+        is_known = any(name.startswith(f"{PREFIX}{group}.") for group in groups)
+        keys.define(
+            name,
+            ConfigType.STRING,
+            default=None,
+            validator=None if is_known else reject_unlisted,
+            importance=_LOW,
+            documentation="A topic setting for the created topics.",
+            group=_GROUP,
+            display_name=name,
+        )
+
+
+AUTO_RESTART_ENABLED: Final = "auto.restart.enabled"
+AUTO_RESTART_MAX_ATTEMPTS: Final = "auto.restart.max.attempts"
+
+
+def error_settings(keys: ConfigDef) -> None:
+    """Define what happens to records that cannot be transformed or converted, and to failed tasks."""
+    errors = keys.group("Error Handling")
+    errors.long(
+        "errors.retry.timeout",
+        "How long, in milliseconds, a transform or converter is called again after a RetriableError. 0: never; -1: "
+        "without a limit.",
+        0,
+        -1,
+        width=Width.MEDIUM,
+        display_name="Retry timeout for errors",
+    )
+    errors.long(
+        "errors.retry.delay.max.ms",
+        "The maximum pause between two attempts, in milliseconds. Without retries it has no effect.",
+        60000,
+        1,
+        width=Width.MEDIUM,
+        display_name="Longest pause between retries",
+    )
+    errors.choice(
+        "errors.tolerance",
+        "none: a record that cannot be read, transformed or converted fails the task. all: the record is skipped and "
+        "its source offset is committed. A dead letter topic keeps it, if one is set.",
+        ("none", "all"),
+        "none",
+        display_name="Error tolerance",
+    )
+    errors.flag(
+        "errors.log.enable",
+        "Log the error of each record that fails, even if it is tolerated. An error that fails the task is always "
+        "logged.",
+        False,
+        width=Width.SHORT,
+        display_name="Log errors",
+    )
+    errors.flag(
+        "errors.log.include.messages",
+        "Also log the record's key and value. They may contain personal data or secrets.",
+        False,
+        width=Width.SHORT,
+        display_name="Log error details",
+    )
+    errors.text(
+        DEAD_LETTERS,
+        "With errors.tolerance=all, the topic for skipped records. They are written in the same transaction as their "
+        "source offsets, with stage, class, error, source partition and source offset as headers. The topic is created "
+        "if it is missing.",
+        None,
+        validator=NonEmpty(),
+        width=Width.MEDIUM,
+        display_name="Dead letter topic",
+    )
+    errors.flag(
+        AUTO_RESTART_ENABLED,
+        "Whether a failed task restarts automatically: after 10 s, then after pauses that double up to 10 min. A task "
+        "that reports a wrong configuration is not restarted.",
+        True,
+        importance=Importance.LOW,
+        width=Width.SHORT,
+        display_name="Restart failed tasks",
+    )
+    errors.integer(
+        AUTO_RESTART_MAX_ATTEMPTS,
+        "The maximum number of automatic restarts of a task in a row. The count starts again after 10 min without a "
+        "failure, and after a manual restart.",
+        7,
+        0,
+        importance=Importance.LOW,
+        display_name="Most restarts in a row",
+    )
+
+
+EXACTLY_ONCE_SUPPORT: Final = "exactly.once.support"
+TRANSACTION_BOUNDARY_INTERVAL_MS: Final = "transaction.boundary.interval.ms"
+OFFSETS_STORAGE_TOPIC: Final = "offsets.storage.topic"
+
+
+def not_yet(what: str, *accepted: object) -> Validator:
+    """Return a validator that accepts only these values, and refuses others because `what` is not supported yet."""
+
+    def check(name: str, value: object) -> None:
+        if (value.lower() if isinstance(value, str) else value) not in accepted:
+            text = ",".join(value) if isinstance(value, list) else value
+            if isinstance(text, bool):
+                text = str(text).lower()
+            raise ConfigException.invalid(name, text, f"{what} not supported yet; remove this setting")
+
+    return check
+
+
+def delivery_settings(keys: ConfigDef) -> None:
+    """Define the settings of topics, transactions and offsets."""
+    groups_setting(keys)
+    exactly_once = keys.group("Exactly Once Support")
+    exactly_once.choice(
+        EXACTLY_ONCE_SUPPORT,
+        "required: refuse a connector that does not declare exactly-once support. requested: run it anyway.",
+        ("requested", "required"),
+        "requested",
+        validator=OneOf("requested", "required", ignore_case=True),
+        display_name="Exactly once support",
+    )
+    exactly_once.choice(
+        TRANSACTION_BOUNDARY,
+        "When to commit: after each batch that the task returns (poll), after a time (interval), or when the connector "
+        "decides (connector), if it supports that. The default is poll, or connector if the connector needs that.",
+        ("poll", "interval", "connector"),
+        "poll",
+        validator=OneOf("poll", "interval", "connector", ignore_case=True),
+        display_name="Transaction boundary",
+    )
+    exactly_once.long(
+        TRANSACTION_BOUNDARY_INTERVAL_MS,
+        "With transaction.boundary=interval, the milliseconds between commits. Otherwise it has no effect. The default "
+        "is the worker's offset.flush.interval.ms.",
+        None,
+        0,
+        importance=Importance.LOW,
+        display_name="Transaction boundary interval",
+    )
+    keys.group("offsets.topic").text(
+        OFFSETS_STORAGE_TOPIC,
+        "A separate topic for the source offsets of this connector. The default is the worker's offsets topic.",
+        None,
+        validator=NonEmpty(),
+        importance=Importance.LOW,
+        width=Width.LONG,
+        display_name="Offsets topic",
+    )
+
 
 NAME: Final = "name"
 CONNECTOR_CLASS: Final = "connector.class"
@@ -184,3 +456,40 @@ def _converter(
         width=Width.SHORT,
         display_name=f"{title} converter version",
     )
+
+
+def source_config_def(config: Mapping[str, str], *, java: bool = False) -> ConfigDef:
+    """Return the settings that the framework knows in this configuration, including those that it must refuse.
+
+    Other names are left to the connector. java: without transforms and converters, which are Java's own for a Java
+    connector, and with the settings of processes and snapshots.
+    """
+    if java:
+        keys = (key for key in common_settings().keys.values() if not of_a_part(key.name))
+        more = (java_keys(), snapshot_keys(), topic_creation_keys(config))
+        return ConfigDef([*keys, *(key for each in more for key in each.keys.values())])
+    definition = common_settings()
+    for setting in (KEY, VALUE, HEADER):
+        name = config.get(setting)
+        if isinstance(name, str):
+            for key in _converter_keys(setting, name.strip()).keys.values():
+                full = f"{setting}.{key.name}"
+                definition.add(replace(key, name=full, display_name=full, group=f"Converter: {setting}"))
+    for key in transform_keys(config).keys.values():
+        definition.add(key)
+    for key in topic_creation_keys(config).keys.values():
+        definition.add(key)
+    return definition
+
+
+def of_a_part(setting: str) -> bool:
+    """Return whether the setting belongs to transforms, predicates or converters."""
+    return setting.partition(".")[0] in ("transforms", "predicates") or ".converter" in setting
+
+
+def _converter_keys(setting: str, name: str) -> ConfigDef:
+    try:
+        cls = find_header_converter(setting, name) if setting == HEADER else find_converter(setting, name)
+    except ConfigException:
+        return ConfigDef()  # the setting's own validator reports it
+    return cls.config_def()

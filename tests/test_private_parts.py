@@ -20,7 +20,7 @@ ADAPTERS: Mapping[str, tuple[str, str]] = {
     "connectors/builtin/dlt_source/rest_client.py": ("dlt", "tests/connectors/test_dlt_responses.py"),
     "connectors/builtin/dlt_source/": ("dlt", "tests/connectors/test_dlt_source.py"),
     "connectors/builtin/sql/tables.py": ("PyMySQL", "tests/connectors/test_sql_on_mariadb.py"),
-    "connectors/converters/registry/confluent_client.py": (
+    "connectors/converters/registry/settings.py": (
         "confluent-kafka",
         "tests/connectors/test_confluent_client.py",
     ),

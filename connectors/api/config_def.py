@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, TypedDict, Unpack
 
-from ringfence.connectors.api.config_keys import ConfigKey, ConfigValue, ParsedConfig, Recommender
+from ringfence.connectors.api.config_keys import ConfigKey, ConfigValue, ParsedConfig, Recommender, parse_value
 from ringfence.connectors.api.config_types import (
     HIDDEN,
     NO_DEFAULT,
@@ -21,7 +21,6 @@ from ringfence.connectors.api.config_types import (
     Validator,
     Width,
 )
-from ringfence.connectors.api.value_parsing import parse_value
 
 __all__ = [
     "HIDDEN",

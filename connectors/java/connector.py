@@ -22,14 +22,13 @@ from ringfence.connectors.api import (
     SourceTask,
     Width,
 )
-from ringfence.connectors.api.value_parsing import parse_value
+from ringfence.connectors.api.config_keys import parse_value
 from ringfence.connectors.java import connector_process
 from ringfence.connectors.java.channel import JavaEnded, JavaFailure
 from ringfence.connectors.java.connector_process import ConnectorProcess
 from ringfence.connectors.java.discovery import JavaPlugin
 from ringfence.connectors.java.files import require_allowed_files
-from ringfence.connectors.java.previews import changes_nothing, preview_settings
-from ringfence.connectors.java.task import java_task_class
+from ringfence.connectors.java.task import changes_nothing, java_task_class, preview_settings
 
 
 class JavaSourceConnector(SourceConnector):

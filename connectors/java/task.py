@@ -3,6 +3,9 @@
 Java polls ahead by a few batches. Batches that this task has not returned yet have no effect, because only the worker
 produces and commits. After an abort that the connector did not request, the task is ended, and a new one starts from
 the committed offsets, as with any plugin.
+
+Plugins do not support previews. So Debezium's connectors are configured to read the rows of the tables only: with the
+connector's own settings, they would create a replication slot and a publication, or write to the schema history.
 """
 
 import logging
@@ -11,9 +14,17 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Final, Protocol, runtime_checkable
+from typing import Any, ClassVar, Final, Protocol, runtime_checkable
 
-from ringfence.connectors.api import ConnectorError, RecordBatch, RecordPosition, RetriableError, SourceTask
+from ringfence.connectors.api import (
+    ConnectorError,
+    RecordBatch,
+    RecordPosition,
+    RetriableError,
+    Schema,
+    SourceRecord,
+    SourceTask,
+)
 from ringfence.connectors.api.errors import BadRecord
 from ringfence.connectors.common_settings import CONNECTOR_CLASS, PLUGIN_VERSION
 from ringfence.connectors.java import runtime, shared_jvm
@@ -21,10 +32,65 @@ from ringfence.connectors.java.channel import Event, JavaChannel, JavaEnded, Jav
 from ringfence.connectors.java.discovery import choose_plugin, find_places, find_plugins, select_versions
 from ringfence.connectors.java.files import require_allowed_files
 from ringfence.connectors.java.frames import BatchFrame
-from ringfence.connectors.java.previews import PREVIEW
 from ringfence.connectors.java.process import JavaProcess
 from ringfence.connectors.java.runtime import JavaRuntime
-from ringfence.connectors.java_settings import JAVA_PROCESS, SHARED
+from ringfence.connectors.java_settings import JAVA_PROCESS, SHARED, SNAPSHOT_TRANSACTION
+
+
+class ReadyBytes:
+    """The interface of converters and transforms for tasks that return serialized records only."""
+
+    raw = True
+    transforms = False
+    column = None
+    converters = None
+    transforms_by_class: Sequence[tuple[str, Callable[[SourceRecord], SourceRecord | None]]] = ()
+    converter_classes: Mapping[Any, str] = {}
+
+    def record(self, record: SourceRecord) -> SourceRecord | None:
+        return record
+
+    def key(self, topic: str, value: object, schema: Schema | None) -> bytes | None:
+        return _bytes(value)
+
+    def value(self, topic: str, value: object, schema: Schema | None) -> bytes | None:
+        return _bytes(value)
+
+    def headers(self, topic: str, headers: Sequence[tuple[str, object]]) -> list[tuple[str, bytes | None]]:
+        return [(name, _bytes(value)) for name, value in headers]
+
+
+def _bytes(value: object) -> bytes | None:
+    if value is None or isinstance(value, bytes):
+        return value
+    raise TypeError(f"a Java connector must return bytes, not {type(value).__name__}")
+
+
+PREVIEW: Final = "java.preview"
+"""In a task's configuration: the task is for a preview, and starts without source offsets."""
+
+_DEBEZIUM: Final = "io.debezium."
+_READING: Final = {
+    "snapshot.mode": "initial_only",
+    "snapshot.locking.mode": "none",
+    "schema.history.internal": "io.debezium.relational.history.MemorySchemaHistory",
+    "heartbeat.interval.ms": "0",
+    "signal.enabled.channels": "source",
+    "notification.enabled.channels": "",
+    "openlineage.integration.enabled": "false",
+    SNAPSHOT_TRANSACTION: "false",
+}
+
+
+def changes_nothing(java_class: str) -> bool:
+    """Return whether a preview of this connector is known not to change its source."""
+    return java_class.startswith(_DEBEZIUM)
+
+
+def preview_settings(java_class: str) -> Mapping[str, str]:
+    """Return the settings that override a connector's own settings in a preview."""
+    return {**_READING, PREVIEW: "true"} if changes_nothing(java_class) else {}
+
 
 log = logging.getLogger(__name__)
 

@@ -1,18 +1,93 @@
-"""Keeps clients for the next use, since a login costs more than the requests after it.
+"""Keeps clients for the next use, since a login costs more than the requests after it, and closes them safely.
 
 Each client has a thread and connections, and keeps reconnecting until it is closed. So a pool closes clients that have
 not been used for a while, even if it is not called again.
 """
 
+import logging
 import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, Generic, Protocol, TypeVar
+from types import TracebackType
+from typing import Any, Final, Generic, NoReturn, Protocol, TypeVar
 
-from ringfence.fencing.errors import Retriable
+from confluent_kafka import Producer
+
+from ringfence.fencing.errors import Fatal, FencingError, Retriable
 from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.error_translation import kafka_errors
+
+
+class ClosedProducer:
+    """Replaces a closed producer: its queue is empty, and each call raises `Fatal`."""
+
+    def __len__(self) -> int:
+        return 0
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def refuse(*_args: object, **_more: object) -> NoReturn:
+            raise Fatal(f"The producer is closed already: {name}")
+
+        return refuse
+
+
+def drop(producer: Producer | ClosedProducer, log: logging.Logger) -> Any:
+    """Drop queued records and release the client; return its replacement. Records in flight may still arrive.
+
+    The client ends, with its threads and connections, when its last reference is gone, so the caller must not keep one.
+    A call on another thread ends first; `Producer.close` would free the client during it.
+    """
+    if isinstance(producer, ClosedProducer):
+        return producer
+    try:
+        with kafka_errors("closing the producer"):
+            producer.purge()
+            producer.flush(0)
+    except FencingError as error:
+        # After a fatal error, every call raises it, also this one. The first call has reported it.
+        log.debug("%s", error)
+    return ClosedProducer()
+
+
+class Gate:
+    """Serialises the calls of a consumer (`with gate:`), and refuses them after `close`.
+
+    librdkafka frees a consumer in `close`, even while another thread uses it: `close` during a `poll` was seen to wait
+    forever. Here, `close` waits for the current call, and later calls raise `Fatal`. Inside a call, such as in a
+    rebalance callback, the same thread may call again.
+    """
+
+    def __init__(self, what: str) -> None:
+        """what: the consumer's name in errors."""
+        self._what = what
+        self._turn = threading.RLock()
+        self._closed = False
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` has been called, also while it runs."""
+        return self._closed
+
+    def __enter__(self) -> None:
+        self._turn.acquire()
+        if self._closed:
+            self._turn.release()
+            raise Fatal(f"{self._what} is closed already")
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._turn.release()
+
+    def close(self, close: Callable[[], None]) -> None:
+        """Call `close` when no other call is running. Later calls do nothing."""
+        with self._turn:
+            if not self._closed:
+                self._closed = True
+                close()
+
 
 IDLE_SECONDS: Final = 30.0
 _MOST_IDLE: Final = 8

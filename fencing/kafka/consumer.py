@@ -8,9 +8,9 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from ringfence.fencing.errors import Retriable
+from ringfence.fencing.kafka.client_pool import Gate
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.error_translation import kafka_errors, translate
-from ringfence.fencing.kafka.safe_close import Gate
 
 
 class Isolation(StrEnum):

@@ -25,8 +25,8 @@ from ringfence.fencing.kafka.client_pool import ClientPool
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.group_messages import ConsumerGroupDescribeRequest
 from ringfence.fencing.kafka.group_requests import GroupAdmin
-from ringfence.fencing.kafka.hanging_transactions import HangingProber
 from ringfence.fencing.kafka.kafka_python_client import PythonClient
+from ringfence.fencing.kafka.open_transactions import HangingProber
 from ringfence.fencing.kafka.permission_probes import await_coordinator
 
 _REQUEST_MS = 5_000

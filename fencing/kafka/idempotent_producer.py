@@ -13,11 +13,11 @@ from confluent_kafka import KafkaError, Message, Producer
 from ringfence.connectors.api.records import RawHeaders
 from ringfence.connectors.sdk.kafka_settings.java_names import MAX_BLOCK
 from ringfence.fencing.errors import FencingError
+from ringfence.fencing.kafka.client_pool import drop
 from ringfence.fencing.kafka.client_settings import idempotent_settings
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.error_translation import kafka_errors, translate
-from ringfence.fencing.kafka.full_queue import queue
-from ringfence.fencing.kafka.safe_close import drop
+from ringfence.fencing.kafka.report_producer import queue
 
 log = logging.getLogger(__name__)
 

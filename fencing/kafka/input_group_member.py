@@ -14,10 +14,10 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartiti
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, Retriable
+from ringfence.fencing.kafka.client_pool import Gate
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.error_translation import kafka_errors, translate
 from ringfence.fencing.kafka.membership import GroupMetadata
-from ringfence.fencing.kafka.safe_close import Gate
 
 log = logging.getLogger(__name__)
 

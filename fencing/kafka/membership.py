@@ -16,9 +16,9 @@ from typing import Final
 from confluent_kafka import Consumer, TopicPartition
 
 from ringfence.fencing.errors import Fatal, NotLeader
+from ringfence.fencing.kafka.client_pool import Gate
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.error_translation import kafka_errors, translate
-from ringfence.fencing.kafka.safe_close import Gate
 
 log = logging.getLogger(__name__)
 

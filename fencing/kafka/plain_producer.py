@@ -9,10 +9,10 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Retriable
+from ringfence.fencing.kafka.client_pool import drop
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.error_translation import kafka_errors, translate
-from ringfence.fencing.kafka.full_queue import QueueFull, queue
-from ringfence.fencing.kafka.safe_close import drop
+from ringfence.fencing.kafka.report_producer import QueueFull, queue
 
 log = logging.getLogger(__name__)
 

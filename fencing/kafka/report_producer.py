@@ -9,10 +9,29 @@ from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from ringfence.fencing.errors import FencingError
+from ringfence.fencing.errors import FencingError, Retriable
+from ringfence.fencing.kafka.client_pool import ClosedProducer, drop
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.error_translation import kafka_errors
-from ringfence.fencing.kafka.safe_close import ClosedProducer, drop
+
+
+class QueueFull(Retriable):
+    """There was no room in time, so the record was not queued."""
+
+
+def queue(produce: Callable[[], None], make_room: Callable[[], None]) -> None:
+    """Queue a record by `produce`, again and again while the queue is full.
+
+    make_room: called in between. It has to serve the client's delivery reports, since only that makes room, and to
+    raise an error, `QueueFull` for instance, once it is too late.
+    """
+    while True:
+        try:
+            produce()
+            return
+        except BufferError:
+            make_room()
+
 
 log = logging.getLogger("ringfence.reports")
 """Never itself the subject of reports (`topics.connector_logs`): that would never end."""

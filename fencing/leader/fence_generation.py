@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from ringfence.connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
+from ringfence.connectors.common_settings import OFFSETS_STORAGE_TOPIC
 from ringfence.connectors.sdk.kafka_settings.java_names import BOOTSTRAP, Role, servers
 from ringfence.connectors.sdk.kafka_settings.security import SECRETS
 from ringfence.fencing.clock import Deadline
@@ -20,7 +20,7 @@ from ringfence.fencing.kafka.client_pool import ClientPool
 from ringfence.fencing.kafka.client_settings import bootstrap_of, connection_of
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.fencer import FencedProducer, Fencer
-from ringfence.fencing.kafka.hanging_transactions import Hanging
+from ringfence.fencing.kafka.open_transactions import Hanging
 
 _OVERRIDES: Final = tuple(f"{role}.override." for role in Role)
 _PLACES: Final = frozenset({OFFSETS_STORAGE_TOPIC, *(prefix + BOOTSTRAP for prefix in _OVERRIDES)})

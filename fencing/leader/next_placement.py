@@ -18,7 +18,7 @@ from enum import Enum
 from typing import Final
 
 from ringfence.connectors.api import ConfigException
-from ringfence.connectors.error_settings import AUTO_RESTART_ENABLED, AUTO_RESTART_MAX_ATTEMPTS
+from ringfence.connectors.common_settings import AUTO_RESTART_ENABLED, AUTO_RESTART_MAX_ATTEMPTS
 from ringfence.fencing.ids import Generation, Incarnation, TaskId, WorkerId
 from ringfence.fencing.modes import Mode
 from ringfence.fencing.topics.config_records import PlacementRecord

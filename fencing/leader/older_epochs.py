@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from ringfence.fencing.errors import Fatal, FencingError, Retriable
 from ringfence.fencing.ids import TaskId
 from ringfence.fencing.kafka.client_pool import ClientPool
-from ringfence.fencing.kafka.hanging_transactions import Hanging, HangingProber, Key
+from ringfence.fencing.kafka.open_transactions import Hanging, HangingProber, Key
 from ringfence.fencing.leader.fence_generation import AdminAccess
 from ringfence.fencing.leader.next_placement import Place, status_of
 from ringfence.fencing.modes import Mode

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from ringfence.connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
+from ringfence.connectors.common_settings import OFFSETS_STORAGE_TOPIC
 from ringfence.connectors.sdk.kafka_settings.java_names import Role, servers
 from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.clock import SYSTEM_CLOCK, Clock, Deadline

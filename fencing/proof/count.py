@@ -17,17 +17,16 @@ from ringfence.fencing.errors import FencingError, Retriable
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer import Isolation, LogRecord, PartitionReader, record_of
+from ringfence.fencing.kafka.open_transactions import TransactionProber
 from ringfence.fencing.kafka.raw_fetch import RawFetcher
 from ringfence.fencing.kafka.record_batches import Batch
 from ringfence.fencing.kafka.topic_admin import topic_exists, topic_identity, topic_setting
 from ringfence.fencing.kafka.topic_offsets import OffsetKind, end_offsets, offsets_at
-from ringfence.fencing.kafka.transaction_descriptions import TransactionProber
 from ringfence.fencing.offsets.record_counts import decode
 from ringfence.fencing.offsets.source_offsets import SourceOffset, SourceOffsets, decode_key, may_concern
-from ringfence.fencing.proof.alignment import Alignment, Border, Borders, align
+from ringfence.fencing.proof.alignment import Alignment, Border, Borders, ProofTally, align
 from ringfence.fencing.proof.offset_commits import Attempt, OffsetCommits, OffsetRecord, OffsetRecords
 from ringfence.fencing.proof.positions import PositionTally
-from ringfence.fencing.proof.tally import ProofTally
 from ringfence.fencing.proof.topic_tally import Fate, PackedRows, TopicTally
 from ringfence.fencing.topics.topic_log import TopicLog
 

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from ringfence.fencing.proof.alignment import Check, ProofTally, Result
 from ringfence.fencing.proof.checks.deleted_records import check_deleted
 from ringfence.fencing.proof.checks.gaps_and_duplicates import check_positions
 from ringfence.fencing.proof.checks.older_generations import check_order
@@ -12,7 +13,6 @@ from ringfence.fencing.proof.checks.records_without_offsets import check_offsets
 from ringfence.fencing.proof.checks.source_count import check_source
 from ringfence.fencing.proof.checks.visible_records import check_transactions
 from ringfence.fencing.proof.count import ProofCounts
-from ringfence.fencing.proof.tally import Check, ProofTally, Result
 from ringfence.fencing.proof.topic_tally import Fate, TopicTally
 
 EXACT: Final = "exact"

@@ -12,8 +12,19 @@ from ringfence.fencing.kafka.topic_tail import Limits, MetRecord, Reading, TailR
 from ringfence.fencing.offsets import record_counts
 from ringfence.fencing.offsets.record_counts import AttemptCounts
 from ringfence.fencing.offsets.source_offsets import Offset, Partition, canonical, decode_key, decode_value
-from ringfence.fencing.provenance.origin import WINDOWS_MS, OffsetsSegment, Where, data_of, read_offsets_segments
-from ringfence.fencing.provenance.windows import SearchEnd, Segment, Segments, bounds, read, segments_of
+from ringfence.fencing.provenance.origin import (
+    WINDOWS_MS,
+    OffsetsSegment,
+    SearchEnd,
+    Segment,
+    Segments,
+    Where,
+    bounds,
+    data_of,
+    read,
+    read_offsets_segments,
+    segments_of,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from ringfence.connectors.common_settings import DEFAULT, ENABLE, PREFIX, REPLICATION_FACTOR, group_names
 from ringfence.connectors.sdk.linear_patterns import LinearPattern
-from ringfence.connectors.topic_creation_settings import DEFAULT, ENABLE, PREFIX, REPLICATION_FACTOR, group_names
 from ringfence.fencing.clock import Clock, Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.kafka.connection import Connection

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ringfence.connectors.api.errors import ConnectorError
-from ringfence.connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
+from ringfence.connectors.common_settings import OFFSETS_STORAGE_TOPIC
 from ringfence.fencing.errors import Unreadable
 from ringfence.fencing.kafka.consumer import LogRecord
 from ringfence.fencing.topics.cluster_state import ClusterState

@@ -15,15 +15,22 @@ Between the last record of a transaction and its commit, `ClaimCheck` makes sure
 
 Two committed transactions never have an offset in common: before the later claim was committed, the earlier one was
 seen to be aborted. This needs no clock, lock, count or membership.
+
+AlterShareGroupOffsets only changes the stored state. The leader of a partition keeps using its memory until it must
+refuse an acknowledgement of a member (measured with Kafka 4.3), so the next member would get records from the old
+position. Therefore, in `reset_leader_positions`, a temporary member acquires some records of each partition first, and
+releases all of them.
 """
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from ringfence.fencing.clock import Clock, Deadline
 from ringfence.fencing.errors import Abortable, FencingError, Retriable
 from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.share_member import Answer, ShareMember
 from ringfence.fencing.kafka.topic_admin import cluster_id, topic_ids
 from ringfence.fencing.kafka.topic_offsets import OffsetKind, offsets_at
 from ringfence.fencing.offsets.ledger_keys import InputPartition
@@ -31,6 +38,70 @@ from ringfence.fencing.share.input_topics import InputTopics
 from ringfence.fencing.share.ledger import Claims, ProcessedOffsets, Rivals
 from ringfence.fencing.share.ledger_tail import LedgerTail
 from ringfence.fencing.share.settings import Start
+
+Partition = tuple[str, int]
+
+_POLL_S = 1.0
+_QUIET_S = 12.0
+_RECORDS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionBounds:
+    """A partition's new start and its end. There may be records in between."""
+
+    start: int
+    end: int
+
+
+def is_sure(start: int, first: int, before: int | None) -> bool:
+    """Return whether the leader certainly uses the new start. first: the first record of this delivery; before: the
+    first record of the previous one, which was released.
+
+    There may be no record at the start. A later first record may also come from the old position, if the start moved
+    back. Only if it is delivered again, after the leader has handled its release, is it the first one that exists.
+    """
+    return first == start or (first > start and first == before)
+
+
+def reset_leader_positions(
+    connection: Connection, group: str, bounds: Mapping[Partition, PartitionBounds], limit: Deadline
+) -> list[Partition]:
+    """Make the partitions' leaders start there; return those for which it is not certain (`is_sure`). Raises nothing.
+
+    For a partition that starts at its end, it is certain if no record arrives within the time that a member needs to
+    join.
+    """
+    left = {place for place, one in bounds.items() if one.start < one.end}
+    quiet = set(bounds) - left
+    try:
+        member = ShareMember(connection, group, sorted({topic for topic, _ in bounds}), "ringfence-flush", _RECORDS)
+    except FencingError as error:
+        log.info("%s", error)
+        return sorted(bounds)
+    began = Deadline.after(_QUIET_S)
+    before: dict[Partition, int] = {}
+    try:
+        while (left or (quiet and not began.expired)) and not limit.expired:
+            messages = member.poll(limit.slice(_POLL_S))
+            firsts: dict[Partition, int] = {}
+            for message in messages:
+                member.answer(message, Answer.RELEASE)
+                place = str(message.topic()), int(message.partition() or 0)
+                firsts[place] = min(firsts.get(place, message.offset() or 0), message.offset() or 0)
+            if messages:
+                member.send_answers(limit.slice(5.0))
+            for place, first in firsts.items():
+                if place in bounds and is_sure(bounds[place].start, first, before.get(place)):
+                    left.discard(place)
+            before |= firsts
+    except FencingError as error:
+        log.info("%s", error)
+        return sorted(left | quiet)
+    finally:
+        member.close()
+    return sorted(left)
+
 
 _LOOK_SECONDS = 0.5
 BLOCKED = "CLAIMED_BY_ANOTHER"

@@ -23,7 +23,7 @@ from ringfence.connectors.api import ConnectorError, RecordRefused, RetriableErr
 from ringfence.fencing.clock import Clock, Deadline
 from ringfence.fencing.errors import Abortable, Fatal, Fenced, FencingError, Retriable
 from ringfence.fencing.kafka.client_settings import QUEUE_BYTES
-from ringfence.fencing.kafka.hanging_transactions import Hanging
+from ringfence.fencing.kafka.open_transactions import Hanging
 from ringfence.fencing.kafka.topic_admin import find_topic, topic_identity, topic_settings
 from ringfence.fencing.leader import older_epochs
 from ringfence.fencing.leader.fence_generation import list_admin_access

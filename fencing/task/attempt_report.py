@@ -10,7 +10,7 @@ from typing import Final
 
 from ringfence.connectors.api import Endpoint
 from ringfence.fencing.clock import Clock
-from ringfence.fencing.kafka.hanging_transactions import Hanging
+from ringfence.fencing.kafka.open_transactions import Hanging
 from ringfence.fencing.metrics import Measures, StateTimes
 from ringfence.fencing.offsets.record_counts import RecordCounts
 from ringfence.fencing.share.offset_ranges import LockedRanges

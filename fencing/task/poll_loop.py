@@ -15,8 +15,8 @@ from ringfence.fencing.clock import Clock
 from ringfence.fencing.records.prepared_batch import CommittedTransaction, PreparedBatch
 from ringfence.fencing.task.boundaries import Boundaries, Boundary
 from ringfence.fencing.task.config_view import DesiredState
-from ringfence.fencing.task.plugin import overrides
 from ringfence.fencing.task.runtime import TaskRuntime
+from ringfence.fencing.task.task_spec import overrides
 from ringfence.fencing.task.transaction_context import BatchPart, Ending, RequestedEndings
 from ringfence.fencing.task.transactions import Transactions
 from ringfence.fencing.topics.status import State

@@ -13,9 +13,8 @@ from ringfence.fencing.records.topic_creation import TopicCreationGroups, TopicM
 from ringfence.fencing.task.attempt_report import Counters, TaskReport
 from ringfence.fencing.task.clients import admin_connection
 from ringfence.fencing.task.config_view import DesiredState, TaskView
-from ringfence.fencing.task.plugin import Plugin
 from ringfence.fencing.task.start_progress import READING_OFFSETS
-from ringfence.fencing.task.task_spec import TaskSpec
+from ringfence.fencing.task.task_spec import Plugin, TaskSpec
 
 _PATIENCE_SECONDS: Final = 60.0
 _TOPIC_SECONDS: Final = 60.0

@@ -34,10 +34,9 @@ from ringfence.fencing.task.at_least_once.run import AtLeastOnceRun
 from ringfence.fencing.task.attempt_report import Counters, TaskReport
 from ringfence.fencing.task.clients import transactional_producer
 from ringfence.fencing.task.config_view import DesiredState, TaskView
-from ringfence.fencing.task.plugin import Outcome, Plugin, readable
 from ringfence.fencing.task.runtime import Superseded, TaskRuntime
 from ringfence.fencing.task.start_progress import StartWatch, holding_up
-from ringfence.fencing.task.task_spec import TaskSpec
+from ringfence.fencing.task.task_spec import Outcome, Plugin, TaskSpec, readable
 from ringfence.fencing.task.transactional_run import NewProducer, TransactionalRun
 from ringfence.fencing.topics.connector_logs import ConnectorLevelRecord
 from ringfence.fencing.topics.reporter import Reporter

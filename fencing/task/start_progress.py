@@ -12,8 +12,7 @@ from contextlib import suppress
 from ringfence.fencing.clock import Clock, Deadline
 from ringfence.fencing.errors import FencingError, Invalid
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.hanging_transactions import HangingProber
-from ringfence.fencing.kafka.transaction_descriptions import TransactionProber
+from ringfence.fencing.kafka.open_transactions import HangingProber, TransactionProber
 from ringfence.fencing.task.clients import admin_connection, reading_connection
 from ringfence.fencing.task.task_spec import TaskSpec
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from ringfence.connectors.api import RecordPosition
-from ringfence.connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
+from ringfence.connectors.common_settings import OFFSETS_STORAGE_TOPIC
 from ringfence.fencing.clock import Clock, Deadline
 from ringfence.fencing.errors import Invalid
 from ringfence.fencing.kafka.connection import Connection

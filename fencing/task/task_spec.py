@@ -1,19 +1,59 @@
-"""All that a source task needs to run on any machine that reaches Kafka, as JSON."""
+"""All that a source task needs to run on any machine that reaches Kafka, as JSON; and its plugin."""
 
 import json
-from collections.abc import Mapping
+import traceback
+from collections.abc import Callable, Mapping
 from dataclasses import astuple, dataclass, field
 
+from ringfence.connectors.api import SourceTask
 from ringfence.connectors.sdk.delivery import transaction_boundary
 from ringfence.fencing import request_context
 from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId, task_transactional_id
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.modes import MODE_KEY, Mode
 from ringfence.fencing.offsets.source_offsets import OffsetsSnapshot
+from ringfence.fencing.records.error_handling import Convert
 from ringfence.fencing.request_context import NOBODYS, RequestContext
 from ringfence.fencing.task.boundaries import Boundaries
 from ringfence.fencing.topics.connector_state import Placement
+from ringfence.fencing.topics.status.failed_record import RecordFailure
 from ringfence.fencing.topics.topic_ids import Topics
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How an attempt ended. `trace` is None for a normal end (superseded, stopped, deleted).
+
+    left_open: its transactional id may have an open transaction, which the next `init` or a fence of the id ends.
+    failure: the record that failed it.
+    """
+
+    reason: str
+    trace: str | None = None
+    left_open: bool = False
+    failure: RecordFailure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """The plugin's part: how to create an instance, its resolved configuration, and the conversion of its records."""
+
+    make: Callable[[], SourceTask]
+    config: Mapping[str, str]
+    convert: Convert
+    version: str | None = None
+    redact: Callable[[str], str] = str
+    """Takes secrets out of a string that is reported or logged."""
+
+
+def overrides(plugin: SourceTask, method: str) -> bool:
+    """Return whether the plugin overrides an optional method."""
+    return getattr(type(plugin), method) is not getattr(SourceTask, method)
+
+
+def readable(error: Exception) -> str:
+    """Return the stack trace, for a status."""
+    return "".join(traceback.format_exception(error)).rstrip()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,24 +8,22 @@ from ringfence.connectors.api import SourceTask
 from ringfence.connectors.sdk.kafka_settings.java_names import Role
 from ringfence.fencing.errors import Abortable, FencingError
 from ringfence.fencing.kafka.client_settings import resolve_settings, timeout_in
-from ringfence.fencing.kafka.hanging_transactions import GROUP_OFFSETS
+from ringfence.fencing.kafka.open_transactions import GROUP_OFFSETS
 from ringfence.fencing.offsets.source_offsets import SourceOffsets
 from ringfence.fencing.records.record_path import RecordPath
 from ringfence.fencing.share.share_group_source import ShareSource
 from ringfence.fencing.task import start_progress
 from ringfence.fencing.task.admission import Admission, TaskLeftovers, timeouts_explained
-from ringfence.fencing.task.boundaries import Boundary
+from ringfence.fencing.task.boundaries import Boundary, SnapshotEndings
 from ringfence.fencing.task.clients import batch_reader, group_source
 from ringfence.fencing.task.config_view import DesiredState
 from ringfence.fencing.task.context import TaskContext
 from ringfence.fencing.task.group_source import GroupSource
-from ringfence.fencing.task.plugin import overrides
 from ringfence.fencing.task.poll_loop import PollLoop, due_in
 from ringfence.fencing.task.runtime import Superseded, TaskRuntime
 from ringfence.fencing.task.share_group_input import ShareGroupMembership
-from ringfence.fencing.task.snapshot_transaction import SnapshotEndings
 from ringfence.fencing.task.task_offsets import Positions, TaskOffsets
-from ringfence.fencing.task.task_spec import TaskSpec
+from ringfence.fencing.task.task_spec import TaskSpec, overrides
 from ringfence.fencing.task.transaction_context import RequestedEndings
 from ringfence.fencing.task.transactions import Transactions
 from ringfence.fencing.topics.status import State

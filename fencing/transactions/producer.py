@@ -12,7 +12,7 @@ from ringfence.connectors.sdk import egress
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Abortable, Fatal, FencingError, Retriable, UnknownOutcome
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.transaction_ender import OpenTransaction
+from ringfence.fencing.kafka.open_transactions import OpenTransaction
 from ringfence.fencing.transactions.batching import Batching
 from ringfence.fencing.transactions.broker_connection import LookUp
 from ringfence.fencing.transactions.client import HeldUp

@@ -8,9 +8,9 @@ from functools import partial
 from pathlib import Path
 
 from ringfence.connectors.api import ConfigException
+from ringfence.connectors.common_settings import AUTO_RESTART_ENABLED, AUTO_RESTART_MAX_ATTEMPTS
 from ringfence.connectors.config_providers import PREFIX as PROVIDERS
 from ringfence.connectors.config_providers import ConfigProviders
-from ringfence.connectors.error_settings import AUTO_RESTART_ENABLED, AUTO_RESTART_MAX_ATTEMPTS
 from ringfence.connectors.java.runtime import INSTALL_PATH, PLUGIN_PATH, folders_in
 from ringfence.connectors.sdk import own_listeners, properties
 from ringfence.connectors.sdk.egress import DEFAULT, EGRESS_ALLOW, EGRESS_DENY, Policy

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ringfence.fencing.kafka.hanging_transactions import HangingProber
+from ringfence.fencing.kafka.open_transactions import HangingProber
 from tests.chaos.faults import Faults
 from tests.e2e.conftest import await_calm
 from tests.e2e.flow import Flow

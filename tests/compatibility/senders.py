@@ -75,7 +75,7 @@ class Senders:
     def _find_task(self) -> Endpoint | None:
         """Where the newest task listens; None before the connector's first start."""
         state = StatusState()
-        if not topic_names(self._connection, self._topic, Deadline.after(30)):
+        if not topic_names(self._connection, Deadline.after(30), self._topic):
             return None
         log = TopicLog(self._connection, self._topic)
         try:

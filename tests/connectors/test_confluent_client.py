@@ -3,7 +3,7 @@
 import httpx
 import pytest
 
-from ringfence.connectors.converters.registry.confluent_client import find_http_clients, load, transport_error
+from ringfence.connectors.converters.registry.settings import find_http_clients, load, transport_error
 
 URL = "http://127.0.0.1:9"  # nobody listens there
 TOKENS = {

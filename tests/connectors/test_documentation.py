@@ -10,8 +10,8 @@ from types import ModuleType
 import pytest
 
 from ringfence.connectors.api import ConnectorError, ConnectorTransactionBoundaries
+from ringfence.connectors.common_settings import source_config_def
 from ringfence.connectors.plugins import PluginRegistry, class_path, load_task_class
-from ringfence.connectors.source_config import source_config_def
 from ringfence.fencing.task.transaction_context import Ending, RequestedEndings
 from tests.connectors.fakes import FakeContext, FakeOffsets, poll_all
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from ringfence.connectors.api import SourceConnector
+from ringfence.connectors.common_settings import source_config_def
 from ringfence.connectors.converters import CONVERTERS, HEADER_CONVERTERS
 from ringfence.connectors.plugins import PluginRegistry
-from ringfence.connectors.source_config import source_config_def
 from ringfence.connectors.transforms.registry import PREDICATES, TRANSFORMS
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "connectors.md").read_text()

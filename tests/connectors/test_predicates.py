@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from ringfence.connectors.api import ConfigException, SourceRecord
-from ringfence.connectors.source_config import source_config_def
+from ringfence.connectors.common_settings import source_config_def
 from ringfence.connectors.transforms import build_transforms
 from ringfence.connectors.transforms.registry import PREDICATES, TRANSFORMS
 

@@ -31,9 +31,9 @@ from ringfence.connectors.api import (
     Struct,
 )
 from ringfence.connectors.api.schemas import DATE, INT64, STRING, TIMESTAMP, array, decimal, mapping, optional, struct
+from ringfence.connectors.common_settings import source_config_def
 from ringfence.connectors.converters import find_converter, value_converter
 from ringfence.connectors.converters.registry.protobuf import ProtoFile
-from ringfence.connectors.source_config import source_config_def
 from tests.connectors.golden.records import FULL, MOMENT, SPARSE
 from tests.support.registry import Registry
 

@@ -5,7 +5,7 @@ import pytest
 
 from ringfence.connectors.api import ConfigException, ConnectorError, SourceRecord, Struct
 from ringfence.connectors.api.schemas import INT64, struct
-from ringfence.connectors.source_config import source_config_def
+from ringfence.connectors.common_settings import source_config_def
 from ringfence.connectors.transforms import build_transforms
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ringfence.connectors.source_config import source_config_def
+from ringfence.connectors.common_settings import source_config_def
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 SCHEMAS = "value.converter.schemas.enable"

@@ -21,7 +21,7 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.admin_clients import login_refused
 from ringfence.fencing.kafka.client_settings import connection_of
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.hanging_transactions import HangingProber
+from ringfence.fencing.kafka.open_transactions import HangingProber
 from ringfence.fencing.kafka.permission_probes import Permission, Prober
 from ringfence.fencing.transactions.producer import Producer
 from ringfence.local.kafka import EmbeddedKafka

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 
-from ringfence.engine.leader.abandoned_transactions import AbandonedAttempts, AbandonedTransactions
+from ringfence.engine.leader.hanging_watch import AbandonedAttempts, AbandonedTransactions
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
 from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.open_transactions import TransactionProber
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
-from ringfence.fencing.kafka.transaction_descriptions import TransactionProber
 from ringfence.fencing.leader.fence_generation import AdminAccess
 from ringfence.fencing.topics.status import FAILED, State, TaskStatus
 from ringfence.fencing.transactions.producer import Producer

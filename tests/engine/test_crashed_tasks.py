@@ -17,8 +17,7 @@ from ringfence.engine.spark.driver import Lost, SparkHost
 from ringfence.engine.spark.launcher import Launcher
 from ringfence.fencing.errors import Invalid
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.task.plugin import Outcome
-from ringfence.fencing.task.task_spec import TaskSpec
+from ringfence.fencing.task.task_spec import Outcome, TaskSpec
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import State, WorkerRecord
 from ringfence.memory_limit import memory_limit

@@ -10,14 +10,13 @@ from confluent_kafka import Consumer, TopicPartition
 from ringfence.engine.leader.fencing_round_runner import RoundRunner
 from ringfence.engine.leader.offset_migration import OffsetMigration
 from ringfence.engine.queries.connector_offsets import ConnectorOffsets
-from ringfence.engine.queries.hanging_transactions import end, find
-from ringfence.engine.queries.transactional_ids import fence_id
+from ringfence.engine.queries.hanging_transactions import end, fence_id, find
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, Retriable
 from ringfence.fencing.ids import ConnectorName, Generation
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.fencer import Fencer
-from ringfence.fencing.kafka.hanging_transactions import Hanging, HangingProber
+from ringfence.fencing.kafka.open_transactions import Hanging, HangingProber
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.leader.fence_generation import AdminAccess
 from ringfence.fencing.leader.fencing_round import Round

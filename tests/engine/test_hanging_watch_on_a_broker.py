@@ -10,7 +10,7 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName, leader_transactional_id
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.fencer import Fencer
-from ringfence.fencing.kafka.hanging_transactions import GROUP_OFFSETS, Hanging, HangingProber
+from ringfence.fencing.kafka.open_transactions import GROUP_OFFSETS, Hanging, HangingProber
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.topics.cluster_state import ClusterState, apply
 from ringfence.fencing.topics.config_records import ConnectorRecord

@@ -15,7 +15,7 @@ from ringfence.engine.preflight.other_workers import check_modes
 from ringfence.engine.preflight.report import PreflightInput, checks
 from ringfence.engine.preflight.subject import Check, Result
 from ringfence.engine.preflight.validation import Modes, ValidationErrors, ValidationRun, add_to
-from ringfence.engine.queries.transactional_ids import ids_of
+from ringfence.engine.queries.hanging_transactions import ids_of
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import Incarnation, WorkerId
 from ringfence.fencing.kafka.membership import GroupMembership

@@ -12,7 +12,7 @@ import pytest
 
 from ringfence.engine.spark.driver import SparkHost
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.task.plugin import Outcome
+from ringfence.fencing.task.task_spec import Outcome
 from tests.guarantees.stage import Stage
 from tests.support.broker import Broker
 from tests.support.compose import ROOT

@@ -8,7 +8,7 @@ import pytest
 from ringfence.commands.executor import command_of, spark_home
 from ringfence.engine.spark.driver import Lost, SparkHost
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.task.plugin import Outcome
+from ringfence.fencing.task.task_spec import Outcome
 from ringfence.local.errors import LocalError
 from tests.guarantees.stage import Stage
 from tests.support.broker import Broker

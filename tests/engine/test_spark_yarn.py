@@ -10,7 +10,7 @@ import pytest
 
 from ringfence.engine.spark.driver import Lost, SparkHost
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.task.plugin import Outcome
+from ringfence.fencing.task.task_spec import Outcome
 from ringfence.local.guarded_process import GuardedProcess
 from tests.guarantees.stage import Stage
 from tests.support.broker import Broker

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ringfence.engine.queries.transactional_ids import describe, fence_id
+from ringfence.engine.queries.hanging_transactions import describe, fence_id
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fenced
 from ringfence.fencing.ids import ConnectorName

@@ -14,9 +14,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.task.plugin import Plugin
 from ringfence.fencing.task.source_task import SourceTaskRun
-from ringfence.fencing.task.task_spec import TaskSpec
+from ringfence.fencing.task.task_spec import Plugin, TaskSpec
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.transactions.client import TransactionalClient
 from ringfence.fencing.transactions.producer import Producer

@@ -20,9 +20,9 @@ from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer import PartitionReader
 from ringfence.fencing.kafka.consumer_groups import group_members
 from ringfence.fencing.kafka.fencer import Fencer
-from ringfence.fencing.kafka.hanging_transactions import HangingProber
 from ringfence.fencing.kafka.idempotent_producer import IdempotentProducer
 from ringfence.fencing.kafka.membership import GroupMembership
+from ringfence.fencing.kafka.open_transactions import HangingProber
 from ringfence.fencing.kafka.permission_probes import Prober
 from ringfence.fencing.kafka.plain_producer import PlainProducer
 from ringfence.fencing.kafka.report_producer import ReportProducer

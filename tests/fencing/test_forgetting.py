@@ -1,9 +1,8 @@
 """What the config topic forgets of deleted connectors."""
 
 from ringfence.fencing.ids import ConnectorName, Generation, TaskId, WorkerId
-from ringfence.fencing.leader.deleted_connectors import AT_ONCE, find_forgettable, forget
 from ringfence.fencing.leader.fencing_round import finish, plan
-from ringfence.fencing.leader.reconcile import decide
+from ringfence.fencing.leader.reconcile import AT_ONCE, decide, find_forgettable, forget
 from ringfence.fencing.topics.cluster_state import ClusterState, apply
 from ringfence.fencing.topics.config_records import (
     CommitRecord,

@@ -9,7 +9,7 @@ from ringfence.fencing.errors import Retriable
 from ringfence.fencing.kafka.client_pool import ClientPool
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.fencer import FencedProducer
-from ringfence.fencing.kafka.hanging_transactions import Hanging
+from ringfence.fencing.kafka.open_transactions import Hanging
 from ringfence.fencing.leader import fence_generation, older_epochs
 from ringfence.fencing.leader.fence_generation import AdminAccess
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from ringfence.fencing.share.group_moves import PartitionMove, RequestedStart
 from ringfence.fencing.share.ledger import State
 from ringfence.fencing.share.offset_ranges import Ranges
-from ringfence.fencing.share.stale_positions import is_sure
+from ringfence.fencing.share.partition_claims import is_sure
 
 OFFSETS = st.integers(0, 30)
 

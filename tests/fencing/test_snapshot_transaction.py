@@ -5,8 +5,7 @@ import pytest
 from ringfence.connectors.api import ConfigException, SourceRecord
 from ringfence.connectors.api.records import MixedBatch
 from ringfence.fencing.errors import Invalid
-from ringfence.fencing.task.boundaries import Boundaries
-from ringfence.fencing.task.snapshot_transaction import SnapshotEndings, is_of_a_snapshot
+from ringfence.fencing.task.boundaries import Boundaries, SnapshotEndings, is_of_a_snapshot
 from ringfence.fencing.task.transaction_context import Ending
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ringfence.connectors.source_config import source_config_def
+from ringfence.connectors.common_settings import source_config_def
 from ringfence.fencing.records.topic_creation import TopicCreationGroups
 
 BASE = {"topic.creation.default.partitions": "3", "topic.creation.default.replication.factor": "-1"}

@@ -10,9 +10,8 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from ringfence.connectors.api import OffsetReader, RecordBatch, SourceRecord, SourceTask
 from ringfence.connectors.builtin.kafka_source.cluster import Cluster
 from ringfence.connectors.builtin.kafka_source.task import KafkaSourceTask
-from ringfence.fencing.task.plugin import Outcome, Plugin
 from ringfence.fencing.task.source_task import SourceTaskRun
-from ringfence.fencing.task.task_spec import TaskSpec
+from ringfence.fencing.task.task_spec import Outcome, Plugin, TaskSpec
 from ringfence.fencing.topics.reporter import Reporter
 from tests.guarantees.stage import Plain, Stage
 from tests.support.waiting import eventually

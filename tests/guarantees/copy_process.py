@@ -7,9 +7,8 @@ from collections.abc import Sequence
 
 from ringfence.connectors.api import RecordBatch, SourceRecord
 from ringfence.connectors.builtin.kafka_source.task import KafkaSourceTask
-from ringfence.fencing.task.plugin import Plugin
 from ringfence.fencing.task.source_task import SourceTaskRun
-from ringfence.fencing.task.task_spec import TaskSpec
+from ringfence.fencing.task.task_spec import Plugin, TaskSpec
 from ringfence.fencing.topics.reporter import Reporter
 from tests.guarantees.stage import Plain
 

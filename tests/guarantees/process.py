@@ -3,9 +3,8 @@
 import sys
 import time
 
-from ringfence.fencing.task.plugin import Plugin
 from ringfence.fencing.task.source_task import SourceTaskRun
-from ringfence.fencing.task.task_spec import TaskSpec
+from ringfence.fencing.task.task_spec import Plugin, TaskSpec
 from ringfence.fencing.topics.reporter import Reporter
 from tests.guarantees.stage import Counting, Plain, Script
 

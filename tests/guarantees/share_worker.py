@@ -22,9 +22,8 @@ from ringfence.fencing.share import partition_claims
 from ringfence.fencing.share.ledger import START
 from ringfence.fencing.share.partition_claims import ClaimCheck
 from ringfence.fencing.share.share_group_source import ShareSource
-from ringfence.fencing.task.plugin import Outcome, Plugin
 from ringfence.fencing.task.source_task import SourceTaskRun
-from ringfence.fencing.task.task_spec import TaskSpec
+from ringfence.fencing.task.task_spec import Outcome, Plugin, TaskSpec
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.transactions.client import TransactionalClient
 from ringfence.fencing.transactions.producer import Producer

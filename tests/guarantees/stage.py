@@ -15,9 +15,8 @@ from ringfence.fencing.offsets.record_counts import RecordCounts
 from ringfence.fencing.offsets.source_offsets import SourceOffsets, read_offsets
 from ringfence.fencing.records.error_handling import Convert
 from ringfence.fencing.records.error_handling import Stage as Stage_
-from ringfence.fencing.task.plugin import Outcome, Plugin
 from ringfence.fencing.task.source_task import SourceTaskRun
-from ringfence.fencing.task.task_spec import TaskSpec
+from ringfence.fencing.task.task_spec import Outcome, Plugin, TaskSpec
 from ringfence.fencing.topics.connector_state import Placement
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import StatusState, TaskStatus, apply, decode

@@ -16,8 +16,8 @@ from ringfence.connectors.builtin.kafka_source.connector import KafkaSourceConne
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import task_transactional_id
 from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.open_transactions import TransactionProber
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
-from ringfence.fencing.kafka.transaction_descriptions import TransactionProber
 from tests.guarantees.copies import Context, Copy, await_topic, committed, copy_settings, write
 from tests.guarantees.stage import Stage
 from tests.support.broker import Broker, new_kafka

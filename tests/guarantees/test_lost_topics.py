@@ -13,9 +13,8 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Invalid
 from ringfence.fencing.ids import Generation
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
-from ringfence.fencing.task.plugin import Plugin
 from ringfence.fencing.task.source_task import SourceTaskRun
-from ringfence.fencing.task.task_spec import TaskSpec
+from ringfence.fencing.task.task_spec import Plugin, TaskSpec
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_log import ConfigLog
 from ringfence.fencing.topics.config_records import ConnectorRecord, TaskCountRecord

@@ -13,9 +13,8 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName, TaskId
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.fencer import Fencer
-from ringfence.fencing.kafka.hanging_transactions import HangingProber
+from ringfence.fencing.kafka.open_transactions import HangingProber, Transaction, TransactionProber
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
-from ringfence.fencing.kafka.transaction_descriptions import Transaction, TransactionProber
 from ringfence.fencing.offsets.source_offsets import encode_key, encode_value
 from ringfence.fencing.task import start_progress
 from ringfence.fencing.task.task_spec import TaskSpec

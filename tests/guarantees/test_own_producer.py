@@ -21,9 +21,9 @@ from ringfence.fencing.errors import Abortable, Fatal, Fenced, FencingError, Ret
 from ringfence.fencing.fetching.partition_reader import PartitionReader
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.fencer import Fencer
+from ringfence.fencing.kafka.open_transactions import TransactionProber
 from ringfence.fencing.kafka.partitioner import partition_of
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, delete_topics
-from ringfence.fencing.kafka.transaction_descriptions import TransactionProber
 from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.fencing.transactions.compression import CODECS
 from ringfence.fencing.transactions.producer import Producer

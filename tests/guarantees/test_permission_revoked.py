@@ -15,7 +15,7 @@ from confluent_kafka.admin._resource import ResourceType
 
 from ringfence.fencing.ids import task_transactional_id
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.hanging_transactions import HangingProber
+from ringfence.fencing.kafka.open_transactions import HangingProber
 from ringfence.local.kafka import EmbeddedKafka
 from tests.guarantees.stage import Counting, Script, Stage
 from tests.support.broker import new_kafka

@@ -9,8 +9,8 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, Fenced
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.fencer import Fencer
+from ringfence.fencing.kafka.open_transactions import TransactionProber
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
-from ringfence.fencing.kafka.transaction_descriptions import TransactionProber
 from ringfence.fencing.transactions import producer as producer_module
 from ringfence.fencing.transactions.producer import Producer
 from tests.support.broker import Broker

@@ -12,12 +12,12 @@ from confluent_kafka import Producer as PlainProducer
 from ringfence.connectors.api import PositionPaths
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.hanging_transactions import HangingProber
+from ringfence.fencing.kafka.open_transactions import HangingProber
 from ringfence.fencing.offsets.record_counts import AttemptCounts, RecordCounts, encode
 from ringfence.fencing.offsets.source_offsets import encode_key, encode_value
 from ringfence.fencing.proof import count as proof_count
+from ringfence.fencing.proof.alignment import Result
 from ringfence.fencing.proof.count import Counting, ProofCounts, ProofScope
-from ringfence.fencing.proof.tally import Result
 from ringfence.fencing.proof.verdict import EXACT, FAILED, make_checks, to_json, verdict
 from ringfence.fencing.transactions.producer import Producer
 from tests.guarantees.stage import PARTITION, Script, Stage

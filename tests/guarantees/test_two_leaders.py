@@ -9,8 +9,8 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Conflict, Fenced, NotLeader, Retriable
 from ringfence.fencing.ids import ConnectorName, leader_transactional_id
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.hanging_transactions import HangingProber
 from ringfence.fencing.kafka.membership import GroupMembership, GroupMetadata
+from ringfence.fencing.kafka.open_transactions import HangingProber
 from ringfence.fencing.kafka.plain_producer import PlainProducer
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.leader.term import Term

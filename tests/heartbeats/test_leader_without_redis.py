@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 from django.db import close_old_connections
 
-from ringfence.engine import redis_watch
+from ringfence.engine import worker_threads
 from ringfence.engine.leader.leader_thread import Leader
-from ringfence.engine.redis_watch import RedisWatch, reaches_redis
+from ringfence.engine.worker_threads import RedisWatch, reaches_redis
 from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.ids import Incarnation, WorkerId
 from ringfence.fencing.leader.next_placement import LiveWorker
@@ -113,7 +113,7 @@ def test_a_leader_that_redis_does_not_reach_hands_over_to_one_that_it_does(both:
     second.cut()
     eventually(lambda: second.beat().redis_error and second.beat().leads, WITHIN, "all are cut off")
     seen = second.looks
-    eventually(lambda: second.looks > seen + redis_watch._PATIENCE_SECONDS + 5, WITHIN, "it has had its patience")
+    eventually(lambda: second.looks > seen + worker_threads._PATIENCE_SECONDS + 5, WITHIN, "it has had its patience")
     assert second.leader.leads_now()
     # The first one is reached again.
     first.mend()
@@ -123,7 +123,7 @@ def test_a_leader_that_redis_does_not_reach_hands_over_to_one_that_it_does(both:
     second.mend()
     eventually(lambda: first.beat().redis_error and not second.beat().redis_error, WITHIN, "they have changed places")
     seen = first.looks
-    eventually(lambda: first.looks > seen + redis_watch._PATIENCE_SECONDS + 5, WITHIN, "it has had its patience")
+    eventually(lambda: first.looks > seen + worker_threads._PATIENCE_SECONDS + 5, WITHIN, "it has had its patience")
     assert first.leader.leads_now()
 
 

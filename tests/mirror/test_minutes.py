@@ -9,9 +9,8 @@ from django.test.utils import CaptureQueriesContext
 
 from ringfence.fencing.topics.status import PollRetry, State
 from ringfence.projection import task_minutes
-from ringfence.projection.minute_strips import Cell, hours, join_strips, strips
 from ringfence.projection.models import Connector, Minute, Task
-from ringfence.projection.task_minutes import EVERYTHING, ITSELF, UNKNOWN, worst
+from ringfence.projection.task_minutes import EVERYTHING, ITSELF, UNKNOWN, Cell, hours, join_strips, strips, worst
 from tests.support.projections import progress, project, running
 from tests.support.topics import Topic, connector_status, task_status
 

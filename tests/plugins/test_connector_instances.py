@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from ringfence.engine.leader.command_service import LeadingWorker
 from ringfence.engine.leader.commands.lifecycle import Create
 from ringfence.engine.leader.connector_instances import LeaderInstances
-from ringfence.engine.leader.leader_side import LeadingWorker
 from ringfence.engine.leader.write_result import WriteResult
 from ringfence.engine.plugins import PluginError, PluginHost
 from ringfence.fencing.clock import Deadline

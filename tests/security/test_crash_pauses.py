@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ringfence.engine.plugins import PluginError, PluginHost, crash_pauses
-from ringfence.engine.plugins.crash_pauses import CrashPauses
+from ringfence.engine.plugins import PluginError, PluginHost, instance_supervisor
 from ringfence.engine.plugins.errors import PluginCrash
+from ringfence.engine.plugins.instance_supervisor import CrashPauses
 from ringfence.engine.plugins.process import ChildProcess
 from ringfence.fencing.backoff import Backoff
 from tests.support.plugin_hosts import PATIENCE, hostile
@@ -77,7 +77,7 @@ def test_instances_that_crash_again_and_again_start_few_processes(
         return start_process(on_end)
 
     monkeypatch.setattr(supervisor, "_start_process", count)
-    monkeypatch.setattr(crash_pauses, "_BACKOFF", Backoff(60, 300))
+    monkeypatch.setattr(instance_supervisor, "_BACKOFF", Backoff(60, 300))
     grant_a, grant_b = ({"user": f"editor-{each}", "patterns": []} for each in "ab")
     host.start_connector("honest", hostile(), (), PATIENCE, grant=grant_b)
     crashes, refusals = 0, list[str]()

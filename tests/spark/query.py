@@ -14,7 +14,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ringfence.fencing.kafka.transaction_ender import TransactionEnder
+from ringfence.fencing.kafka.open_transactions import TransactionEnder
 from ringfence.spark import kafka_sink
 from ringfence.spark.batches import BatchWriter
 from ringfence.spark.records import SinkLog

@@ -11,8 +11,8 @@ import pytest
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.fencer import Fencer
+from ringfence.fencing.kafka.open_transactions import TransactionEnder
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
-from ringfence.fencing.kafka.transaction_ender import TransactionEnder
 from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.spark import batches
 from ringfence.spark.batches import Assignment, BatchWriter, Columns, WriteParts, write_part

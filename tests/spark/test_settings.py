@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from ringfence.fencing.kafka.transaction_ender import OpenTransaction
+from ringfence.fencing.kafka.open_transactions import OpenTransaction
 from ringfence.spark.records import Batch, Part, SinkState, total_of, value_of_batch, value_of_part
 from ringfence.spark.settings import SinkError, SinkSettings, read_settings
 

@@ -11,8 +11,7 @@ import psutil
 
 from ringfence.engine.spark.driver import Lost, SparkHost
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.task.plugin import Outcome
-from ringfence.fencing.task.task_spec import TaskSpec
+from ringfence.fencing.task.task_spec import Outcome, TaskSpec
 from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.local.guarded_process import GuardedProcess
 from ringfence.local.java import find_java

@@ -10,8 +10,7 @@ from ringfence.connectors.builtin.spark_table.task import SparkTableSourceTask
 from ringfence.connectors.class_names import class_name
 from ringfence.engine.spark.driver import Lost, SparkHost
 from ringfence.fencing.ids import TaskId
-from ringfence.fencing.task.plugin import Outcome
-from ringfence.fencing.task.task_spec import TaskSpec
+from ringfence.fencing.task.task_spec import Outcome, TaskSpec
 from tests.guarantees.stage import Stage
 from tests.support.names import unique
 from tests.support.postgres import Postgres

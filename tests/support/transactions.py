@@ -2,7 +2,7 @@
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.transaction_descriptions import TransactionProber
+from ringfence.fencing.kafka.open_transactions import TransactionProber
 from tests.support.waiting import eventually
 
 

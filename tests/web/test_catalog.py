@@ -3,9 +3,8 @@
 import pytest
 
 from ringfence.connectors.api import Category, Guarantee, SourceConnector
-from ringfence.connectors.common_settings import CONNECTOR_CLASS
+from ringfence.connectors.common_settings import CONNECTOR_CLASS, source_config_def
 from ringfence.connectors.plugins import PluginRegistry
-from ringfence.connectors.source_config import source_config_def
 from ringfence.engine.plugins.operations import Operations
 from ringfence.web.markdown import render_markdown
 from ringfence.web.new.catalog import card_of, group, matches

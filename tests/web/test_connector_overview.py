@@ -14,8 +14,8 @@ from django.test.utils import CaptureQueriesContext
 
 from ringfence.dispatch import Refusal
 from ringfence.fencing.topics.status import PollRetry, State
-from ringfence.projection.minute_strips import Cell
 from ringfence.projection.models import Connector, Minute, RecordTotals, SourceOffset, Task, Worker
+from ringfence.projection.task_minutes import Cell
 from ringfence.web.connector.task_heatmap import WIDTH, strip
 from ringfence.web.state_badges import Severity
 from tests.support.leader import FakeLeader

@@ -9,8 +9,8 @@ import pytest
 from django.test import Client
 
 from ringfence.alerts.root_causes import HINTS, TEXT_HINTS
+from ringfence.connectors.common_settings import source_config_def
 from ringfence.connectors.sdk.features import all_features
-from ringfence.connectors.source_config import source_config_def
 from ringfence.fencing.topics.status import State
 from ringfence.http import section_links
 from ringfence.http.section_links import Reference, explain_check, explain_setting

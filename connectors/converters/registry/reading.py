@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ringfence.connectors.api import ConnectorError
-from ringfence.connectors.converters.registry.confluent_client import load, transport_error
-from ringfence.connectors.converters.registry.settings import client, registry_settings
+from ringfence.connectors.converters.registry.settings import client, load, registry_settings, transport_error
 from ringfence.connectors.sdk import egress
 from ringfence.connectors.sdk.avro.bounds import BeyondBounds, Bounds, check_json
 

@@ -1,5 +1,6 @@
 """The common base of converters with a registry: each schema is registered once, and each record contains its id."""
 
+import functools
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
@@ -7,9 +8,25 @@ from typing import Any, ClassVar
 from ringfence.connectors.api import ConfigDef, ConnectorError, ParsedConfig, RetriableError, Schema, Struct
 from ringfence.connectors.api.schemas import BOOLEAN, BYTES, FLOAT64, INT64, STRING
 from ringfence.connectors.converters.base import Converter, refuse
-from ringfence.connectors.converters.registry.confluent_client import load, transport_error
-from ringfence.connectors.converters.registry.settings import client, registry_settings, subject_of
+from ringfence.connectors.converters.registry.settings import (
+    client,
+    load,
+    registry_settings,
+    subject_of,
+    transport_error,
+)
 from ringfence.connectors.sdk import egress
+
+
+@functools.lru_cache(1024)
+def is_same_struct(actual: Schema, target: Schema) -> bool:
+    """Return whether a struct of the schema `actual` is valid for `target`: with the same fields, name, version, doc
+    and parameters.
+
+    Optionality and default are ignored: they depend on the field that contains the struct.
+    """
+    return actual == target or actual.but(optional=target.optional, default=target.default) == target
+
 
 Write = Callable[[object], bytes]
 """Returns a value as bytes, without the id."""

@@ -1,6 +1,6 @@
 """What retention or compaction has deleted, so that nobody can count it."""
 
-from ringfence.fencing.proof.tally import Check, ProofTally, Result
+from ringfence.fencing.proof.alignment import Check, ProofTally, Result
 
 
 def check_deleted(tally: ProofTally) -> Check:

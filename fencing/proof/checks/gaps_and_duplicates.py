@@ -1,8 +1,8 @@
 """Whether records are missing or come twice, by their positions in the source."""
 
 from ringfence.connectors.plural_forms import write_count
+from ringfence.fencing.proof.alignment import Check, Result
 from ringfence.fencing.proof.positions import PositionTally
-from ringfence.fencing.proof.tally import Check, Result
 
 
 def check_positions(tally: PositionTally | None, why_not: str) -> Check:

@@ -5,8 +5,8 @@ from itertools import pairwise
 from typing import Any, TypeVar
 
 from ringfence.connectors.plural_forms import write_count
+from ringfence.fencing.proof.alignment import Check, ProofTally, Result
 from ringfence.fencing.proof.offset_commits import Attempt
-from ringfence.fencing.proof.tally import Check, ProofTally, Result
 
 Key = TypeVar("Key", bound=Any)
 

@@ -1,7 +1,7 @@
 """Whether others write to the connector's topics, too."""
 
 from ringfence.connectors.plural_forms import write_count
-from ringfence.fencing.proof.tally import Check, ProofTally, Result
+from ringfence.fencing.proof.alignment import Check, ProofTally, Result
 from ringfence.fencing.proof.topic_tally import Fate
 
 

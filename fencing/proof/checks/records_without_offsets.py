@@ -3,7 +3,7 @@
 from collections import Counter
 
 from ringfence.connectors.plural_forms import write_count
-from ringfence.fencing.proof.tally import Check, ProofTally, Result
+from ringfence.fencing.proof.alignment import Check, ProofTally, Result
 from ringfence.fencing.proof.topic_tally import Fate, Producer
 
 

@@ -1,7 +1,7 @@
 """Whether the source itself counts as many records as were committed."""
 
 from ringfence.connectors.plural_forms import write_count
-from ringfence.fencing.proof.tally import Check, Result
+from ringfence.fencing.proof.alignment import Check, Result
 
 
 def check_source(count: int | None, of_source: int | None, why_not: str) -> Check:

@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 
 from ringfence.connectors.plural_forms import write_count
-from ringfence.fencing.proof.alignment import Alignment
+from ringfence.fencing.proof.alignment import Alignment, Check, ProofTally, Result
 from ringfence.fencing.proof.offset_commits import Attempt
-from ringfence.fencing.proof.tally import Check, ProofTally, Result
 
 
 def check_transactions(

@@ -27,8 +27,8 @@ from ringfence.fencing.clock import Clock, Deadline
 from ringfence.fencing.errors import Fatal, FencingError
 from ringfence.fencing.kafka.error_translation import kafka_errors
 from ringfence.fencing.kafka.fencer import Fencer
-from ringfence.fencing.kafka.full_queue import QueueFull
 from ringfence.fencing.kafka.idempotent_producer import IdempotentProducer
+from ringfence.fencing.kafka.report_producer import QueueFull
 from ringfence.fencing.metrics import Measures
 from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOffsets, canonical, encode_value
 from ringfence.fencing.offsets.stores import OffsetsCopy
@@ -38,11 +38,11 @@ from ringfence.fencing.task.attempt_report import Counters
 from ringfence.fencing.task.clients import fencing_connection, idempotent_producer
 from ringfence.fencing.task.config_view import DesiredState
 from ringfence.fencing.task.context import TaskContext
-from ringfence.fencing.task.plugin import overrides
 from ringfence.fencing.task.poll_loop import Polling
 from ringfence.fencing.task.runtime import Superseded, TaskRuntime
 from ringfence.fencing.task.start_progress import READING_OFFSETS
 from ringfence.fencing.task.task_offsets import TaskOffsets
+from ringfence.fencing.task.task_spec import overrides
 from ringfence.fencing.topics.status import State
 from ringfence.fencing.transactions.record_columns import RecordColumns
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ringfence.access.principal import Principal, Verb
-from ringfence.connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
+from ringfence.connectors.common_settings import OFFSETS_STORAGE_TOPIC
 from ringfence.connectors.sdk.delivery import DEAD_LETTERS
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord

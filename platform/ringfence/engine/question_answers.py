@@ -15,7 +15,7 @@ from ringfence.engine.plugins.plugin_choice import check_permission
 from ringfence.engine.preflight import report
 from ringfence.engine.preflight.topic_rules import TopicRules
 from ringfence.engine.preflight.validation import Modes, Validation
-from ringfence.engine.queries import consumer_groups, hanging_transactions, share_groups, topic_tail, transactional_ids
+from ringfence.engine.queries import consumer_groups, hanging_transactions, share_groups, topic_tail
 from ringfence.engine.queries.connector_offsets import ConnectorOffsets
 from ringfence.engine.queries.dead_letters import DeadLetters
 from ringfence.engine.queries.previews import Previews
@@ -132,7 +132,7 @@ def _read_versions() -> dict[str, dict[str, list[str]]] | None:
 @_answers(questions.DescribeTransactions)
 def _describe_transactions(request: questions.DescribeTransactions, services: Services, limit: Deadline) -> object:
     configs = [request.config, *request.earlier]
-    return transactional_ids.describe(request.connector, request.tasks, configs, services.config, limit)
+    return hanging_transactions.describe(request.connector, request.tasks, configs, services.config, limit)
 
 
 @_answers(questions.FindHanging)

@@ -41,17 +41,16 @@ from ringfence.engine.plugins.host import CALL_SECONDS, JAVA_CALL_SECONDS
 from ringfence.engine.plugins.installations import Installer, PluginInstallations
 from ringfence.engine.preflight.topic_rules import TopicRules
 from ringfence.engine.preflight.validation import Validation, ValidationErrors
-from ringfence.engine.projection_membership import ProjectionMembership
 from ringfence.engine.queries.connector_offsets import ConnectorOffsets
 from ringfence.engine.queries.dead_letters import DeadLetters
 from ringfence.engine.queries.previews import Previews
 from ringfence.engine.queries.proofs import Proofs
 from ringfence.engine.question_answers import Services
-from ringfence.engine.redis_watch import run_heartbeat, watch_redis
 from ringfence.engine.spark.connector_limits import let_go, limits_of
 from ringfence.engine.spark.driver import SparkHost
 from ringfence.engine.spark.launcher import Launcher
 from ringfence.engine.worker_id import await_free_id
+from ringfence.engine.worker_threads import ProjectionMembership, run_heartbeat, watch_redis
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, Invalid
 from ringfence.fencing.kafka.consumer_groups import group_members

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Final
 
 from ringfence.client import documents
-from ringfence.connectors.common_settings import CONNECTOR_CLASS, NAME, TASKS_MAX
+from ringfence.connectors.common_settings import CONNECTOR_CLASS, NAME, TASKS_MAX, source_config_def
 from ringfence.connectors.plugins import PluginRegistry
 from ringfence.connectors.sdk import properties, worker_limits
-from ringfence.connectors.source_config import source_config_def
 from ringfence.fencing.draft_names import find_final_names, with_final_names
 from ringfence.fencing.modes import MODE_KEY, Mode
 from ringfence.file_checks.connector_configs import (

@@ -9,8 +9,13 @@ from typing import Final
 
 from ringfence.connectors.api import ConfigDef, SourceConnector
 from ringfence.connectors.api.config_types import HIDDEN
-from ringfence.connectors.common_settings import CONNECTOR_CLASS, NAME
-from ringfence.connectors.delivery_settings import EXACTLY_ONCE_SUPPORT
+from ringfence.connectors.common_settings import (
+    CONNECTOR_CLASS,
+    EXACTLY_ONCE_SUPPORT,
+    NAME,
+    of_a_part,
+    source_config_def,
+)
 from ringfence.connectors.java.discovery import find_plugins, select_versions
 from ringfence.connectors.known_plugins import find_counterpart, find_remedy
 from ringfence.connectors.plugins import PluginInfo, PluginRegistry, UnknownConnector
@@ -18,7 +23,6 @@ from ringfence.connectors.sdk.delivery import TRANSACTION_BOUNDARY, with_boundar
 from ringfence.connectors.sdk.features import features_of
 from ringfence.connectors.sdk.foreign_names import DEBEZIUM, ForeignNames
 from ringfence.connectors.sdk.secret_names import hiding
-from ringfence.connectors.source_config import of_a_part, source_config_def
 from ringfence.engine.plugins.secret_removal import Redactor
 from ringfence.engine.plugins.validation import boundary_problems, exactly_once_problems
 from ringfence.engine.preflight import client_overrides

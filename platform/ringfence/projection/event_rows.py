@@ -10,12 +10,44 @@ from django.db.models import F
 from ringfence.connectors.plural_forms import write_count
 from ringfence.fencing.topics.events import Event as Report
 from ringfence.fencing.topics.events import decode
-from ringfence.projection import bad_records, hanging_rows, log_rows, progress_reports, stalls, task_minutes
-from ringfence.projection.models import Connector, Event, GenerationRow, pack
+from ringfence.projection import bad_records, log_rows, progress_reports, stalls, task_minutes
+from ringfence.projection.models import Connector, Event, GenerationRow, HangingTransaction, pack
 from ringfence.projection.progress_reports import number, text
 from ringfence.projection.records import Record
-from ringfence.projection.signals import foreign_record_found
+from ringfence.projection.signals import foreign_record_found, hanging_transaction_ended
 from ringfence.projection.task_minutes import Minutes
+
+_NUMBERS = ("partition", "producer_id", "epoch", "start_offset", "last_ms")
+_TEXTS = ("cluster", "topic", "transactional_id", "why_not")
+
+
+def write_hanging(report: Report) -> None:
+    """Write a report. Inside the transaction that has applied the events before it."""
+    if text(report, "stage") == "ended":
+        _mark_ended(report)
+        return
+    left = report.get("hanging")
+    HangingTransaction.objects.all().delete()
+    HangingTransaction.objects.bulk_create(
+        HangingTransaction(
+            connectors=pack(row.get("connectors") or []),
+            **{name: number(row, name) for name in _NUMBERS},
+            **{name: text(row, name) for name in _TEXTS},
+        )
+        for row in (left if isinstance(left, list) else ())
+    )
+
+
+def _mark_ended(report: Report) -> None:
+    connector = text(report, "connector")
+    Connector.objects.filter(name=connector).update(hanging_ended_total=F("hanging_ended_total") + 1)
+    HangingTransaction.objects.filter(
+        topic=text(report, "topic"), partition=number(report, "partition"), producer_id=number(report, "producer_id")
+    ).delete()
+    hanging_transaction_ended.send(
+        sender=None, connector=connector, by=text(report, "by"), message=text(report, "message")[:1000]
+    )
+
 
 _SAID_TWICE = re.compile(r"\d+ fenced in [\d.]+ s$")
 """The message of earlier versions for a finished round."""
@@ -49,7 +81,7 @@ def write(records: Sequence[Record]) -> set[str]:
         if report["type"] == "command" and report.get("kind") == "fence_now":
             _mark_forced(report)
         if report["type"] == "hanging":
-            hanging_rows.write(report)
+            write_hanging(report)
         if report["type"] == "foreign":
             _tell_foreign(report)
     history.write()

@@ -20,7 +20,7 @@ from typing import Any, Final
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Abortable, FencingError, Retriable
 from ringfence.fencing.kafka.fencer import Fencer
-from ringfence.fencing.kafka.transaction_ender import OpenTransaction, TransactionEnder
+from ringfence.fencing.kafka.open_transactions import OpenTransaction, TransactionEnder
 from ringfence.fencing.transactions.producer import Producer
 from ringfence.fencing.transactions.record_columns import GrowingColumns, RecordColumns
 from ringfence.spark.records import DIGESTS, Batch, Part, SinkLog, key_of, total_of, value_of_part

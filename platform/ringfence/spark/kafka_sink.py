@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's users write it
 from pyspark.sql import types as spark
 
-from ringfence.fencing.kafka.transaction_ender import OpenTransaction
+from ringfence.fencing.kafka.open_transactions import OpenTransaction
 from ringfence.spark.batches import Assignment, BatchWriter, write_part
 from ringfence.spark.records import Part
 from ringfence.spark.settings import SinkError, SinkSettings, read_settings

@@ -17,8 +17,8 @@ import orjson
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Abortable, Fenced
+from ringfence.fencing.kafka.open_transactions import OpenTransaction
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
-from ringfence.fencing.kafka.transaction_ender import OpenTransaction
 from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.fencing.transactions.producer import Producer
 from ringfence.spark.settings import SinkError, SinkSettings, Superseded

@@ -342,7 +342,7 @@ class ConnectorRun:
         return any(stable[partition] < end for partition, end in ends.items())
 
     def _topics(self) -> list[str]:
-        return topic_names(self._control.connection, self.name, Deadline.after(_SECONDS))
+        return topic_names(self._control.connection, Deadline.after(_SECONDS), self.name)
 
     def offsets(self) -> list[tuple[SourcePartition, SourceOffset]]:
         """Return the committed source offsets."""

@@ -9,9 +9,9 @@ from ringfence.engine.leader import command_plans
 from ringfence.fencing.errors import Conflict
 from ringfence.fencing.ids import leader_transactional_id, task_transactional_id
 from ringfence.fencing.leader import reconcile as decisions
-from ringfence.fencing.leader.deleted_connectors import forget
 from ringfence.fencing.leader.fencing_round import Round, finish
 from ringfence.fencing.leader.older_epochs import find_abandoned
+from ringfence.fencing.leader.reconcile import forget
 from ringfence.fencing.leader.term import TopicRecord
 from ringfence.fencing.offsets.source_offsets import Partition, SourceOffsets
 from ringfence.fencing.topics.cluster_state import ClusterState

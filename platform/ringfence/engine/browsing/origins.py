@@ -10,9 +10,9 @@ from ringfence.engine.queries.connector_offsets import ConnectorOffsets
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.hanging_transactions import HangingProber
+from ringfence.fencing.kafka.open_transactions import HangingProber
+from ringfence.fencing.kafka.open_transactions import Transaction as Held
 from ringfence.fencing.kafka.record_batches import Marker
-from ringfence.fencing.kafka.transaction_descriptions import Transaction as Held
 from ringfence.fencing.provenance.committed_records import CommittedRecords, find_records
 from ringfence.fencing.provenance.origin import Producer, Transaction, find_producer, find_transaction
 from ringfence.requests.request import Refusal

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, cast
 
 from ringfence.connectors.api import ConfigException, ConnectorError
-from ringfence.connectors.converters.registry.confluent_client import load
 from ringfence.connectors.converters.registry.reading import SchemaReader
+from ringfence.connectors.converters.registry.settings import load
 from ringfence.engine.base64_text import decode
 from ringfence.engine.browsing import expression
 from ringfence.engine.browsing.expression import TooManySteps

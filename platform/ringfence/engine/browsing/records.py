@@ -13,7 +13,7 @@ from ringfence.engine.preflight.topic_rules import TopicRules
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.hanging_transactions import HangingProber
+from ringfence.fencing.kafka.open_transactions import HangingProber
 from ringfence.fencing.kafka.record_pages import Page, PageStart, PageStartKind, read_page
 from ringfence.fencing.kafka.topic_tail import Limits, TailRecord, Test
 from ringfence.requests.reader_calls import OpenReading

@@ -10,7 +10,7 @@ from ringfence.engine.preflight.topic_rules import TopicRules
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, Invalid
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.topic_list import topic_infos, topic_names
+from ringfence.fencing.kafka.topic_admin import topic_infos, topic_names
 from ringfence.fencing.leader.fence_generation import list_admin_access
 from ringfence.requests.request import Refusal
 from ringfence.requests.topic_questions import DescribeTopics, TopicPlace

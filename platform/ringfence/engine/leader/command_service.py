@@ -1,19 +1,222 @@
 """Carries out commands on the leader: checks the deadline, runs the command's class (`commands`), and answers."""
 
 import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import suppress
 
+from ringfence.engine.config_topic import open_config_log
+from ringfence.engine.leader.command_plans import Plan
 from ringfence.engine.leader.commands import Outcome, command_of
-from ringfence.engine.leader.leader_side import LeadingWorker
 from ringfence.engine.leader.leader_thread import Leader
+from ringfence.engine.leader.offset_migration import Changes, OffsetAlteration
+from ringfence.engine.leader.task_slices import TaskConfigs
+from ringfence.engine.leader.write_result import WriteResult
 from ringfence.engine.plugins import PluginHost
+from ringfence.engine.plugins.errors import OffsetsRefused, PluginError, UnknownPlugin
 from ringfence.engine.preflight.validation import Validation
+from ringfence.fencing import stages
 from ringfence.fencing.clock import Deadline
+from ringfence.fencing.ids import ConnectorName, WorkerId
 from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.topic_admin import topic_identity
+from ringfence.fencing.kafka.topic_offsets import end_offsets
+from ringfence.fencing.leader.fence_generation import may_keep_own_offsets
+from ringfence.fencing.leader.next_placement import LiveWorker
+from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOffset, SourceOffsets, canonical
+from ringfence.fencing.topics.active_topics import key_of
+from ringfence.fencing.topics.cluster_state import ClusterState
+from ringfence.fencing.topics.config_log import ConfigLog
 from ringfence.fencing.topics.connector_logs import about
+from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
 from ringfence.fencing.topics.reporter import Reporter
+from ringfence.fencing.topics.status import StatusState, StatusTombstone
+from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 from ringfence.requests import commands
-from ringfence.requests.commands import Command, SentCommand
+from ringfence.requests.commands import Command, OffsetEntry, SentCommand
+from ringfence.requests.question import Json as Validated
 from ringfence.requests.request import MalformedRequest, Refusal
+from ringfence.worker_config import WorkerConfig
+
+_PLUGIN_SECONDS = 10.0
+_PAUSE_SECONDS = 0.05
+_LOOK_SECONDS = 1.0
+
+
+class LeadingWorker:
+    """For one command. Any thread may use it."""
+
+    def __init__(
+        self,
+        leader: Leader,
+        plugins: PluginHost,
+        reporter: Reporter,
+        connection: Connection,
+        validation: Validation,
+        limit: Deadline,
+        account: str,
+    ) -> None:
+        self._leader = leader
+        self._plugins = plugins
+        self._reporter = reporter
+        self._connection = connection
+        self._validation = validation
+        self.limit = limit
+        self._account = account
+        self._offsets: Future[SourceOffsets] | None = None
+
+    @property
+    def config(self) -> WorkerConfig:
+        return self._leader.worker_config
+
+    @property
+    def members(self) -> list[LiveWorker]:
+        return self._leader.members
+
+    def state(self) -> ClusterState:
+        return self._leader.state()
+
+    def statuses(self) -> StatusState:
+        return self._leader.statuses()
+
+    def now_ms(self) -> int:
+        return self._reporter.now_ms()
+
+    def write(self, plan: Plan) -> WriteResult:
+        try:
+            result = self._leader.submit(plan, self.limit, self._account).result(timeout=self.limit.remaining + 5)
+            stages.add(result.stages)
+            return result
+        except FutureTimeout:
+            raise Refusal(
+                500, "Request timed out while the leader was writing. Whether it was written is unknown: look again"
+            ) from None
+
+    def wake(self) -> None:
+        self._leader.wake()
+
+    def await_round(self, name: ConnectorName) -> None:
+        """Wait until no task of the connector's old generation can commit any more. Raises `Refusal`."""
+        with stages.stage("fence"):
+            self._await_round(name)
+
+    def _await_round(self, name: ConnectorName) -> None:
+        log: ConfigLog | None = None
+
+        def is_over(state: ClusterState) -> bool:
+            return not state.connector(name).round_pending
+
+        try:
+            while not self.limit.expired:
+                try:
+                    if self._leader.await_state(is_over, self.limit.slice(_LOOK_SECONDS)):
+                        return
+                except Refusal:
+                    # It is written. If another leader carries out the round, the config topic shows its result.
+                    log = log or open_config_log(self.config, self._connection, self.limit)
+                    if is_over(log.refresh(self.limit)):
+                        return
+                    time.sleep(self.limit.slice(_PAUSE_SECONDS))
+        finally:
+            if log is not None:
+                log.close()
+        raise Refusal(
+            500,
+            f"Request timed out. It is written, and the last tasks of {name} are still being fenced: look again",
+        )
+
+    def resign(self) -> WorkerId:
+        return self._leader.hand_over.ask(self._leader.members, self.limit)
+
+    def retry_round(self, name: ConnectorName) -> None:
+        self._leader.retry_round(name)
+
+    def validate(self, config: Mapping[str, str], *, java: bool) -> Validated:
+        try:
+            return self._validation.validate(config["connector.class"].strip(), config, self.limit, java=java)
+        except UnknownPlugin as error:
+            raise Refusal(400, error.message) from error  # not the connector is unknown
+
+    def read_offsets_ahead(self, name: ConnectorName, config: Mapping[str, str]) -> None:
+        if not may_keep_own_offsets(config):  # else its topic would be created, for a configuration that may be refused
+            self._offsets = self._leader.instances.read_ahead(name, config)
+
+    def make_tasks(
+        self, name: ConnectorName, config: Mapping[str, str], grant: TopicGrantRecord | None
+    ) -> TaskConfigs | None:
+        try:
+            return self._leader.instances.make(name, config, grant, self._offsets)
+        except PluginError:
+            return None  # the reconcile loop asks again, and puts the trace into the connector's status
+
+    def look_up_version(self, config: Mapping[str, str]) -> None:
+        with suppress(PluginError):
+            self._plugins.version_of(config)
+
+    def mark_started(self, name: ConnectorName, config_offset: int) -> None:
+        self._leader.instances.mark_started(name, config_offset)
+
+    def discard_instance(self, name: ConnectorName) -> None:
+        self._leader.instances.discard(name)
+
+    def mark_restarting(self, name: ConnectorName, tasks: list[int]) -> None:
+        self._leader.mark_restarting(name, tasks)
+
+    def restart_instance(self, name: ConnectorName, *, only_failed: bool) -> None:
+        offset = self._leader.state().connector(name).config_offset
+        if not only_failed or self._leader.instances.trace_of(name, offset) is not None:
+            self._leader.instances.restart(name)
+
+    def plan_offsets(self, connector: ConnectorState, entries: list[OffsetEntry] | None) -> tuple[Plan, bool]:
+        name = connector.name
+        alteration = OffsetAlteration(self._leader.offsets, name, connector, self.limit)
+        changes = alteration.tombstones() if entries is None else _changes(entries)
+        checked = self._check_offsets(connector, changes)
+        return alteration.move(changes), checked
+
+    def plan_ledger(self, connector: ConnectorState, decide: Callable[[list[SourceOffset]], Changes]) -> Plan:
+        alteration = OffsetAlteration(self._leader.offsets, connector.name, connector, self.limit)
+        changes = decide(alteration.present_offsets)
+        self._check_offsets(connector, changes)
+        return alteration.move(changes)
+
+    def _check_offsets(self, connector: ConnectorState, changes: Changes) -> bool:
+        """Return whether the plugin has checked these offsets. Raises `Refusal` if it refuses them."""
+        if connector.target is not TargetState.STOPPED:
+            return False
+        name, timeout = connector.name, min(_PLUGIN_SECONDS, self.limit.remaining)
+        try:
+            return self._plugins.alter_offsets(connector.config or {}, changes, timeout)
+        except OffsetsRefused as error:
+            raise Refusal(400, f"Connector {name} refuses these offsets: {error.message}") from error
+        except PluginError as error:
+            raise Refusal(400, f"Connector {name} could not check these offsets: {error.message}") from error
+
+    def forget_topics(self, name: ConnectorName) -> dict[int, int]:
+        for topic in sorted(self._leader.statuses().topics.get(name, ())):
+            self._reporter.status(StatusTombstone(key_of(name, topic)))
+        self._reporter.flush(self.limit.slice(10))
+        return self._ends(self.config.status_topic)
+
+    def ends_of_offsets(self) -> dict[int, int]:
+        return self._ends(self.config.offsets_topic)
+
+    def _ends(self, topic: str) -> dict[int, int]:
+        _, partitions = topic_identity(self._connection, topic, self.limit)
+        return end_offsets(self._connection, topic, partitions, self.limit)
+
+
+def _changes(entries: list[OffsetEntry]) -> list[tuple[Partition, Offset | None]]:
+    changes: dict[str, tuple[Partition, Offset | None]] = {}
+    for entry in entries:
+        partition = entry["partition"]
+        if canonical(partition) in changes:
+            raise Refusal(400, f"The partition {canonical(partition)} is named twice")
+        changes[canonical(partition)] = (partition, entry.get("offset"))
+    return list(changes.values())
+
 
 _REMEMBERED = 1000
 _LATE = "Request timed out before it was carried out: nothing was changed. Send it again"

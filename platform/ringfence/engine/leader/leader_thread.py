@@ -13,11 +13,10 @@ from functools import partial
 
 from ringfence import telemetry
 from ringfence.engine.config_topic import admit, refuse_to_lead
-from ringfence.engine.leader.abandoned_transactions import AbandonedTransactions
 from ringfence.engine.leader.command_plans import Plan
 from ringfence.engine.leader.connector_instances import LeaderInstances
 from ringfence.engine.leader.fencing_round_runner import RoundRunner
-from ringfence.engine.leader.hanging_watch import HangingWatch, report_found
+from ringfence.engine.leader.hanging_watch import AbandonedTransactions, HangingWatch, report_found
 from ringfence.engine.leader.internal_requests import rotate_key
 from ringfence.engine.leader.leader_jobs import NOT_LEADING, Job, Jobs, carry_out_all
 from ringfence.engine.leader.members import ForeignRecords, MemberWatch, find_members
@@ -29,8 +28,7 @@ from ringfence.engine.leader.restart_plans import restart
 from ringfence.engine.leader.write_result import WriteResult
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.queries.connector_offsets import ConnectorOffsets
-from ringfence.engine.queries.hanging_transactions import topics_of
-from ringfence.engine.queries.transactional_ids import admin_access_of
+from ringfence.engine.queries.hanging_transactions import admin_access_of, topics_of
 from ringfence.engine.status_log import StatusLog
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, NotLeader, Retriable

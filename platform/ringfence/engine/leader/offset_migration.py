@@ -11,7 +11,7 @@ the worker's topic and confirm the change in the config topic. A request that fa
 import logging
 from collections.abc import Mapping, Sequence
 
-from ringfence.connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
+from ringfence.connectors.common_settings import OFFSETS_STORAGE_TOPIC
 from ringfence.engine.leader import command_plans
 from ringfence.engine.leader.command_plans import Plan
 from ringfence.engine.queries.connector_offsets import ConnectorOffsets

@@ -8,24 +8,22 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from ringfence.engine.leader.abandoned_transactions import AbandonedTransactions
 from ringfence.engine.leader.command_plans import Plan, task_set
 from ringfence.engine.leader.connector_instances import LeaderInstances, TaskSet
 from ringfence.engine.leader.fencing_round_runner import RoundRunner, RunningRound
-from ringfence.engine.leader.hanging_watch import report_ended
+from ringfence.engine.leader.hanging_watch import AbandonedTransactions, report_ended
 from ringfence.engine.leader.leader_statuses import LeaderStatuses
-from ringfence.engine.leader.members import ModeWatch
-from ringfence.engine.leader.reconfiguration_requests import LostAttempts, TaskRequests
+from ringfence.engine.leader.members import LostAttempts, ModeWatch
+from ringfence.engine.leader.reconfiguration_requests import TaskRequests
 from ringfence.engine.leader.task_slices import fits, is_written
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Conflict, FencingError
 from ringfence.fencing.ids import ConnectorName, Incarnation, WorkerId
-from ringfence.fencing.leader.deleted_connectors import forget
 from ringfence.fencing.leader.fence_generation import FenceResult
 from ringfence.fencing.leader.fencing_round import Round, finish_all
 from ringfence.fencing.leader.next_placement import REBALANCE_DELAY, LiveWorker
 from ringfence.fencing.leader.older_epochs import find_abandoned
-from ringfence.fencing.leader.reconcile import Steps, decide, statuses_with_restart, statuses_without_slot
+from ringfence.fencing.leader.reconcile import Steps, decide, forget, statuses_with_restart, statuses_without_slot
 from ringfence.fencing.leader.term import Term
 from ringfence.fencing.request_context import RequestContext, working_for
 from ringfence.fencing.topics.cluster_state import ClusterState

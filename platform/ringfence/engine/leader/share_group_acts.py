@@ -6,7 +6,7 @@ A group with members is refused. A group that a connector reads is moved togethe
 2. The group must have no members.
 3. The ledger is written, like any change of source offsets.
 4. The group is altered.
-5. The leaders of its partitions are made to forget its old position (`fencing.share.stale_positions`), for any group.
+5. The leaders of its partitions are made to forget its old position (`fencing.share.partition_claims`), for any group.
    The flush needs a member, which starts the group again, so deleted offsets are deleted once more.
 
 A group is deleted last, after its offsets and the flush. A new group of that name counts its epochs from the beginning,
@@ -39,8 +39,8 @@ from ringfence.fencing.offsets.ledger_keys import InputPartition, parse_partitio
 from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOffset
 from ringfence.fencing.share.group_moves import PartitionMove
 from ringfence.fencing.share.ledger import TOPIC, State, encode_state
+from ringfence.fencing.share.partition_claims import PartitionBounds, reset_leader_positions
 from ringfence.fencing.share.settings import ShareSettings
-from ringfence.fencing.share.stale_positions import PartitionBounds, reset_leader_positions
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.connector_state import ConnectorState
 from ringfence.requests.commands import (

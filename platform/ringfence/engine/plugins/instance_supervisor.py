@@ -2,10 +2,13 @@
 
 The cause of such an end is a call that timed out, or the only call that was running. Otherwise it is unknown, and each
 affected call is tried again. An instance that was the cause is not started again; the host's caller is notified by
-the call's own error or by `on_failed`. The next start of that connector has to wait (`crash_pauses`).
+the call's own error or by `on_failed`. The next start of that connector has to wait (`CrashPauses`).
 
 The instances share the process's memory, too (`connectors.memory.limit`). A call that finds none left ends the process,
 but need not be the one that has taken it. So it is tried again, in a new process and beside no other such call.
+
+Each end of the process costs a new process, and a new start of everybody's instances. So the pause grows for that
+connector, and for all connectors of its account from the third end on: else new names would bring new attempts.
 """
 
 import itertools
@@ -14,13 +17,68 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from ringfence.engine.plugins.crash_pauses import CrashPauses
 from ringfence.engine.plugins.errors import OutOfMemory, PluginCrash, PluginError, PluginStarting, PluginTimeout
 from ringfence.engine.plugins.process import ChildProcess
 from ringfence.fencing.backoff import Backoff
 from ringfence.requests.plugin_calls import MakeTaskConfigs, Pairs, PluginCall, StartInstance, StopInstance
 from ringfence.requests.request import Answer
+
+_CRASH_BACKOFF: Final = Backoff(2, 300)
+_FORGIVEN_SECONDS: Final = 900.0
+_FREE_OF_ACCOUNT: Final = 2
+
+
+@dataclass(slots=True)
+class _Ends:
+    times: int = 0
+    last: float = 0.0
+    until: float = 0.0
+
+
+class CrashPauses:
+    """The ends of the last minutes by connector and account. Thread-safe."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._connectors: dict[str, _Ends] = {}
+        self._accounts: dict[str, _Ends] = {}
+
+    def note(self, connector: str, account: str) -> None:
+        """Note that an instance has ended its process. account: "" if unknown."""
+        with self._lock:
+            now = self._clock()
+            _count(self._connectors, connector, 0, now)
+            if account:
+                _count(self._accounts, account, _FREE_OF_ACCOUNT, now)
+
+    def check(self, connector: str, account: str) -> None:
+        """Raise `PluginError` if an instance of the connector must not start yet."""
+        with self._lock:
+            now = self._clock()
+            own, all_of_account = self._connectors.get(connector, _Ends()), self._accounts.get(account, _Ends())
+        if now < own.until:
+            who, ends = f"connector {connector}", own
+        elif now < all_of_account.until:
+            who, ends = f"account {account}", all_of_account
+        else:
+            return
+        raise PluginError(
+            f"Connector {connector} is not started for {ends.until - now:.0f} s: instances of {who} have ended their "
+            f"process {ends.times} times within a few minutes, the last one {now - ends.last:.0f} s ago. It is tried "
+            "again by itself"
+        )
+
+
+def _count(by_name: dict[str, _Ends], who: str, free: int, now: float) -> None:
+    for name in [name for name, ends in by_name.items() if now - ends.last > _FORGIVEN_SECONDS]:
+        del by_name[name]
+    ends = by_name.setdefault(who, _Ends())
+    ends.times += 1
+    ends.last, ends.until = now, now + _CRASH_BACKOFF.pause(ends.times - free)
+
 
 logger = logging.getLogger(__name__)
 

@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Final, cast
 
 from ringfence.connectors.api import ConfigException, ConnectorError, SourceOffset, SourcePartition
-from ringfence.connectors.common_settings import CONNECTOR_CLASS, PLUGIN_VERSION
+from ringfence.connectors.common_settings import CONNECTOR_CLASS, PLUGIN_VERSION, of_a_part, source_config_def
 from ringfence.connectors.compatibility import read_report
 from ringfence.connectors.config_providers import PROVIDERS, ConfigProviders, ResolvedConfig
 from ringfence.connectors.java.connector import JavaSourceConnector
 from ringfence.connectors.java.files import find_refused_files
 from ringfence.connectors.plugins import PluginRegistry
 from ringfence.connectors.sdk import files
-from ringfence.connectors.source_config import of_a_part, source_config_def
 from ringfence.engine.plugins import plugin_choice, validation
 from ringfence.engine.plugins.errors import BadRequest, OffsetsRefused, PluginError
 from ringfence.engine.plugins.instances import InstanceRunner, Offsets

@@ -19,9 +19,13 @@ from ringfence.connectors.api import (
     SourceConnector,
 )
 from ringfence.connectors.api.config_types import CHOICE_NOTES, GUARANTEE, HIDDEN
-from ringfence.connectors.common_settings import CONNECTOR_CLASS, PLUGIN_VERSION
+from ringfence.connectors.common_settings import (
+    CONNECTOR_CLASS,
+    EXACTLY_ONCE_SUPPORT,
+    PLUGIN_VERSION,
+    source_config_def,
+)
 from ringfence.connectors.config_providers import ResolvedConfig
-from ringfence.connectors.delivery_settings import EXACTLY_ONCE_SUPPORT
 from ringfence.connectors.java.connector import JavaSourceConnector
 from ringfence.connectors.java_settings import SNAPSHOT_TRANSACTION
 from ringfence.connectors.plugins import PluginInfo, PluginRegistry
@@ -31,7 +35,6 @@ from ringfence.connectors.sdk.delivery import (
     transaction_boundary,
     with_boundary,
 )
-from ringfence.connectors.source_config import source_config_def
 from ringfence.engine.plugins import plugin_choice
 from ringfence.engine.plugins.errors import BadRequest
 from ringfence.engine.plugins.secret_removal import Redactor

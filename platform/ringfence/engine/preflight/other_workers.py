@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from ringfence.connectors.common_settings import CONNECTOR_CLASS, PLUGIN_VERSION
-from ringfence.connectors.delivery_settings import EXACTLY_ONCE_SUPPORT
+from ringfence.connectors.common_settings import CONNECTOR_CLASS, EXACTLY_ONCE_SUPPORT, PLUGIN_VERSION
 from ringfence.connectors.java import versions
 from ringfence.connectors.java_settings import SNAPSHOT_TRANSACTION, SNAPSHOT_TRANSACTION_DROP_SLOT
 from ringfence.connectors.sdk.names import list_first

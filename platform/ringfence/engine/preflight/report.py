@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from ringfence.connectors.delivery_settings import EXACTLY_ONCE_SUPPORT
+from ringfence.connectors.common_settings import EXACTLY_ONCE_SUPPORT
 from ringfence.connectors.sdk.delivery import TRANSACTION_BOUNDARY, transaction_boundary
 from ringfence.engine.config_topic import open_config_log
 from ringfence.engine.plugins import PluginHost

@@ -7,7 +7,7 @@ topic that a record goes to (`fencing.records.writable_topics`).
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from ringfence.connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
+from ringfence.connectors.common_settings import OFFSETS_STORAGE_TOPIC
 from ringfence.connectors.sdk.delivery import DEAD_LETTERS
 from ringfence.engine.platform_topics import topics_of
 from ringfence.fencing.ids import ConnectorName

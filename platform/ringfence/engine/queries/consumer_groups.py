@@ -12,7 +12,7 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, FencingError
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer_groups import ConsumerMember, ListedGroup, Where, consumer_group_admin
-from ringfence.fencing.kafka.hanging_transactions import Holder, find_holders
+from ringfence.fencing.kafka.open_transactions import Holder, find_holders
 from ringfence.fencing.kafka.topic_offsets import Ends, ends_of
 from ringfence.requests.request import Refusal
 from ringfence.requests.topic_questions import DescribeConsumerGroup, ListConsumerGroups

@@ -8,11 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
+from ringfence.connectors.common_settings import ENABLE, OFFSETS_STORAGE_TOPIC
 from ringfence.connectors.config_providers import ConfigProviders
-from ringfence.connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
 from ringfence.connectors.sdk.delivery import DEAD_LETTERS
 from ringfence.connectors.sdk.kafka_settings.java_names import Role
-from ringfence.connectors.topic_creation_settings import ENABLE
 from ringfence.engine.base64_text import decode, encode
 from ringfence.engine.fair_places import FairPlaces, place_for
 from ringfence.engine.plugins import PluginHost

@@ -25,8 +25,7 @@ from pyspark.sql.types import NumpyArrayConverter, NumpyScalarConverter
 from ringfence.connectors.sdk.secret_names import secret_by_name
 from ringfence.crashes import find_crash
 from ringfence.fencing.ids import TaskId
-from ringfence.fencing.task.plugin import Outcome
-from ringfence.fencing.task.task_spec import TaskSpec
+from ringfence.fencing.task.task_spec import Outcome, TaskSpec
 from ringfence.fencing.topics.connector_logs import about
 from ringfence.fencing.topics.status import FAILED, failed_record
 from ringfence.memory_limit import explain, memory_limit

@@ -23,8 +23,7 @@ from ringfence.fencing.modes import MODE_KEY, Mode
 from ringfence.fencing.offsets.source_offsets import MOST_BYTES, OffsetsSnapshot
 from ringfence.fencing.offsets.view import OffsetsView
 from ringfence.fencing.request_context import working_for
-from ringfence.fencing.task.plugin import Outcome
-from ringfence.fencing.task.task_spec import TaskSpec
+from ringfence.fencing.task.task_spec import Outcome, TaskSpec
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_log import ConfigLog
 from ringfence.fencing.topics.config_records.format import FORMAT, refuse_old

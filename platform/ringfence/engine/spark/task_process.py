@@ -18,9 +18,8 @@ from ringfence.connectors.config_providers import ConfigProviders
 from ringfence.connectors.converters import header_converter, key_converter, value_converter
 from ringfence.connectors.converters.base import Converter, HeaderConverter
 from ringfence.connectors.java import runtime as java_runtime
-from ringfence.connectors.java.conversion import ReadyBytes
 from ringfence.connectors.java.discovery import choose_plugin, find_plugins
-from ringfence.connectors.java.task import JavaSourceTask
+from ringfence.connectors.java.task import JavaSourceTask, ReadyBytes
 from ringfence.connectors.plugins import load_task_class
 from ringfence.connectors.sdk import files, worker_limits
 from ringfence.connectors.sdk.secret_names import hiding
@@ -29,9 +28,8 @@ from ringfence.fencing import request_context
 from ringfence.fencing.ids import member_client_id
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.records.error_handling import Stage
-from ringfence.fencing.task.plugin import Outcome, Plugin
 from ringfence.fencing.task.source_task import SourceTaskRun
-from ringfence.fencing.task.task_spec import TaskSpec
+from ringfence.fencing.task.task_spec import Outcome, Plugin, TaskSpec
 from ringfence.fencing.topics.connector_logs import DEFAULT, LEVELS, ConnectorLevelRecord, LogPublisher
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.memory_limit import explain, limit_memory, memory_limit

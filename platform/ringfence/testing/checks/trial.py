@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ringfence.connectors.delivery_settings import TRANSACTION_BOUNDARY_INTERVAL_MS
+from ringfence.connectors.common_settings import TRANSACTION_BOUNDARY_INTERVAL_MS
 from ringfence.connectors.sdk import worker_limits
 from ringfence.connectors.sdk.delivery import TRANSACTION_BOUNDARY, with_boundary
 from ringfence.fencing.clock import Deadline

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from ringfence.connectors.plural_forms import write_count
-from ringfence.projection.minute_strips import Hour
+from ringfence.projection.task_minutes import Hour
 from ringfence.web.state_badges import Severity, task_look
 
 

@@ -13,10 +13,9 @@ from ringfence.access.authorise import principal_of
 from ringfence.api.history_series import Scope
 from ringfence.fencing.leader.fence_generation import may_keep_own_offsets
 from ringfence.http.masking import Masker
-from ringfence.projection.minute_strips import join_strips, strips
 from ringfence.projection.models import ActiveTopic, Connector, Event, GenerationRow, SourceOffset, Task
 from ringfence.projection.plugin_metrics import metrics_of
-from ringfence.projection.task_minutes import ITSELF, state_of
+from ringfence.projection.task_minutes import ITSELF, join_strips, state_of, strips
 from ringfence.web.connector import task_heatmap
 from ringfence.web.connector.event_folding import fold, headline
 from ringfence.web.connector.header import event_view, facts, now_ms, pretty, tasks_of

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from django.utils.safestring import SafeString, mark_safe
 
-from ringfence.projection.minute_strips import Cell, join_strips
-from ringfence.projection.task_minutes import ITSELF, Key
+from ringfence.projection.task_minutes import ITSELF, Cell, Key, join_strips
 from ringfence.web.state_badges import Severity, task_look
 
 WIDTH, HEIGHT = 600, 22

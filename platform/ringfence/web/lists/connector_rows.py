@@ -8,10 +8,10 @@ from django.utils.safestring import SafeString, mark_safe
 
 from ringfence.projection.health_reasons import bad_records, reason
 from ringfence.projection.known_health import KnownHealth, find_data_age, known_health
-from ringfence.projection.minute_strips import hours
 from ringfence.projection.models import Connector, Task
 from ringfence.projection.record_totals import find_reported
 from ringfence.projection.slots import MAY_WAIT, find_waiting
+from ringfence.projection.task_minutes import hours
 from ringfence.web.connector.minute_cells import Strip, strip
 from ringfence.web.sparklines import Line, line, rates
 from ringfence.web.state_badges import Badge, look_of

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ringfence.connectors.api.config_types import CHOICE_NOTES
-from ringfence.connectors.source_config import source_config_def
+from ringfence.connectors.common_settings import source_config_def
 from ringfence.connectors.transforms.keys import aliases
 from ringfence.web.new.cards import CONVERTER, SOURCE, TITLES, TOPIC, TRANSFORMS, Card, Layout, Section, Step
 from ringfence.web.new.field import Field, make_field, other_field

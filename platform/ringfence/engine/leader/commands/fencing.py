@@ -6,7 +6,7 @@ from ringfence.engine.leader.commands.command import ActingCommand, WritingComma
 from ringfence.engine.leader.internal_requests import await_fencing_round, check_signature
 from ringfence.engine.leader.write_result import WriteResult
 from ringfence.engine.queries import hanging_transactions
-from ringfence.engine.queries.transactional_ids import fence_id
+from ringfence.engine.queries.hanging_transactions import fence_id
 from ringfence.fencing.ids import WorkerId
 from ringfence.requests import commands
 from ringfence.requests.commands import Connectors, FencedIds, HangingTransactions, NewGeneration, NewLeader

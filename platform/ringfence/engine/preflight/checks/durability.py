@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from ringfence.connectors.delivery_settings import EXACTLY_ONCE_SUPPORT
+from ringfence.connectors.common_settings import EXACTLY_ONCE_SUPPORT
 from ringfence.connectors.sdk.topic_durability import MIN_ISR, UNCLEAN_ELECTION
 from ringfence.engine.preflight.other_workers import requires_exactly_once
 from ringfence.engine.preflight.subject import Check, Result, Subject

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from ringfence.connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
+from ringfence.connectors.common_settings import OFFSETS_STORAGE_TOPIC
 from ringfence.engine.preflight.subject import Check, Result, Subject
 from ringfence.fencing.kafka.permission_probes import Prober
 from ringfence.fencing.offsets.stores import COMPACTED_SOON, OffsetStores

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Final
 
-from ringfence.connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
+from ringfence.connectors.common_settings import OFFSETS_STORAGE_TOPIC
 from ringfence.engine.preflight.subject import Check, Result, Subject, check_granted
-from ringfence.engine.queries.transactional_ids import ids_of
+from ringfence.engine.queries.hanging_transactions import ids_of
 from ringfence.fencing.kafka.client_settings import is_other_cluster
 from ringfence.fencing.kafka.permission_probes import Permission, Prober
 from ringfence.fencing.offsets.stores import OffsetStores

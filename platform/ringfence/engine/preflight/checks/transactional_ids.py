@@ -10,10 +10,10 @@ from typing import Final
 
 from ringfence.connectors.sdk.kafka_settings.java_names import servers
 from ringfence.engine.preflight.subject import MOST_NAMED, PROBERS, Check, Result, Subject, check_granted
-from ringfence.engine.queries.transactional_ids import ids_of
+from ringfence.engine.queries.hanging_transactions import ids_of
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import leader_transactional_id
-from ringfence.fencing.kafka.hanging_transactions import may_write_markers
+from ringfence.fencing.kafka.open_transactions import may_write_markers
 from ringfence.fencing.kafka.permission_probes import IdHolder, Permission, Prober
 from ringfence.fencing.offsets.stores import OffsetStores
 

@@ -1,29 +1,109 @@
-"""Finds and ends hanging transactions (KIP-664): open on a partition, but unknown to their coordinator.
+"""Describes open transactions, finds those that hang (KIP-664), and ends them.
 
-Readers of committed records wait at such a transaction forever. Fencing its id does not end it, since the coordinator
-has nothing to abort. Only a marker written directly to the partition ends it.
+A transaction hangs if it is open on a partition, but unknown to its coordinator. Readers of committed records wait at
+such a transaction forever. Fencing its id does not end it, since the coordinator has nothing to abort. Only a marker
+written directly to the partition ends it.
 
 To end one, a principal needs Alter or ClusterAction on the Cluster. `may_write_markers` sends a marker for an unused
 producer id and a missing topic: the broker checks the permission first.
+
+`TransactionEnder` ends transactions that other processes have written. The coordinator identifies a transaction by its
+id, producer id and epoch, for any client. EndTxn may be repeated: until the id is
+initialised again, the coordinator answers a repeated commit with the same epoch in the same way as the first.
 """
 
 import secrets
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from kafka import TopicPartition
-from kafka.errors import BrokerResponseError, IncompatibleBrokerVersion, KafkaError
+from kafka.errors import BrokerResponseError, IncompatibleBrokerVersion, KafkaError, for_code
+from kafka.protocol.admin import DescribeTransactionsRequest
 from kafka.protocol.metadata import MetadataRequest
+from kafka.protocol.producer import EndTxnRequest
 from kafka.protocol.producer.transaction import WriteTxnMarkersRequest
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, FencingError, Retriable
 from ringfence.fencing.kafka.kafka_python_client import AbortTransactionSpec
-from ringfence.fencing.kafka.permission_probes import NOBODYS_PRODUCER, Permission, Prober
+from ringfence.fencing.kafka.permission_probes import MOVING, NOBODYS_PRODUCER, Permission, Prober, coordinator_request
 from ringfence.fencing.kafka.topic_offsets import Ends
-from ringfence.fencing.kafka.transaction_descriptions import Transaction, TransactionProber
+
+_UNKNOWN_ID: Final = 105
+_OPEN: Final = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """A transactional id as its coordinator knows it. state: Kafka's name, "" for an unknown id; started_ms: the start
+    of the open transaction, -1 for none; partitions: the (topic, partition) that it has written to.
+    """
+
+    transactional_id: str
+    state: str = ""
+    producer_id: int = -1
+    epoch: int = -1
+    timeout_ms: int = -1
+    started_ms: int = -1
+    partitions: Sequence[tuple[str, int]] = ()
+
+    @property
+    def open(self) -> bool:
+        """Whether a transaction is open, or is ending."""
+        return self.state in _OPEN
+
+
+def _parse(description: Any) -> Transaction:
+    return Transaction(
+        description.transactional_id,
+        description.transaction_state,
+        description.producer_id,
+        description.producer_epoch,
+        description.transaction_timeout_ms,
+        description.transaction_start_time_ms,
+        tuple(sorted((topic.topic, partition) for topic in description.topics for partition in topic.partitions)),
+    )
+
+
+class TransactionProber(Prober):
+    """A prober with one principal, which needs Describe on the ids."""
+
+    def transactions(self, ids: Sequence[str], deadline: Deadline) -> list[Transaction]:
+        """Describe these ids, in order. Raises `Fatal` if one may not be described, `Retriable` without an answer."""
+        transactions: dict[str, Transaction] = {}
+        left = list(dict.fromkeys(ids))
+        while left:
+            coordinators = self._run(self._all({each: coordinator_request(each) for each in left}))
+            codes = {each: answer.error_code if answer else 15 for each, answer in coordinators.items()}
+            nodes = {each: answer.node_id for each, answer in coordinators.items() if answer and not codes[each]}
+            requests = {each: DescribeTransactionsRequest(transactional_ids=[each]) for each in nodes}
+            for each, answer in self._run(self._all(requests, nodes)).items():
+                if answer is None:
+                    raise Fatal("The brokers cannot describe transactions: that takes Kafka 3.0 or newer")
+                for description in answer.transaction_states:
+                    codes[each] = description.error_code
+                    if description.error_code == 0:
+                        transactions[each] = _parse(description)
+                    elif description.error_code == _UNKNOWN_ID:
+                        transactions[each] = Transaction(each)
+            left = [each for each in left if each not in transactions]
+            for each in left:
+                _check(each, codes[each])
+            if left and deadline.expired:
+                raise Retriable(f"The coordinator of {left[0]} does not answer. Ask again")
+            if left:
+                time.sleep(deadline.slice(0.1))  # on a new cluster, the coordinators' topic is still being created
+        return [transactions[each] for each in ids]
+
+
+def _check(id: str, code: int) -> None:
+    """Raise `Fatal` for an error that a repeated request would get again."""
+    if code not in MOVING:
+        name = for_code(code).__name__
+        raise Fatal(f"Describing {id}: {name}. Grant the admin client Describe on that TransactionalId", name)
+
 
 _CLUSTER_DENIED: Final = 31
 _UNKNOWN_TOPIC: Final = 3
@@ -276,3 +356,80 @@ def _first_of(transactions: Iterable[Hanging]) -> dict[_Where, Hanging]:
         if place not in first or one.start_offset < first[place].start_offset:
             first[place] = one
     return first
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class OpenTransaction:
+    """A transaction that is flushed, but has not ended: any client with Write on the id can end it."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+
+
+_AWAY: Final = 15
+_NOT_YET: Final = frozenset({14, _AWAY, 16, 51})  # loading, unavailable, moved; markers are not written yet
+_END_VERSION: Final = 3
+"""Newer ones are for producers whose epoch changes with each transaction (KIP-890). Those of a transaction that is
+handed over do without it: its identity must not change before it has ended.
+"""
+_OVER: Final = frozenset({47, 48, 49, 90})  # the id has another epoch, state or producer now
+
+
+class TransactionEnder(TransactionProber):
+    """Ends them with one principal, which needs Write on the ids. Use it as a context manager."""
+
+    def commit(self, transactions: Sequence[OpenTransaction], deadline: Deadline) -> set[str]:
+        """Commit all of them. Return the ids whose transaction could no longer be committed.
+
+        Such a transaction has timed out or was fenced, or it was committed before and the id was used again: its
+        records show which. Raises `Retriable` if a coordinator does not answer in time: call it again.
+        """
+        left = {each.transactional_id: each for each in transactions}
+        over: set[str] = set()
+        while left:
+            for name, code in self._end(list(left.values()), deadline).items():
+                if code == 0 or code in _OVER:
+                    del left[name]
+                    over |= {name} if code else set()
+                elif code not in _NOT_YET:
+                    kind = for_code(code).__name__
+                    raise Fatal(f"Committing {name}: {kind}. Grant Write on that TransactionalId, then restart", kind)
+            if left and deadline.expired:
+                raise Retriable(f"The coordinator of {next(iter(left))} does not end its transaction yet")
+            if left:
+                time.sleep(deadline.slice(0.02))
+        return over
+
+    def _end(self, transactions: Sequence[OpenTransaction], deadline: Deadline) -> dict[str, int]:
+        """Return an error code for each; 15 if no coordinator answers."""
+        by_id = {each.transactional_id: each for each in transactions}
+        try:
+            coordinators = self._run(self._all({name: coordinator_request(name) for name in by_id}))
+            nodes = {name: answer.node_id for name, answer in coordinators.items() if answer and not answer.error_code}
+            answers = self._run(self._all({name: _commit_request(by_id[name]) for name in nodes}, nodes))
+        except Retriable:
+            if deadline.expired:
+                raise
+            return dict.fromkeys(by_id, _AWAY)
+        codes = {name: answer.error_code if answer else _AWAY for name, answer in coordinators.items()}
+        return codes | {name: answer.error_code for name, answer in answers.items() if answer is not None}
+
+    def open_ids(self) -> list[str]:
+        """Return every transactional id with an open transaction that this principal may describe."""
+        try:
+            transactions = self._admin.list_transactions(state_filters=["Ongoing"])
+        except KafkaError as error:
+            raise self._trouble(error) from error
+        return sorted(each.transactional_id for rows in transactions.values() for each in rows)
+
+
+def _commit_request(transaction: OpenTransaction) -> EndTxnRequest:
+    """Return the request that commits a transaction."""
+    return EndTxnRequest(
+        transactional_id=transaction.transactional_id,
+        producer_id=transaction.producer_id,
+        producer_epoch=transaction.epoch,
+        committed=True,
+        max_version=_END_VERSION,
+    )

@@ -1,10 +1,11 @@
-"""Hands over the leadership if the leader does not reach Redis: commands come through Redis, so it would get none.
+"""A worker's threads beside leader and tasks: its heartbeat, its place in the projection's group, its view of Redis.
 
-Workers report in their heartbeats what they reach. All of them read it from the database, which needs neither Redis nor
-another worker. The leader resigns only if another live member reports that it reaches Redis. If all members are cut
-off, or if the database does not answer, nothing changes. The group chooses the next leader, so another member that is
-cut off may lead first, and resign in turn. After each hand-over, a member waits longer before the next one, so members
-with unstable connections do not pass the leadership back and forth.
+The leader hands over if it does not reach Redis: commands come through Redis, so it would get none. Workers report in
+their heartbeats what they reach. All of them read it from the database, which needs neither Redis nor another worker.
+The leader resigns only if another live member reports that it reaches Redis. If all members are cut off, or if the
+database does not answer, nothing changes. The group chooses the next leader, so another member that is cut off may lead
+first, and resign in turn. After each hand-over, a member waits longer before the next one, so members with unstable
+connections do not pass the leadership back and forth.
 
 The same pause follows a hand-over that nobody took: while it waited for a successor, the cluster had no leader for
 up to 20 s, so trying again at once would leave it without one most of the time.
@@ -20,12 +21,64 @@ from ringfence.engine.leader.leader_thread import Leader
 from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
+from ringfence.fencing.ids import member_client_id
 from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.membership import GroupMembership
 from ringfence.fencing.kafka.topic_admin import cluster_id
 from ringfence.fencing.leader.next_placement import LiveWorker
 from ringfence.fencing.topics.status import WorkerRecord
+from ringfence.fencing.topics.topic_ids import TopicIds
 from ringfence.heartbeats.cluster_health import WorkerHeartbeat
 from ringfence.requests.request import Refusal
+from ringfence.worker_config import WorkerConfig
+
+
+class ProjectionMembership:
+    """Runs the projector on the worker that the group has chosen. If two run at once, they do no harm."""
+
+    def __init__(self, config: WorkerConfig, worker: WorkerRecord, ids: TopicIds | None = None) -> None:
+        self._config = config
+        self._ids = ids
+        self._client_id = member_client_id(worker.worker, worker.incarnation)
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def run(self, stop: threading.Event) -> None:
+        """Run until `stop`."""
+        django_apps.load()
+        membership = GroupMembership(
+            self._config.connection(self._client_id),
+            f"{self._config.group_id}-projection",
+            self._config.config_topic,
+            self._client_id,
+            lambda _metadata: self._begin(),
+            self._end,
+            session_timeout_ms=self._config.number("session.timeout.ms"),
+            max_poll_interval_ms=self._config.number("max.poll.interval.ms"),
+        )
+        try:
+            while not stop.is_set():
+                membership.poll(0.5)
+        finally:
+            self._end()
+            membership.close()
+
+    def _begin(self) -> None:
+        if self._thread is not None and self._thread.is_alive() and not self._over.is_set():
+            return
+        from ringfence.projection.change_notifications import RedisNotices
+        from ringfence.projection.projector import Projector
+
+        self._over = threading.Event()
+        projector = Projector(self._config, RedisNotices(), self._ids)
+        self._thread = threading.Thread(target=projector.run, args=(self._over,), name="projector", daemon=True)
+        self._thread.start()
+
+    def _end(self) -> None:
+        self._over.set()
+        if self._thread is not None:
+            self._thread.join(10)
+
 
 log = logging.getLogger(__name__)
 
