@@ -138,12 +138,12 @@ def _victim(loss: Loss, rest: Rest, worker: RingfenceWorker, topic: str, number:
         tree.cpu_seconds()  # lists its processes
         return _busiest(tree.task_processes())
     leader, workers = rest.leader(), {rest.worker_of(topic, task) for task in range(_TASKS)}
-    found = sorted(workers & {leader}) if loss is LEADER else sorted(workers - {leader})
+    candidates = sorted(workers & {leader}) if loss is LEADER else sorted(workers - {leader})
     if not found:
         raise BenchmarkError(
             f"none of the tasks is on such a worker: {loss.title} (leader {leader}, tasks on {workers})"
         )
-    return worker.pid_of(found[0])
+    return worker.pid_of(candidates[0])
 
 
 def _busiest(pids: Sequence[int]) -> int:
