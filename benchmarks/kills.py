@@ -139,7 +139,7 @@ def _victim(loss: Loss, rest: Rest, worker: RingfenceWorker, topic: str, number:
         return _busiest(tree.task_processes())
     leader, workers = rest.leader(), {rest.worker_of(topic, task) for task in range(_TASKS)}
     candidates = sorted(workers & {leader}) if loss is LEADER else sorted(workers - {leader})
-    if not found:
+    if not candidates:
         raise BenchmarkError(
             f"none of the tasks is on such a worker: {loss.title} (leader {leader}, tasks on {workers})"
         )

@@ -8,13 +8,15 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ringfence.engine.dead_peers import PeerWatch, describe_process, lives
+from ringfence.engine import dead_peers
+from ringfence.engine.dead_peers import PeerWatch, describe_process, lives, remove_predecessor
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import Incarnation, WorkerId
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer_groups import group_members
 from ringfence.fencing.kafka.membership import GroupMembership
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
+from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import WorkerRecord
 from tests.support.broker import Broker
 from tests.support.waiting import eventually
@@ -70,7 +72,7 @@ def test_what_was_never_seen_alive_is_not_called_dead(monkeypatch: pytest.Monkey
     gone = f"{describe_process().rpartition('/')[0].rpartition('/')[0]}/{2**22 + 1}/1"
     record = WorkerRecord(WorkerId("w1"), Incarnation("i1"), "enabled", 1, "1", 0, process=gone)
     watch = PeerWatch(Connection("127.0.0.1:1"), ["g"], lambda: {record.worker: record})
-    monkeypatch.setattr(PeerWatch, "_remove", lambda *_: pytest.fail("nobody knows that it has lived"))
+    monkeypatch.setattr(dead_peers, "remove", lambda *_: pytest.fail("nobody knows that it has lived"))
     assert lives(gone) is False
     watch.look()
 
@@ -128,5 +130,42 @@ def test_the_next_one_owns_the_partition_at_once(
     finally:
         if second is not None:
             second.close()
+        first.kill()
+        first.wait()
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_worker_that_starts_again_removes_its_ended_process(
+    broker: Broker, unique: Callable[[str], str], how: signal.Signals
+) -> None:
+    """Nobody else is there to see it end."""
+    topic, group, status_topic = unique("t"), unique("g"), unique("s")
+    connection = Connection(broker.bootstrap)
+    create_topics(connection, [TopicSpec(topic), TopicSpec(status_topic)], Deadline.after(60))
+    first = subprocess.Popen(
+        [sys.executable, "-c", MEMBER, broker.bootstrap, group, topic], stdout=subprocess.PIPE, env=dict(os.environ)
+    )
+    reporter = Reporter(connection, status_topic, unique("e"))
+    worker, incarnation = WorkerId("w1"), Incarnation("i1")
+
+    def members() -> list[str]:
+        return [each.client_id for each in group_members(connection, group, Deadline.after(10))]
+
+    try:
+        assert first.stdout is not None
+        assert first.stdout.readline() == b"owns\n"
+        record = WorkerRecord(worker, incarnation, "enabled", 1, "1", 0, process=describe_process(first.pid))
+        reporter.status(record)
+        reporter.flush(30)
+        first.send_signal(how)
+        if how is signal.SIGKILL:
+            eventually(lambda: lives(record.process) is False, 20, "it has ended")
+        remove_predecessor(connection, [group], status_topic, worker, Incarnation("another"))
+        assert members() == ["w1@i1"], "what is known is about another incarnation"
+        remove_predecessor(connection, [group], status_topic, worker, incarnation)
+        assert members() == ([] if how is signal.SIGKILL else ["w1@i1"])
+    finally:
+        reporter.close()
         first.kill()
         first.wait()

@@ -42,7 +42,9 @@ class Member:
 NAMESAKE = Member(member_client_id(WorkerId("w1"), Incarnation("old")))
 
 
-def wait(listed: Callable[[float], list[Member]]) -> float:
+def wait(
+    listed: Callable[[float], list[Member]], remove_ended: Callable[[Incarnation], None] = lambda _incarnation: None
+) -> float:
     """Seconds until the id was free, by a group that looks like this at each moment."""
     clock = Clock()
 
@@ -50,7 +52,7 @@ def wait(listed: Callable[[float], list[Member]]) -> float:
         clock.now += 0.5
         return listed(clock.now)
 
-    await_free_id("w1", "g", TOPIC, SESSION_S, members, Ready(), clock)
+    await_free_id("w1", "g", TOPIC, SESSION_S, members, Ready(), clock, remove_ended)
     return clock.now
 
 
@@ -60,6 +62,18 @@ def away() -> Retriable:
 
 def test_a_dead_namesakes_session_is_waited_for() -> None:
     assert wait(lambda now: [NAMESAKE] if now < 9 else []) == 9
+
+
+def test_a_namesake_whose_process_has_ended_is_not_waited_for() -> None:
+    tried: list[Incarnation] = []
+    assert wait(lambda _: [] if tried else [NAMESAKE], tried.append) == 1
+    assert tried == ["old"]
+
+
+def test_each_incarnation_is_looked_at_once() -> None:
+    tried: list[Incarnation] = []
+    wait(lambda now: [NAMESAKE] if now < 9 else [], tried.append)
+    assert tried == ["old"]
 
 
 def test_a_broker_that_was_away_begins_the_sessions_anew() -> None:

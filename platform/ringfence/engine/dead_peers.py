@@ -14,18 +14,21 @@ from pathlib import Path
 from typing import Final
 
 from ringfence.connectors.process_tree import CannotTell, read_process
+from ringfence.engine.status_log import StatusLog
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import Incarnation, WorkerId, parse_member_client_id
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer_groups import group_members, remove_members
 from ringfence.fencing.topics.status import WorkerRecord
+from ringfence.worker_config import WorkerConfig
 
 log = logging.getLogger(__name__)
 
 _LOOK_SECONDS: Final = 0.2
 _ANSWER_SECONDS: Final = 5.0
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
+_INIT: Final = Path("/proc/1/stat")
 _DEAD_STATES: Final = frozenset("ZX")
 
 
@@ -63,6 +66,11 @@ def lives(process: str) -> bool | None:
     return _start_of(int(pid)) == start
 
 
+def groups_of(config: WorkerConfig) -> tuple[str, ...]:
+    """Return the groups of which workers are members."""
+    return config.group_id, f"{config.group_id}-projection"
+
+
 class PeerWatch:
     """`run` is the body of a thread. A process counts as dead only if this one has seen it alive."""
 
@@ -87,23 +95,46 @@ class PeerWatch:
             alive = lives(record.process)
             if alive:
                 self._living.add(who)
-            elif alive is False and who in self._living and self._remove(*who):
+            elif alive is False and who in self._living and remove(self._connection, self._groups, *who):
                 self._living.discard(who)
 
-    def _remove(self, worker: WorkerId, incarnation: Incarnation) -> bool:
-        try:
-            for group in self._groups:
-                deadline = Deadline.after(_ANSWER_SECONDS)
-                members = group_members(self._connection, group, deadline)
-                ids = [
-                    each.member_id
-                    for each in members
-                    if parse_member_client_id(each.client_id) == (worker, incarnation)
-                ]
-                if ids:
-                    remove_members(self._connection, group, ids, f"the process of worker {worker} has ended", deadline)
-                    log.warning("The process of worker %s has ended: it is taken out of group %s", worker, group)
-        except FencingError as error:
-            log.info("Worker %s, whose process has ended, is still a member: %s", worker, error)
-            return False
-        return True
+
+def remove_predecessor(
+    connection: Connection, groups: Iterable[str], status_topic: str, worker: WorkerId, incarnation: Incarnation
+) -> None:
+    """Take this worker's earlier process out of its groups, if it was one of this machine and has ended.
+
+    This process has not seen it alive, so all processes have to be visible here. If a live one is taken out after all,
+    that costs a fence: it joins again.
+    """
+    if not _INIT.exists():
+        return
+    log_ = StatusLog(connection, status_topic)
+    try:
+        log_.refresh(Deadline.after(_ANSWER_SECONDS))
+    except FencingError as error:
+        log.info("It is unknown whether the process of worker %s has ended: %s", worker, error)
+        return
+    finally:
+        log_.close()
+    record = log_.state.workers.get(worker)
+    if record is not None and record.incarnation == incarnation and lives(record.process) is False:
+        remove(connection, groups, worker, incarnation)
+
+
+def remove(connection: Connection, groups: Iterable[str], worker: WorkerId, incarnation: Incarnation) -> bool:
+    """Take a worker whose process has ended out of its groups. Return whether that succeeded."""
+    try:
+        for group in groups:
+            deadline = Deadline.after(_ANSWER_SECONDS)
+            members = group_members(connection, group, deadline)
+            ids = [
+                each.member_id for each in members if parse_member_client_id(each.client_id) == (worker, incarnation)
+            ]
+            if ids:
+                remove_members(connection, group, ids, f"the process of worker {worker} has ended", deadline)
+                log.warning("The process of worker %s has ended: it is taken out of group %s", worker, group)
+    except FencingError as error:
+        log.info("Worker %s, whose process has ended, is still a member: %s", worker, error)
+        return False
+    return True

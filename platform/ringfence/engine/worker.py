@@ -11,8 +11,9 @@ import secrets
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Final
 
 from ringfence import __version__, django_apps, encryption, log_format, telemetry
@@ -31,7 +32,7 @@ from ringfence.engine.browsing.readers import Readers
 from ringfence.engine.celery_host import CeleryHost
 from ringfence.engine.celery_tasks import provide
 from ringfence.engine.config_topic import await_admission
-from ringfence.engine.dead_peers import PeerWatch
+from ringfence.engine.dead_peers import PeerWatch, groups_of, remove_predecessor
 from ringfence.engine.leader.command_service import CommandService
 from ringfence.engine.leader.leader_thread import Leader
 from ringfence.engine.leader.members import identity, worker_modes
@@ -49,6 +50,7 @@ from ringfence.engine.question_answers import Services
 from ringfence.engine.spark.connector_limits import let_go, limits_of
 from ringfence.engine.spark.driver import SparkHost
 from ringfence.engine.spark.launcher import Launcher
+from ringfence.engine.thread_shutdown import join_all
 from ringfence.engine.worker_id import await_free_id
 from ringfence.engine.worker_threads import ProjectionMembership, run_heartbeat, watch_redis
 from ringfence.fencing.clock import Deadline
@@ -70,17 +72,6 @@ END_SECONDS: Final = 10.0
 """How long all threads together have to end."""
 LOST_SECONDS: Final = 2.0
 """The same if a topic is lost: then some of them ask brokers for it, and end only when they give up."""
-
-
-def join_all(threads: Iterable[threading.Thread], seconds: float) -> list[str]:
-    """Wait at most `seconds` for all of them together. Return the names of those that still run."""
-    all_threads, deadline = list(threads), Deadline.after(seconds)
-    for thread in all_threads:
-        thread.join(deadline.remaining)
-    late = [thread.name for thread in all_threads if thread.is_alive()]
-    if late:
-        log.info("These threads are still busy and end with the process: %s", ", ".join(late))
-    return late
 
 
 log = logging.getLogger(__name__)
@@ -193,6 +184,9 @@ class Worker:
             session_s,
             lambda: group_members(self._connection, group, Deadline.after(10)),
             self._stop,
+            remove_ended=partial(
+                remove_predecessor, self._connection, groups_of(config), config.status_topic, self._id
+            ),
         )
         reporter = Reporter(self._connection, config.status_topic, config.events_topic)
         LogPublisher(reporter.event, tags={"worker": self._id}).install()
@@ -302,8 +296,8 @@ class Worker:
         self._thread("redis", lambda: watch_redis(record, leader, self._stop))
         self._thread("offsets", lambda: view.run(self._stop))
         self._thread("leader", lambda: leader.run(self._stop))
-        groups = config.group_id, f"{config.group_id}-projection"
-        peers = PeerWatch(config.connection(f"ringfence-{self._id}-peers"), groups, lambda: leader.statuses().workers)
+        connection = config.connection(f"ringfence-{self._id}-peers")
+        peers = PeerWatch(connection, groups_of(config), lambda: leader.statuses().workers)
         self._thread("peers", lambda: peers.run(self._stop))
         self._thread("grants", lambda: _follow_grants(leader, self._stop))
         self._thread("alerts", lambda: watch(self._incarnation, leader.ready, self._stop))

@@ -8,7 +8,7 @@ from typing import Final, Protocol
 from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.clock import SYSTEM_CLOCK, Clock, Deadline
 from ringfence.fencing.errors import Invalid, Retriable
-from ringfence.fencing.ids import parse_member_client_id
+from ringfence.fencing.ids import Incarnation, parse_member_client_id
 
 log = logging.getLogger(__name__)
 
@@ -36,14 +36,17 @@ def await_free_id(
     members: Callable[[], Iterable[Member]],
     stop: threading.Event,
     clock: Clock = SYSTEM_CLOCK,
+    remove_ended: Callable[[Incarnation], None] = lambda _incarnation: None,
 ) -> None:
     """Return as soon as no member of the group has the id. Raises `Invalid` if a live worker has it.
 
-    A dead worker is listed until its session expires. A broker that restarts begins all sessions again, and then this
-    wait begins again, too. Raises `Retriable` if the group cannot be described for three minutes.
+    remove_ended: called once for each incarnation with the id, to take it out of the group if its process has ended.
+    Another machine's dead worker is listed until its session expires. A broker that restarts begins all sessions again,
+    and then this wait begins again, too. Raises `Retriable` if the group cannot be described for three minutes.
     """
     patience, failures = Deadline.after(PATIENCE_SECONDS, clock), 0
     held_until: Deadline | None = None
+    tried: set[Incarnation] = set()
     while True:
         try:
             group_members = list(members())
@@ -57,10 +60,15 @@ def await_free_id(
             continue
         failures = 0
         _check(group_members, group, config_topic)
-        if worker not in [
-            client_id[0] for member in group_members if (client_id := parse_member_client_id(member.client_id))
-        ]:
+        client_ids = [parse_member_client_id(member.client_id) for member in group_members]
+        incarnations = {client_id[1] for client_id in client_ids if client_id and client_id[0] == worker}
+        if not incarnations:
             return
+        if untried := incarnations - tried:
+            tried |= untried
+            for incarnation in untried:
+                remove_ended(incarnation)
+            continue
         held_until = held_until or Deadline.after(session_s + _GRACE_SECONDS, clock)
         if held_until.expired:
             raise Invalid(
