@@ -152,7 +152,7 @@ AUTH_PASSWORD_VALIDATORS = [
 ]
 LOGIN_URL = "/ui/login"
 LOGIN_REDIRECT_URL = "/ui/"
-SESSION_ENGINE = "ringfence.access.logins"
+SESSION_ENGINE = "ringfence.access.sessions"
 SESSION_COOKIE_NAME = "ringfence_session"
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"

@@ -8,9 +8,9 @@ from django.db import IntegrityError, transaction
 from django.db.models import Exists, OuterRef
 from django.http import HttpRequest
 
-from ringfence.access.logins import hash_key
 from ringfence.access.models import LoginSession, ProviderSession, UsedLogoutToken, UsedState
 from ringfence.access.oidc.logout_token import OLDEST_SECONDS, LogoutToken
+from ringfence.access.sessions import hash_key
 
 LOGIN_SECONDS = 900
 """The longest time for a login at the provider."""

@@ -15,16 +15,8 @@ from django.db import Error as DatabaseError
 from django.db import connection, transaction
 
 from ringfence.alerts import deliveries, foreign_records, incident_actions
-from ringfence.alerts.conditions import (
-    Changes,
-    Finding,
-    Kind,
-    MessageKind,
-    RuleCondition,
-    changes,
-    evaluate_rules,
-    follow,
-)
+from ringfence.alerts.conditions import Changes, Finding, Kind, MessageKind, RuleCondition, changes, evaluate_rules
+from ringfence.alerts.failure_episodes import follow
 from ringfence.alerts.incident_report import write_report
 from ringfence.alerts.messages import incident_message
 from ringfence.alerts.models import Delivery, EpisodeRow, Incident, Rule, Silence, Turn

@@ -3,7 +3,6 @@
 One worker, the one with the projection, deletes a bounded number of rows every few minutes.
 """
 
-import os
 from importlib import import_module
 
 from django.conf import settings
@@ -11,27 +10,9 @@ from django.db.models import QuerySet
 
 from ringfence.access import logins, provider_sessions
 from ringfence.audit.models import prune as prune_audit
-from ringfence.fencing.errors import Invalid
 from ringfence.history.models import ConfigVersion, DeletedConnector, OffsetSnapshot
+from ringfence.history.retention_settings import limit_of
 from ringfence.projection.models import Connector
-
-DEFAULTS = {"RINGFENCE_KEEP_VERSIONS": 100, "RINGFENCE_KEEP_DELETED_DAYS": 30, "RINGFENCE_KEEP_AUDIT_DAYS": 365}
-"""Versions per connector; days for the data of a deleted connector; days for the audit trail. 0: forever."""
-
-
-def limit_of(name: str) -> int:
-    """Return a setting's value. Raises `Invalid`."""
-    text = os.environ.get(name, "").strip() or str(DEFAULTS[name])
-    if not (text.isascii() and text.isdigit() and len(text) < 7):
-        raise Invalid(f"{name}={text}: a non-negative integer is expected, 0 for no limit")
-    return int(text)
-
-
-def check() -> None:
-    """Raise `Invalid` for an invalid setting, before anything depends on it."""
-    for name in DEFAULTS:
-        limit_of(name)
-
 
 _DAY_MS = 24 * 3600 * 1000
 _AT_ONCE = 2000

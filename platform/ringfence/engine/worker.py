@@ -14,11 +14,9 @@ import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import Final
 
 from ringfence import __version__, django_apps, encryption, log_format, telemetry
 from ringfence.alerts.tasks import watch
-from ringfence.audit import retention
 from ringfence.connectors.api import ConfigException
 from ringfence.connectors.config_providers import PROVIDERS, ConfigProviders
 from ringfence.connectors.java import runtime as java_runtime
@@ -50,11 +48,12 @@ from ringfence.engine.question_answers import Services
 from ringfence.engine.spark.connector_limits import let_go, limits_of
 from ringfence.engine.spark.driver import SparkHost
 from ringfence.engine.spark.launcher import Launcher
-from ringfence.engine.thread_shutdown import join_all
+from ringfence.engine.thread_shutdown import END_SECONDS, LOST_SECONDS, join_all
 from ringfence.engine.worker_id import await_free_id
 from ringfence.engine.worker_threads import ProjectionMembership, run_heartbeat, watch_redis
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, Invalid
+from ringfence.fencing.ids import WorkerId
 from ringfence.fencing.kafka.consumer_groups import group_members
 from ringfence.fencing.kafka.topic_admin import cluster_id
 from ringfence.fencing.offsets.view import OffsetsView
@@ -63,16 +62,11 @@ from ringfence.fencing.topics.connector_logs import LogPublisher, about
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import WorkerRecord
 from ringfence.fencing.topics.topic_ids import TopicIds
+from ringfence.history import retention_settings
 from ringfence.imports import without_collections
 from ringfence.memory_limit import CALL_MEMORY_LIMIT, INSTANCES_MEMORY_LIMIT, memory_limit
 from ringfence.task_slots import slots_of, usable_memory
 from ringfence.worker_config import WorkerConfig
-
-END_SECONDS: Final = 10.0
-"""How long all threads together have to end."""
-LOST_SECONDS: Final = 2.0
-"""The same if a topic is lost: then some of them ask brokers for it, and end only when they give up."""
-
 
 log = logging.getLogger(__name__)
 
@@ -112,7 +106,7 @@ def main(
         environment = dict(os.environ)
         os.environ.setdefault(MARK, str(os.getpid()))  # `ringfence up` has set its own
         let_go(os.environ)  # before Spark and plugin processes inherit it
-        retention.check()
+        retention_settings.check()
         if slots is None:
             slots = slots_of(config.settings, usable_memory(), workers_here)
             log.info("This worker takes %d tasks, by its settings and the memory that it may use", slots)
@@ -185,7 +179,7 @@ class Worker:
             lambda: group_members(self._connection, group, Deadline.after(10)),
             self._stop,
             remove_ended=partial(
-                remove_predecessor, self._connection, groups_of(config), config.status_topic, self._id
+                remove_predecessor, self._connection, groups_of(config), config.status_topic, WorkerId(self._id)
             ),
         )
         reporter = Reporter(self._connection, config.status_topic, config.events_topic)
