@@ -1,7 +1,7 @@
-"""`python -m benchmarks kills`: how long a task delivers no records after SIGKILL of its worker.
+"""`python -m benchmarks kills`: how long a task delivers no records after SIGKILL of what it needs.
 
-Two workers, a connector with three tasks. The gap is what a consumer notices: the longest pause between two records of
-one task at a read_committed consumer. The target is the worker's session timeout plus two seconds.
+A connector with three tasks, on two workers and on one. The gap is what a consumer notices: the longest pause between
+two records of one task at a read_committed consumer.
 """
 
 import argparse
@@ -13,14 +13,18 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
+import psutil
+
 from benchmarks.gaps import RECORDS_S, config
 from benchmarks.machine import describe, foot, load
 from benchmarks.ours import RingfenceWorker
+from benchmarks.processes import Tree
 from benchmarks.rest import BenchmarkError, Rest
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.connection import Connection
@@ -32,12 +36,29 @@ from ringfence.local.kafka import EmbeddedKafka
 from ringfence.local.ports import free_port
 
 PAGE = Path(__file__).resolve().parent / "results" / "kills.md"
-SESSION_S = 10.0
-TARGET_S = SESSION_S + 2.0
 _TASKS = 3
-_WORKERS = 2
 _BACK_SECONDS = 90.0
 _CALM_SECONDS = 5.0
+_WATCHED_SECONDS = 8.0
+_LEAST_GAP_S = 0.05
+"""A connector that delivers 200 records a second pauses for less than that if nothing happens to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """What is killed. median_s, longest_s: the targets; None for none."""
+
+    title: str
+    workers: int
+    median_s: float | None
+    longest_s: float | None
+
+
+WORKER = Loss("a worker that does not lead, beside another one", 2, 3.0, 5.0)
+LEADER = Loss("the leader, beside another worker", 2, None, 5.0)
+PROCESS = Loss("a task's process", 2, None, 1.0)
+ONLY = Loss("the only worker, which is started again", 1, None, 6.0)
+LOSSES = (WORKER, LEADER, PROCESS, ONLY)
 
 
 class ArrivalsByTask:
@@ -80,62 +101,95 @@ def _await(what: str, arrivals: ArrivalsByTask, since: float) -> None:
         raise BenchmarkError(f"not all tasks delivered records within {_BACK_SECONDS:.0f} s {what}")
 
 
-def measure(worker: RingfenceWorker, connection: Connection, kills: int) -> list[float]:
+def measure(
+    worker: RingfenceWorker, connection: Connection, losses: Sequence[Loss], kills: int
+) -> dict[Loss, list[float]]:
     """Return, for each kill, the longest pause of any task in seconds."""
-    topic = "kills"
+    topic = f"kills-{losses[0].workers}"
     create_topics(connection, [TopicSpec(topic)], Deadline.after(30))
     arrivals = ArrivalsByTask(connection, topic)
-    pauses: list[float] = []
+    pauses: dict[Loss, list[float]] = {loss: [] for loss in losses}
     try:
         with Rest(worker.url) as rest:
             rest.create(topic, config(topic, _TASKS, RECORDS_S))
             for number in range(kills):
-                _await(f"before kill {number + 1}", arrivals, time.monotonic())
-                # A pause before the next kill. The tasks may have moved, so their worker is looked up each time.
-                time.sleep(_CALM_SECONDS)
-                victim = rest.worker_of(topic, number % _TASKS)
-                killed = time.monotonic()
-                os.kill(worker.pid_of(victim), signal.SIGKILL)
-                felt = _felt(arrivals, killed)
-                pauses.append(felt)
-                print(f"{number + 1}/{kills} {victim}: {felt:.2f} s", flush=True)
+                for loss in losses:
+                    _await(f"before kill {number + 1}", arrivals, time.monotonic())
+                    # A pause before the next kill. The tasks may have moved, so their worker is looked up each time.
+                    time.sleep(_CALM_SECONDS)
+                    victim = _victim(loss, rest, worker, topic, number)
+                    killed = time.monotonic()
+                    os.kill(victim, signal.SIGKILL)
+                    gap = _gap(arrivals, killed)
+                    pauses[loss].append(gap)
+                    print(f"{number + 1}/{kills} {loss.title}: {gap:.2f} s", flush=True)
+            rest.delete(topic)
     finally:
         arrivals.close()
     return pauses
 
 
-def _felt(arrivals: ArrivalsByTask, killed: float) -> float:
-    """Wait until every task has delivered after a pause, or without one. Returns the longest pause."""
-    if not wait_until(lambda: max(arrivals.pauses(killed, time.monotonic()).values()) > SESSION_S / 3, SESSION_S, 0.05):
-        raise BenchmarkError("no task paused: the killed worker ran none")
-    quiet = time.monotonic()
-    _await("after a kill", arrivals, quiet)
-    return max(arrivals.pauses(killed, time.monotonic()).values())
+def _victim(loss: Loss, rest: Rest, worker: RingfenceWorker, topic: str, number: int) -> int:
+    """Return the process to kill."""
+    if loss is ONLY:
+        return worker.pid
+    if loss is PROCESS:
+        return _busiest(Tree(worker.pid_of(rest.worker_of(topic, number % _TASKS))).task_processes())
+    leader, workers = rest.leader(), {rest.worker_of(topic, task) for task in range(_TASKS)}
+    found = sorted(workers & {leader}) if loss is LEADER else sorted(workers - {leader})
+    if not found:
+        raise BenchmarkError(
+            f"none of the tasks is on such a worker: {loss.title} (leader {leader}, tasks on {workers})"
+        )
+    return worker.pid_of(found[0])
 
 
-def table(seconds: Sequence[float]) -> str:
-    """Return median and maximum, with the target."""
-    within = sum(1 for one in seconds if one <= TARGET_S)
-    return "\n".join(
-        [
-            f"| kills | median | longest | shortest | within {TARGET_S:g} s |",
-            "|--:|--:|--:|--:|--:|",
-            f"| {len(seconds)} | {median(seconds):.2f} s | {max(seconds):.2f} s | {min(seconds):.2f} s "
-            f"| {within} of {len(seconds)} |",
-        ]
-    )
+def _busiest(pids: Sequence[int]) -> int:
+    """Return the process that has used most CPU time in the last second: the others wait for a task."""
+    used = {}
+    for pid in pids:
+        with suppress(psutil.NoSuchProcess):
+            used[pid] = sum(psutil.Process(pid).cpu_times()[:2])
+    time.sleep(1)
+    for pid in used:
+        with suppress(psutil.NoSuchProcess):
+            used[pid] = sum(psutil.Process(pid).cpu_times()[:2]) - used[pid]
+    if not used:
+        raise BenchmarkError("the worker has no task's process")
+    return max(used, key=lambda pid: used[pid])
+
+
+def _gap(arrivals: ArrivalsByTask, killed: float) -> float:
+    """Return the longest pause of a task, seen from the kill until long after every task has delivered again."""
+    wait_until(lambda: time.monotonic() > killed + _WATCHED_SECONDS, 2 * _WATCHED_SECONDS, pause=0.1)
+    _await("after a kill", arrivals, time.monotonic())
+    gap = max(arrivals.pauses(killed, time.monotonic()).values())
+    if gap < _LEAST_GAP_S:
+        raise BenchmarkError("no task paused: what was killed ran none")
+    return gap
+
+
+def table(pauses: Mapping[Loss, Sequence[float]]) -> str:
+    """Return medians and maxima, with the targets."""
+    rows = ["| SIGKILL to | kills | median | longest | target | reached |", "|---|--:|--:|--:|---|---|"]
+    for loss, seconds in pauses.items():
+        middle, longest = median(seconds), max(seconds)
+        targets = [(loss.median_s, middle, "median"), (loss.longest_s, longest, "longest")]
+        words = ", ".join(f"{what} {limit:g} s" for limit, _, what in targets if limit is not None)
+        reached = "yes" if all(limit is None or value <= limit for limit, value, _ in targets) else "no"
+        rows.append(f"| {loss.title} | {len(seconds)} | {middle:.2f} s | {longest:.2f} s | {words} | {reached} |")
+    return "\n".join(rows)
 
 
 def page(tables: str, machine: Mapping[str, str]) -> str:
     """Return the text of benchmarks/results/kills.md."""
     return f"""\
-# The gap after the loss of a worker
+# The gap after the loss of a worker or task
 
-`make bench ARGS="kills --write"` writes this page. {_WORKERS} workers run a VerifiableSource connector
-with {_TASKS} tasks, {RECORDS_S} records a second each, exactly once, `transaction.boundary=poll`. A worker that runs a
-task gets SIGKILL, and `ringfence up` starts it again. The gap is the longest time in which a read_committed consumer
-gets no record of one of the tasks. The session timeout is {SESSION_S:g} s: until it expires, the group does not know
-that the worker is gone. The target is the session timeout plus two seconds.
+`make bench ARGS="kills --write"` writes this page. A VerifiableSource connector with {_TASKS} tasks delivers
+{RECORDS_S} records a second with each, exactly once, `transaction.boundary=poll`, under `ringfence up` with two
+workers, or with one. What a task needs gets SIGKILL, and `ringfence up` starts a worker again. The gap is the longest
+time in which a read_committed consumer gets no record of one of the tasks.
 
 {tables}
 
@@ -145,20 +199,25 @@ that the worker is gone. The target is the session timeout plus two seconds.
 def main(argv: Sequence[str]) -> int:
     """Return an exit code as in `python -m benchmarks`."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks kills", description=__doc__)
-    parser.add_argument("--kills", type=int, default=10, metavar="N", help="default: 10")
+    parser.add_argument("--kills", type=int, default=8, metavar="N", help="of each kind (default: 8)")
     parser.add_argument("--write", action="store_true", help=f"write docs/{PAGE.name}")
     args = parser.parse_args(argv)
     root = Path(tempfile.mkdtemp(prefix="ringfence-kills-"))
     before = load()
+    pauses: dict[Loss, list[float]] = {}
     try:
         with ExitStack() as stack:
             kafka = EmbeddedKafka(root / "kafka", free_port(), root / "kafka.log")
             stack.callback(kafka.kill)
             kafka.start()
-            worker = RingfenceWorker(root / "ringfence", kafka.bootstrap, workers=_WORKERS)
-            stack.callback(worker.stop)
-            worker.start()
-            pauses = measure(worker, Connection(kafka.bootstrap, {"log_level": "0"}, client_id="benchmark"), args.kills)
+            connection = Connection(kafka.bootstrap, {"log_level": "0"}, client_id="benchmark")
+            for workers in sorted({loss.workers for loss in LOSSES}, reverse=True):
+                losses = [loss for loss in LOSSES if loss.workers == workers]
+                worker = RingfenceWorker(root / f"ringfence-{workers}", kafka.bootstrap, workers=workers)
+                with ExitStack() as running:
+                    running.callback(worker.stop)
+                    worker.start()
+                    pauses |= measure(worker, connection, losses, args.kills)
     except (BenchmarkError, LocalError) as error:
         print(f"benchmarks: {error}\nlogs: {root}", file=sys.stderr)
         return 1

@@ -78,6 +78,10 @@ class Rest:
             raise BenchmarkError(f"connector {name} has no task {task}")
         return str(placed[0])
 
+    def leader(self) -> str:
+        """Return the worker that leads. Ringfence only."""
+        return str(self._client.get("/api/v1/leader").raise_for_status().json()["leader"])
+
     def trouble(self, name: str) -> str | None:
         """Return the trace of a FAILED connector or task; None if there is none."""
         answer = self._client.get(f"/connectors/{name}/status")

@@ -30,7 +30,7 @@ from ringfence.fencing.topics.connector_logs import ConnectorLevelRecord
 from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
 from ringfence.fencing.topics.log_levels import LoggerRecord
 from ringfence.fencing.topics.sweep_requests import SweepRequestRecord
-from ringfence.fencing.topics.topic_log import PATIENCE_SECONDS, TopicLog
+from ringfence.fencing.topics.topic_log import PATIENCE_SECONDS, ReadingTurns, TopicLog
 
 log = logging.getLogger(__name__)
 
@@ -106,7 +106,7 @@ class TaskView:
         self._topics = {name: topic_id for name, topic_id in ids.items() if topic_id}
         self._watch = TopicWatch(spec.connection, self._topics)
         self._read_at = _now()
-        self._turn = threading.Lock()  # one reader of the log at a time
+        self._turns = ReadingTurns()
         self.condition = threading.Condition()
         self._verdict = DesiredState.WAIT
         self._hands_over_until: float | None = None
@@ -157,7 +157,7 @@ class TaskView:
         its marker. So an open transaction has caused no fence yet, and the fence that it will cause comes after this
         attempt's init and ends the attempt.
         """
-        with self._turn:
+        with self._turns.read():
             try:
                 self._take(self._log.catch_up(deadline))
                 self._note_reading()
@@ -269,7 +269,7 @@ class TaskView:
 
     def _turn_once(self) -> None:
         try:
-            with self._turn:
+            with self._turns.follow():
                 self._take(self._log.follow(0.05))
                 self._note_reading()
             self._compare(self._watch.look(time.monotonic()))

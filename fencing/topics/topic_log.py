@@ -24,6 +24,8 @@ the read waits for the markers of that producer.
 that transaction are read raw into `ahead`.
 """
 
+import contextlib
+import threading
 import time
 from collections.abc import Callable, Iterator
 
@@ -35,7 +37,7 @@ from ringfence.fencing.kafka.topic_admin import topic_identity
 from ringfence.fencing.kafka.topic_offsets import OffsetKind, end_offsets, offsets_at
 from ringfence.fencing.topics.open_tail import FETCH_WAIT_MS, MARKER_SECONDS, KeyFilter, OpenTail, Positions, late
 
-__all__ = ["PATIENCE_SECONDS", "Isolation", "LogRecord", "TopicLog"]
+__all__ = ["PATIENCE_SECONDS", "Isolation", "LogRecord", "ReadingTurns", "TopicLog"]
 
 OnProgress = Callable[[Positions, Positions], None]
 
@@ -55,6 +57,40 @@ def _every(_key: bytes | None) -> bool:
 
 def _untold(_positions: Positions, _ends: Positions) -> None:
     pass
+
+
+class ReadingTurns:
+    """One reader of a log at a time: a thread that follows it, and others that now and then read it to its end.
+
+    Python gives a lock to whoever comes first, which is most often the thread that has just released it. So the
+    follower lets the others go first: they waited for a minute otherwise.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._idle = threading.Condition()
+        self._others = 0
+
+    @contextlib.contextmanager
+    def follow(self, seconds: float = 1.0) -> Iterator[None]:
+        """The follower's turn, once nobody else reads or waits. After `seconds`, it waits in line with them."""
+        with self._idle:
+            self._idle.wait_for(lambda: not self._others, seconds)
+        with self._lock:
+            yield
+
+    @contextlib.contextmanager
+    def read(self) -> Iterator[None]:
+        """The turn of any other thread."""
+        with self._idle:
+            self._others += 1
+        try:
+            with self._lock:
+                yield
+        finally:
+            with self._idle:
+                self._others -= 1
+                self._idle.notify_all()
 
 
 class TopicLog:

@@ -9,7 +9,7 @@ from ringfence.fencing.errors import FencingError
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer import LogRecord
 from ringfence.fencing.topics.status import State, StatusState, TaskStatus, apply, decode
-from ringfence.fencing.topics.topic_log import Isolation, TopicLog
+from ringfence.fencing.topics.topic_log import Isolation, ReadingTurns, TopicLog
 
 log = logging.getLogger(__name__)
 
@@ -38,21 +38,15 @@ class StatusLog:
         self.state = StatusState()
         self._log = TopicLog(connection, topic, isolation=Isolation.UNCOMMITTED)
         self._on_change = on_change
-        self._turn = threading.Lock()  # one reader of the log at a time
+        self._turns = ReadingTurns()
         self._changed = threading.Condition()
-        self._refreshes = 0
-        """Threads that wait for their turn, or have it. Python gives a lock to whoever comes first, which is most often
-        the thread that has just released it: `run` would keep them waiting for a minute.
-        """
         self._failure: FencingError | None = None
 
     def run(self, stop: threading.Event) -> None:
         """Follow the topic until `stop`. What prevents it is raised by `check`, and tried again."""
         while not stop.is_set():
-            with self._changed:
-                self._changed.wait_for(lambda: not self._refreshes, _AGAIN_SECONDS)
             try:
-                with self._turn:
+                with self._turns.follow():
                     self._take(self._log.poll(_WAIT_SECONDS))
             except FencingError as error:
                 self._failure = error
@@ -66,15 +60,8 @@ class StatusLog:
 
     def refresh(self, deadline: Deadline) -> None:
         """Take in everything up to the current end."""
-        with self._changed:
-            self._refreshes += 1
-        try:
-            with self._turn:
-                self._take(list(self._log.read_to_end(deadline)))
-        finally:
-            with self._changed:
-                self._refreshes -= 1
-                self._changed.notify_all()
+        with self._turns.read():
+            self._take(list(self._log.read_to_end(deadline)))
 
     def wait_until(self, done: Callable[[], bool], seconds: float) -> bool:
         """Wait until `done` returns true, which is called after each change. Return whether it did in time."""

@@ -119,11 +119,7 @@ class Launcher:
         while not stop.is_set():
             try:
                 if log_ is None:
-                    log_, self._read_before = self._read_before, None
-                    log_ = log_ or open_config_log(self._config, self._connection, Deadline.after(30))
-                    log_.refresh(Deadline.after(60))
-                    self._log = log_
-                    self._levels.follow(log_.state.loggers)
+                    log_ = self._open_log()
                     self._start_placed(log_)
                 if refusal := refuse_old(log_.state.format, FORMAT):
                     log.error("%s", refusal)
@@ -138,14 +134,30 @@ class Launcher:
                 self.failure = None
             except Retriable as error:
                 log.info("The launcher waits: %s", error)
+                stop.wait(0.2)
             except FencingError as error:
                 if self.failure is None:
                     log.exception("Placements cannot be read")
                 self.failure = str(error)
+                if log_ is not None:
+                    log_.close()
                 log_ = None
                 stop.wait(1.0)
         if log_ is not None:
             log_.close()
+
+    def _open_log(self) -> ConfigLog:
+        """Return the config topic, read to its end."""
+        log_, self._read_before = self._read_before, None
+        log_ = log_ or open_config_log(self._config, self._connection, Deadline.after(30))
+        try:
+            log_.refresh(Deadline.after(60))
+        except FencingError:
+            log_.close()
+            raise
+        self._log = log_
+        self._levels.follow(log_.state.loggers)
+        return log_
 
     def _start_placed(self, log_: ConfigLog) -> None:
         self._holding = False
