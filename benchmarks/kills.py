@@ -134,7 +134,9 @@ def _victim(loss: Loss, rest: Rest, worker: RingfenceWorker, topic: str, number:
     if loss is ONLY:
         return worker.pid
     if loss is PROCESS:
-        return _busiest(Tree(worker.pid_of(rest.worker_of(topic, number % _TASKS))).task_processes())
+        tree = Tree(worker.pid_of(rest.worker_of(topic, number % _TASKS)))
+        tree.cpu_seconds()  # lists its processes
+        return _busiest(tree.task_processes())
     leader, workers = rest.leader(), {rest.worker_of(topic, task) for task in range(_TASKS)}
     found = sorted(workers & {leader}) if loss is LEADER else sorted(workers - {leader})
     if not found:
