@@ -16,17 +16,24 @@ from ringfence.connectors.api.fetching import NO_TOPIC, NOT_ALLOWED, NotFetchabl
 from ringfence.connectors.sdk import egress
 from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.errors import Fatal
-from ringfence.fencing.fetching.fetch_request import (
+from ringfence.fencing.fetching.fetched_batches import (
     READ_COMMITTED,
     READ_UNCOMMITTED,
     Fetch,
+    Fetched,
     FetchedPartition,
     FetchResponse,
     Position,
+    select_committed,
+    split_batches,
 )
-from ringfence.fencing.fetching.fetched_batches import Fetched, select_committed, split_batches
-from ringfence.fencing.transactions.broker_connection import Address, BrokerConnection, ConnectionBroken, LookUp
-from ringfence.fencing.transactions.connections import Connections
+from ringfence.fencing.transactions.broker_connection import (
+    Address,
+    BrokerConnection,
+    ConnectionBroken,
+    Connections,
+    LookUp,
+)
 from ringfence.fencing.transactions.error_codes import ErrorCode, name_of
 from ringfence.fencing.transactions.messages import NO_TOPIC_ID, Metadata, MetadataResponse, TopicMetadata
 from ringfence.fencing.transactions.settings import access_of, addresses_of

@@ -22,14 +22,13 @@ from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.share_member import Answer, Message, ShareMember, alter_share_group
 from ringfence.fencing.offsets.ledger_keys import LEDGER_PARTITION, InputPartition
 from ringfence.fencing.offsets.source_offsets import Offset, Partition
-from ringfence.fencing.share.crashing_records import ExhaustedRecords, Suspects
 from ringfence.fencing.share.input_topics import InputTopics, ShareRecord
 from ringfence.fencing.share.ledger import ProcessedOffsets, claim_key, encode_claim
 from ringfence.fencing.share.ledger_tail import LedgerTail
 from ringfence.fencing.share.offset_ranges import LockedRanges, find_held
 from ringfence.fencing.share.partition_claims import ClaimCheck, PartitionClaims
 from ringfence.fencing.share.settings import ShareSettings
-from ringfence.fencing.share.sweep import Sweep
+from ringfence.fencing.share.sweep import ExhaustedRecords, Suspects, Sweep
 from ringfence.fencing.topics.sweep_requests import SweepRequestRecord
 from ringfence.fencing.transactions.client import Produce
 

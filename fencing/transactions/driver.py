@@ -10,8 +10,13 @@ from typing import Final
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
-from ringfence.fencing.transactions.broker_connection import Access, Address, BrokerConnection, ConnectionBroken
-from ringfence.fencing.transactions.connections import Connections
+from ringfence.fencing.transactions.broker_connection import (
+    Access,
+    Address,
+    BrokerConnection,
+    ConnectionBroken,
+    Connections,
+)
 from ringfence.fencing.transactions.messages import V2
 from ringfence.fencing.transactions.state_machine import StateMachine
 from ringfence.fencing.transactions.steps import Outgoing

@@ -10,7 +10,7 @@ import yaml
 from django.test import Client
 
 from ringfence import cli
-from ringfence.client import contexts, documents
+from ringfence.client import documents, rest
 from ringfence.client.output import ClientError, Exit
 from ringfence.client.rest import segment
 from ringfence.commands.completion import SCRIPTS, following
@@ -199,10 +199,10 @@ def test_contexts_carry_url_and_token_to_their_own_server_only(
 
     monkeypatch.setattr("sys.stdin", io.StringIO("master\n"))
     assert cli.main(["contexts", "set", "prod", "--url", "http://prod.example", "--token-stdin"]) == 0
-    assert contexts.path().stat().st_mode & 0o777 == 0o600
-    assert contexts.server(None, None) == contexts.Server("http://prod.example", "master")
-    assert "master" not in repr(contexts.server(None, None))
-    assert contexts.server("http://other.example", None).token == ""
+    assert rest.path().stat().st_mode & 0o777 == 0o600
+    assert rest.server(None, None) == rest.Server("http://prod.example", "master")
+    assert "master" not in repr(rest.server(None, None))
+    assert rest.server("http://other.example", None).token == ""
     with override_settings(NO_LOGIN="", ACCESS_TOKEN="master", ALLOWED_HOSTS=["*"]):
         assert cli.main(["connectors", "list"]) == 0
         assert cli.main(["connectors", "list", "--url", "http://other.example"]) == Exit.NOT_ALLOWED
@@ -216,7 +216,7 @@ def test_contexts_carry_url_and_token_to_their_own_server_only(
     assert cli.main(["contexts", "delete", "prod"]) == 0
     assert cli.main(["contexts", "use", "prod"]) == Exit.USAGE
     monkeypatch.setenv("RINGFENCE_URL", "http://env.example/")
-    assert contexts.server(None, None) == contexts.Server("http://env.example", "wrong")
+    assert rest.server(None, None) == rest.Server("http://env.example", "wrong")
 
 
 def test_a_server_that_is_away(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:

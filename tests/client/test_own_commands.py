@@ -11,9 +11,8 @@ import pytest
 
 from ringfence import cli
 from ringfence.client import events as happenings
-from ringfence.client.contexts import Server
 from ringfence.client.output import Exit
-from ringfence.client.rest import Rest
+from ringfence.client.rest import Rest, Server
 from ringfence.commands.completion import following
 from ringfence.fencing.ids import Generation
 from ringfence.fencing.topics.status import State

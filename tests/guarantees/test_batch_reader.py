@@ -18,8 +18,8 @@ from ringfence.connectors.api import ConnectorError, RetriableError
 from ringfence.connectors.api.fetching import NotFetchable, OutOfRange
 from ringfence.connectors.sdk.egress import EgressDenied
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.fetching import fetch_request, fetched_batches
-from ringfence.fencing.fetching.fetch_request import FetchResponse
+from ringfence.fencing.fetching import fetched_batches
+from ringfence.fencing.fetching.fetched_batches import FetchResponse
 from ringfence.fencing.fetching.partition_reader import PartitionReader
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
@@ -240,7 +240,7 @@ def test_a_broker_that_throttles_is_left_alone_for_so_long(
         take(reader, number, answer, now)
 
     def note_request(reader: PartitionReader, node: int, request: object, *more: Any) -> bool:
-        if isinstance(request, fetch_request.Fetch) and more[1] < free_at:
+        if isinstance(request, fetched_batches.Fetch) and more[1] < free_at:
             early.append(free_at - more[1])
         return start_request(reader, node, request, *more)  # type: ignore[arg-type]
 
@@ -287,7 +287,7 @@ def test_a_consumer_goes_on_where_batches_cannot_be_read(
     """Brokers before Kafka 2.7, or records from before 0.11: from the very next record on."""
     send(stage.connection.bootstrap, topic, range(1, 101))
     if what == "brokers":
-        monkeypatch.setattr(fetch_request.Fetch, "versions", (99, 99))
+        monkeypatch.setattr(fetched_batches.Fetch, "versions", (99, 99))
     real = fetched_batches.split_batches
 
     def split(topic: str, partition: int, data: bytes, start: int, *more: int) -> Iterator[fetched_batches.Fetched]:

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 
-from ringfence.client import contexts
+from ringfence.client import rest
 from ringfence.client.output import SafeStream
 from ringfence.client.rest import TIMEOUT_SECONDS, Rest
 from ringfence.subcommands import sentence
@@ -59,4 +59,4 @@ def run(args: argparse.Namespace) -> int:
     """Run an action against the server that the arguments name."""
     action: Run = args.run_action
     with redirect_stdout(SafeStream(sys.stdout)), redirect_stderr(SafeStream(sys.stderr)):
-        return action(Rest(contexts.server(args.url, args.context), args.timeout), args)
+        return action(Rest(rest.server(args.url, args.context), args.timeout), args)

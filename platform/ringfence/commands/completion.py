@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Sequence
 
-from ringfence.client import contexts
+from ringfence.client import rest
 from ringfence.client.rest import Rest
 from ringfence.local.errors import LocalError
 from ringfence.subcommands import add_command
@@ -82,7 +82,7 @@ def _names(parser: argparse.ArgumentParser) -> list[str]:
     if not any(action.metavar == "CONNECTOR" for action in parser._actions):
         return []
     try:
-        names = Rest(contexts.server(None, None), timeout=_NAMES_SECONDS).call("GET", "/connectors")
+        names = Rest(rest.server(None, None), timeout=_NAMES_SECONDS).call("GET", "/connectors")
     except LocalError:
         return []  # completion has no way to show an error
     return [str(name) for name in names]

@@ -4,7 +4,7 @@ import argparse
 import getpass
 import sys
 
-from ringfence.client import contexts, output
+from ringfence.client import output, rest
 from ringfence.client.output import ClientError, Exit
 from ringfence.subcommands import add_command
 
@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command. A token is never an argument: all users of the machine could read that."""
-    content = contexts.load()
+    content = rest.load()
     entries = content["contexts"]
     if args.action == "list":
         rows = [
@@ -46,5 +46,5 @@ def run(args: argparse.Namespace) -> int:
     else:
         del entries[args.name]
         content["current"] = "" if content.get("current") == args.name else content.get("current", "")
-    contexts.save(content)
+    rest.save(content)
     return 0

@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 from kafka.protocol.consumer import FetchRequest, FetchResponse
 
-from ringfence.fencing.fetching.fetch_request import READ_COMMITTED, Fetch, FetchedPartition, Position
+from ringfence.fencing.fetching.fetched_batches import READ_COMMITTED, Fetch, FetchedPartition, Position
 from ringfence.fencing.transactions.messages import NO_TOPIC_ID, usable_versions
 from ringfence.fencing.transactions.wire import MalformedResponse, Reader
 

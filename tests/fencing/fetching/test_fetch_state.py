@@ -4,7 +4,7 @@ import pytest
 
 from ringfence.connectors.api import ConnectorError, RetriableError
 from ringfence.connectors.api.fetching import OutOfRange
-from ringfence.fencing.fetching.fetch_request import FetchedPartition, Position
+from ringfence.fencing.fetching.fetched_batches import FetchedPartition, Position
 from ringfence.fencing.fetching.partition_reader import FetchState
 from ringfence.fencing.transactions.messages import MetadataResponse, TopicMetadata
 from ringfence.fencing.transactions.record_batches import encode

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch
 
-from ringfence.fencing.transactions.checksums import combine
-from ringfence.fencing.transactions.record_batches import RecordBatch
+from ringfence.fencing.transactions.record_batches import RecordBatch, combine
 from tests.support.encoded import FIRST_MS, encode
 
 

@@ -50,8 +50,7 @@ from ringfence.engine.browsing.expression import TooManySteps, Wrong, parse
 from ringfence.engine.browsing.value_decoding import Decoder
 from ringfence.engine.plugins.secret_removal import Scrubber
 from ringfence.fencing.errors import Fatal, FencingError
-from ringfence.fencing.fetching.fetch_request import Fetch
-from ringfence.fencing.fetching.fetched_batches import select_committed, split_batches
+from ringfence.fencing.fetching.fetched_batches import Fetch, select_committed, split_batches
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka import record_batches
 from ringfence.fencing.offsets import record_counts
