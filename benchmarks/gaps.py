@@ -35,15 +35,17 @@ _RUNNING_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change of the number of tasks."""
+    """A change of the number of tasks, of another setting, or a restart of the connector with its tasks."""
 
     title: str
     before: int
     after: int
+    restart: bool = False
 
 
 CHANGES = (
     Change("another setting, 1 task", 1, 1),
+    Change("restart, 1 task", 1, 1, restart=True),
     Change("1 task to 3", 1, 3),
     Change("3 tasks to 1", 3, 1),
 )
@@ -104,7 +106,10 @@ def measure(side: Side, connection: Connection, name: str, rounds: int) -> dict[
                     _await_running(rest, name, change.before)
                     time.sleep(_CALM_SECONDS)
                     began = time.monotonic()
-                    rest.configure(name, config(name, change.after, RECORDS_S + turn % 2))
+                    if change.restart:
+                        rest.restart(name)
+                    else:
+                        rest.configure(name, config(name, change.after, RECORDS_S + turn % 2))
                     _await_running(rest, name, change.after)
                     time.sleep(_CALM_SECONDS)
                     gaps[change].append(arrivals.longest(began - 0.5, time.monotonic()))
@@ -141,7 +146,8 @@ def page(tables: str, machine: Mapping[str, str], rounds: int) -> str:
 # The gap of a reconfiguration
 
 `make bench ARGS="gaps --write"` writes this page. A VerifiableSource connector delivers {RECORDS_S}
-records per second and task, exactly once, with `transaction.boundary=poll`. Then `PUT /connectors/…/config` changes it.
+records per second and task, exactly once, with `transaction.boundary=poll`. Then `PUT /connectors/…/config` changes it,
+or `POST /connectors/…/restart?includeTasks=true` restarts it.
 The gap is the longest time in which a read_committed consumer of its topic gets no record, from half a second before
 the request to {_CALM_SECONDS:g} s after all tasks are RUNNING. The real Kafka Connect 4.3.0 and Ringfence run side by
 side on one broker. In each of {rounds} rounds, one is changed after the other.

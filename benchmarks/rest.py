@@ -54,6 +54,17 @@ class Rest:
                 raise BenchmarkError(f"connector {name} was not changed: {answer.status_code} {answer.text[:500]}")
             time.sleep(0.2)
 
+    def restart(self, name: str) -> None:
+        """Restart the connector and its tasks; repeat the request while the worker is busy with a rebalance."""
+        deadline = time.monotonic() + SECONDS
+        while True:
+            answer = self._client.post(f"/connectors/{name}/restart", params={"includeTasks": "true"})
+            if answer.status_code in (200, 202, 204):
+                return
+            if answer.status_code != 409 or time.monotonic() > deadline:
+                raise BenchmarkError(f"connector {name} was not restarted: {answer.status_code} {answer.text[:500]}")
+            time.sleep(0.2)
+
     def running(self, name: str) -> int:
         """Return how many tasks are RUNNING; -1 if one is in another state."""
         answer = self._client.get(f"/connectors/{name}/status")
