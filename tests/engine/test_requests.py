@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ringfence.engine import question_answers as answers
-from ringfence.engine.celery_tasks import catch_refusals
+from ringfence.engine.celery_answers import catch_refusals
 from ringfence.engine.leader.command_service import _parse
 from ringfence.engine.leader.commands import command
 from ringfence.fencing.ids import ConnectorName, Incarnation, TaskId, WorkerId

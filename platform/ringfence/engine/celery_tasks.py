@@ -1,7 +1,6 @@
 """The Celery tasks: commands for the leader, and questions for any worker. Source tasks never run in Celery.
 
-This is the only place that converts a request's deadline. A refusal becomes an answer with a message and a status,
-never a trace.
+This is the only place that converts a request's deadline.
 """
 
 import time
@@ -14,32 +13,15 @@ from redis.exceptions import RedisError
 from ringfence import redis_clock, telemetry
 from ringfence.celery import app
 from ringfence.engine import fair_places
+from ringfence.engine.celery_answers import catch_refusals
 from ringfence.engine.celery_host import COMMAND_THREADS, QUESTION_THREADS, WAKE
 from ringfence.engine.fair_places import FairPlaces, NoPlace
-from ringfence.engine.plugins.errors import BadRequest, PluginError, UnknownPlugin
 from ringfence.engine.question_answers import Services, answer_to
 from ringfence.fencing import stages
 from ringfence.fencing.clock import Deadline
 from ringfence.requests.commands import SentCommand
 from ringfence.requests.questions import QUESTIONS, Question, task_of
-from ringfence.requests.request import MalformedRequest, Refusal
-
-
-def catch_refusals(call: Callable[[], dict[str, object]]) -> dict[str, object]:
-    """Return the result of the call, or its refusal as an answer. Other errors are raised."""
-    try:
-        return call()
-    except Refusal as refusal:
-        return refusal.answer()
-    except MalformedRequest as error:
-        return Refusal(400, f"{error}. Web process and worker may be of different versions").answer()
-    except UnknownPlugin as error:
-        return Refusal(404, error.message).answer()
-    except BadRequest as error:
-        return Refusal(400, error.message).answer()
-    except PluginError as error:
-        return Refusal(500, error.message).answer()
-
+from ringfence.requests.request import Refusal
 
 _Answer = Callable[..., dict[str, object] | None]
 task: Callable[..., Callable[[_Answer], _Answer]] = app.task  # Celery's decorator has no types
