@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from ringfence.access import login_link, no_login
+from ringfence.access import login_link, loopback_peer
 from ringfence.local.ports import free_port
 from tests.security.servers import Web, clean_environment, migrate, serving
 
@@ -158,14 +158,14 @@ def test_an_old_link_is_worth_nothing(tmp_path: Path) -> None:
     assert not login_link.redeem(None, code)
 
 
-def of_socket(client: socket.socket) -> no_login.Peer:
-    return no_login.Peer(os.getuid(), os.fstat(client.fileno()).st_ino)
+def of_socket(client: socket.socket) -> loopback_peer.Peer:
+    return loopback_peer.Peer(os.getuid(), os.fstat(client.fileno()).st_ino)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
-@pytest.mark.parametrize("ask", [no_login._by_netlink, no_login._by_table])
+@pytest.mark.parametrize("ask", [loopback_peer._by_netlink, loopback_peer._by_table])
 def test_the_kernel_knows_whose_connection_it_is(
-    host: str, ask: Callable[[no_login.Address, no_login.Address], no_login.Peer | None]
+    host: str, ask: Callable[[loopback_peer.Address, loopback_peer.Address], loopback_peer.Peer | None]
 ) -> None:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as listening:
@@ -191,8 +191,8 @@ def test_a_mapped_address_is_found_by_both() -> None:
             with accepted:
                 server = accepted.getsockname()[:2]
                 assert address[0] == "::ffff:127.0.0.1"
-                assert no_login._by_netlink(address[:2], server) == of_socket(client)
-                assert no_login._by_table(address[:2], server) == of_socket(client)
+                assert loopback_peer._by_netlink(address[:2], server) == of_socket(client)
+                assert loopback_peer._by_table(address[:2], server) == of_socket(client)
 
 
 def test_a_short_server_token_is_refused(root: Path) -> None:

@@ -9,7 +9,8 @@ from django.contrib.auth.models import User
 from django.test import RequestFactory, override_settings
 
 from ringfence.access import no_login
-from ringfence.access.no_login import CONNECTION, Peer, needs_no_login
+from ringfence.access.loopback_peer import CONNECTION, Peer
+from ringfence.access.no_login import needs_no_login
 from ringfence.connectors.process_tree import CannotTell
 from ringfence.environment import NoLogin
 from tests.support import database

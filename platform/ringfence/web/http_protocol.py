@@ -9,7 +9,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from ringfence.access.client_address import address_in
-from ringfence.access.no_login import CONNECTION
+from ringfence.access.loopback_peer import CONNECTION
 from ringfence.web.door import Door, State, process_door
 
 HEADER_SECONDS = 10.0
