@@ -5,14 +5,22 @@ them.
 """
 
 from collections.abc import Mapping
+from functools import cache
 from typing import cast
 
-from ringfence.connectors.api import ConfigException, ConnectorError, SourceRecord, UnreadableRecord
-from ringfence.connectors.converters import ByteArrayConverter, header_converter, key_converter, value_converter
+from ringfence.connectors.api import ConfigException, ConnectorError, Schema, SourceRecord, UnreadableRecord
+from ringfence.connectors.converters import (
+    ByteArrayConverter,
+    Converter,
+    JsonConverter,
+    header_converter,
+    key_converter,
+    value_converter,
+)
 from ringfence.connectors.transforms import Transform, build_transforms
 from ringfence.connectors.transforms.keys import aliases
 from ringfence.engine.plugins.errors import BadRequest
-from ringfence.engine.plugins.record_display import describe_output, describe_record, readable
+from ringfence.engine.plugins.record_display import WithSchema, describe_output, describe_record, readable
 from ringfence.engine.plugins.secret_removal import Scrubber
 
 _ERROR_LIMIT = 1000
@@ -90,11 +98,31 @@ class TransformationChain:
         headers = self._header.from_headers(topic, record.headers or ())
         key = self._key.from_record(topic, record.key, record.key_schema)
         value = self._value.from_record(topic, record.value, record.value_schema)
-        return describe_output(record, key, value, headers, self._scrubber.text)
+        registered = (
+            _describe_registered(self._key, topic, record.key, record.key_schema),
+            _describe_registered(self._value, topic, record.value, record.value_schema),
+        )
+        return describe_output(record, key, value, headers, self._scrubber.text, registered)
 
     def _describe(self, error: Exception) -> str:
         text = str(error) if isinstance(error, ConnectorError) else f"{type(error).__name__}: {error}"
         return readable(self._scrubber.text(text))[:_ERROR_LIMIT]
+
+
+def _describe_registered(converter: Converter, topic: str, value: object, schema: Schema | None) -> WithSchema | None:
+    """Return what the bytes of this converter mean, if they have only the id of their schema."""
+    text = converter.schema_text(topic, value, schema)
+    if text is None:
+        return None
+    payload = _readable_json().from_record(topic, value, schema)
+    return WithSchema(text[0], text[1], (payload or b"null").decode("utf-8", "replace"))
+
+
+@cache
+def _readable_json() -> JsonConverter:
+    converter = JsonConverter()
+    converter.configure({"schemas.enable": "false", "decimal.format": "NUMERIC"}, is_key=False)
+    return converter
 
 
 def sample(fields: Mapping[str, object]) -> SourceRecord:
