@@ -1,23 +1,26 @@
-"""What to do about connector classes that people bring and that are not installed: which package has them, or which
-connector of Ringfence reads the same source. Pure.
+"""What is known about connector classes that people bring: how the catalog shows them, and if they are not installed,
+which package has them, or which connector of Ringfence reads the same source. Pure.
 """
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
+from ringfence.connectors.api import CatalogEntry, Category
 from ringfence.connectors.class_names import short_names
 
 _DEBEZIUM: Final = "3.5.0.Final"
 _KAFKA: Final = "4.3.0"
 _INSTALL: Final = "Install the plugin: ringfence plugins install {coordinates}."
 _DEBEZIUM_MODULES: Final = {
-    "mysql.MySqlConnector": "mysql",
-    "mariadb.MariaDbConnector": "mariadb",
-    "mongodb.MongoDbConnector": "mongodb",
-    "sqlserver.SqlServerConnector": "sqlserver",
-    "db2.Db2Connector": "db2",
-    "informix.InformixConnector": "informix",
-    "vitess.VitessConnector": "vitess",
-    "spanner.SpannerConnector": "spanner",
+    "mysql.MySqlConnector": ("mysql", "MySQL"),
+    "mariadb.MariaDbConnector": ("mariadb", "MariaDB"),
+    "mongodb.MongoDbConnector": ("mongodb", "MongoDB"),
+    "sqlserver.SqlServerConnector": ("sqlserver", "SQL Server"),
+    "db2.Db2Connector": ("db2", "Db2"),
+    "informix.InformixConnector": ("informix", "Informix"),
+    "vitess.VitessConnector": ("vitess", "Vitess"),
+    "spanner.SpannerConnector": ("spanner", "Spanner"),
 }
 _POSTGRES: Final = "io.debezium:debezium-connector-postgres:3.7.0.Final"
 _MIRROR: Final = f"org.apache.kafka:connect-mirror:{_KAFKA}"
@@ -29,7 +32,7 @@ _REMEDIES: Final = {
         f"io.debezium.connector.{name}": _INSTALL.format(
             coordinates=f"io.debezium:debezium-connector-{module}:{_DEBEZIUM}"
         )
-        for name, module in _DEBEZIUM_MODULES.items()
+        for name, (module, _) in _DEBEZIUM_MODULES.items()
     },
     "io.debezium.connector.oracle.OracleConnector": _INSTALL.format(
         coordinates=f"io.debezium:debezium-connector-oracle:{_DEBEZIUM}"
@@ -53,6 +56,79 @@ _REMEDIES: Final = {
     "com.github.castorm.kafka.connect.http.HttpSourceConnector": "Use DltSource, which reads REST APIs.",
     "io.confluent.connect.http.HttpSourceConnector": "Use DltSource, which reads REST APIs.",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class KnownPlugin:
+    """entry: how the catalog shows it. coordinates: what to install for it; "" if that is not enough. preset: settings
+    that a new form begins with, because few servers work with the plugin's own defaults.
+    """
+
+    entry: CatalogEntry
+    coordinates: str = ""
+    preset: Mapping[str, str] = field(default_factory=dict)
+
+
+def _by_debezium(server: str, coordinates: str = "", preset: Mapping[str, str] | None = None) -> KnownPlugin:
+    summary = f"Change data capture of {server}: a snapshot, then each insert, update and delete."
+    entry = CatalogEntry(f"{server} changes, by Debezium", summary, Category.DATABASES, icon="database-zap")
+    return KnownPlugin(entry, coordinates, preset or {})
+
+
+def _of_kafka(title: str, summary: str, icon: str, category: Category = Category.KAFKA) -> KnownPlugin:
+    coordinates = _MIRROR if "MirrorMaker" in title else ""
+    return KnownPlugin(CatalogEntry(title, summary, category, icon=icon), coordinates)
+
+
+_CATALOG: Final = {
+    **{
+        f"io.debezium.connector.{name}": _by_debezium(server, f"io.debezium:debezium-connector-{module}:{_DEBEZIUM}")
+        for name, (module, server) in _DEBEZIUM_MODULES.items()
+    },
+    "io.debezium.connector.oracle.OracleConnector": _by_debezium("Oracle"),
+    "io.debezium.connector.postgresql.PostgresConnector": _by_debezium(
+        "PostgreSQL", _POSTGRES, {"plugin.name": "pgoutput"}
+    ),
+    "org.apache.kafka.connect.mirror.MirrorSourceConnector": _of_kafka(
+        "Topics of a Kafka cluster, by MirrorMaker 2", "Copies topics from another cluster.", "waypoints"
+    ),
+    "org.apache.kafka.connect.mirror.MirrorCheckpointConnector": _of_kafka(
+        "Offsets of consumer groups, by MirrorMaker 2", "Translates committed offsets of another cluster.", "milestone"
+    ),
+    "org.apache.kafka.connect.mirror.MirrorHeartbeatConnector": _of_kafka(
+        "Heartbeats between clusters, by MirrorMaker 2", "Shows that replication is alive.", "heart-pulse"
+    ),
+    "org.apache.kafka.connect.file.FileStreamSourceConnector": _of_kafka(
+        "One text file, by Kafka Connect", "Follows a file that other programs append to.", "file-text", Category.FILES
+    ),
+    "org.apache.kafka.connect.tools.VerifiableSourceConnector": _of_kafka(
+        "Numbers for tests, by Kafka Connect", "Counts at a given rate.", "hash", Category.TESTS
+    ),
+    "org.apache.kafka.connect.tools.MockSourceConnector": _of_kafka(
+        "Failures for tests, by Kafka Connect", "Writes nothing, and fails on request.", "flask-conical", Category.TESTS
+    ),
+    "org.apache.kafka.connect.tools.SchemaSourceConnector": _of_kafka(
+        "Records with schemas for tests, by Kafka Connect", "Counts, with a schema.", "braces", Category.TESTS
+    ),
+    "org.apache.camel.kafkaconnector.CamelSourceConnector": KnownPlugin(
+        CatalogEntry(
+            "Any of Apache Camel's components",
+            "Files, mail, message queues, clouds and others, by the address of a Camel component.",
+            Category.APPLICATIONS,
+            icon="cable",
+        )
+    ),
+}
+
+
+def find_known(class_name: str) -> KnownPlugin | None:
+    """Return what is known about the class, by its full name; None if nothing is."""
+    return _CATALOG.get(class_name)
+
+
+def list_installable() -> Mapping[str, KnownPlugin]:
+    """Return the known classes that one installation from Maven Central brings."""
+    return {name: plugin for name, plugin in _CATALOG.items() if plugin.coordinates}
 
 
 _COUNTERPARTS: Final = {

@@ -50,6 +50,7 @@ class Guarantee(StrEnum):
 class CatalogEntry:
     """title and summary: one line each, for people who search for a source by name.
 
+    icon: the name of an icon of lucide.dev, "" for that of the category. keywords: what else a search finds it by.
     goes_back: whether it can read its data again after its source offsets are reset. needs: what must exist before it
     runs, one sentence each. sample: a configuration to start from, without `name` and `connector.class`.
     """
@@ -61,6 +62,8 @@ class CatalogEntry:
     goes_back: bool = True
     needs: Sequence[str] = ()
     sample: Mapping[str, str] = field(default_factory=dict)
+    icon: str = ""
+    keywords: Sequence[str] = ()
 
     def as_json(self) -> dict[str, object]:
         """Return the entry as JSON, for the plugin process's answer."""
@@ -72,6 +75,8 @@ class CatalogEntry:
             "goes_back": self.goes_back,
             "needs": list(self.needs),
             "sample": dict(self.sample),
+            "icon": self.icon,
+            "keywords": list(self.keywords),
         }
 
 

@@ -333,6 +333,12 @@ class SourceTask(ABC):
         call should be repeated; any other exception fails the task.
         """
 
+    has_answered = True
+    """Whether a poll without records means that the source has answered and has nothing new: then the task's data is as
+    of that poll. It is read after each such poll. Set it to False while the source has not answered yet, such as one
+    that is read by a thread of the task's own; an outage then stays one.
+    """
+
     wants_positions = False
     """Whether `note_positions` is called. It is read after `start`, and costs a microsecond for each record."""
 

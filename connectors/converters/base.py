@@ -47,6 +47,12 @@ class Converter(ABC):
         """Do the same for the values of a column, which may be consumed."""
         return self.from_batch(column.topic, column.whole(), column.schema)
 
+    def schema_text(self, topic: str, value: object, schema: Schema | None = None) -> tuple[str, str] | None:
+        """Return the schema of which the bytes of this value have only an id: its format and its text; None if they
+        have none.
+        """
+        return None
+
     def trial(self) -> None:  # noqa: B027 - optional to override
         """Switch to trial mode: nothing external may change, so the converter may omit ids that a registry would
         assign.

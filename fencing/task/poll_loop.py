@@ -65,6 +65,9 @@ class Polling:
                 pause = max(0.0, min(pause, due_in()))
             self._view.wait_while(frozenset({DesiredState.RUN}), pause)
             return None
+        if not batch and not self._plugin.has_answered:
+            self.had_nothing_at = 0.0
+            return None
         if self._failures:
             self._failures = 0
             self._report.source_answers()

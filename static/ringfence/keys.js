@@ -6,7 +6,7 @@
   const kept = () => { try { return localStorage.getItem(KEPT); } catch { return null; } };
   let on = kept() !== "off", gone = 0;
 
-  const help = byId("keys-help"), palette = byId("palette"), restart = byId("keys-restart");
+  const help = byId("keys-help"), palette = byId("palette");
   const open = (dialog) => { if (dialog && !document.querySelector("dialog[open]")) dialog.showModal(); };
   const box = byId("keys-on");
   if (box) {
@@ -31,13 +31,8 @@
   const search = () => { const field = byId("q"); if (field) { field.focus(); field.select(); } else open(palette); };
   const again = () => {
     if (row()) document.dispatchEvent(new CustomEvent("ringfence-restart-row", { detail: row() }));
-    else {
-      const button = byId("do-restart");
-      if (!button || button.disabled) return;
-      if (button.dataset.opens) button.click(); else open(restart);
-    }
+    else byId("do-restart")?.click();
   };
-  byId("keys-restart-do")?.addEventListener("click", () => { restart.close(); byId("do-restart")?.click(); });
   const keys = {
     "/": search, "?": () => open(help), j: () => walk(1), k: () => walk(-1), r: again,
     x: () => { row()?.querySelector("input[name=connector]")?.click(); },
@@ -117,14 +112,7 @@
     mark(0);
   };
   const openSelected = () => all()[at]?.click();
-  // An act's confirmation opens where the user is.
-  options.addEventListener("click", (event) => {
-    const act = event.target.closest("[data-ask]");
-    if (!act || event.ctrlKey || event.metaKey) return;
-    event.preventDefault();
-    palette.close();
-    window.htmx.ajax("GET", act.getAttribute("href"), { target: "#ask", swap: "innerHTML" });
-  });
+  options.addEventListener("click", (event) => { if (event.target.closest("[data-ask]")) palette.close(); });
   const find = async (number) => {
     try {
       const answer = await fetch(`/ui/find?q=${encodeURIComponent(field.value)}`, { headers: { "HX-Request": "true" } });

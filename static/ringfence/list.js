@@ -6,7 +6,6 @@
   const boxes = () => [...list.querySelectorAll("input[name=connector]")];
   const ticked = () => boxes().filter((box) => box.checked);
   const matching = () => Number(byId("rows")?.dataset.matching || 0);
-  const say = (count) => `${count.toLocaleString("en")} connector${count === 1 ? "" : "s"}`;
   const count = () => (byId("bulk-all").value ? matching() : ticked().length);
   let last = null;
 
@@ -58,16 +57,8 @@
   document.addEventListener("click", (event) => {
     const button = event.target.closest("[data-bulk]");
     if (!button) return;
-    const dialog = byId(`bulk-${button.dataset.bulk}-dialog`);
-    const tasks = ticked().reduce((sum, box) => sum + Number(box.closest("tr").dataset.tasks), 0);
-    dialog.querySelector("[data-count]").textContent = say(count());
-    dialog.querySelector("[data-tasks-told]").textContent = byId("bulk-all").value
-      ? "This affects all of their tasks." : `This affects ${tasks.toLocaleString("en")} task${tasks === 1 ? "" : "s"}.`;
-    if (button.dataset.bulk === "delete") { byId("bulk-phrase").textContent = `delete ${count()}`; for (const id of ["bulk-confirm", "bulk-reason"]) byId(id).value = ""; byId("bulk-delete").disabled = true; }
-    dialog.showModal();
-  });
-  byId("bulk-delete-dialog").addEventListener("input", () => {
-    byId("bulk-delete").disabled = byId("bulk-confirm").value !== byId("bulk-phrase").textContent || !byId("bulk-reason").value.trim();
+    const tasks = byId("bulk-all").value ? "" : ticked().reduce((sum, box) => sum + Number(box.closest("tr").dataset.tasks), 0);
+    window.htmx.ajax("GET", `/ui/bulk/${button.dataset.bulk}?count=${count()}&tasks=${tasks}`, { source: button, target: "#ask", swap: "innerHTML" });
   });
 
   document.body.addEventListener("htmx:afterSwap", (event) => {

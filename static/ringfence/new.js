@@ -5,6 +5,8 @@
   const theForm = () => byId("new"); // looked up each time: a refused save swaps it
 
   document.documentElement.classList.add("scripted");
+  const nameField = byId("in-name");
+  if (nameField && !nameField.value && !location.hash && !("empty" in theForm().dataset) && matchMedia("(pointer: fine)").matches) nameField.focus({ preventScroll: true });
 
   // The fields or the text count, whichever was edited last.
   const setMode = (mode) => { theForm().dataset.mode = byId("mode").value = mode; };

@@ -56,25 +56,33 @@
     }
   }, true);
   document.addEventListener("click", (event) => {
-    const opener = event.target.closest("[data-opens]");
-    if (opener) { openedBy = opener.id; byId(opener.dataset.opens).showModal(); }
     const closer = event.target.closest("[data-close]");
     const open = closer && closer.closest("dialog");
     if (open) { event.preventDefault(); open.close(); }
     const dismissed = event.target.closest("[data-dismiss]");
     if (dismissed) dismissed.closest(".alert").remove();
   });
-  document.addEventListener("input", (event) => {
-    const form = event.target.closest("form[data-name]");
-    if (form) form.querySelector("[data-needs-name]").disabled = event.target.value !== form.dataset.name;
-  });
+  // The button is enabled when the name is typed. The server checks it as well: this only saves a round trip.
+  const gate = (part) => {
+    for (const form of part.querySelectorAll("form[data-name]")) form.querySelector("[data-needs-name]").disabled = form.elements.confirm.value !== form.dataset.name;
+  };
+  gate(document);
+  document.addEventListener("input", () => gate(document));
   document.body.addEventListener("htmx:afterRequest", (event) => {
     if (event.target.matches("form[data-closes]")) event.target.closest("dialog").close();
   });
 
-  // A fetched confirmation opens its dialog; success closes it. An error gets the focus.
+  // What asks first does so where the user is: the fetched confirmation opens its dialog; success closes it. An error gets
+  // the focus.
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("a[data-ask]");
+    if (!link || event.ctrlKey || event.metaKey) return;
+    event.preventDefault();
+    window.htmx.ajax("GET", link.getAttribute("href"), { source: link.closest("dialog") ? document.body : link, target: "#ask", swap: "innerHTML" });
+  });
   document.body.addEventListener("htmx:afterSwap", (event) => {
     const target = event.detail.target;
+    gate(target);
     if (target.matches("dialog") && !target.open) { openedBy = event.detail.requestConfig.elt.id; target.showModal(); }
     target.querySelector("#problem")?.focus();
   });

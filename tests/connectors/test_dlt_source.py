@@ -237,6 +237,18 @@ def test_an_api_in_trouble_is_asked_again(api: OrdersApi, monkeypatch: pytest.Mo
         read(start(configure(api, **WHOLE), FakeOffsets()), 1)
 
 
+def test_an_api_that_has_not_answered_is_told_from_one_with_nothing_new(api: OrdersApi) -> None:
+    api.add(3)
+    task = start(configure(api, **WHOLE), FakeOffsets())
+    answers: list[bool] = []
+    while True not in answers and len(answers) < 100:
+        task.poll()
+        answers.append(task.has_answered)
+    task.stop()
+    assert not answers[0], "the reading has not ended"
+    assert answers[-1]
+
+
 def test_a_wrong_key_is_an_error_without_the_key() -> None:
     with OrdersApi(token="right") as api:
         sign_in = {"rest.auth": '{"type": "api_key", "location": "query", "name": "k", "api_key": "t0psecret"}'}

@@ -64,6 +64,15 @@ def test_a_throttled_task_waits_and_returns() -> None:
     assert task.context.waits == [0.5]
 
 
+def test_a_task_with_a_rate_tells_when_it_has_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise nobody could say as of when its data is."""
+    times = iter([0.0, 0.0, 0.0, 0.02, 0.02])
+    monkeypatch.setattr("ringfence.connectors.builtin.verifiable.task.time.monotonic", lambda: next(times))
+    task = started(throughput="100")
+    assert task.poll() is None
+    assert [record.value for record in records(task)] == [0, 1]
+
+
 def test_every_task_has_its_number() -> None:
     connector = VerifiableSourceConnector()
     connector.start({"topic": "n"})

@@ -1,13 +1,14 @@
 """What a task says of itself carries no secret that its plugin knows of."""
 
-from typing import cast
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from ringfence.connectors.api import RecordBatch, SourceRecord
+from ringfence.connectors.api import RecordBatch, RetriableError, SourceRecord
 from ringfence.fencing.clock import SYSTEM_CLOCK
 from ringfence.fencing.task.attempt_report import Counters, TaskReport
-from ringfence.fencing.task.poll_loop import newest_timestamp
+from ringfence.fencing.task.poll_loop import Polling, newest_timestamp
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import KAFKA, PollRetry, State, TaskStatus
 from ringfence.fencing.transactions.client import HeldUp, TransactionalClient
@@ -165,3 +166,32 @@ def test_data_never_becomes_older_and_a_gauge_of_the_plugin_says_more() -> None:
     assert told() == 90_000
     report.gauges.gauge("behind", "Time by which it is behind", unit="seconds").set(4.0)
     assert told() == (clock.now - 4) * 1000
+
+
+class _Scripted:
+    """A plugin whose source is away for two polls, and then does not answer yet, answers, and has nothing."""
+
+    has_answered = True
+
+    def __init__(self) -> None:
+        self.polls = 0
+
+    def poll(self) -> None:
+        self.polls += 1
+        self.has_answered = self.polls > 3
+        if self.polls < 3:
+            raise RetriableError("connection refused")
+
+
+def test_a_source_that_has_not_answered_yet_is_still_away() -> None:
+    told: list[str] = []
+    report = SimpleNamespace(retrying=lambda *_: told.append("retrying"), source_answers=lambda: told.append("answers"))
+    view = SimpleNamespace(wait_while=lambda *_: None)
+    runtime: Any = SimpleNamespace(view=view, report=report, counters=Counters(), clock=SYSTEM_CLOCK)
+    polling = Polling(runtime, cast(Any, _Scripted()))
+    had_nothing = []
+    for _ in range(4):
+        assert polling.poll() is None
+        had_nothing.append(polling.had_nothing_at > 0)
+    assert told == ["retrying", "retrying", "answers"]
+    assert had_nothing == [False, False, False, True]

@@ -4,11 +4,11 @@ import pytest
 
 from tests.scripts.conftest import Open
 
-FORM = """<form id="act"><input type="hidden" name="token"><input id="name"><textarea id="reason"></textarea>
-<a id="cancel" href="#" {focus}>Cancel</a><button id="do">Do it</button></form>"""
+FORM = """<form id="act" {danger}><input type="hidden" name="token"><input id="name"><textarea id="reason"></textarea>
+<a id="cancel" href="#" data-close>Cancel</a><button id="do">Do it</button></form>"""
 
 
-@pytest.mark.parametrize(("focus", "begins"), [("data-focus", "cancel"), ("", "name")])
-def test_where_it_begins(opened: Open, focus: str, begins: str) -> None:
-    page = opened(FORM.format(focus=focus), "console.js")
+@pytest.mark.parametrize(("danger", "begins"), [('data-name="orders"', "cancel"), ("", "name")])
+def test_where_it_begins(opened: Open, danger: str, begins: str) -> None:
+    page = opened(FORM.format(danger=danger), "console.js")
     assert page.evaluate("document.activeElement.id") == begins

@@ -2,12 +2,15 @@
 
 import pytest
 
-from ringfence.connectors.api import Category, Guarantee, SourceConnector
+from ringfence.connectors.api import CatalogEntry, Category, Guarantee, SourceConnector
 from ringfence.connectors.common_settings import CONNECTOR_CLASS, source_config_def
+from ringfence.connectors.known_plugins import list_installable
+from ringfence.connectors.plugin_names import are_coordinates
 from ringfence.connectors.plugins import PluginRegistry
 from ringfence.engine.plugins.operations import Operations
+from ringfence.web.icons import has_icon
 from ringfence.web.markdown import render_markdown
-from ringfence.web.new.catalog import card_of, group, matches
+from ringfence.web.new.catalog import card_of, find_installable, group, matches
 from tests.support.catalog import BUILT_IN
 
 
@@ -17,6 +20,8 @@ def test_our_connectors_say_what_they_are(cls: type[SourceConnector]) -> None:
     assert entry is not None
     assert entry.guarantee is not Guarantee.UNKNOWN
     assert entry.category in Category
+    assert has_icon(entry.icon)
+    assert not entry.title.endswith(("Source", "Connector")), "a class, and no title for people"
     own = cls.config_def().keys
     unknown = entry.sample.keys() - own.keys() - source_config_def({CONNECTOR_CLASS: "x"}).keys.keys()
     assert not unknown, "the sample has settings that nobody reads"
@@ -42,9 +47,51 @@ def test_a_plugin_that_declares_nothing_is_shown_by_its_documentation() -> None:
     assert (card.category, card.icon, card.sample) == ("Other", "plug", "")
 
 
-def test_java_plugins_have_a_category_of_their_own() -> None:
-    groups = group([{"class": "io.debezium.X", "java": True}, {"class": "acme.Y"}])
-    assert [name for name, _ in groups] == ["Other", "Java plugins"]
+@pytest.mark.parametrize(
+    ("class_name", "title"),
+    [
+        ("acme.SalesforceBulkApiSourceConnector", "Salesforce Bulk Api"),
+        ("acme.HTTPPollSource", "HTTP Poll"),
+        ("acme.Connector", "Connector"),
+    ],
+)
+def test_a_class_without_a_title_is_shown_in_words(class_name: str, title: str) -> None:
+    card = card_of({"class": class_name})
+    assert card.title == title
+    assert card.short == class_name.rpartition(".")[2]
+
+
+def test_an_icon_that_is_none_is_replaced_by_that_of_the_category() -> None:
+    entry = CatalogEntry("Y", "Y", Category.FILES, icon="no-such-icon").as_json()
+    assert card_of({"class": "acme.Y", "catalog": entry}).icon == "file-text"
+
+
+def test_java_plugins_are_among_those_of_their_subject_or_in_a_category_of_their_own() -> None:
+    debezium = "io.debezium.connector.mongodb.MongoDbConnector"
+    groups = group([{"class": "io.debezium.X", "java": True}, {"class": "acme.Y"}, {"class": debezium, "java": True}])
+    assert [name for name, _ in groups] == ["Databases", "Other", "Java plugins"]
+    assert groups[0][1][0].title == "MongoDB changes, by Debezium"
+
+
+def test_what_is_known_of_plugins_of_others_can_be_shown() -> None:
+    for class_name, known in list_installable().items():
+        assert are_coordinates(known.coordinates), class_name
+        assert has_icon(known.entry.icon), class_name
+        assert known.entry.summary.endswith("."), class_name
+
+
+def test_a_search_finds_what_is_not_installed_yet() -> None:
+    (mongodb,) = find_installable("mongodb", [])
+    assert mongodb.coordinates.startswith("io.debezium:debezium-connector-mongodb:")
+    assert find_installable("mongodb", [{"class": mongodb.class_name}]) == []
+    assert find_installable("", []) == []
+    assert find_installable("no such source", []) == []
+
+
+def test_a_search_finds_a_service_that_a_connector_reads() -> None:
+    entry = next(cls for cls in BUILT_IN if "Dlt" in cls.__name__).catalog
+    assert entry is not None
+    assert matches({"class": "x.DltSourceConnector", "catalog": entry.as_json()}, "Salesforce")
 
 
 def test_the_report_of_the_suite_is_a_badge() -> None:

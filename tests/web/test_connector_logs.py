@@ -1,5 +1,6 @@
 """Logs of a connector: lines are kept in bounds, shown by level and task, paged, without secrets; levels end."""
 
+import re
 import time
 
 import pytest
@@ -122,3 +123,36 @@ def test_a_level_that_is_none_is_refused(client: Client, flights: FakeLeader) ->
 def test_the_record_is_read_as_it_was_written(record: tuple[str | None, int]) -> None:
     made = ConnectorLevelRecord(ConnectorName("a-b"), *record)
     assert decode(*encode(made)) == made
+
+
+def test_home_shows_the_lines_of_a_range_of_all_connectors_without_secrets(client: Client, flights: FakeLeader) -> None:
+    flights.config.config(connector("trains", topic="t"))
+    flights.project()
+    times = {f"minute {minute}": minute * 60_000 for minute in (1, 5, 6, 7, 20)}
+    for text_of_line, time_ms in times.items():
+        name = "trains" if "6" in text_of_line else "flights"
+        LogLine.objects.create(
+            connector=name, time_ms=time_ms, level="INFO", severity=20, message=f"{text_of_line} hunter22", logger="x"
+        )
+    LogLine.objects.create(connector="gone", time_ms=360_000, level="INFO", severity=20, message="minute 6 of another")
+    page = text(client.get("/ui/logs?from=300000&to=420000", headers=FRAGMENT))
+    assert re.findall(r'log-text">(minute \d+)', page) == ["minute 6", "minute 5"]
+    assert "hunter22 " not in page.replace("minute 6 hunter22", "")
+    assert "minute 5 [hidden]" in page
+    assert "/ui/connectors/trains/logs?from=300000&amp;to=420000" in page
+    assert "No log lines in this range" in text(client.get("/ui/logs?from=8000000&to=9000000", headers=FRAGMENT))
+    home = text(client.get("/ui/?from=300000&to=420000"))
+    assert 'hx-get="/ui/logs"' in home
+    assert 'hx-get="/ui/logs"' not in text(client.get("/ui/"))
+
+
+def test_a_range_is_found_wherever_it_is(client: Client, flights: FakeLeader) -> None:
+    lines = [
+        LogLine(connector="flights", time_ms=number * 1000, level="INFO", severity=20, message=str(number))
+        for number in range(500)
+    ]
+    LogLine.objects.bulk_create(lines)
+    LogLine.objects.filter(message__in=["120", "121"]).delete()
+    found = log_rows.find_range(118_000, 125_000).order_by("id").values_list("message", flat=True)
+    assert list(found) == ["118", "119", "122", "123", "124"]
+    assert not log_rows.find_range(900_000, 901_000).exists()

@@ -20,6 +20,7 @@ from ringfence.console.stuck_operations import find_stuck
 from ringfence.dispatch import Refusal
 from ringfence.projection.models import ClusterInfo, Connector, DrainedWorker, GenerationRow, Task, Worker
 from tests.support.leader import FakeLeader
+from tests.support.new_connector_forms import FRAGMENT
 from tests.support.pages import text
 from tests.support.topics import connector
 
@@ -83,12 +84,11 @@ def test_a_fence_says_in_numbers_what_it_does_and_links_its_entry(client: Client
     numbers = re.findall(r"<dt[^>]*>([^<]*)</dt><dd>([a-z -]+)", page)
     assert [number for number, _ in numbers] == ["2", "2", "1", "1"]
     assert "queried from Kafka now" in page
-    assert "data-focus>Cancel<" in page
-    refused = client.post(f"{CONSOLE}/fence", {"reason": "a zombie", "confirm": "flight"})
-    assert (refused.status_code, "The name does not match" in text(refused)) == (400, True)
-    assert client.post(f"{CONSOLE}/fence", {"reason": " ", "confirm": "flights"}).status_code == 400
+    assert "data-close autofocus" in page
+    assert "to confirm" not in page, "nothing is lost: no name is typed"
+    assert client.post(f"{CONSOLE}/fence", {"reason": " "}).status_code == 400
     assert not [kind for kind, _, _ in flights.asked if kind == "fence_now"]
-    done = client.post(f"{CONSOLE}/fence", {"reason": "a zombie", "confirm": "flights"})
+    done = client.post(f"{CONSOLE}/fence", {"reason": "a zombie"})
     assert done.status_code == 200
     assert flights.asked[-1] == ("fence_now", "flights", {"reason": "a zombie"})
     entry = entry_of(text(done))
@@ -97,6 +97,20 @@ def test_a_fence_says_in_numbers_what_it_does_and_links_its_entry(client: Client
     for line in ("g-flights-0: producer 7 has epoch 4 now", "g-flights-1: producer 8 has epoch 4 now"):
         assert line in text(done)
         assert line in entry.message
+
+
+def test_an_act_asks_over_the_page_from_which_htmx_fetches_it(client: Client, flights: FakeLeader) -> None:
+    asked = text(client.get(f"{CONSOLE}/fence", headers=FRAGMENT))
+    assert "<html" not in asked
+    assert '<h2 id="ask-title">Force a fence of flights?</h2>' in asked
+    assert 'hx-target="#ask"' in asked
+    refused = client.post(f"{CONSOLE}/fence", {"reason": ""}, headers=FRAGMENT)
+    assert (refused.status_code, 'id="ask-title"' in text(refused)) == (400, True)
+    done = text(client.post(f"{CONSOLE}/fence", {"reason": "a zombie"}, headers=FRAGMENT))
+    assert "<html" not in done
+    assert "The round is over" in done
+    gone = client.get("/ui/connectors/nobody/fence", headers={**FRAGMENT, "hx-target": "ask"})
+    assert (gone.status_code, "<html" in text(gone), "data-close" in text(gone)) == (404, False, True)
 
 
 def test_ending_a_transaction_fences_its_id(client: Client, flights: FakeLeader) -> None:

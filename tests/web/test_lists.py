@@ -259,6 +259,20 @@ def test_deleting_many_needs_their_number_and_a_reason(client: Client, many: Fak
     assert list(reasons) == ["moved to another cluster"] * 2
 
 
+def test_what_takes_something_away_from_many_asks_in_numbers(client: Client, many: FakeLeader) -> None:
+    asked = text(client.get("/ui/bulk/stop?count=2&tasks=5", headers=FRAGMENT))
+    assert "Stop 2 connectors?" in asked
+    assert "This affects 5 tasks." in asked
+    assert "to confirm" not in asked
+    asked = text(client.get("/ui/bulk/delete?count=1200&tasks=", headers=FRAGMENT))
+    assert "Delete 1,200 connectors?" in asked
+    assert "all of their tasks" in asked
+    assert "Type <b>delete 1200</b> to confirm" in asked
+    assert 'name="reason"' in asked
+    assert client.get("/ui/bulk/stop?count=x", headers=FRAGMENT).status_code == 200
+    assert many.asked == []
+
+
 def test_nothing_selected_and_get_are_refused(client: Client, many: FakeLeader) -> None:
     assert "No connector is selected" in text(client.post("/ui/bulk/pause", {}, headers=FRAGMENT))
     assert client.get("/ui/bulk/pause").status_code == 405
@@ -305,7 +319,7 @@ def test_the_palette_acts_and_asks_first(client: Client, many: FakeLeader) -> No
         f"/ui/connectors/good/actions/{act}" for act in ("restart", "restart-failed")
     ]
     page = text(client.get("/ui/connectors/good/actions/pause"))
-    assert "Its tasks commit what they have and pause." in page
+    assert "Tasks commit what they have and pause." in page
     assert '<a class="button" data-close autofocus href="/ui/connectors/good">Cancel</a>' in page
     assert "of 2 tasks running" in page
     assert [name for name, _, _ in many.asked if name == "pause"] == [], "nothing was done yet"

@@ -1,5 +1,7 @@
 """The checks below a form that is being filled in."""
 
+import html
+
 import pytest
 from django.test import Client
 
@@ -56,3 +58,21 @@ def test_trouble_is_said_in_place(client: Client, leader: FakeLeader) -> None:
     assert "Fill in Name" in client.post("/ui/new/preflight", {**FORM, "name": ""}).content.decode()
     leader.refusal = Refusal(503, "Redis does not answer")
     assert "Redis does not answer" in client.post("/ui/new/preflight", FORM).content.decode()
+
+
+def test_first_records_are_shown_with_their_schema_once(
+    client: Client, leader: FakeLeader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = leader.preview(FORM, [], {}, fresh=False, java=False)
+    record = plain["records"][0]
+    schema = {"format": "AVRO", "text": '{"type":"record","name":"Order"}', "cut": 0}
+    value = {"type": "bytes", "text": "0x0000000000", "cut": 0, "payload": {"text": '{"item":"pear"}', "cut": 0}}
+    written = {**record["written"], "value": {**value, "schema": schema}}
+    records = [{**record, "written": written}, {**record, "written": written}]
+    monkeypatch.setattr(leader, "preview", lambda *_, **__: {**plain, "records": records})
+    page = html.unescape(client.post("/ui/new/preview", FORM).content.decode())
+    assert page.count("Schema of the values in routed") == 1
+    assert "Avro, in the registry" in page
+    assert '"name": "Order"' in page
+    assert page.count('{"item":"pear"}') == 4, "on each record's line, and within it"
+    assert "0x0000000000" not in page

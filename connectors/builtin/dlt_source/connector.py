@@ -49,6 +49,27 @@ class DltSourceConnector(SourceConnector):
             '"incremental": {"cursor_path": "updated_at", "initial_value": "2026-01-01T00:00:00Z"}}}]}',
             "topic.prefix": "shop.",
         },
+        icon="globe",
+        keywords=(
+            "http",
+            "json",
+            "saas",
+            "airtable",
+            "asana",
+            "github",
+            "google analytics",
+            "google sheets",
+            "hubspot",
+            "jira",
+            "matomo",
+            "notion",
+            "pipedrive",
+            "salesforce",
+            "shopify",
+            "slack",
+            "stripe",
+            "zendesk",
+        ),
     )
 
     @classmethod

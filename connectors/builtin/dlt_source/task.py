@@ -82,6 +82,7 @@ class DltSourceTask(SourceTask):
         if self._reading is None and not self._begin():
             return None
         assert self._reading is not None
+        self.has_answered = False  # until the reading's end: a client of the API tries again by itself
         try:
             page = self._reading.take(_WAIT)
         except queue.Empty:
@@ -90,6 +91,7 @@ class DltSourceTask(SourceTask):
             self._drop()
             raise self._explain(error) from None
         if page is None:
+            self.has_answered = True
             return self._end_pass()
         if self._by_page:
             return self._give_page(page.rows, page.state)

@@ -48,6 +48,7 @@ class FileStreamSourceConnector(SourceConnector):
             "topic": "events",
             "value.converter": "StringConverter",
         },
+        icon="file-text",
     )
 
     def validate(self, config: Mapping[str, str]) -> Mapping[str, Sequence[str]]:

@@ -45,6 +45,8 @@ class FilesSourceConnector(SourceConnector):
             "'ringfence[gcs]' for Google Cloud, 'ringfence[azure]' for Azure.",
         ),
         sample={"tasks.max": "2", "url": "file:///data/in", "format": "csv", "topic": "rows"},
+        icon="folder-open",
+        keywords=("bucket", "directory", "gcs", "json lines", "ndjson"),
     )
 
     @classmethod

@@ -64,6 +64,7 @@ class KafkaSourceConnector(SourceConnector):
             "source.cluster.bootstrap.servers": "kafka-eu.example.com:9092",
             "target.cluster.bootstrap.servers": "kafka.example.com:9092",
         },
+        icon="waypoints",
     )
 
     _watch: threading.Thread | None = None

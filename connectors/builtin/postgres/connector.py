@@ -55,6 +55,8 @@ class PostgresSourceConnector(SourceConnector):
             "topic.prefix": "shop",
             "slot.name": "ringfence_shop",
         },
+        icon="database-zap",
+        keywords=("cdc", "logical replication", "wal"),
     )
     _reached = False
 

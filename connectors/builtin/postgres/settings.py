@@ -66,7 +66,14 @@ HOST: Final = _connection.text(
     "database.hostname", "Name or address of the database server.", display_name="Host", dependents=_CHOSEN
 )
 PORT: Final = _connection.integer(
-    "database.port", "Port of the database server.", 5432, 1, 65535, importance=Importance.LOW
+    "database.port",
+    "Port of the database server.",
+    5432,
+    1,
+    65535,
+    importance=Importance.HIGH,
+    display_name="Port",
+    dependents=_CHOSEN,
 )
 USER: Final = _connection.text(
     "database.user",
@@ -108,6 +115,8 @@ TABLES: Final = _tables.items(
     "table.include.list",
     "Tables to read, as regular expressions for schema.table. Default: all.",
     validator=check_patterns,
+    importance=Importance.HIGH,
+    display_name="Tables",
 )
 TABLES_EXCLUDE: Final = _tables.items(
     "table.exclude.list", "Tables to exclude, as regular expressions for schema.table.", validator=check_patterns

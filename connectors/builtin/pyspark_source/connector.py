@@ -30,6 +30,7 @@ class PySparkSourceConnector(SourceConnector):
         guarantee=Guarantee.EXACTLY_ONCE,
         needs=("A package with an entry point of the group ringfence.data_sources.",),
         sample={"tasks.max": "1", "data.source": "weather", "topic": "weather"},
+        icon="sparkles",
     )
 
     @classmethod

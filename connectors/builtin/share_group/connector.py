@@ -46,6 +46,7 @@ class ShareGroupSourceConnector(KafkaSourceConnector):
             "source.cluster.bootstrap.servers": "kafka.example.com:9092",
             "target.cluster.bootstrap.servers": "kafka.example.com:9092",
         },
+        icon="list-todo",
     )
 
     @classmethod

@@ -70,6 +70,7 @@ class SparkTableSourceConnector(SourceConnector):
             "for Azure, 'ringfence[sql]' for databases.",
         ),
         sample={"tasks.max": "4", "url": "file:///data/flights", "topic": "flights"},
+        icon="table-properties",
     )
 
     @classmethod

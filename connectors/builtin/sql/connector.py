@@ -53,6 +53,8 @@ class SqlSourceConnector(SourceConnector):
             "mode": "xmin",
             "topic.prefix": "shop.",
         },
+        icon="table-2",
+        keywords=("jdbc", "query"),
     )
 
     @classmethod

@@ -38,6 +38,7 @@ class VerifiableSourceConnector(SourceConnector):
         category=Category.TESTS,
         guarantee=Guarantee.EXACTLY_ONCE,
         sample={"tasks.max": "1", "topic": "numbers", "throughput": "100"},
+        icon="hash",
     )
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:

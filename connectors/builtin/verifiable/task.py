@@ -103,11 +103,9 @@ class VerifiableSourceTask(SourceTask):
     def poll(self) -> Sequence[SourceRecord] | RecordBatch | None:
         due = self._rate.due(time.monotonic())
         if not due:
-            if self.context.wait(self._rate.seconds_to_next(time.monotonic())):
-                return None
-            due = self._rate.due(time.monotonic())
-            if not due:
-                return None
+            # The next numbers come with the next poll: that there were none now says as of when the data is.
+            self.context.wait(self._rate.seconds_to_next(time.monotonic()))
+            return None
         numbers = range(self._seqno, self._seqno + due)
         self._seqno += due
         if self.context.raw_batches and not self._complete:

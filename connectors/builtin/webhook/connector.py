@@ -40,6 +40,7 @@ class WebhookSourceConnector(SourceConnector):
             "signature": "none",
             "idempotency.key": "header:Idempotency-Key",
         },
+        icon="webhook",
     )
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:

@@ -94,6 +94,11 @@ class RegistryConverter(Converter):
             remedy = f"it does not fit {schema} as {self.kind} ({type(error).__name__})."
             raise refuse(self, topic, value, remedy) from error
 
+    def schema_text(self, topic: str, value: object, schema: Schema | None = None) -> tuple[str, str] | None:
+        if value is None:
+            return None
+        return self.kind, self.form(self._infer(topic, value) if schema is None else schema)[0]
+
     def _infer(self, topic: str, value: object) -> Schema:
         if isinstance(value, Struct):
             return value.schema

@@ -23,7 +23,7 @@ from ringfence.audit.models import AuditEntry
 from ringfence.audit.outcome import Outcome
 from ringfence.console.confirm_page import page
 from ringfence.console.live_page import AUDIT, render_live
-from ringfence.console.tables import NOTHING, Filter, Table, indent_json, links, list_context, moment, page_of
+from ringfence.console.tables import NOTHING, Filter, Table, indent_json, links, list_context, moment, page_of, whole
 from ringfence.requests.quota import QUOTAS
 
 _ADMINISTERS = requires(GET=everywhere(Verb.ADMIN))
@@ -65,10 +65,15 @@ def _account(row: User) -> tuple[str | SafeString, ...]:
         (f"{at}/token", "New token"),
         (f"{at}/{turn[0]}", turn[1]),
         *_link(row, at),
+        asking=("Grant", "Password", "New token", "Disable", "Enable", "Link", "Unlink"),
     )
     may = ", ".join(map(str, row.grants.all())) or "nothing"
     logged_in = moment(int(last.astimezone(UTC).timestamp() * 1000)) if last else "never"
     return row.username, "active" if row.is_active else "disabled", may, logged_in, ways
+
+
+def _revoke(address: str) -> SafeString:
+    return links((address, "Revoke"), asking=("Revoke",))
 
 
 def _link(row: User, at: str) -> list[tuple[str, str]]:
@@ -90,7 +95,7 @@ def grants(request: HttpRequest) -> HttpResponse:
         [
             (row.user.get_username(), row.what, row.pattern, row.topics,
              ", ".join(f"{value:,} {QUOTAS[name]}" for name, value in row.set_quotas.items()) or "default",
-             "by groups" if row.by_groups else links((f"/ui/settings/roles/{row.pk}/take", "Revoke")))
+             "by groups" if row.by_groups else _revoke(f"/ui/settings/roles/{row.pk}/take"))
             for row in page_rows
         ],
         [row.pk for row in page_rows],
@@ -120,7 +125,7 @@ def tokens(request: HttpRequest) -> HttpResponse:
         [
             (row.name, row.user.get_username(), f"{row.hint}…", row.what, row.pattern, row.topics, row.state,
              moment(row.last_used_ms), moment(row.expires_ms) if row.expires_ms else "never",
-             links((f"/ui/settings/tokens/{row.pk}/revoke", "Revoke")) if row.state == "valid" else NOTHING)
+             _revoke(f"/ui/settings/tokens/{row.pk}/revoke") if row.state == "valid" else NOTHING)
             for row in page_rows
         ],
         [row.pk for row in page_rows],
@@ -161,7 +166,7 @@ def audit(request: HttpRequest) -> HttpResponse:
         ("Time", "Who", "Action", "Connector", "Request", "Outcome", "Message"),
         [
             (links((f"/ui/settings/audit/{row.pk}", moment(row.time_ms))), _who(row), row.action,
-             row.connector or NOTHING, row.request, row.outcome, row.message[:200])
+             row.connector or NOTHING, row.request, whole(row.outcome), row.message[:200])
             for row in page_rows
         ],
         [row.pk for row in page_rows],

@@ -218,7 +218,7 @@ def revoke_grant(request: HttpRequest, number: int) -> HttpResponse:
     user, pattern = row.user, row.pattern
     effects = [Impact(_may(user), "current permissions"), _admins_left(user)]
     says = [f"Everything that {user.username} may do on {pattern} is revoked, from the next request on."]
-    sheet = ConfirmPage(f"Revoke permissions of {user.username}", "Revoke", _GRANTS, says, effects, user.username)
+    sheet = ConfirmPage(f"Revoke permissions of {user.username}", "Revoke", _GRANTS, says, effects)
 
     def act(values: dict[str, Any]) -> ActionResult:
         accounts.ungrant(user.username, pattern, tell=tells(request))
@@ -235,7 +235,7 @@ def disable(request: HttpRequest, name: str) -> HttpResponse:
     valid = sum(row.state == "valid" for row in Token.objects.filter(user=user))
     effects = [Impact(str(valid), "valid tokens that stop working"), _admins_left(user)]
     says = ["Its sessions and tokens become invalid with the next request. Nothing is deleted."]
-    sheet = ConfirmPage(f"Disable {name}", "Disable", _ACCOUNTS, says, effects, name)
+    sheet = ConfirmPage(f"Disable {name}", "Disable", _ACCOUNTS, says, effects)
     return run(request, sheet, lambda _: _set_active(request, user, False))
 
 
@@ -282,7 +282,7 @@ def revoke(request: HttpRequest, number: int) -> HttpResponse:
     if row is None:
         raise Http404(f"There is no token {number}")
     says = [f"{row.name} of {row.user.get_username()}, which begins with {row.hint}, becomes invalid immediately."]
-    sheet = ConfirmPage(f"Revoke the token {row.name}", "Revoke", _TOKENS, says, confirmation=row.name)
+    sheet = ConfirmPage(f"Revoke the token {row.name}", "Revoke", _TOKENS, says)
 
     def act(values: dict[str, Any]) -> ActionResult:
         accounts.revoke_token(number, tell=tells(request))

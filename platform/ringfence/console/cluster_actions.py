@@ -43,9 +43,7 @@ def hand_over(request: HttpRequest) -> HttpResponse:
         f"{cluster.leader} finishes its writes, leaves the group, and joins it again when another worker leads. "
         "If there is no other live worker, it refuses and stays the leader.",
     ]
-    sheet = ConfirmPage(
-        "Hand over the leadership", f"Have {cluster.leader} resign", "/ui/workers", says, effects, cluster.leader
-    )
+    sheet = ConfirmPage("Hand over the leadership", f"Have {cluster.leader} resign", "/ui/workers", says, effects)
 
     def act(values: dict[str, Any]) -> ActionResult:
         result = dispatch.command(HandOver(values["reason"]), user=principal_of(request).name)
@@ -100,7 +98,7 @@ def drain(request: HttpRequest, name: str) -> HttpResponse:
         "With one worker, or if all others are full, nothing moves: its tasks continue here; one that ends or fails "
         "restarts only when a slot is free. Then wait until it shows no task, and stop it.",
     ]
-    sheet = ConfirmPage(f"Drain worker {name}", "Drain", "/ui/workers", says, effects, name)
+    sheet = ConfirmPage(f"Drain worker {name}", "Drain", "/ui/workers", says, effects)
     return run(request, sheet, lambda values: _set_drained(request, name, True, values["reason"]))
 
 

@@ -1,5 +1,5 @@
-"""The page of a dangerous action: shows its effect in numbers, asks for a reason and the name, and
-reports the result.
+"""The confirmation of an action: shows its effect in numbers, asks for a reason, and reports the result. It is a dialog
+over the page from which htmx fetches it, otherwise a page.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,6 +15,7 @@ from ringfence.access.authorise import principal_of
 from ringfence.access.principal import Verb
 from ringfence.audit.trail import note
 from ringfence.dispatch import Refusal
+from ringfence.web.views import is_fragment
 
 LONGEST_REASON = 1000
 
@@ -42,8 +43,7 @@ class ReasonForm(forms.Form):
 
     reason = forms.CharField(
         max_length=LONGEST_REASON,
-        label="Reason",
-        help_text="For the audit trail.",
+        label="Reason, for the audit trail",
         widget=forms.Textarea(attrs={"rows": 2}),
     )
     field_order: Sequence[str] | None = None
@@ -51,7 +51,7 @@ class ReasonForm(forms.Form):
 
 @dataclass(frozen=True, slots=True)
 class ConfirmPage:
-    """The page of an action. confirmation: what the user must type to confirm, "" for harmless actions. back: the
+    """The confirmation of an action. confirmation: what the user must type to confirm, "" if nothing is lost. back: the
     target of Cancel.
     """
 
@@ -102,7 +102,7 @@ def run(request: HttpRequest, sheet: ConfirmPage, act: Act) -> HttpResponse:
     entry = request.ringfence_draft.entry_of(sheet.connector)  # type: ignore[attr-defined]
     reads = principal_of(request).may_somewhere(Verb.VIEW_CONFIG)
     context = {"sheet": sheet, "result": result, "entry": entry, "reads_audit": reads}
-    response = page(request, "console/act_done.html", sheet.title, **context)
+    response = _page_or_dialog(request, "act_done", sheet, 200, context)
     response["Cache-Control"] = "no-store"
     return response
 
@@ -114,4 +114,13 @@ def _fail(request: HttpRequest, sheet: ConfirmPage, form: ReasonForm, message: s
 
 
 def _render(request: HttpRequest, sheet: ConfirmPage, form: ReasonForm, status: int = 200) -> HttpResponse:
-    return page(request, "console/confirm.html", sheet.title, status, sheet=sheet, form=form)
+    context = {"sheet": sheet, "form": form, "address": request.get_full_path()}
+    return _page_or_dialog(request, "confirm", sheet, status, context)
+
+
+def _page_or_dialog(
+    request: HttpRequest, part: str, sheet: ConfirmPage, status: int, context: dict[str, Any]
+) -> HttpResponse:
+    if is_fragment(request):
+        return render(request, f"console/parts/{part}.html", {**context, "in_dialog": True}, status=status)
+    return page(request, f"console/{part}.html", sheet.title, status, **context)

@@ -85,7 +85,13 @@ def fence(request: HttpRequest, name: str) -> HttpResponse:
         says.append("Its tasks are being created again right now: the leader will refuse, and fence automatically.")
     back = f"/ui/connectors/{quote(name, safe='')}"
     sheet = ConfirmPage(
-        f"Force a fence of {name}", "Fence all tasks", back, says, effects, name, name, warnings=transactions.warnings
+        f"Force a fence of {name}",
+        "Fence all tasks",
+        back,
+        says,
+        effects,
+        connector=name,
+        warnings=transactions.warnings,
     )
 
     def act(values: dict[str, Any]) -> ActionResult:
@@ -138,8 +144,10 @@ def fence_id(request: HttpRequest, name: str, task: int) -> HttpResponse:
         f"End the transaction of {transaction['id']}",
         "Fence this id",
         f"/ui/connectors/{quote(name, safe='')}/transactions",
-        says, effects, name, name,
-    )  # fmt: skip
+        says,
+        effects,
+        connector=name,
+    )
 
     def act(values: dict[str, Any]) -> ActionResult:
         result = dispatch.command(commands.FenceId(name, transaction["id"], values["reason"]), user=_user(request))

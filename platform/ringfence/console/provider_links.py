@@ -72,7 +72,7 @@ def unlink(request: HttpRequest, name: str) -> HttpResponse:
         Impact(", ".join(grants) or "nothing", "from its groups, revoked"),
     ]
     says = ["Its sessions from single sign-on end. A password, and grants by administrators, stay."]
-    sheet = ConfirmPage(f"Unlink {name} from the identity provider", "Unlink", _ACCOUNTS, says, effects, name)
+    sheet = ConfirmPage(f"Unlink {name} from the identity provider", "Unlink", _ACCOUNTS, says, effects)
 
     def act(_values: dict[str, Any]) -> ActionResult:
         accounts.unlink(name, issuer, tell=tells(request))

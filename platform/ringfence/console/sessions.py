@@ -52,7 +52,7 @@ def _span(minutes: int) -> str:
 
 def _row(request: HttpRequest, row: LoginSession) -> list[Any]:
     by = "this session" if logins.is_current(row, request) else row.via
-    act = links((f"{_LIST}{row.pk}/end/", "End"))
+    act = links((f"{_LIST}{row.pk}/end/", "End"), asking=("End",))
     return [row.account, by, row.address, row.agent, moment(row.created_ms), moment(row.seen_ms), act]
 
 

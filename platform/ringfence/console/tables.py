@@ -1,7 +1,7 @@
 """The parts of the console's tables: cells, times, links, and a searchable page of rows."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 from django.core.paginator import Page, Paginator
 from django.http import HttpRequest
 from django.utils.html import format_html, format_html_join
-from django.utils.safestring import SafeString
+from django.utils.safestring import SafeString, mark_safe
 
 NOTHING = "\N{EN DASH}"
 PAGE_SIZE = 50
@@ -54,9 +54,15 @@ def moment(ms: int) -> Cell:
     return format_html('<time datetime="{}" title="{} UTC" data-local="date">{}</time>', iso, text, text)
 
 
-def links(*pairs: tuple[str, str]) -> SafeString:
-    """Format pairs of address and text."""
-    return format_html('<span class="links">{}</span>', format_html_join("", '<a href="{}">{}</a>', pairs))
+def whole(word: str) -> SafeString:
+    """Format a word that is never broken, however narrow its column is."""
+    return format_html('<span class="whole">{}</span>', word)
+
+
+def links(*pairs: tuple[str, str], asking: Container[str] = ()) -> SafeString:
+    """Format pairs of address and text. asking: the texts of those that are acts, which ask over this page."""
+    cells = ((address, mark_safe(" data-ask") if text in asking else "", text) for address, text in pairs)
+    return format_html('<span class="links">{}</span>', format_html_join("", '<a href="{}"{}>{}</a>', cells))
 
 
 def indent_json(text: str) -> SafeString:

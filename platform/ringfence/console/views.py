@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote
 
 from django.http import Http404, HttpRequest, HttpResponse
@@ -27,6 +27,9 @@ from ringfence.projection.models import GenerationRow, Task, find_connector
 from ringfence.requests.questions import DescribeTransactions
 from ringfence.web.views import is_fragment
 
+_ASKING: Final = ("End it", "Fence this id", "Try again now", "Fence again", "Cancel")
+"""The texts of links that lead to confirmations."""
+
 
 def age(ms: float) -> str:
     seconds = max(0.0, ms / 1000)
@@ -46,7 +49,7 @@ def _ui(name: str) -> SafeString:
 def _ways(who: Principal, name: str, pairs: Iterable[tuple[Verb, str, str]]) -> SafeString:
     """Return links to the actions that the user may take; a dash if there are none."""
     actions = [(address, word) for verb, address, word in pairs if who.may(verb, name)]
-    return links(*actions) if actions else format_html("{}", NOTHING)
+    return links(*actions, asking=_ASKING) if actions else format_html("{}", NOTHING)
 
 
 @requires(GET=somewhere(Verb.VIEW))
@@ -135,7 +138,7 @@ def stuck_page(request: HttpRequest) -> HttpResponse:
                 _ui(one.connector) if one.connector else NOTHING,
                 age(now - one.since_ms),
                 one.why,
-                links(*one.ways, (one.more.address, one.more.title)),
+                links(*one.ways, (one.more.address, one.more.title), asking=_ASKING),
             )
             for one in operations
         ],

@@ -18,12 +18,22 @@ def is_page(request: HttpRequest) -> bool:
 def answer(request: HttpRequest, code: int, title: str, text: str) -> HttpResponse:
     """Return a page for a browser, JSON for a tool."""
     if is_page(request):
-        if request.method == "POST" and request.headers.get("HX-Request") == "true":
-            return render(request, "ringfence/parts/notice.html", {"tone": "bad", "text": text}, status=code)
+        if request.headers.get("HX-Request") == "true" and (request.method == "POST" or _is_for_dialog(request)):
+            return _render_part(request, code, title, text)
         # The badge of open incidents is left out: it would query the database, which may be what is down.
         context = {"code": code, "title": title, "text": text, "loud_incidents": 0}
         return render(request, "ringfence/error.html", context, status=code)
     return json_error(code, text)
+
+
+def _is_for_dialog(request: HttpRequest) -> bool:
+    return request.headers.get("HX-Target") == "ask"
+
+
+def _render_part(request: HttpRequest, code: int, title: str, text: str) -> HttpResponse:
+    """Return a line for htmx; in the dialog of confirmations, with a button that closes it."""
+    template = "ringfence/parts/not_asked.html" if _is_for_dialog(request) else "ringfence/parts/notice.html"
+    return render(request, template, {"tone": "bad", "title": title, "text": text}, status=code)
 
 
 def too_many(request: HttpRequest, text: str, wait_s: int = 1, title: str = "Too many requests") -> HttpResponse:
@@ -50,7 +60,7 @@ def forbidden(request: HttpRequest, exception: Exception | None = None) -> HttpR
 def render_refused(request: HttpRequest, text: str) -> HttpResponse:
     """Return a refusal whose text names the missing permission; htmx shows it beside the control."""
     if is_page(request) and request.headers.get("HX-Request") == "true":
-        return render(request, "ringfence/parts/notice.html", {"tone": "bad", "text": text}, status=403)
+        return _render_part(request, 403, "Not allowed", text)
     return answer(request, 403, "Not allowed", text)
 
 

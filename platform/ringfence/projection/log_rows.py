@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from django.db.models import Max, Min, QuerySet
+
 from ringfence.fencing.topics.events import Event as Report
 from ringfence.fencing.topics.log_levels import number_of
 from ringfence.projection.models import LogLine
@@ -10,6 +12,8 @@ from ringfence.projection.progress_reports import number, text
 KEPT = 1000
 _SLACK = 100
 """This many more are kept before the oldest are deleted, so that not each line deletes another."""
+_LATE_MS = 60_000
+"""Lines of different processes may arrive this much out of the order of their times."""
 _LEVELS = ("FATAL", "ERROR", "WARN", "INFO", "DEBUG", "TRACE")
 
 
@@ -29,6 +33,26 @@ def write(reports: Sequence[Report]) -> None:
         newest = lines.order_by("-id").values_list("id", flat=True)
         if newest[KEPT + _SLACK : KEPT + _SLACK + 1]:
             lines.filter(id__lte=newest[KEPT]).delete()
+
+
+def find_range(from_ms: int, to_ms: int) -> QuerySet[LogLine]:
+    """Return the lines of all connectors from then to then, without reading all others: ids rise as lines arrive."""
+    ids = {"pk__gte": _find_first(from_ms - _LATE_MS), "pk__lt": _find_first(to_ms + _LATE_MS)}
+    return LogLine.objects.filter(time_ms__gte=from_ms, time_ms__lt=to_ms, **ids)
+
+
+def _find_first(time_ms: int) -> int:
+    """Return an id before which about all lines are older, by bisection."""
+    bounds = LogLine.objects.aggregate(least=Min("pk"), most=Max("pk"))
+    low, high = bounds["least"] or 0, (bounds["most"] or 0) + 1
+    while low < high:
+        middle = (low + high) // 2
+        line = LogLine.objects.filter(pk__gte=middle).order_by("pk").values_list("pk", "time_ms").first()
+        if line is None or line[1] >= time_ms:
+            high = middle
+        else:
+            low = line[0] + 1
+    return low
 
 
 def prune(before_ms: int) -> None:

@@ -41,8 +41,8 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Button(Action):
-    """An action on one connector. word, effect: its description on the confirmation page; icon: its icon in the
-    palette.
+    """An action on connectors. word, effect: what its confirmation says, of one connector or of several; icon: its icon
+    there and in the palette.
     """
 
     word: str
@@ -57,7 +57,7 @@ ACTIONS = (
         Verb.OPERATE,
         "Pause requested. Tasks commit what they have, then pause.",
         "Pause",
-        "Its tasks commit what they have and pause. They keep their slots.",
+        "Tasks commit what they have and pause. They keep their slots.",
         "pause",
     ),
     Button(
@@ -66,7 +66,7 @@ ACTIONS = (
         Verb.OPERATE,
         "Resume requested.",
         "Resume",
-        "Its tasks continue from their committed offsets.",
+        "Tasks continue from their committed offsets.",
         "play",
     ),
     Button(
@@ -75,7 +75,8 @@ ACTIONS = (
         Verb.OPERATE,
         "Stop requested. Tasks commit what they have, then end.",
         "Stop",
-        "Its tasks commit what they have and end. Their slots become free.",
+        "Tasks commit what they have and end; their slots become free. Configuration and offsets are kept: "
+        "Resume starts them again.",
         "circle-stop",
     ),
     Button(
@@ -84,7 +85,7 @@ ACTIONS = (
         Verb.OPERATE,
         "Restart of all tasks requested.",
         "Restart",
-        "It and its tasks commit or abort what is open, end, and restart from their committed offsets.",
+        "Tasks commit or abort what is open, end, and start again from their committed offsets.",
         "rotate-cw",
     ),
     Button(
@@ -93,7 +94,7 @@ ACTIONS = (
         Verb.OPERATE,
         "Restart of the failed tasks requested.",
         "Restart what has failed",
-        "Its failed tasks restart from their committed offsets. The others keep running.",
+        "Failed tasks start again from their committed offsets. The others keep running.",
         "rotate-cw",
     ),
 )
@@ -106,7 +107,7 @@ def view_of(button: Button) -> Callable[[HttpRequest, str], HttpResponse]:
     @require_http_methods(["GET", "HEAD", "POST"])
     @ensure_csrf_cookie
     def act(request: HttpRequest, name: str) -> HttpResponse:
-        """Carry out the action on POST. GET, which the palette uses, shows the confirmation."""
+        """Carry out the action on POST. GET shows the confirmation."""
         if request.method != "POST":
             row = find_connector(name)
             if row is None:

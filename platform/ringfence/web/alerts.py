@@ -215,23 +215,27 @@ def _secret_once(request: HttpRequest, result: rule_editing.NewDestination) -> H
     return response
 
 
-@_WRITES
-@require_POST
+@_ADMINISTERS
+@_both
 def delete_rule(request: HttpRequest, number: int) -> HttpResponse:
-    """Delete a rule. Its incidents are resolved at the next evaluation."""
+    """Ask; then delete a rule. Its incidents are resolved at the next evaluation."""
     row = _get_or_404(Rule, number)
     return _delete(request, row, rule_editing.describe_rule(row), "delete alert rule")
 
 
-@_WRITES
-@require_POST
+@_ADMINISTERS
+@_both
 def delete_destination(request: HttpRequest, number: int) -> HttpResponse:
-    """Delete a destination, with its address and secret."""
+    """Ask; then delete a destination, with its address and secret."""
     row = _get_or_404(Destination, number)
     return _delete(request, row, rule_editing.describe_destination(row), "delete alert destination")
 
 
 def _delete(request: HttpRequest, row: Rule | Destination, before: dict[str, Any], action: str) -> HttpResponse:
+    if request.method != "POST":
+        part, back = "ringfence/parts/alert_delete.html", request.path.rpartition("/")[0]
+        question = {"section": "alerts", "row": row, "part": part, "title": row.name, "back": back}
+        return render(request, part if is_fragment(request) else "ringfence/ask.html", question)
     if request.POST.get("confirm") != row.name:
         text = "The name does not match: nothing was deleted."
         note(request, text)

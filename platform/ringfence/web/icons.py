@@ -23,5 +23,11 @@ def draw_icon(name: str, size: int, css_class: str) -> str:
 
 
 @cache
+def has_icon(name: str) -> bool:
+    """Return whether there is an icon of this name."""
+    return f"{name}.svg" in _archive().namelist()
+
+
+@cache
 def _archive() -> ZipFile:
     return ZipFile(BytesIO(files("lucide").joinpath("lucide.zip").read_bytes()))

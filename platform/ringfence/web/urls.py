@@ -34,6 +34,7 @@ urlpatterns = [
     path("", lists.first),
     path("/connectors", lists.connectors),
     path("/connectors.csv", lists.table),
+    path("/logs", lists.logs),
     path("/find", palette.find),
     *(path(f"/bulk/{action.name}", bulk.view_of(action)) for action in bulk.BULK),
     *(path(f"/connectors/<name:name>/{tab.key}".rstrip("/"), include(tab.module)) for tab in TABS),

@@ -120,6 +120,11 @@ NO_PAGES = frozenset(
         "ui/events",
         "ui/connectors.csv",
         "ui/find",
+        "ui/logs",
+        # Asked in a dialog over the list.
+        "ui/bulk/restart",
+        "ui/bulk/stop",
+        "ui/bulk/delete",
         "ui/vital-signs",
         # Made and looked at by test_incident_room.
         "ui/incidents/<int:number>",
@@ -134,7 +139,9 @@ NO_PAGES = frozenset(
         "ui/connectors/<name:name>/repairs/setting",
         *(f"ui/connectors/<name:name>/actions/{act}" for act in ("resume", "stop", "restart", "restart-failed")),
         "ui/incidents/rules/<int:number>",
+        "ui/incidents/rules/<int:number>/delete",
         "ui/incidents/destinations/<int:number>",
+        "ui/incidents/destinations/<int:number>/delete",
         "ui/settings/sessions/<int:number>/end",
         "ui/settings/sessions/others/end",
         # Of single sign-on: tests/security/test_single_sign_on_in_a_browser.py looks at them.

@@ -1,4 +1,6 @@
-"""Heavy acts say what they will do, and ask for a reason and the name; what then changes is what was shown."""
+"""Heavy acts say what they will do, and ask for a reason, and for the name where something is lost; what then changes
+is what was shown. All of them ask in the same dialog.
+"""
 
 import re
 from collections.abc import Callable
@@ -60,10 +62,33 @@ def test_a_forced_fence_makes_a_new_generation_that_goes_on(visitor: Visitor, pl
     one = flow(throughput=50)
     page = visitor.go(f"/ui/connectors/{one.name}")
     made = generation(page)
-    visitor.go(f"/ui/connectors/{one.name}/fence")
-    confirm(page, one.name, "Fence all tasks")
-    expect(page.get_by_role("status").filter(has_text="The round is over")).to_contain_text("audit trail")
-    visitor.go(f"/ui/connectors/{one.name}")
+    page.get_by_role("link", name="Fence", exact=True).click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("link", name="Cancel")).to_be_focused()
+    expect(dialog).to_contain_text("transactional ids fenced")
+    expect(dialog).not_to_contain_text("to confirm")  # nothing is lost
+    dialog.get_by_label(re.compile("^Reason")).fill("a browser test")
+    dialog.get_by_role("button", name="Fence all tasks").click()
+    expect(dialog.get_by_role("status").filter(has_text="The round is over")).to_contain_text("audit trail")
+    dialog.get_by_role("link", name="Close").click()
     await_later_generation(page, made)
     state(page, "Healthy")
     one.settle()
+
+
+@pytest.mark.thorough
+def test_many_are_deleted_after_one_question(visitor: Visitor, platform: Up, flow: Make) -> None:
+    made = [flow("bulk", throughput=5) for _ in range(2)]
+    page = visitor.go("/ui/connectors?q=bulk-")
+    for one in made:
+        page.locator(f'[data-row="{one.name}"] input[name=connector]').check()
+    page.locator("#bulk").get_by_role("button", name="Stop", exact=True).click()
+    dialog = page.get_by_role("dialog", name="Stop 2 connectors?")
+    expect(dialog).to_contain_text("This affects 2 tasks.")
+    dialog.get_by_role("link", name="Cancel").click()
+    expect(dialog).to_have_count(0)
+    page.locator("#bulk").get_by_role("button", name="Delete", exact=True).click()
+    confirm(page.get_by_role("dialog"), "delete 2", "Delete")
+    expect(page.locator("#bulk-results")).to_contain_text("Done for 2 connectors")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    assert not {one.name for one in made} & set(platform.rest.expect(200, "GET", "/connectors"))

@@ -43,10 +43,12 @@ def test_a_dialog_takes_the_focus_and_gives_it_back(visitor: Visitor, scene: Sce
     opener = page.get_by_role("button", name="Stop", exact=True)
     opener.press("Enter")
     dialog = page.get_by_role("dialog")
-    expect(dialog.get_by_role("button", name="Cancel")).to_be_focused()
+    expect(dialog.get_by_role("link", name="Cancel")).to_be_focused()
     page.keyboard.press("Escape")
     expect(dialog).to_have_count(0)
     expect(opener).to_be_focused()
+    page.keyboard.press("r")
+    expect(page.get_by_role("dialog", name=f"Restart {scene.names['running']}?")).to_be_visible()
 
 
 def test_rows_are_walked_and_opened_by_keys(visitor: Visitor, scene: Scene) -> None:

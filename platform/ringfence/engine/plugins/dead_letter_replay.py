@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 from ringfence.connectors.api import ConfigException, ConnectorError
 from ringfence.engine.base64_text import decode, encode
 from ringfence.engine.plugins.errors import BadRequest
-from ringfence.engine.plugins.transform_trial import readable
+from ringfence.engine.plugins.record_display import readable
 from ringfence.engine.spark.task_process import Conversion
 from ringfence.fencing.clock import SYSTEM_CLOCK
 from ringfence.fencing.ids import ConnectorName, TaskId

@@ -8,8 +8,8 @@ from ringfence.connectors.api import ConnectorError, SourceRecord
 from ringfence.connectors.java.connector import JavaSourceConnector
 from ringfence.connectors.transforms.keys import aliases
 from ringfence.engine.plugins.errors import BadRequest
+from ringfence.engine.plugins.record_display import describe_output, describe_record, readable
 from ringfence.engine.plugins.secret_removal import Scrubber
-from ringfence.engine.plugins.transform_trial import describe_output, describe_record, readable
 
 _ERROR_LIMIT: Final = 1000
 

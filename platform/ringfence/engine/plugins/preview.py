@@ -34,8 +34,9 @@ from ringfence.connectors.plugins import PluginInfo
 from ringfence.connectors.sdk.delivery import transaction_boundary, with_boundary
 from ringfence.engine.plugins import instances
 from ringfence.engine.plugins.instances import InstanceContext, Offsets, SnapshotReader, check_shape
+from ringfence.engine.plugins.record_display import size_of
 from ringfence.engine.plugins.secret_removal import Scrubber
-from ringfence.engine.plugins.transform_trial import TransformationChain, size_of
+from ringfence.engine.plugins.transform_trial import TransformationChain
 from ringfence.fencing.task.attempt_report import Gauges
 from ringfence.fencing.task.transaction_context import RequestedEndings
 

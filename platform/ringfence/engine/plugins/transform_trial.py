@@ -4,118 +4,24 @@ Config providers are not used: references stay unresolved, since a transform cou
 them.
 """
 
-import json
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final, cast
+from collections.abc import Mapping
+from functools import cache
+from typing import cast
 
-from ringfence.connectors.api import (
-    ConfigException,
-    ConnectorError,
-    SchemaAndValue,
-    SourceRecord,
-    Struct,
-    UnreadableRecord,
+from ringfence.connectors.api import ConfigException, ConnectorError, Schema, SourceRecord, UnreadableRecord
+from ringfence.connectors.converters import (
+    ByteArrayConverter,
+    Converter,
+    JsonConverter,
+    header_converter,
+    key_converter,
+    value_converter,
 )
-from ringfence.connectors.converters import ByteArrayConverter, header_converter, key_converter, value_converter
-from ringfence.connectors.sdk.values.texts import text as value_text
 from ringfence.connectors.transforms import Transform, build_transforms
 from ringfence.connectors.transforms.keys import aliases
 from ringfence.engine.plugins.errors import BadRequest
+from ringfence.engine.plugins.record_display import WithSchema, describe_output, describe_record, readable
 from ringfence.engine.plugins.secret_removal import Scrubber
-
-TEXT_LIMIT: Final = 2000
-"""The maximum number of characters that are shown of a key, value or header."""
-_HEADER_LIMIT: Final = 20
-
-Hide = Callable[[str], str]
-"""Removes secrets from a string, before it is cut."""
-
-
-def describe_record(record: SourceRecord, hide: Hide) -> dict[str, object]:
-    """Return topic, partition, timestamp, key and value as `describe_value`, and headers as [name, value] pairs."""
-    return {
-        "topic": hide(readable(record.topic))[:TEXT_LIMIT],
-        "partition": record.partition,
-        "timestamp": record.timestamp,
-        "key": describe_value(record.key, hide),
-        "value": describe_value(record.value, hide),
-        "headers": _headers(record.headers or (), hide),
-    }
-
-
-def describe_output(
-    record: SourceRecord,
-    key: bytes | None,
-    value: bytes | None,
-    headers: Sequence[tuple[str, bytes | None]],
-    hide: Hide,
-) -> dict[str, object]:
-    """Do the same for the result of the converters."""
-    output = {
-        "key": describe_value(key, hide),
-        "value": describe_value(value, hide),
-        "headers": _headers(headers, hide),
-    }
-    return {**describe_record(record, hide), **output}
-
-
-def describe_value(value: object, hide: Hide) -> dict[str, object] | None:
-    """Return `{"type", "text", "cut"}`; None for None. `cut`: the number of characters that are left out."""
-    match value:
-        case None:
-            return None
-        case str():
-            kind, text = "text", value
-        case bytes() | bytearray() | memoryview():
-            kind, text = "bytes", _of_bytes(bytes(value))
-        case bool():
-            kind, text = "boolean", "true" if value else "false"
-        case int() | float():
-            kind, text = "number", str(value)
-        case dict():
-            kind, text = "object", _json(value)
-        case SchemaAndValue():  # a tuple, too
-            return describe_value(value.value, hide)
-        case list() | tuple():
-            kind, text = "list", _json(value)
-        case Struct():
-            kind, text = "struct", value_text(value)
-        case _:
-            kind, text = type(value).__name__, str(value)
-    text = hide(readable(text))
-    return {"type": kind, "text": text[:TEXT_LIMIT], "cut": max(0, len(text) - TEXT_LIMIT)}
-
-
-def readable(text: str) -> str:
-    """Return the text without characters that cannot be encoded: lone surrogates, which represent raw bytes."""
-    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
-
-
-def size_of(record: SourceRecord) -> int:
-    """Return the approximate size of key and value in bytes."""
-    return sum(
-        len(value) if isinstance(value, str | bytes) else len(str(value)) for value in (record.key, record.value)
-    )
-
-
-def _headers(headers: Sequence[tuple[str, object]], hide: Hide) -> list[list[object]]:
-    return [[hide(readable(name))[:TEXT_LIMIT], describe_value(value, hide)] for name, value in headers[:_HEADER_LIMIT]]
-
-
-def _of_bytes(value: bytes) -> str:
-    """Return UTF-8 text, else hexadecimal."""
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return "0x" + value.hex()
-
-
-def _json(value: object) -> str:
-    try:
-        return json.dumps(value, ensure_ascii=False, default=str)
-    except (TypeError, ValueError, RecursionError):  # keys that are not strings, or circular references
-        return str(value)
-
 
 _ERROR_LIMIT = 1000
 
@@ -192,11 +98,31 @@ class TransformationChain:
         headers = self._header.from_headers(topic, record.headers or ())
         key = self._key.from_record(topic, record.key, record.key_schema)
         value = self._value.from_record(topic, record.value, record.value_schema)
-        return describe_output(record, key, value, headers, self._scrubber.text)
+        registered = (
+            _describe_registered(self._key, topic, record.key, record.key_schema),
+            _describe_registered(self._value, topic, record.value, record.value_schema),
+        )
+        return describe_output(record, key, value, headers, self._scrubber.text, registered)
 
     def _describe(self, error: Exception) -> str:
         text = str(error) if isinstance(error, ConnectorError) else f"{type(error).__name__}: {error}"
         return readable(self._scrubber.text(text))[:_ERROR_LIMIT]
+
+
+def _describe_registered(converter: Converter, topic: str, value: object, schema: Schema | None) -> WithSchema | None:
+    """Return what the bytes of this converter mean, if they have only the id of their schema."""
+    text = converter.schema_text(topic, value, schema)
+    if text is None:
+        return None
+    payload = _readable_json().from_record(topic, value, schema)
+    return WithSchema(text[0], text[1], (payload or b"null").decode("utf-8", "replace"))
+
+
+@cache
+def _readable_json() -> JsonConverter:
+    converter = JsonConverter()
+    converter.configure({"schemas.enable": "false", "decimal.format": "NUMERIC"}, is_key=False)
+    return converter
 
 
 def sample(fields: Mapping[str, object]) -> SourceRecord:

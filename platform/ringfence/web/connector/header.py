@@ -12,13 +12,14 @@ from ringfence.projection.connector_notes import read_notes
 from ringfence.projection.health import Health, is_past, is_recovering
 from ringfence.projection.health_reasons import bad_records, describe_wait, reason
 from ringfence.projection.known_health import find_data_age, known_health, leader_of
-from ringfence.projection.models import ClusterInfo, Connector, Event, GenerationRow, SourceOffset, Task
+from ringfence.projection.models import ActiveTopic, ClusterInfo, Connector, Event, GenerationRow, SourceOffset, Task
 from ringfence.projection.record_totals import find_reported
 from ringfence.projection.slots import REMEDY, count_slots, waits_for_slot
 from ringfence.web.connector.transaction_lanes import open_now
 from ringfence.web.lists.connector_query import rate_of
 from ringfence.web.state_badges import look_of
 
+_SHOWN_TOPICS = 3
 _EVENT_ICONS = {
     "round": "fence",
     "task": "cpu",
@@ -55,6 +56,11 @@ def facts(connector: Connector, tasks: list[Task] | None = None, masker: Masker 
     return {
         "connector": connector,
         "notes": read_notes(config),
+        "writes_to": list(
+            ActiveTopic.objects.filter(connector=connector.name)
+            .order_by("topic")
+            .values_list("topic", flat=True)[: _SHOWN_TOPICS + 1]
+        ),
         "look": look_of(connector, health),
         "doubt": health.doubt(connector),
         "wish": wish(connector),

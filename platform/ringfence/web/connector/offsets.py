@@ -42,6 +42,7 @@ _TITLES = {
     "snapshot": "Put the offsets back to snapshot {}?",
     "reset": "Reset every offset?",
 }
+_VERBS = {"offsets": "Change", "snapshot": "Restore", "reset": "Reset"}
 _SLOTS = ("ask", "preview")
 
 
@@ -202,6 +203,7 @@ def _ask(
     context = {
         "kind": kind,
         "title": _TITLES[kind].format(target.number if target else ""),
+        "verb": _VERBS[kind],
         "wanted": target,
         "changes": json.dumps(list(changes)) if kind == "offsets" else "",
         "expected": _digest(current),

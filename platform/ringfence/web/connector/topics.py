@@ -55,7 +55,7 @@ class DisplayedRecord:
     headers: list[tuple[str, RecordText]]
 
 
-@tab("topics", still=True)
+@tab("topics", still=True, follows=True)
 def topics(request: HttpRequest, row: Connector) -> dict[str, Any]:
     """Return the topics only. Records are read for one topic at a time."""
     active_topics = list(ActiveTopic.objects.filter(connector=row.name).order_by("topic"))

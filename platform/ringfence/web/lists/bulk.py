@@ -1,11 +1,12 @@
-"""Bulk actions from the list of connectors. Always a POST; the answer has a line for each connector."""
+"""Bulk actions from the list of connectors: GET asks, POST acts, and its answer has a line for each connector."""
 
 import time
 from collections.abc import Callable
+from typing import Final
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.views.decorators.http import require_POST
+from django.views.decorators.http import require_http_methods
 
 from ringfence.access.authorise import principal_of
 from ringfence.access.principal import Verb
@@ -14,26 +15,54 @@ from ringfence.audit.trail import note
 from ringfence.bulk import MOST, command, each
 from ringfence.connectors.plural_forms import write_count
 from ringfence.requests.commands import Delete
-from ringfence.web.action_buttons import ACTIONS, Action
+from ringfence.web.action_buttons import ACTIONS, Button
 from ringfence.web.lists.connector_query import choose
 from ringfence.web.views import is_fragment
 
-DELETE = Action("delete", Delete, Verb.DELETE, "Deleted. Source offsets are kept.")
-BULK: tuple[Action, ...] = (*ACTIONS, DELETE)
+DELETE = Button(
+    "delete",
+    Delete,
+    Verb.DELETE,
+    "Deleted. Source offsets are kept.",
+    "Delete",
+    "Tasks commit what they have and end, and older tasks are fenced. Records in Kafka and source offsets are kept: a "
+    "new connector with the same name continues from there.",
+    "trash-2",
+)
+BULK: tuple[Button, ...] = (*ACTIONS, DELETE)
+_ASKING: Final = ("restart", "stop", "delete")
+"""The names of the actions that ask first: the others take nothing away."""
 
 
-def view_of(chosen_action: Action) -> Callable[[HttpRequest], HttpResponse]:
+def view_of(chosen_action: Button) -> Callable[[HttpRequest], HttpResponse]:
     """Return the view of one action. Each action has its own route, because each needs its own permission."""
 
-    @requires(POST=somewhere(chosen_action.verb).writing())
-    @require_POST
+    asks = chosen_action.name in _ASKING
+    permission = somewhere(chosen_action.verb)
+
+    @requires(**({"GET": permission} if asks else {}), POST=permission.writing())
+    @require_http_methods(["GET", "HEAD", "POST"] if asks else ["POST"])
     def act(request: HttpRequest) -> HttpResponse:
-        return _act(request, chosen_action)
+        return _act(request, chosen_action) if request.method == "POST" else _ask(request, chosen_action)
 
     return act
 
 
-def _act(request: HttpRequest, action: Action) -> HttpResponse:
+def _ask(request: HttpRequest, action: Button) -> HttpResponse:
+    """Show the confirmation over the list: `?count=`, of connectors, and `?tasks=`, "" for all of theirs. The list's
+    form says which.
+    """
+    count = _read_count(request.GET.get("count", "")) or 0
+    context = {"action": action, "count": count, "tasks": _read_count(request.GET.get("tasks", ""))}
+    context["typed"] = f"delete {count}" if action is DELETE else ""
+    return render(request, "ringfence/parts/bulk_ask.html", context)
+
+
+def _read_count(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+
+
+def _act(request: HttpRequest, action: Button) -> HttpResponse:
     """Act on `connector`, given once or more; or on `all` that match the filters, with `expected`, the number that was
     displayed.
     """

@@ -17,6 +17,7 @@ from ringfence.http.masking import Masker
 from ringfence.projection.health import Health
 from ringfence.projection.health_reasons import bad_records, reason
 from ringfence.projection.known_health import KnownHealth, known_health, leader_of
+from ringfence.projection.log_rows import find_range
 from ringfence.projection.models import ClusterInfo, Connector, Event, HangingTransaction, Task, Worker
 from ringfence.projection.slots import MAY_WAIT, find_waiting
 from ringfence.web.connector.event_folding import fold, headline
@@ -31,6 +32,7 @@ from ringfence.web.time_axis import Span, draw_axis, is_asked, read_span
 WRONG_SHOWN = 10
 HANGING_SHOWN = 20
 EVENTS_SHOWN = 12
+LOGS_SHOWN = 100
 _HEALTHS = (
     *(Health.UNHEALTHY, Health.DEGRADED, Health.RETRYING, Health.WAITING, Health.STALLED),
     *(Health.HEALTHY, Health.COMPLETE, Health.PAUSED, Health.STOPPED),
@@ -189,6 +191,19 @@ def _wrong(
         why = reason(row, now, waiting.get(row.name, ""))
         problems.append(Problem(row, look_of(row, now), why, now.since_ms(row), cause))
     return problems, matches.count() - len(problems)
+
+
+def list_log_lines(who: Principal, span: Span) -> dict[str, Any]:
+    """Return the context of the newest log lines of a range, of all connectors that the user may see."""
+    lines = list(
+        find_range(span.from_ms, span.to_ms).filter(who.query(field="connector")).order_by("-id")[: LOGS_SHOWN + 1]
+    )
+    rows = Connector.objects.in_bulk({line.connector for line in lines})
+    masker = Masker({row.class_name for row in rows.values()})
+    texts = [
+        (line, masker.scrub(line.message, rows[line.connector].settings)) for line in lines if line.connector in rows
+    ]
+    return {"lines": texts[:LOGS_SHOWN], "more": len(lines) > LOGS_SHOWN, "most": LOGS_SHOWN, "range": span.query}
 
 
 def _events(who: Principal, span: Span | None) -> list[EventView]:

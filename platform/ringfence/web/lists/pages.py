@@ -22,8 +22,9 @@ from ringfence.projection.known_health import known_health
 from ringfence.projection.models import Connector
 from ringfence.web.lists.connector_query import PAGE_SIZE, choose, listing
 from ringfence.web.lists.connector_rows import rows_of
-from ringfence.web.lists.overview import overview
+from ringfence.web.lists.overview import list_log_lines, overview
 from ringfence.web.live.fragment_cache import Fragment, FragmentResponse, parts, since_of
+from ringfence.web.time_axis import read_span
 from ringfence.web.views import is_fragment, with_token
 
 _CSV_COLUMNS = (
@@ -49,6 +50,14 @@ def first(request: HttpRequest) -> HttpResponse:
 
     key = ("overview", who.eyes, *sorted(query.items()))
     return FragmentResponse(parts.get(key, since_of(request.GET.get("at", "")), make))
+
+
+@requires(GET=somewhere(Verb.VIEW))
+@require_safe
+def logs(request: HttpRequest) -> HttpResponse:
+    """Show the log lines of the range of Home's time axis: `?from=&to=` or `?hours=`. A part of Home."""
+    span = read_span(request.GET.dict(), 1)
+    return render(request, "ringfence/parts/overview_logs.html", list_log_lines(principal_of(request), span))
 
 
 @requires(GET=somewhere(Verb.VIEW))

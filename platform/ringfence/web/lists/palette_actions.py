@@ -34,7 +34,7 @@ ACTS: Final = (
         for each in ACTIONS
     ),
     Act("edit", "Edit", "/ui/connectors/{}/edit", Verb.EDIT, "pencil"),
-    Act("fence", "Fence", "/ui/connectors/{}/fence", Verb.FENCE, "shield"),
+    Act("fence", "Fence", "/ui/connectors/{}/fence", Verb.FENCE, "shield", in_place=True),
     Act("delete", "Delete", "/ui/connectors/{}/delete", Verb.DELETE, "trash-2", in_place=True),
     Act("offsets", "Offsets of", "/ui/connectors/{}/offsets", Verb.VIEW, "list-ordered"),
     Act("logs", "Logs of", "/ui/connectors/{}/logs", Verb.VIEW, "file-text"),

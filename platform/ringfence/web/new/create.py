@@ -16,8 +16,10 @@ from ringfence.access.authorise import authorise, principal_of
 from ringfence.access.principal import Verb
 from ringfence.access.routes import requires, somewhere
 from ringfence.api import connector_writes, initial_offsets
+from ringfence.api.plugin_installations import takers
 from ringfence.audit.trail import note
 from ringfence.connectors.api.config_types import HIDDEN
+from ringfence.connectors.known_plugins import find_known
 from ringfence.dispatch import Refusal
 from ringfence.history.worker_plugins import versions_by_worker
 from ringfence.http.errors import ConnectError
@@ -25,7 +27,7 @@ from ringfence.http.masking import Masker
 from ringfence.projection.models import Connector
 from ringfence.requests.questions import ConfigKeys, ListPlugins
 from ringfence.web.new import form as filling
-from ringfence.web.new.catalog import group, matches
+from ringfence.web.new.catalog import card_of, find_installable, group, matches
 from ringfence.web.new.field import SETTING
 from ringfence.web.new.form_state import FormState, complete, read_posted
 from ringfence.web.views import find, is_fragment
@@ -47,10 +49,7 @@ def new(request: HttpRequest) -> HttpResponse:
         return _copy(request, request.GET["from"])
     class_name = request.GET.get("class", "")
     if class_name:
-        sample = _sample_of(class_name) if "sample" in request.GET else {}
-        config = {"connector.class": class_name, **sample, **_settings_in(request.GET.dict())}
-        draft = FormState(name=request.GET.get("name", "").strip(), config=config)
-        return _page(request, draft, tell_all=False)
+        return _show_form(request, class_name)
     return _catalog(request)
 
 
@@ -77,6 +76,8 @@ def _catalog(request: HttpRequest) -> HttpResponse:
         plugins = [plugin for plugin in dispatch.ask(ListPlugins()) if plugin.get("type") == "source"]
         fitting = [plugin for plugin in plugins if matches(plugin, query)]
         context |= {"groups": group(fitting, versions_by_worker()), "shown": len(fitting), "count": len(plugins)}
+        context["installable"] = find_installable(query, plugins)
+        context["takers"] = bool(context["installable"]) and takers()
     except Refusal as error:
         context["problem"] = error.message
     who = principal_of(request)
@@ -87,14 +88,24 @@ def _catalog(request: HttpRequest) -> HttpResponse:
     return render(request, "ringfence/parts/new_plugins.html" if part else "ringfence/new_catalog.html", context)
 
 
-def _sample_of(class_name: str) -> dict[str, str]:
-    """Return the plugin's sample. The form reports an unknown class."""
+def _show_form(request: HttpRequest, class_name: str) -> HttpResponse:
+    """Show the form of a plugin, with what is known to be needed, and with what the address gives."""
+    plugin = _find_plugin(class_name)
+    sample = (plugin.get("catalog") or {}).get("sample", {}) if "sample" in request.GET else {}
+    foreign = find_known(str(plugin.get("class")))
+    preset = foreign.preset if foreign is not None else {}
+    config = {"connector.class": class_name, **preset, **sample, **_settings_in(request.GET.dict())}
+    draft = FormState(name=request.GET.get("name", "").strip(), config=config)
+    return _page(request, draft, tell_all=False, plugin=card_of(plugin) if plugin else None)
+
+
+def _find_plugin(class_name: str) -> Mapping[str, Any]:
+    """Return an installed plugin by any of its names; nothing for an unknown one, which the form reports."""
     try:
         plugins = dispatch.ask(ListPlugins())
     except Refusal:
         return {}
-    entries = (plugin.get("catalog") for plugin in plugins if class_name in plugin.get("names", ()))
-    return dict((next(entries, None) or {}).get("sample", {}))
+    return next((plugin for plugin in plugins if class_name in plugin.get("names", ())), {})
 
 
 def _settings_in(query: Mapping[str, Any]) -> dict[str, str]:

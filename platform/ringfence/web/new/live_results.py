@@ -140,7 +140,15 @@ def _samples(preview: Mapping[str, Any], names: list[str], sound: int, settings:
 def _describe_written(preview: Mapping[str, Any], whole: bool, problem: str) -> dict[str, Any]:
     if problem or not whole:
         return {"refused": problem}
+    if _lacks_schema(preview):
+        return {"lacks_schema": True}
     return {"written": preview["written"], "outcome": OUTCOMES[preview["outcome"]], "error": preview["error"]}
+
+
+def _lacks_schema(preview: Mapping[str, Any]) -> bool:
+    """Return whether the converter writes schemas: a sample that was typed has none, and the source's records have."""
+    value = (preview["written"] or {}).get("value") or {"text": ""}
+    return "it needs a schema" in preview["error"] or value["text"].startswith('{"schema":null,')
 
 
 def list_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:

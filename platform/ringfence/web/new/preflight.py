@@ -4,7 +4,8 @@ These are fragments below the form of a new or edited connector. Nothing is crea
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -51,6 +52,13 @@ ENDED = {
     "nothing": "all that exist now",
 }
 _JSON_VALUES = ("object", "struct", "list", "number", "boolean")
+_FORMATS = {
+    "CONNECT": "Kafka Connect's JSON, in each record",
+    "AVRO": "Avro, in the registry",
+    "JSON": "JSON Schema, in the registry",
+    "PROTOBUF": "Protobuf, in the registry",
+}
+"""Formats of schemas, in words, with where they are."""
 
 
 def _look(check: Mapping[str, Any]) -> Badge:
@@ -93,6 +101,7 @@ def preview(request: HttpRequest) -> HttpResponse:
         return {
             "found": answer,
             "rows": [_row(record) for record in answer["records"]],
+            "schemas": _list_schemas(answer["records"]),
             "ended": ENDED[answer["ended"]],
         }
 
@@ -127,7 +136,9 @@ def _part(request: HttpRequest, part: str, build: Callable[[], dict[str, Any]]) 
 
 
 def _row(preview: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the context of one record: its steps, its source offset as text, and the record as a sample."""
+    """Return the context of one record: its steps, its source offset as text, the record as a sample, and what it shows
+    on one line.
+    """
     steps = [{**step, "look": OUTCOMES[step["outcome"]]} for step in preview["steps"]]
     offset = preview.get("source_offset")
     return {
@@ -136,7 +147,44 @@ def _row(preview: Mapping[str, Any]) -> dict[str, Any]:
         "steps": steps,
         "offset": None if offset is None else json.dumps(offset, ensure_ascii=False),
         "sample": _sample(preview["before"]),
+        "shown": _write_line(preview["written"]),
     }
+
+
+def _write_line(output: Mapping[str, Any] | None) -> str:
+    value = (output or {}).get("value")
+    return str(value.get("payload", value)["text"]) if value else "a tombstone"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordSchema:
+    """A schema of the previewed records. part: key or value; text: indented where it is JSON; cut: as of a value."""
+
+    topic: str
+    part: str
+    format: str
+    text: str
+    cut: int
+
+
+def _list_schemas(records: Iterable[Mapping[str, Any]]) -> list[RecordSchema]:
+    """Return each schema once."""
+    schemas: dict[RecordSchema, None] = {}
+    for output in (record["written"] for record in records if record["written"]):
+        for part in ("key", "value"):
+            schema = (output[part] or {}).get("schema")
+            if schema:
+                words = _FORMATS.get(schema["format"], schema["format"])
+                text = schema["text"] if schema["cut"] else _indent(schema["text"])
+                schemas[RecordSchema(output["topic"], part, words, text, schema["cut"])] = None
+    return list(schemas)
+
+
+def _indent(text: str) -> str:
+    try:
+        return json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+    except ValueError:  # Protobuf's
+        return text
 
 
 def _sample(record: Mapping[str, Any]) -> str:

@@ -1,0 +1,215 @@
+"""A newcomer's way to the first record: each kind of source, from Home to a record in Kafka, in clicks and seconds."""
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import psycopg
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from tests.e2e.browser.visitor import Visitor
+from tests.e2e.up import Up
+from tests.support.debezium_stage import orders_postgres
+from tests.support.java_plugins import DEBEZIUM, plugin_path
+from tests.support.names import unique
+from tests.support.orders_api import OrdersApi
+from tests.support.postgres import Postgres
+from tests.support.waiting import eventually
+
+MOST_CLICKS = 12
+MOST_SECONDS = 60.0
+"""On a quiet machine."""
+_PATIENCE = 180.0
+
+
+class Hand:
+    """The newcomer's mouse and keyboard. clicks: who types into a field has clicked into it, who chooses has twice."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.clicks = 0
+
+    def click(self, what: Locator) -> None:
+        what.click()
+        self.clicks += 1
+
+    def fill(self, setting: str, value: str) -> None:
+        box = self.page.locator(f"[name='setting:{setting}']")
+        if box.evaluate("box => box.matches('select')"):
+            box.select_option(value)  # a list that is open in a browser without a window takes no key
+            self.clicks += 2
+        else:
+            self.click(box)
+            box.fill(value)
+            box.press("Tab")
+        expect(self.page.locator("#new .htmx-request")).to_have_count(0)  # the form has what belongs to that value
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """card: its title in the catalog; settings: what the newcomer fills in; shows: what the record has; give: makes
+    the source give it, if it must be asked to.
+    """
+
+    card: str
+    settings: Mapping[str, str]
+    shows: str
+    give: Callable[[Hand], None] = field(default=lambda _: None)
+
+
+@contextmanager
+def text_file(folder: Path, name: str) -> Iterator[Source]:
+    file = folder / "lines.txt"
+    file.write_text("an apple\na pear\n")
+    yield Source("One text file", {"file": str(file), "topic": name}, "a pear")
+
+
+@contextmanager
+def sqlite(folder: Path, name: str) -> Iterator[Source]:
+    file = folder / "shop.db"
+    with closing(sqlite3.connect(file)) as database:
+        database.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, item TEXT NOT NULL)")
+        database.execute("INSERT INTO orders VALUES (1, 'an apple'), (2, 'a pear')")
+        database.commit()
+    settings = {
+        "connection.url": f"sqlite:///{file}",
+        "topic.prefix": f"{name}.",
+        "mode": "incrementing",
+        "incrementing.column.name": "id",
+    }
+    yield Source("SQL tables by queries", settings, "a pear")
+
+
+@contextmanager
+def csv_folder(folder: Path, name: str) -> Iterator[Source]:
+    (folder / "in").mkdir()
+    (folder / "in" / "fruit.csv").write_text("id,item\n1,an apple\n2,a pear\n")
+    settings = {"url": str(folder / "in"), "format": "csv", "topic": name}
+    yield Source("Files of a folder, S3, Google Cloud, Azure or SFTP", settings, "a pear")
+
+
+@contextmanager
+def rest_api(_folder: Path, name: str) -> Iterator[Source]:
+    with OrdersApi() as api:
+        api.add(3)
+        settings = {"rest.config": api.config(), "topic.prefix": f"{name}."}
+        yield Source("REST APIs and dlt sources", settings, "updated_at")
+
+
+@contextmanager
+def webhook(_folder: Path, name: str) -> Iterator[Source]:
+    def give(hand: Hand) -> None:
+        """Copy the address into the sender, which sends until it is answered with success."""
+        hand.page.context.grant_permissions(["clipboard-write"])  # as a browser with a window does
+        hand.click(hand.page.locator("#hook").get_by_role("button", name="Copy"))
+        address, sent = hand.page.locator("#hook-url").inner_text(), {"id": "1", "item": "a pear"}
+        eventually(lambda: httpx.post(address, json=sent, timeout=20).is_success, _PATIENCE, pause=0.3)
+
+    settings = {"topic": name, "signature": "none", "idempotency.key": "body:/id"}
+    yield Source("Webhooks", settings, "a pear", give)
+
+
+def _connection(server: Postgres, name: str) -> dict[str, str]:
+    return {
+        "database.hostname": "127.0.0.1",
+        "database.port": str(server.port),
+        "database.user": "ringfence",
+        "database.password": "none",
+        "database.dbname": "ringfence",
+        "topic.prefix": name,
+    }
+
+
+@contextmanager
+def _orders(folder: Path, name: str, card: str) -> Iterator[Source]:
+    with orders_postgres() as server:
+        with psycopg.connect(server.url, autocommit=True) as connection:
+            connection.execute("insert into orders(customer) values ('a pear')")
+        yield Source(card, _connection(server, name), "a pear")
+
+
+def postgres(folder: Path, name: str) -> AbstractContextManager[Source]:
+    return _orders(folder, name, "PostgreSQL changes")
+
+
+def debezium(folder: Path, name: str) -> AbstractContextManager[Source]:
+    return _orders(folder, name, "PostgreSQL changes, by Debezium")
+
+
+Kind = Callable[[Path, str], AbstractContextManager[Source]]
+
+
+@pytest.fixture
+def installation(request: pytest.FixtureRequest, kind: Kind, tmp_path: Path) -> Iterator[Up]:
+    """Where nothing of the source exists yet: the shared platform, or for Java's plugins one that has them."""
+    if kind is not debezium:
+        yield request.getfixturevalue("platform")
+        return
+    up = Up(tmp_path / "data", settings={"CONNECT_PLUGIN_PATH": str(plugin_path(tmp_path, DEBEZIUM))})
+    up.start()
+    try:
+        yield up
+    finally:
+        up.end()
+
+
+@pytest.fixture
+def newcomer(chromium: Browser, installation: Up) -> Iterator[Visitor]:
+    made = Visitor(chromium, installation.rest.url)
+    yield made
+    made.close()
+    assert made.complaints == []
+
+
+def slowness() -> float:
+    """By how much longer everything takes while others work on this machine, too."""
+    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        text_file,
+        sqlite,
+        csv_folder,
+        rest_api,
+        webhook,
+        pytest.param(postgres, marks=pytest.mark.slow),
+        pytest.param(debezium, marks=[pytest.mark.slow, pytest.mark.timeout(900)]),
+    ],
+    ids=lambda kind: kind.__name__,
+)
+def test_the_first_record_takes_a_minute_and_a_dozen_clicks(
+    newcomer: Visitor, installation: Up, kind: Kind, tmp_path: Path, stopwatch: Callable[[str, float], None]
+) -> None:
+    name = unique("first")
+    with kind(tmp_path, name) as source:
+        page = newcomer.go("/ui/")
+        began, hand = time.monotonic(), Hand(page)
+        try:
+            hand.click(page.get_by_role("link", name="New connector").first)
+            hand.click(page.locator("a.plugin").filter(has=page.get_by_text(source.card, exact=True)))
+            expect(page.get_by_role("heading", level=1)).to_have_text(source.card)
+            expect(page.get_by_role("textbox", name="Name required", exact=True)).to_be_focused()
+            page.keyboard.type(name)
+            for setting, value in source.settings.items():
+                hand.fill(setting, value)
+            hand.click(page.get_by_role("button", name="Create connector"))
+            expect(page.get_by_role("heading", level=1)).to_have_text(name, timeout=_PATIENCE * 1000)
+            source.give(hand)
+            topic = page.locator("#writes-to a").first
+            expect(topic).to_be_visible(timeout=_PATIENCE * 1000)
+            hand.click(topic)
+            expect(page.locator("#records")).to_contain_text(source.shows, timeout=_PATIENCE * 1000)
+            seconds = time.monotonic() - began
+        finally:
+            installation.rest.call("DELETE", f"/connectors/{name}")
+    stopwatch(f"first record by {hand.clicks} clicks", seconds)
+    assert hand.clicks <= MOST_CLICKS
+    assert seconds <= MOST_SECONDS * slowness()
