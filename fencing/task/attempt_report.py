@@ -357,6 +357,7 @@ class TaskReport:
             **self._times.report(now),
             **self._report_gauges(now),
             **({"held": ranges} if (ranges := self.locked_ranges()) else {}),
+            **({"traced": samples} if counters.traced and (samples := counters.traced.take()) else {}),
             transactional_id=self._spec.transactional_id,
             **self._report_producer(),
         )

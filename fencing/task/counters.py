@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from ringfence.fencing.metrics import Measures
 from ringfence.fencing.offsets.record_counts import RecordCounts
+from ringfence.fencing.task.traced_transactions import TracedTransactions
 
 
 @dataclass(slots=True)
@@ -28,6 +29,8 @@ class Counters:
     data_as_of: float = 0.0
     commit_s: float = 0.0
     measures: Measures = field(default_factory=Measures)
+    traced: TracedTransactions | None = None
+    """Where a worker traces transactions."""
 
     def note_data_as_of(self, at: float) -> None:
         """Note that all that the source had then is committed. An older time says nothing new."""
