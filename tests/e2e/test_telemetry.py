@@ -79,12 +79,9 @@ def test_a_trace_of_a_change(tmp_path: Path, receiver: Receiver) -> None:
     assert all(each["ringfence.connector"] == one.name for each in starts)
     firsts = [plain(span.attributes) for span in spans.values() if span.name == "transaction"]
     assert sorted(each["ringfence.task"] for each in firsts) == [0, 1]
-    attempts = {
-        (each["ringfence.task"], each["ringfence.transactional_id"], each["ringfence.attempt"]) for each in starts
-    }
-    assert {
-        (each["ringfence.task"], each["ringfence.transactional_id"], each["ringfence.attempt"]) for each in firsts
-    } == attempts
+    keys = ("ringfence.connector", "ringfence.task", "ringfence.attempt", "ringfence.transactional_id")
+    attempts = [{tuple(each[key] for key in keys) for each in group} for group in (starts, firsts)]
+    assert attempts[0] == attempts[1]
     assert all(each["ringfence.outcome"] == "committed" and each["ringfence.epoch"] >= 0 for each in firsts)
     assert b"secret-of-the" not in receiver.bodies
     assert variables, "the tasks' processes were looked at"
