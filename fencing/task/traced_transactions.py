@@ -63,14 +63,15 @@ class TracedTransactions:
         now = self._clock.monotonic()
         if now - self._looked_at >= _LOOK_EVERY_S:
             self._looked_at, self._headers_left, self._bytes_left = now, _MOST_HEADERS, _MOST_BYTES
-        found = self._in_batches(ready.batch.batches) if isinstance(ready.batch, EncodedBatches) else self._in(ready)
-        for context in found:
+        for context in self._find_contexts(ready):
             if int(context[-2:], 16) & _SAMPLED:
                 self._contexts[context] = None
                 if len(self._contexts) >= MOST_CONTEXTS:
                     return
 
-    def _in(self, ready: PreparedBatch) -> Iterator[str]:
+    def _find_contexts(self, ready: PreparedBatch) -> Iterator[str]:
+        if isinstance(ready.batch, EncodedBatches):
+            yield from self._find_in_batches(ready.batch.batches)
         for columns in ready.columns:
             for headers in columns.headers or ():
                 if self._headers_left <= 0:
@@ -80,9 +81,9 @@ class TracedTransactions:
                     if name == TRACEPARENT and value and (context := read_trace(value.decode("latin-1"))):
                         yield context
 
-    def _in_batches(self, batches: Sequence[EncodedBatch]) -> Iterator[str]:
+    def _find_in_batches(self, batches: Sequence[EncodedBatch]) -> Iterator[str]:
         for batch in batches:
-            if len(batch.data) > self._bytes_left:
+            if self._bytes_left <= 0:
                 return
             self._bytes_left -= len(batch.data)
             for match in _IN_BATCH.finditer(_uncompress(batch)):
@@ -128,7 +129,7 @@ class TracedTransactions:
                 self._samples.append(sample)
 
     def take(self) -> list[dict[str, object]]:
-        """Return what is to be reported, and begin anew."""
+        """Return what is to be reported, and begin again."""
         with self._lock:
             samples, self._samples = self._samples, []
         return samples

@@ -157,15 +157,15 @@ def trace_transactions(reports: Sequence[Report]) -> None:
 
 
 def _trace_transaction(report: Report, sample: Report) -> None:
-    began_ms, commit_ms, ended_ms = (_bounded(sample, name) for name in ("began_ms", "commit_ms", "ended_ms"))
-    outcome, found = text(sample, "outcome")[:20], sample.get("links")
-    links = [read_trace(each) for each in (found if isinstance(found, list) else ())[: MOST_CONTEXTS + 1]]
+    began_ms, commit_ms, ended_ms = (_small_number(sample, name) for name in ("began_ms", "commit_ms", "ended_ms"))
+    outcome, links = text(sample, "outcome")[:20], sample.get("links")
+    contexts = [read_trace(each) for each in (links if isinstance(links, list) else ())[: MOST_CONTEXTS + 1]]
     attributes: telemetry.Attributes = {
         "messaging.system": "kafka",
-        "messaging.batch.message_count": _bounded(sample, "records"),
+        "messaging.batch.message_count": _small_number(sample, "records"),
         **{f"ringfence.{name}": text(report, name)[:300] for name in ("connector", "worker", "transactional_id")},
-        **{f"ringfence.{name}": _bounded(report, name) for name in ("task", "generation", "attempt")},
-        **{f"ringfence.{name}": _bounded(sample, name) for name in ("producer_id", "epoch")},
+        **{f"ringfence.{name}": _small_number(report, name) for name in ("task", "generation", "attempt")},
+        **{f"ringfence.{name}": _small_number(sample, name) for name in ("producer_id", "epoch")},
         "ringfence.outcome": outcome,
     }
     telemetry.tell(
@@ -175,13 +175,13 @@ def _trace_transaction(report: Report, sample: Report) -> None:
         ended_ms,
         attributes,
         kind="producer",
-        links=[each for each in links if each],
+        links=[each for each in contexts if each],
         marks={"commit": commit_ms} if commit_ms > 0 else telemetry.NO_MARKS,
         failed=outcome not in (COMMITTED, ABORTED),
     )
 
 
-def _bounded(report: Report, name: str) -> int:
+def _small_number(report: Report, name: str) -> int:
     """Return a number that a span can have: one that it cannot would take those beside it along."""
     value = number(report, name)
     return value if -1 <= value < _MOST_NUMBER else 0
