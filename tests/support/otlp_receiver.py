@@ -100,7 +100,8 @@ def collector(folder: Path, to: str) -> Iterator[dict[str, str]]:
     with started([program, f"--config={file}"], log) as process:
 
         def listens() -> bool:
-            assert process.poll() is None, log.read_text()
+            if process.poll() is not None:
+                return True
             try:
                 for port in ports.values():
                     socket.create_connection(("127.0.0.1", port), 1).close()
@@ -109,4 +110,5 @@ def collector(folder: Path, to: str) -> Iterator[dict[str, str]]:
             return True
 
         eventually(listens, 60, log.read_text, pause=0.1)
+        assert process.poll() is None, log.read_text()
         yield {name: f"http://127.0.0.1:{port}" for name, port in ports.items()}
