@@ -157,7 +157,7 @@ KUBERNETES := $(CURDIR)/tests/deployment/kubernetes
 STAMPED = -X k8s.io/component-base/version.gitVersion=$$(go list -m -f '{{.Version}}' k8s.io/kubernetes)
 $(TOOLS)/bin/kube-apiserver: $(wildcard tests/deployment/kubernetes/go.*)
 	@command -v go >/dev/null || { echo "Go is needed to build kube-apiserver: https://go.dev/doc/install" >&2; exit 1; }
-	@echo "Building kube-apiserver, which takes a quarter of an hour of CPU time and 2 GB of disk."
+	@echo "Building kube-apiserver, which takes eight minutes of CPU time."
 	@cd $(KUBERNETES) && export GOBIN="$(CURDIR)/$(TOOLS)/bin" && nice go install -ldflags "-s -w $(STAMPED)" tool && \
 		"$$GOBIN/controller-gen" crd:maxDescLen=0 output:crd:dir="$(CURDIR)/$(TOOLS)/crds" \
 		paths=github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1
