@@ -17,7 +17,7 @@ JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
 IMAGE_PYTHON = $(shell sed -n 's/^FROM python:\([0-9.]*\)-.*/\1/p' Dockerfile)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-debezium demo-postgres up test test-pure test-thorough test-all fuzz chaos mutate bench reports golden font screenshots lint format chart audit sbom lock changelog clean
+.PHONY: help setup demo demo-debezium demo-postgres up test test-pure test-thorough test-all fuzz chaos mutate bench reports golden font screenshots lint format chart chart-server otelcol audit sbom lock changelog clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -119,6 +119,12 @@ format: setup ## Fix the style
 chart: setup $(TOOLS)/bin/helm ## Lint, render and validate the Helm chart (needs Go, which builds helm)
 	$(BIN)/pytest tests/deployment/test_helm.py $(ARGS)
 
+chart-server: setup $(TOOLS)/bin/helm $(TOOLS)/bin/kube-apiserver ## The same with a real API server, which Go builds (needs etcd)
+	$(BIN)/pytest tests/deployment/test_helm.py $(ARGS)
+
+otelcol: setup $(TOOLS)/bin/otelcol ## Test OTLP with OpenTelemetry's collector (needs Go, which builds it)
+	$(BIN)/pytest tests/local/test_telemetry.py $(ARGS)
+
 audit: $(TOOLS)/bin/pip-audit ## Check the Python packages for known vulnerabilities (needs the network)
 	@PATH="$(CURDIR)/$(TOOLS)/bin:$$PATH" $(PYTHON) -m tools.audit $(ARGS)
 
@@ -145,6 +151,21 @@ $(TOOLS)/bin/helm:
 	@command -v go >/dev/null || { echo "Go is needed to build helm: https://go.dev/doc/install" >&2; exit 1; }
 	@echo "Building helm $(HELM), which takes some minutes of CPU time."
 	@GOBIN="$(CURDIR)/$(TOOLS)/bin" nice go install helm.sh/helm/v3/cmd/helm@$(HELM)
+
+# With the definitions of the Prometheus operator's resources, as the operator generates them.
+KUBERNETES := $(CURDIR)/tests/deployment/kubernetes
+STAMPED = -X k8s.io/component-base/version.gitVersion=$$(go list -m -f '{{.Version}}' k8s.io/kubernetes)
+$(TOOLS)/bin/kube-apiserver: $(wildcard tests/deployment/kubernetes/go.*)
+	@command -v go >/dev/null || { echo "Go is needed to build kube-apiserver: https://go.dev/doc/install" >&2; exit 1; }
+	@echo "Building kube-apiserver, which takes eight minutes of CPU time."
+	@cd $(KUBERNETES) && export GOBIN="$(CURDIR)/$(TOOLS)/bin" && nice go install -ldflags "-s -w $(STAMPED)" tool && \
+		"$$GOBIN/controller-gen" crd:maxDescLen=0 output:crd:dir="$(CURDIR)/$(TOOLS)/crds" \
+		paths=github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1
+
+$(TOOLS)/bin/otelcol: $(wildcard tests/support/otel_collector/*)
+	@command -v go >/dev/null || { echo "Go is needed to build the collector: https://go.dev/doc/install" >&2; exit 1; }
+	@echo "Building OpenTelemetry's collector, which takes some minutes of CPU time."
+	@mkdir -p $(TOOLS)/bin && cd tests/support/otel_collector && nice go build -ldflags "-s -w" -o "$(CURDIR)/$@" .
 
 clean: ## Remove the files that tools leave behind (.venv and downloads stay)
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist spark-warehouse

@@ -1,4 +1,4 @@
-"""The version is said in three places, and they agree: the package, the changelog and the tag of the release."""
+"""The version is said in four places, and they agree: the package, the changelog, the chart and the tag."""
 
 import re
 import subprocess
@@ -22,6 +22,11 @@ def test_the_newest_release_of_the_changelog_is_the_packages_version() -> None:
     numbers = [tuple(int(part) for part in version.split(".")) for version, _ in releases]
     assert numbers == sorted(numbers, reverse=True)
     assert [day for _, day in releases] == sorted((day for _, day in releases), reverse=True)
+
+
+def test_the_chart_takes_the_image_of_its_version() -> None:
+    chart = (ROOT / "deploy" / "helm" / "ringfence" / "Chart.yaml").read_text()
+    assert re.findall(r'^(?:version|appVersion): "?([^"\n]+)"?$', chart, re.MULTILINE) == [__version__] * 2
 
 
 def test_a_tag_marks_the_commit_of_its_version() -> None:

@@ -15,6 +15,7 @@ from ringfence.fencing.metrics import Measures, StateTimes
 from ringfence.fencing.offsets.record_counts import RecordCounts
 from ringfence.fencing.share.offset_ranges import LockedRanges
 from ringfence.fencing.task.task_spec import TaskSpec
+from ringfence.fencing.task.traced_transactions import TracedTransactions
 from ringfence.fencing.topics.active_topics import TopicStatus
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import FAILED, KAFKA, SUPERSEDED, PollRetry, State, TaskStatus
@@ -137,6 +138,8 @@ class Counters:
     data_as_of: float = 0.0
     commit_s: float = 0.0
     measures: Measures = field(default_factory=Measures)
+    traced: TracedTransactions | None = None
+    """Where a worker traces transactions."""
 
     def note_data_as_of(self, at: float) -> None:
         """Note that all that the source had then is committed. An older time says nothing new."""
@@ -481,6 +484,7 @@ class TaskReport:
             **self._times.report(now),
             **self._report_gauges(now),
             **({"held": ranges} if (ranges := self.locked_ranges()) else {}),
+            **({"traced": samples} if counters.traced and (samples := counters.traced.take()) else {}),
             transactional_id=self._spec.transactional_id,
             **self._report_producer(),
         )

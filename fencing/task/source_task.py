@@ -37,6 +37,7 @@ from ringfence.fencing.task.config_view import DesiredState, TaskView
 from ringfence.fencing.task.runtime import Superseded, TaskRuntime
 from ringfence.fencing.task.start_progress import StartWatch, holding_up
 from ringfence.fencing.task.task_spec import Outcome, Plugin, TaskSpec, readable
+from ringfence.fencing.task.traced_transactions import TracedTransactions
 from ringfence.fencing.task.transactional_run import NewProducer, TransactionalRun
 from ringfence.fencing.topics.connector_logs import ConnectorLevelRecord
 from ringfence.fencing.topics.reporter import Reporter
@@ -67,7 +68,7 @@ class SourceTaskRun:
         """on_level: called with the log level that a user sets for the connector."""
         self._spec = spec
         self._plugin = plugin
-        self._counters = Counters()
+        self._counters = Counters(traced=TracedTransactions(clock, spec.request.trace) if spec.traced else None)
         self._report = TaskReport(spec, reporter, self._counters, clock, plugin.version, plugin.redact)
         self._view = TaskView(spec, self._report.tick, on_level)
         self._runtime = TaskRuntime(spec, plugin, self._view, self._report, self._counters, clock)

@@ -77,6 +77,8 @@ class TaskSpec:
     offsets: OffsetsSnapshot | None = field(default=None, repr=False, compare=False)
     request: RequestContext = field(default=NOBODYS, compare=False)
     """The one that led to this attempt."""
+    traced: bool = field(default=False, compare=False)
+    """Whether a worker traces transactions, so that the attempt reports samples of them."""
 
     @property
     def transactional_id(self) -> str:
@@ -116,6 +118,7 @@ class TaskSpec:
                 "worker_settings": dict(self.worker_settings),
                 "offsets": self.offsets.as_json() if self.offsets is not None else None,
                 "request": list(self.request),
+                "traced": self.traced,
             }
         )
 
@@ -135,4 +138,5 @@ class TaskSpec:
             value["worker_settings"],
             OffsetsSnapshot.from_json(value["offsets"]) if value.get("offsets") else None,
             request_context.read(value.get("request")),
+            value.get("traced") is True,
         )

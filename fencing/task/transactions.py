@@ -24,6 +24,7 @@ from ringfence.fencing.task.attempt_report import Counters
 from ringfence.fencing.task.group_source import GroupOffsets, GroupSource
 from ringfence.fencing.task.runtime import TaskRuntime
 from ringfence.fencing.task.task_offsets import Positions
+from ringfence.fencing.task.traced_transactions import ABORTED, COMMITTED, FAILED, UNKNOWN
 from ringfence.fencing.transactions.client import TransactionalClient
 from ringfence.fencing.transactions.record_columns import RecordColumns
 
@@ -70,6 +71,7 @@ class Transactions:
         self._clear = clear
         self._counts = TransactionCounts(counters, runtime.attempt)
         self._counts.read_again(offsets)
+        self._traced = counters.traced
         self._headers: list[tuple[str, bytes]] = []
         self._cleared_topics: set[str] = set()
         self._gathered_offsets = GatheredOffsets()
@@ -127,6 +129,8 @@ class Transactions:
         assert self._pending is None, "settle the last commit before the next batch"
         self._begin(ready.topics)
         self._topics |= ready.topics
+        if self._traced is not None:
+            self._traced.look(ready)
         before = self._path.bytes
         if isinstance(ready.batch, EncodedBatches):
             self._producer.send_batches(ready.batch.batches)
@@ -162,6 +166,8 @@ class Transactions:
             self._counts.begin_transaction((self._producer.producer_id, self._producer.epoch))
             self._open = True
             self._counters.open_since = self._clock.wall()
+            if self._traced is not None:
+                self._traced.begin(self._producer.producer_id, self._producer.epoch)
             if self.share is not None:
                 letters = self.share.begin(self._producer.produce, self._offsets_topic)
                 self._counts.add(RecordCounts(dead_letters=letters))
@@ -200,6 +206,8 @@ class Transactions:
         self._pending_size = self._counters.open_records
         self._records, self._topics = [], set()
         self._counts.begin_commit()
+        if self._traced is not None:
+            self._traced.begin_commit(self._pending_size)
         self._pending = self._committer.submit(self._commit, group_offsets)
 
     def _commit(self, group_offsets: GroupOffsets) -> None:
@@ -215,6 +223,8 @@ class Transactions:
         finally:
             counters = self._counters
             counters.commit_s = counters.measures.commit(start, ok, self._pending_size, self._clock)
+            if self._traced is not None:
+                self._traced.note_answer()
 
     def settle(self) -> CommittedTransaction | None:
         """Wait for the commit in progress, if any. Raises what it raised; returns what it committed."""
@@ -228,6 +238,7 @@ class Transactions:
         counters = self._counters
         counters.transactions += 1
         self._counts.commit_succeeded()
+        self._end_trace(COMMITTED)
         counters.last_commit = self._clock.wall()
         self.last_commit_at = self._clock.monotonic()
         for partition, offset in self._pending_batch.offsets:
@@ -243,6 +254,7 @@ class Transactions:
         except BaseException as error:
             self._in_doubt |= isinstance(error, UnknownOutcome | TimeoutError)
             self._counts.commit_failed()
+            self._end_trace(UNKNOWN if self._in_doubt else FAILED)
             raise
         finally:
             self._pending = None
@@ -259,9 +271,14 @@ class Transactions:
             return False
         confirmed = self._producer.abort(Deadline.after(_ABORT_S, self._clock))
         self._counts.abort()
+        self._end_trace(ABORTED)
         self._nothing_open()
         self._open = self._in_doubt = not confirmed
         return True
+
+    def _end_trace(self, outcome: str) -> None:
+        if self._traced is not None:
+            self._traced.end(outcome)
 
     def _nothing_open(self) -> None:
         self._open = False
@@ -316,6 +333,7 @@ class Transactions:
         self._pending = None
         if self._open and not self._in_doubt and self._producer.abort(deadline):
             self._counts.abort()
+            self._end_trace(ABORTED)
             self._open = False
 
 

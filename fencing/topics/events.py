@@ -14,7 +14,10 @@ Key: the connector's name (empty for the cluster's own events). Value: a JSON ob
   last half to whole minute {min, max, sum, count} of poll_ms and batch_records (non-empty polls), active_records
   (in open transactions), commit_times_ms, commit_failed (0 or 1), transaction_records (of committed ones); held: of a
   share group's records those that the task has at this moment, [[topic, partition, first, last]]; every few
-  seconds gauges, which the plugin measures: [{name, value, unit, description, labels, limit, remedy}];
+  seconds gauges, which the plugin measures: [{name, value, unit, description, labels, limit, remedy}]; traced: samples
+  of the transactions since the last report, if traces are exported: [{outcome (`committed`, `aborted`, `failed`,
+  `unknown`), began_ms, commit_ms (when its commit began, 0: never), ended_ms, records, producer_id, epoch, parent,
+  links (trace contexts)}];
 - `task` (a change of a task's stage): task, generation, attempt, worker, stage, message, and transactional_id,
   producer_id, epoch of the transactions that it writes, once they are known;
 - `round` (the leader): generation, stage (`graceful stop`, `fencing`, `done`, `failed`, `cancelled`), tasks, fenced

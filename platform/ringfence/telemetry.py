@@ -1,21 +1,22 @@
-"""OpenTelemetry's traces, sent by OTLP over HTTP where an endpoint is set (`OTEL_EXPORTER_OTLP_ENDPOINT`).
+"""OpenTelemetry's traces, sent by OTLP where an endpoint is set (`OTEL_EXPORTER_OTLP_ENDPOINT`): over HTTP, or gRPC.
 
 Without one nothing of OpenTelemetry is imported, and a span costs a look at a variable. The trace context goes where
 the request's id goes (`fencing.request_context`): into Celery messages, and into the config topic's records. So the
 fencing round and the starts of tasks are spans of the trace of the request that led to them.
 
-Tasks export nothing, since they reach Kafka only: the leader tells their starts. Attributes are names and numbers that
-logs have, too: no configuration, no record, and no message of an error, which may quote one.
+Tasks export nothing, since they reach Kafka only: the leader tells their starts, and the projection samples of their
+transactions. Attributes are names and numbers that logs have, too: no configuration, no record, and no message of an
+error, which may quote one.
 """
 
 import importlib
 import logging
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ringfence import __version__
 from ringfence.fencing import request_context, stages
@@ -24,21 +25,24 @@ from ringfence.fencing.request_context import TRACEPARENT, RequestContext
 if TYPE_CHECKING:  # imported where an endpoint is set
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider
-    from opentelemetry.trace import Span, Tracer
+    from opentelemetry.trace import Link, Span, Tracer
 
 log = logging.getLogger(__name__)
 
 Value = str | int | float | bool
 Attributes = Mapping[str, Value]
 NO_ATTRIBUTES: Final[Attributes] = {}
+NO_MARKS: Final[Mapping[str, int]] = {}
 
 _PACKAGE: Final = "opentelemetry"
 _ENDPOINT: Final = "OTEL_EXPORTER_OTLP_ENDPOINT"
 _PROTOCOL: Final = "OTEL_EXPORTER_OTLP_PROTOCOL"
 _MISSING: Final = (
-    "%s is set, but OpenTelemetry is not installed (%s), so nothing is exported: pip install 'ringfence[otlp]', or "
-    "unset it"
+    "%s is set, but OpenTelemetry's exporter is not installed (%s), so no %s are exported: pip install "
+    "'ringfence[%s]', or unset it"
 )
+_GRPC: Final = "grpc"
+_HTTP: Final = "http/protobuf"
 _LAST_MS: Final = 5000
 
 
@@ -81,16 +85,14 @@ def start(process: str, instance: str) -> None:
     """
     if not is_wanted("traces"):
         return
-    try:
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-        from opentelemetry.sdk.trace import TracerProvider
-        from opentelemetry.sdk.trace.export import BatchSpanProcessor
-    except ImportError as error:
-        say_missing(error)
+    exporter = new_exporter("traces")
+    if exporter is None:
         return
-    check_protocol("TRACES")
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
     provider = TracerProvider(resource=resource(process, instance), shutdown_on_exit=False)
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    provider.add_span_processor(BatchSpanProcessor(exporter))
     _provider[:] = [provider]
     _tracer[:] = [provider.get_tracer("ringfence", __version__)]
     stages.trace_with(span)
@@ -106,15 +108,25 @@ def stop() -> None:
     _provider.clear()
 
 
-def say_missing(error: ImportError) -> None:
-    log.error(_MISSING, _ENDPOINT, error)
-
-
-def check_protocol(signal: str) -> None:
-    """Say in the log that another protocol than OTLP over HTTP is asked for: it is not used."""
-    protocol = os.environ.get(f"OTEL_EXPORTER_OTLP_{signal}_PROTOCOL") or os.environ.get(_PROTOCOL, "")
-    if protocol.strip() not in ("", "http/protobuf"):
-        log.warning("%s=%s: http/protobuf is used, the only protocol here", _PROTOCOL, protocol)
+def new_exporter(signal: str) -> Any:
+    """Return OpenTelemetry's exporter of `traces` or `metrics` for the protocol that is set. None where it is not
+    installed, which the log says.
+    """
+    variable = f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL"
+    protocol = (os.environ.get(variable) or os.environ.get(_PROTOCOL, "")).strip().lower() or _HTTP
+    if protocol not in (_HTTP, _GRPC):
+        log.warning("%s=%s: %s is used; %s is the other one that can be", _PROTOCOL, protocol, _HTTP, _GRPC)
+    transport = "grpc" if protocol == _GRPC else "http"
+    kind = {"traces": "trace", "metrics": "metric"}[signal]
+    module, missing = None, ""
+    try:
+        module = importlib.import_module(f"opentelemetry.exporter.otlp.proto.{transport}.{kind}_exporter")
+    except ImportError as error:
+        missing = str(error)
+    if module is None:
+        log.error(_MISSING, _ENDPOINT, missing, signal, "otlp-grpc" if protocol == _GRPC else "otlp")
+        return None
+    return (module.OTLPSpanExporter if signal == "traces" else module.OTLPMetricExporter)()
 
 
 def resource(process: str, instance: str) -> "Resource":
@@ -133,7 +145,7 @@ def resource(process: str, instance: str) -> "Resource":
 def span(name: str, kind: str = "internal", attributes: Attributes = NO_ATTRIBUTES) -> Iterator[None]:
     """Trace this block: its span is a part of the one that this thread, or the sender of its request, is in.
 
-    kind: internal, server or consumer.
+    kind: internal, server, consumer or producer.
     """
     if not _tracer:
         yield
@@ -160,11 +172,31 @@ def span_of(
     return span(name, kind, attributes) if request.id else nullcontext()
 
 
-def tell(name: str, request: RequestContext, start_ms: int, end_ms: int, attributes: Attributes) -> None:
-    """Trace something that a request has led to elsewhere, by wall clock."""
-    if _tracer and request.id:
-        one = _begin(name, "internal", request, attributes, start_ms * 1_000_000)
-        one.end(max(start_ms, end_ms) * 1_000_000)
+def tell(
+    name: str,
+    request: RequestContext,
+    start_ms: int,
+    end_ms: int,
+    attributes: Attributes,
+    *,
+    kind: str = "internal",
+    links: Sequence[str] = (),
+    marks: Mapping[str, int] = NO_MARKS,
+    failed: bool = False,
+) -> None:
+    """Trace something that happened elsewhere, by wall clock.
+
+    request: what led to it, with its parent's trace context; links: other trace contexts that it belongs to; marks:
+    times within it, by name.
+    """
+    if not _tracer:
+        return
+    one = _begin(name, kind, request, attributes, start_ms * 1_000_000, links)
+    for mark, at_ms in marks.items():
+        one.add_event(mark, timestamp=at_ms * 1_000_000)
+    if failed:
+        _fail(one)
+    one.end(max(start_ms, end_ms) * 1_000_000)
 
 
 def note(attributes: Attributes, *, name: str = "", failed: bool = False) -> None:
@@ -180,7 +212,12 @@ def note(attributes: Attributes, *, name: str = "", failed: bool = False) -> Non
 
 
 def _begin(
-    name: str, kind: str, request: RequestContext, attributes: Attributes, start_ns: int | None = None
+    name: str,
+    kind: str,
+    request: RequestContext,
+    attributes: Attributes,
+    start_ns: int | None = None,
+    links: Sequence[str] = (),
 ) -> "Span":
     from opentelemetry.trace import SpanKind
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
@@ -188,8 +225,22 @@ def _begin(
     parent = TraceContextTextMapPropagator().extract({TRACEPARENT: request.trace})
     about = {**attributes, "ringfence.request": request.id} if request.id else attributes
     return _tracer[0].start_span(
-        name, parent, SpanKind[kind.upper()], about, start_time=start_ns, record_exception=False
+        name,
+        parent,
+        SpanKind[kind.upper()],
+        about,
+        [_link_to(each) for each in links],
+        start_time=start_ns,
+        record_exception=False,
     )
+
+
+def _link_to(traceparent: str) -> "Link":
+    from opentelemetry.trace import Link, get_current_span
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+    context = TraceContextTextMapPropagator().extract({TRACEPARENT: traceparent})
+    return Link(get_current_span(context).get_span_context())
 
 
 def _traceparent_of(one: "Span") -> str:

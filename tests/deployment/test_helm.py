@@ -1,15 +1,13 @@
 """deploy/helm/ringfence: linted and rendered by the real `helm`, and held against Kubernetes' own schemas and our code.
 
-Nothing is installed here: no cluster is at hand. What needs one (that pods come up, that secrets survive an upgrade) is
-not shown.
+It is installed on a real API server, where one is at hand. That pods come up is not shown.
 """
 
 import json
-import os
 import re
 import shlex
-import shutil
 import subprocess
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,7 +18,10 @@ import yaml
 
 from ringfence import cli
 from ringfence.file_checks import checks as checked_files
+from tests.support.api_server import ApiServer, running, what_is_lost
+from tests.support.built_tools import TOOLS, find
 from tests.support.compose import ROOT
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.program
 
@@ -32,12 +33,8 @@ CUSTOM = {"ServiceMonitor", "PrometheusRule"}
 Json = Any
 
 
-@cache
 def helm() -> str:
-    path = shutil.which("helm", path=f"{ROOT / '.venv' / 'tools' / 'bin'}:{os.environ['PATH']}")
-    if path is None:
-        pytest.skip("no helm: make chart builds it, where Go is")
-    return path
+    return find("helm", "make chart builds it, where Go is")
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -277,3 +274,103 @@ def test_values_that_cannot_work_are_refused(values: Json, word: str, tmp_path: 
     done = render(file)
     assert done.returncode != 0
     assert word in done.stderr
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
+    """An API server that knows the Prometheus operator's objects."""
+    definitions = [*(TOOLS / "crds").glob("*.yaml")]
+    if not definitions:
+        pytest.skip("no definitions of the Prometheus operator's resources: make chart-server makes them")
+    with running(tmp_path_factory.mktemp("server")) as made:
+        for file in definitions:
+            definition = yaml.safe_load(file.read_text())
+            if definition["spec"]["names"]["kind"] in CUSTOM:
+                answer = made.apply(definition, "")
+                assert answer.is_success, answer.text
+                name, version = definition["metadata"]["name"], definition["spec"]["versions"][0]["name"]
+                eventually(lambda name=name, version=version: _is_served(made, name, version), 60, name, pause=0.1)  # type: ignore[misc]
+        yield made
+
+
+def _is_served(server: ApiServer, name: str, version: str) -> bool:
+    plural, _, group = name.partition(".")
+    served = server.get("/apis").get("groups", [])
+    return group in [each["name"] for each in served] and plural in [
+        each["name"] for each in server.get(f"/apis/{group}/{version}")["resources"]
+    ]
+
+
+def _new_namespace(server: ApiServer, name: str) -> None:
+    """One with the strictest Pod Security Standard. A workload with other pods is stored, with a warning."""
+    rules = {f"pod-security.kubernetes.io/{what}": "restricted" for what in ("enforce", "warn")}
+    answer = server.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": rules}}, name)
+    assert answer.is_success, answer.text
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_an_api_server_takes_it_all(server: ApiServer, case: str) -> None:
+    """By server-side apply, strictly: each object is stored as it was sent, without a warning."""
+    namespace = f"connect-{case}"
+    _new_namespace(server, namespace)
+    for document in rendered(case):
+        name = f"{document['kind']} {document['metadata']['name']}"
+        answer = server.apply(document, namespace)
+        assert answer.is_success, f"{name}: {answer.text}"
+        assert "warning" not in answer.headers, f"{name}: {answer.headers['warning']}"
+        assert what_is_lost(document, answer.json()) == [], name
+        again = server.apply(document, namespace)
+        assert again.json()["metadata"]["resourceVersion"] == answer.json()["metadata"]["resourceVersion"], name
+    for workload in of_kind(case, "Deployment", "StatefulSet", "Job"):
+        name, template = workload["metadata"]["name"], workload["spec"]["template"]
+        claims = [claim["metadata"]["name"] for claim in workload["spec"].get("volumeClaimTemplates", [])]
+        mounts = [{"name": claim, "persistentVolumeClaim": {"claimName": claim}} for claim in claims]
+        spec = {**template["spec"], "volumes": [*template["spec"].get("volumes", []), *mounts]}
+        metadata = {**template["metadata"], "name": name}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+        answer = server.try_to_create(pod, namespace)
+        assert answer.status_code == 201, f"{name}: {answer.text}"
+
+
+def test_the_api_server_refuses_what_is_wrong(server: ApiServer) -> None:
+    _new_namespace(server, "wrong")
+    wrong = json.loads(json.dumps(of_kind("try", "Service")[0]))
+    wrong["spec"]["selectors"] = {}
+    answer = server.apply(wrong, "wrong")
+    assert answer.status_code in (400, 422, 500), answer.text
+    assert "selectors" in answer.text
+    monitor = json.loads(json.dumps(of_kind("production", "ServiceMonitor")[0]))
+    monitor["spec"]["endpoint"] = []
+    answer = server.apply(monitor, "wrong")
+    assert not answer.is_success
+    assert "spec.endpoint" in answer.text
+    name, template = pods("try")[0]
+    template = json.loads(json.dumps(template))
+    template["spec"]["securityContext"]["runAsNonRoot"] = False
+    pod = {"apiVersion": "v1", "kind": "Pod", **template, "metadata": {**template["metadata"], "name": name}}
+    assert server.try_to_create(pod, "wrong").status_code == 403
+
+
+def test_secrets_survive_an_upgrade(server: ApiServer, tmp_path: Path) -> None:
+    """Of a real installation: the encryption keys above all, without which the database cannot be read."""
+    _new_namespace(server, "upgraded")
+    server.write_kubeconfig(tmp_path / "kubeconfig")
+    where = ("--namespace", "upgraded", "--kubeconfig", str(tmp_path / "kubeconfig"), "--no-hooks")
+    values = ("-f", str(CHART / "ci" / "try-values.yaml"))
+
+    def secrets() -> dict[str, Json]:
+        found = server.get("/api/v1/namespaces/upgraded/secrets")["items"]
+        return {each["metadata"]["name"]: each["data"] for each in found if each["type"] == "Opaque"}
+
+    done = run("install", "try", str(CHART), *where, *values)
+    assert done.returncode == 0, done.stderr
+    before = secrets()
+    assert len(before) == 3
+    done = run("upgrade", "try", str(CHART), *where, *values, "--set", "worker.replicas=2")
+    assert done.returncode == 0, done.stderr
+    assert secrets() == before
+    path = "/apis/apps/v1/namespaces/upgraded/statefulsets/try-ringfence-worker"
+    assert server.get(path)["spec"]["replicas"] == 2
+    done = run("uninstall", "try", *where)
+    assert done.returncode == 0, done.stderr
+    assert secrets() == {"try-ringfence-secrets": before["try-ringfence-secrets"]}

@@ -25,6 +25,18 @@ def lines(up: Up, role: str, id_: str) -> list[str]:
     return [line for line in path.read_text(errors="replace").splitlines() if id_ in line]
 
 
+def _check_record(up: Up, one: Flow, event: Json) -> None:
+    """A record that is written now is of a transaction of the event's producer, and of its attempt."""
+    one.await_progress()
+    newest = up.rest.call("GET", f"/api/v1/topics/{one.name}/records", params={"from": "latest", "limit": "1"}).json()
+    record = newest["records"][-1]
+    path = f"/api/v1/topics/{one.name}/records/{record['partition']}/{record['offset']}/origin"
+    origin = up.rest.call("GET", path).json()
+    assert origin["transaction"]["producer_id"] == event["producer_id"], origin
+    assert origin["transaction"]["transactional_id"] == event["transactional_id"]
+    assert [origin["source"][name] for name in ("generation", "attempt")] == [event["generation"], event["attempt"]]
+
+
 def test_from_a_call_to_a_transaction(platform: Up, flow: Callable[..., Flow]) -> None:
     one, id_ = flow(), f"deploy-{uuid.uuid4().hex[:8]}"
     trace = f"00-{uuid.uuid4().hex}-00f067aa0ba902b7-01"
@@ -46,6 +58,14 @@ def test_from_a_call_to_a_transaction(platform: Up, flow: Callable[..., Flow]) -
 
     kinds = eventually(told, 30, "the events of the request")
     assert all(event["request"] == id_ for event in kinds.values())
+
+    def running() -> list[Json]:
+        events = listed(platform, f"/api/v1/connectors/{one.name}/events", request=id_, kind="task")
+        return [event for event in events if event["transactional_id"]]
+
+    event = eventually(running, 30, "the event of a producer")[0]
+    assert event["transactional_id"].endswith(f"{one.name}-0")
+    _check_record(platform, one, event)
 
     (entry,) = listed(platform, "/api/v1/audit", request_id=id_)
     assert entry["connector"] == one.name

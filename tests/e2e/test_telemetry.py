@@ -1,4 +1,4 @@
-"""One trace leads from a request over the leader and its fencing round to the starts of tasks."""
+"""One trace leads from a request over the leader and its fencing round to tasks and their first transactions."""
 
 import json
 import uuid
@@ -49,7 +49,7 @@ def test_a_trace_of_a_change(tmp_path: Path, receiver: Receiver) -> None:
         def complete() -> list[str]:
             names = receiver.names(trace)
             assert {"leader configure", "leader write", "fencing round", "task start"} <= {*names}, names
-            assert names.count("task start") == 2, names
+            assert [names.count(name) for name in ("task start", "transaction")] == [2, 2], names
             return names
 
         eventually(complete, 60, lambda: receiver.names(trace), pause=0.2)
@@ -77,6 +77,12 @@ def test_a_trace_of_a_change(tmp_path: Path, receiver: Receiver) -> None:
     starts = [plain(span.attributes) for span in spans.values() if span.name == "task start"]
     assert sorted(each["ringfence.task"] for each in starts) == [0, 1]
     assert all(each["ringfence.connector"] == one.name for each in starts)
+    firsts = [plain(span.attributes) for span in spans.values() if span.name == "transaction"]
+    assert sorted(each["ringfence.task"] for each in firsts) == [0, 1]
+    keys = ("ringfence.connector", "ringfence.task", "ringfence.attempt", "ringfence.transactional_id")
+    attempts = [{tuple(each[key] for key in keys) for each in group} for group in (starts, firsts)]
+    assert attempts[0] == attempts[1]
+    assert all(each["ringfence.outcome"] == "committed" and each["ringfence.epoch"] >= 0 for each in firsts)
     assert b"secret-of-the" not in receiver.bodies
     assert variables, "the tasks' processes were looked at"
     assert not [name for each in variables for name in each if name.startswith("OTEL_EXPORTER_")]

@@ -125,6 +125,7 @@ class Copy:
         raw: bool = True,
         die_at: int = -1,
         mode: str = "enabled",
+        traced: bool = False,
     ) -> None:
         class Dying(KafkaSourceTask):
             polls = 0
@@ -142,7 +143,9 @@ class Copy:
             "exactly.once.source.support": mode,
         }
         place = stage.place(attempt)
-        spec = TaskSpec(stage.connection, stage.group, stage.topics, stage.task, place, "", config, config, worker)
+        spec = TaskSpec(
+            stage.connection, stage.group, stage.topics, stage.task, place, "", config, config, worker, traced=traced
+        )
         self._reporter = Reporter(spec.connection, spec.topics.status, spec.topics.events)
         self.outcome: Outcome | None = None
         self.run = SourceTaskRun(spec, Plugin(kind, config, Plain(raw)), self._reporter)

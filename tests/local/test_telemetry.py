@@ -1,10 +1,12 @@
 """A web process exports traces and metrics where an endpoint is set, and loads nothing of it where none is."""
 
+import logging
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -13,7 +15,7 @@ import pytest
 from ringfence import telemetry
 from ringfence.local.ports import free_port
 from tests.e2e.up import environment
-from tests.support.otlp_receiver import Receiver, plain
+from tests.support.otlp_receiver import Receiver, collector, plain
 from tests.support.waiting import eventually
 
 _TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -73,36 +75,87 @@ def test_opentelemetrys_variables_decide(variables: dict[str, str], traces: bool
     assert telemetry.is_wanted("metrics", variables) is metrics
 
 
-def test_a_web_process_exports(tmp_path: Path, receiver: Receiver) -> None:
-    address, log = f"127.0.0.1:{free_port()}", tmp_path / "web.log"
+@contextmanager
+def web_process(folder: Path, settings: Mapping[str, str]) -> Iterator[str]:
+    """Runs in the block, which gets its address."""
+    address = f"127.0.0.1:{free_port()}"
     settings = {
-        "RINGFENCE_DATABASE_URL": f"sqlite:///{tmp_path}/db.sqlite3",
+        "RINGFENCE_DATABASE_URL": f"sqlite:///{folder}/db.sqlite3",
         "RINGFENCE_ENCRYPTION_KEYS": os.urandom(32).hex(),
-        "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url,
-        "OTEL_EXPORTER_OTLP_HEADERS": "api-key=secret-of-the-collector",
         "OTEL_METRIC_EXPORT_INTERVAL": "300",
-        "OTEL_RESOURCE_ATTRIBUTES": "deployment.environment=test",
+        **settings,
     }
-    with log.open("w") as output:
+    with (folder / "web.log").open("w") as output:
         web = subprocess.Popen(
             [sys.executable, "-m", "ringfence.cli", "web", "--http", address],
-            env=environment(settings), stdout=output, stderr=output, cwd=tmp_path,
+            env=environment(settings), stdout=output, stderr=output, cwd=folder,
         )  # fmt: skip
     try:
         eventually(lambda: web.poll() is None and _is_up(address), 60, "the web process is up", pause=0.1)
-        headers = {"traceparent": f"00-{_TRACE}-{_PARENT}-01", "X-Request-ID": "deploy-20"}
-        headers["Authorization"] = "Bearer secret-of-the-sender"
-        answer = httpx.get(f"http://{address}/connectors?x=secret-of-the-query", headers=headers)
-        httpx.get(f"http://{address}/metrics", headers=headers)
-        eventually(
-            lambda: any(metric.name == "ringfence_http_requests_total" for _, metric in receiver.metrics),
-            30,
-            "metrics arrive",
-            pause=0.1,
-        )
+        yield address
     finally:
         web.send_signal(signal.SIGTERM)
         web.wait(30)
+
+
+def call(address: str) -> httpx.Response:
+    headers = {"traceparent": f"00-{_TRACE}-{_PARENT}-01", "X-Request-ID": "deploy-20"}
+    headers["Authorization"] = "Bearer secret-of-the-sender"
+    answer = httpx.get(f"http://{address}/connectors?x=secret-of-the-query", headers=headers)
+    httpx.get(f"http://{address}/metrics", headers=headers)
+    return answer
+
+
+def _has_requests(receiver: Receiver) -> bool:
+    return any(metric.name == "ringfence_http_requests_total" for _, metric in receiver.metrics)
+
+
+@pytest.mark.program
+@pytest.mark.parametrize("protocol", ["http/protobuf", "grpc"])
+def test_a_collector_understands_it(tmp_path: Path, receiver: Receiver, protocol: str) -> None:
+    """OpenTelemetry's own, which sends on what it has understood: the same spans and metrics, by both protocols."""
+    with collector(tmp_path, receiver.url) as endpoints:
+        settings = {
+            "OTEL_EXPORTER_OTLP_ENDPOINT": endpoints[protocol],
+            "OTEL_EXPORTER_OTLP_PROTOCOL": protocol,
+            "OTEL_BSP_SCHEDULE_DELAY": "200",
+        }
+        with web_process(tmp_path, settings) as address:
+            call(address)
+            eventually(lambda: _has_requests(receiver) and receiver.names(_TRACE), 60, "it arrives", pause=0.1)
+    ((resource, span),) = [each for each in receiver.spans if each[1].trace_id.hex() == _TRACE]
+    assert (resource["service.name"], span.name) == ("ringfence-web", "GET /connectors")
+    assert span.parent_span_id.hex() == _PARENT
+    assert plain(span.attributes)["ringfence.request"] == "deploy-20"
+    _check_metrics(receiver, address)
+
+
+def test_an_exporter_that_is_missing_is_named_with_its_remedy(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:4317")
+    for protocol, package, extra in (("grpc", "grpc", "otlp-grpc"), ("http/protobuf", "http", "otlp")):
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)
+        with monkeypatch.context() as without:
+            without.setitem(sys.modules, f"opentelemetry.exporter.otlp.proto.{package}", None)
+            without.delitem(sys.modules, f"opentelemetry.exporter.otlp.proto.{package}.trace_exporter", raising=False)
+            caplog.clear()
+            with caplog.at_level(logging.ERROR):
+                telemetry.start("web", "here")
+        assert not telemetry.is_on()
+        assert f"pip install 'ringfence[{extra}]'" in caplog.text
+
+
+def test_a_web_process_exports(tmp_path: Path, receiver: Receiver) -> None:
+    settings = {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url,
+        "OTEL_EXPORTER_OTLP_HEADERS": "api-key=secret-of-the-collector",
+        "OTEL_RESOURCE_ATTRIBUTES": "deployment.environment=test",
+    }
+    with web_process(tmp_path, settings) as address:
+        answer = call(address)
+        eventually(lambda: _has_requests(receiver), 30, "metrics arrive", pause=0.1)
+    log = tmp_path / "web.log"
     ((resource, span),) = [each for each in receiver.spans if each[1].trace_id.hex() == _TRACE]
     assert resource["service.name"] == "ringfence-web"
     assert resource["service.instance.id"] == address

@@ -28,7 +28,7 @@ from tests.wheel.installed import ROOT, install_platform
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
-LAST = "v0.3.0"
+LAST = "0.3.0"
 TASKS = 2
 TOKEN = "only-for-the-tests-of-mixed-versions"
 NAME = "mixed"
@@ -37,17 +37,30 @@ CONFIG = {"connector.class": "VerifiableSource", "topic": NAME, "tasks.max": str
 
 @pytest.fixture(scope="module")
 def last_release(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The interpreter of an environment with the wheel of the last release, built from its tag."""
+    """The interpreter of an environment with the wheel of the last release, built from its commit."""
+    commit = released(LAST)
 
-    def use_tag(source: Path) -> None:
+    def use_commit(source: Path) -> None:
         shutil.rmtree(source)
         source.mkdir()
-        archive = subprocess.run(["git", "archive", LAST], cwd=ROOT, check=True, capture_output=True).stdout
+        archive = subprocess.run(["git", "archive", commit], cwd=ROOT, check=True, capture_output=True).stdout
         subprocess.run(["tar", "-x"], cwd=source, input=archive, check=True)
 
-    if subprocess.run(["git", "rev-parse", "--verify", "--quiet", LAST], cwd=ROOT, capture_output=True).returncode:
-        pytest.skip(f"the tag {LAST} is not in this clone")
-    return install_platform(tmp_path_factory.mktemp("release"), use_tag)
+    return install_platform(tmp_path_factory.mktemp("release"), use_commit)
+
+
+def released(version: str) -> str:
+    """The commit that the release's tag marks. In a clone without tags: the one that wrote its changelog."""
+
+    def git(*arguments: str) -> list[str]:
+        done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+        return done.stdout.split() if done.returncode == 0 else []
+
+    tagged = git("rev-parse", "--verify", "--quiet", f"v{version}^{{commit}}")
+    commits = tagged or git("log", "--format=%H", "--reverse", f"-S## {version} - ", "--", "CHANGELOG.md")
+    if not commits:
+        pytest.skip(f"this clone does not go back to release {version}")
+    return commits[0]
 
 
 class Cluster:

@@ -1,13 +1,22 @@
-"""A receiver of OTLP over HTTP, as a collector has one: it decodes with OpenTelemetry's own messages."""
+"""A receiver of OTLP over HTTP, which decodes with OpenTelemetry's own messages, and a real collector before it."""
 
 import gzip
+import socket
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
+import yaml
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import KeyValue
+
+from ringfence.local.ports import free_port
+from tests.support.built_tools import find, started
+from tests.support.waiting import eventually
 
 
 def plain(attributes: Any) -> dict[str, Any]:
@@ -68,3 +77,38 @@ class Receiver:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+
+@contextmanager
+def collector(folder: Path, to: str) -> Iterator[dict[str, str]]:
+    """OpenTelemetry's collector, which sends on to `to` what it has understood. Gives its address for each protocol."""
+    program = find("otelcol", "make otelcol builds it, where Go is")
+    ports = {"grpc": free_port(), "http/protobuf": free_port()}
+    protocols = {name.partition("/")[0]: {"endpoint": f"127.0.0.1:{port}"} for name, port in ports.items()}
+    pipeline = {"receivers": ["otlp"], "exporters": ["otlp_http"]}
+    config = {
+        "receivers": {"otlp": {"protocols": protocols}},
+        "exporters": {"otlp_http": {"endpoint": to, "sending_queue": {"enabled": False}}},
+        "service": {
+            "pipelines": {"traces": pipeline, "metrics": pipeline},
+            "telemetry": {"metrics": {"level": "none"}},
+        },
+    }
+    file, log = folder / "otelcol.yaml", folder / "otelcol.log"
+    file.write_text(yaml.safe_dump(config))
+
+    with started([program, f"--config={file}"], log) as process:
+
+        def listens() -> bool:
+            if process.poll() is not None:
+                return True
+            try:
+                for port in ports.values():
+                    socket.create_connection(("127.0.0.1", port), 1).close()
+            except OSError:
+                return False
+            return True
+
+        eventually(listens, 60, log.read_text, pause=0.1)
+        assert process.poll() is None, log.read_text()
+        yield {name: f"http://127.0.0.1:{port}" for name, port in ports.items()}

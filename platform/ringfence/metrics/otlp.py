@@ -21,8 +21,7 @@ from ringfence.metrics.text import Families, Family, Kind, Sample
 from ringfence.metrics.views import cluster_families
 
 if TYPE_CHECKING:  # imported where an endpoint is set
-    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
-    from opentelemetry.sdk.metrics.export import Metric, MetricsData
+    from opentelemetry.sdk.metrics.export import Metric, MetricExporter, MetricsData
     from opentelemetry.sdk.resources import Resource
 
 log = logging.getLogger(__name__)
@@ -52,13 +51,9 @@ def exported_metrics(instance: str) -> Iterator[None]:
 
 
 def _run(instance: str, stop: threading.Event) -> None:
-    try:
-        from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
-    except ImportError as error:
-        telemetry.say_missing(error)
+    exporter = telemetry.new_exporter("metrics")
+    if exporter is None:
         return
-    telemetry.check_protocol("METRICS")
-    exporter = OTLPMetricExporter()
     own, clusters = telemetry.resource("web", instance), telemetry.resource("", "")
     while True:
         last = stop.wait(_interval_s())
@@ -78,7 +73,7 @@ def _interval_s() -> float:
         return _DEFAULT_MS / 1000
 
 
-def _export(exporter: "OTLPMetricExporter", own: "Resource", clusters: "Resource") -> None:
+def _export(exporter: "MetricExporter", own: "Resource", clusters: "Resource") -> None:
     groups = [(own, web_process.families())]
     try:
         groups.append((clusters, cluster_families(int(time.time() * 1000))))

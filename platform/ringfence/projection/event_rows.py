@@ -3,10 +3,13 @@
 import re
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final
 
+from django.db import transaction
 from django.db.models import F
 
+from ringfence import telemetry
 from ringfence.connectors.plural_forms import write_count
 from ringfence.fencing.topics.events import Event as Report
 from ringfence.fencing.topics.events import decode
@@ -73,7 +76,11 @@ def write(records: Sequence[Record]) -> set[str]:
     """Write reports. Return the connectors that they concern. Inside the transaction."""
     reports = [report for report in (decode(record.value) for record in records) if report is not None]
     history = Minutes()
-    moved = progress_reports.write([report for report in reports if report["type"] == "progress"], history)
+    progress = [report for report in reports if report["type"] == "progress"]
+    moved = progress_reports.write(progress, history)
+    if telemetry.is_on():
+        # Once: records that another projector has written first are not written here.
+        transaction.on_commit(partial(progress_reports.trace_transactions, progress), robust=True)
     others = [report for report in reports if report["type"] != "progress"]
     for report in others:
         if report["type"] == "round":

@@ -3,6 +3,9 @@
 import json
 from collections.abc import Mapping, Sequence
 
+from ringfence import telemetry
+from ringfence.fencing.request_context import RequestContext, read_id, read_trace
+from ringfence.fencing.task.traced_transactions import ABORTED, COMMITTED, MOST, MOST_CONTEXTS
 from ringfence.fencing.topics.events import Event as Report
 from ringfence.projection import record_totals, task_metrics
 from ringfence.projection.clean_text import clean
@@ -14,6 +17,8 @@ from ringfence.projection.task_minutes import Minutes
 RECENT = 120
 """How many reports are kept per task for the charts of records per second and of transactions."""
 
+_MOST_NUMBER = 1 << 43
+"""Milliseconds fit in it for two centuries more."""
 _LIVE_FIELDS = (
     "live_generation", "live_attempt", "reported_ms", "records", "rate", "bytes", "transactions",
     "aborted", "errors", "open_records", "open_since_ms", "last_poll_ms", "last_commit_ms", "last_answer_ms",
@@ -140,3 +145,43 @@ def _time_between_attempts(task: Task, report: Report) -> list[list[int]]:
     if not task.reported_ms or start_ms <= task.reported_ms:
         return []
     return [[start_ms // 1000, 0, task.reported_ms, start_ms, 0, 0, 0]]
+
+
+def trace_transactions(reports: Sequence[Report]) -> None:
+    """Trace the transactions of which tasks report samples (`fencing.task.traced_transactions`)."""
+    for report in reports:
+        samples = report.get("traced")
+        for sample in samples[:MOST] if isinstance(samples, list) else ():
+            if isinstance(sample, dict):
+                _trace_transaction(report, sample)
+
+
+def _trace_transaction(report: Report, sample: Report) -> None:
+    began_ms, commit_ms, ended_ms = (_small_number(sample, name) for name in ("began_ms", "commit_ms", "ended_ms"))
+    outcome, links = text(sample, "outcome")[:20], sample.get("links")
+    contexts = [read_trace(each) for each in (links if isinstance(links, list) else ())[: MOST_CONTEXTS + 1]]
+    attributes: telemetry.Attributes = {
+        "messaging.system": "kafka",
+        "messaging.batch.message_count": _small_number(sample, "records"),
+        **{f"ringfence.{name}": text(report, name)[:300] for name in ("connector", "worker", "transactional_id")},
+        **{f"ringfence.{name}": _small_number(report, name) for name in ("task", "generation", "attempt")},
+        **{f"ringfence.{name}": _small_number(sample, name) for name in ("producer_id", "epoch")},
+        "ringfence.outcome": outcome,
+    }
+    telemetry.tell(
+        "transaction",
+        RequestContext(read_id(report.get("request")), read_trace(sample.get("parent"))),
+        began_ms,
+        ended_ms,
+        attributes,
+        kind="producer",
+        links=[each for each in contexts if each],
+        marks={"commit": commit_ms} if commit_ms > 0 else telemetry.NO_MARKS,
+        failed=outcome not in (COMMITTED, ABORTED),
+    )
+
+
+def _small_number(report: Report, name: str) -> int:
+    """Return a number that a span can have: one that it cannot would take those beside it along."""
+    value = number(report, name)
+    return value if -1 <= value < _MOST_NUMBER else 0

@@ -1,7 +1,7 @@
 """`/api/v1/events` and `/api/v1/audit`: what happened, and who did it."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django.db.models import Q, QuerySet
@@ -21,7 +21,9 @@ _AUDIT_FILTERS = ("user", "connector", "action", "outcome", "address", "request_
 
 class EventShape(serializers.Serializer[Any]):
     """`kind`: round, task, command, leader, log, warning …; `connector` is "" for the cluster's events; `request`: the
-    id of the request that led to it, "" if none is known.
+    id of the request that led to it, "" if none is known. Of a task's attempt also `generation`, `attempt` and, once it
+    has a producer, what names its transactions in Kafka; -1 and "" elsewhere. With Kafka's second version of
+    transactions each one has an epoch of its own, and this is the first.
     """
 
     id = serializers.IntegerField()
@@ -31,6 +33,11 @@ class EventShape(serializers.Serializer[Any]):
     task = serializers.IntegerField(allow_null=True)
     summary = serializers.CharField()
     request = serializers.CharField(allow_blank=True)
+    generation = serializers.IntegerField()
+    attempt = serializers.IntegerField()
+    transactional_id = serializers.CharField(allow_blank=True)
+    producer_id = serializers.IntegerField()
+    epoch = serializers.IntegerField()
 
 
 def _user(name: str) -> Q:
@@ -75,10 +82,19 @@ class Events(ListView):
                 **{field: getattr(row, field) for field in ("id", "time_ms", "connector", "task")},
                 "kind": row.type,
                 "summary": masker.scrub(row.summary, configs.get(row.connector, {})),
-                "request": str(json.loads(row.body).get("request", "")),
+                **_references(json.loads(row.body)),
             }
             for row in events
         ]
+
+
+def _references(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what leads from an event to its request, attempt and transactions. A task may have written anything."""
+    numbers = {name: body.get(name) for name in ("generation", "attempt", "producer_id", "epoch")}
+    return {
+        **{name: str(body.get(name, "")) for name in ("request", "transactional_id")},
+        **{name: value if type(value) is int else -1 for name, value in numbers.items()},
+    }
 
 
 class ConnectorEvents(Events):

@@ -227,7 +227,7 @@ class Leader:
             "ringfence.worker": status.worker,
             "ringfence.transactional_id": task_transactional_id(self.worker_config.group_id, status.task),
         }
-        if placement.placed_ms:
+        if placement.placed_ms and connector.request.id:
             telemetry.tell("task start", connector.request, placement.placed_ms, status.since_ms, attributes)
 
     def await_state(self, done: Callable[[ClusterState], bool], seconds: float) -> bool:

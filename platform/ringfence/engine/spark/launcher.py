@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from ringfence import telemetry
 from ringfence.connectors.java.runtime import JavaRuntime
 from ringfence.connectors.sdk.worker_limits import WorkerLimits
 from ringfence.engine.config_topic import open_config_log
@@ -252,6 +253,7 @@ class Launcher:
             self._settings,
             self._snapshot(connector.name),
             connector.request,
+            telemetry.is_on(),
         )
         self._specs.append(spec)
         self._started_at.append(time.monotonic())
