@@ -31,7 +31,7 @@ def three_brokers(root: Path, *, controllers: int = 1, **properties: str) -> lis
     voters = ",".join(f"{number}@127.0.0.1:{port}" for number, port in enumerate(ports[3:], 1))
     settings = {"controller.quorum.voters": voters, **{key.replace("_", "."): each for key, each in properties.items()}}
     own = [ports[2 + number] if number <= controllers else ports[3] for number in (1, 2, 3)]
-    return [_broker(root, number, ports[number - 1], own[number - 1], settings) for number in (1, 2, 3)]
+    return [member(root, number, ports[number - 1], own[number - 1], settings) for number in (1, 2, 3)]
 
 
 def more_brokers(root: Path, brokers: Sequence[EmbeddedKafka], count: int) -> list[EmbeddedKafka]:
@@ -40,11 +40,14 @@ def more_brokers(root: Path, brokers: Sequence[EmbeddedKafka], count: int) -> li
     settings = {key: value for key, value in brokers[0].properties.items() if key not in own}
     controller = int(json.loads((brokers[0].data / "identity.json").read_text())["controller_port"])
     numbers = range(len(brokers) + 1, len(brokers) + 1 + count)
-    return [_broker(root, number, free_port(), controller, settings) for number in numbers]
+    return [member(root, number, free_port(), controller, settings) for number in numbers]
 
 
-def _broker(root: Path, number: int, port: int, controller: int, settings: Mapping[str, str]) -> EmbeddedKafka:
-    """controller: its port, or that of another broker."""
+def member(root: Path, number: int, port: int, controller: int, settings: Mapping[str, str]) -> EmbeddedKafka:
+    """The broker of this number, in the cluster of all members. controller: its port, or that of another broker.
+
+    settings: with the voters of the quorum; a broker that is none of them is no controller.
+    """
     data = root / f"kafka-{number}"
     data.mkdir(parents=True)
     (data / "identity.json").write_text(json.dumps({"cluster_id": _CLUSTER, "controller_port": str(controller)}))

@@ -51,7 +51,7 @@ class PostgresPair:
         self.standby.query("SELECT pg_promote()")
 
     def rebuild(self) -> None:
-        """After a fail-over: the other server becomes the standby of the one that has taken over, at its old address."""
+        """After a fail-over: the other server becomes the new primary's standby, at its old address."""
         self.primary.crash()
         port, self.primary = self.primary.port, self.standby
         self.standby = self.primary.new_standby(self._new_folder(), port=port)
