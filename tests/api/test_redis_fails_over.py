@@ -3,17 +3,23 @@
 import contextlib
 import os
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 from celery import Celery
 from celery.contrib.testing.worker import start_worker
+from kombu import Connection
 
 from ringfence import dispatch, messages, redis_client, transport
 from ringfence.celery import app as ringfence_app
 from ringfence.dispatch import Refusal
+from ringfence.heartbeats.cluster_view import CLUSTER_MODE, probe_redis
+from ringfence.local.ports import accepts, free_port
+from ringfence.local.valkey import find_server
 from ringfence.redis_results import backend
 from tests.support.commands import command_named
 from tests.support.sentinels import Sentinels
@@ -87,3 +93,30 @@ def test_a_primary_that_is_frozen_is_left_and_is_not_used_when_it_wakes_up(serve
 def test_an_address_of_another_kind_among_sentinels_is_refused() -> None:
     with pytest.raises(ValueError, match="sentinel://host:26379"):
         redis_client.connect("sentinel://127.0.0.1:1;redis://127.0.0.1:2/0")
+
+
+@pytest.fixture
+def cluster_node(tmp_path: Path) -> Iterator[int]:
+    """A server in cluster mode that has all slots: even alone it refuses commands on keys of several slots."""
+    port = free_port()
+    command = [str(find_server()), "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--cluster-enabled", "yes"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL)
+    client = redis.Redis(port=port)
+    try:
+        eventually(lambda: accepts("127.0.0.1", port), 20, "it listens")
+        client.execute_command("CLUSTER ADDSLOTSRANGE", 0, 16383)
+        eventually(lambda: client.execute_command("CLUSTER INFO")["cluster_state"] == "ok", 20, "it takes commands")
+        yield port
+    finally:
+        client.close()
+        process.kill()
+        process.wait()
+
+
+def test_cluster_mode_is_refused_with_the_remedy(cluster_node: int) -> None:
+    """And kombu cannot use it, which is why."""
+    url = f"redis://127.0.0.1:{cluster_node}/0"
+    with Connection(url) as connection, pytest.raises(redis.exceptions.ClusterCrossSlotError):
+        connection.SimpleQueue("leader").get(timeout=5)
+    assert probe_redis(url) == CLUSTER_MODE
+    assert "Sentinels" in CLUSTER_MODE
