@@ -1,4 +1,4 @@
-"""Two web processes behind HAProxy, on one database: what one knows the other one knows, and one may be killed."""
+"""Two web processes behind a proxy, on one database: what one knows the other one knows, and one may be killed."""
 
 import contextlib
 import os
@@ -36,7 +36,12 @@ class Pair:
 
 
 @pytest.fixture
-def pair(tmp_path: Path) -> Iterator[Pair]:
+def kind() -> str:
+    return "haproxy"
+
+
+@pytest.fixture
+def pair(kind: str, tmp_path: Path) -> Iterator[Pair]:
     migrate(tmp_path)
     create = [sys.executable, "-m", "ringfence.cli", "users", "create", "ann", "--password-stdin", "--allow", "admin"]
     subprocess.run(create, input=PASSWORD.encode(), env=clean_environment(tmp_path), check=True, timeout=120)
@@ -44,7 +49,7 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
     with (
         serving(tmp_path, command, SETTINGS) as one,
         serving(tmp_path, command, SETTINGS) as other,
-        running_proxy("haproxy", tmp_path, [one.port, other.port]) as proxy,
+        running_proxy(kind, tmp_path, [one.port, other.port]) as proxy,
     ):
         yield Pair((one, other), proxy)
 
@@ -88,6 +93,7 @@ def test_wrong_passwords_are_counted_by_both(pair: Pair) -> None:
     assert 429 in statuses, statuses
 
 
+@pytest.mark.parametrize("kind", ["haproxy", "envoy"])
 def test_requests_and_event_streams_go_on_when_one_is_killed(pair: Pair) -> None:
     statuses: Counter[object] = Counter()
     over = threading.Event()
