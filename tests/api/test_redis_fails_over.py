@@ -1,9 +1,11 @@
 """Redis behind Sentinels: the primary is killed or frozen, and commands go on without a restart of anything of ours."""
 
+import ast
 import contextlib
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,7 @@ from ringfence.local.ports import accepts, free_port
 from ringfence.local.valkey import find_server
 from ringfence.redis_results import backend
 from tests.support.commands import command_named
-from tests.support.sentinels import Sentinels
+from tests.support.sentinels import PRIMARY, SENTINEL_PASSWORD, Sentinels
 from tests.support.waiting import eventually
 
 real_command = dispatch.command  # before the stand-in of the other tests takes its place
@@ -31,8 +33,8 @@ real_command = dispatch.command  # before the stand-in of the other tests takes 
 @pytest.fixture
 def servers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sentinels]:
     made = Sentinels(tmp_path)
-    for name, value in made.settings.items():
-        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(redis_client, "_primary", PRIMARY)
+    monkeypatch.setattr(redis_client, "_sentinel_password", SENTINEL_PASSWORD)
     with contextlib.closing(made):
         made.start()
         monkeypatch.setattr(transport, "app", transport.client(made.url))
@@ -93,6 +95,23 @@ def test_a_primary_that_is_frozen_is_left_and_is_not_used_when_it_wakes_up(serve
 def test_an_address_of_another_kind_among_sentinels_is_refused() -> None:
     with pytest.raises(ValueError, match="sentinel://host:26379"):
         redis_client.connect("sentinel://127.0.0.1:1;redis://127.0.0.1:2/0")
+
+
+def test_a_worker_that_has_removed_its_variables_knows_the_sentinels() -> None:
+    """It does so before it starts Celery, Spark and plugins (`engine/spark/child_environment.py`)."""
+    code = (
+        "import os; from ringfence import redis_client; from ringfence.engine.spark.child_environment import let_go; "
+        "let_go(os.environ); print(redis_client.celery_options())"
+    )
+    variables = {
+        "RINGFENCE_REDIS_URL": "sentinel://127.0.0.1:1",
+        "RINGFENCE_REDIS_PRIMARY": PRIMARY,
+        "RINGFENCE_REDIS_SENTINEL_PASSWORD": SENTINEL_PASSWORD,
+    }
+    run = subprocess.run([sys.executable, "-c", code], env={**os.environ, **variables}, capture_output=True, text=True)
+    options = ast.literal_eval(run.stdout)
+    assert options["master_name"] == PRIMARY
+    assert options["sentinel_kwargs"]["password"] == SENTINEL_PASSWORD
 
 
 @pytest.fixture
