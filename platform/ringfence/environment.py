@@ -22,8 +22,8 @@ PROXY_SETTINGS = ("RINGFENCE_BEHIND_PROXY", "RINGFENCE_SECURE_COOKIES", "RINGFEN
 # The last one: `lock_waits` waits instead.
 _SQLITE_PRAGMAS = "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA cache_size=-16000; PRAGMA busy_timeout=0;"
 
-# A server whose machine is gone closes no connection, and Linux would believe in it for a quarter of an hour, or for two
-# hours if nothing was sent.
+# A server whose machine is gone closes no connection, and Linux would believe in it for a quarter of an hour, or for
+# two hours if nothing was sent.
 _LOST_SERVERS = {
     "connect_timeout": "5",
     "keepalives_idle": "5",

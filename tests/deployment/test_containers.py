@@ -8,6 +8,7 @@ import secrets
 import time
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final
 
 import pytest
@@ -157,14 +158,15 @@ def test_any_one_broker_may_be_away(up: Compose) -> None:
     for name in BROKERS:
         assert up.stop(name, grace(up, name)), "an engine would have killed it"
         before = {key: len(found) for key, found in numbers(up).items()}
-        eventually(lambda before=before: more(before, numbers(up)), 180, pause=1)
+        eventually(partial(more, up, before), 180, name, pause=1)
         up.up(name)
         waited_for(up, name)
     found = numbers(up)
     assert all(values == list(range(len(values))) for values in found.values()), "missing, twice or in disorder"
 
 
-def more(before: dict[str, int], now: dict[str, list[int]]) -> bool:
+def more(up: Compose, before: dict[str, int]) -> bool:
+    now = numbers(up)
     return all(len(now[key]) > count + 300 for key, count in before.items())
 
 

@@ -12,7 +12,7 @@ from typing import Final
 
 import httpx
 import psutil
-from confluent_kafka.admin import AdminClient  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient
 from kafka.admin import KafkaAdminClient
 
 from ringfence.fencing.ids import ConnectorName, TaskId, task_transactional_id
@@ -187,7 +187,7 @@ def redundant_platform(root: Path) -> Iterator[Redundant]:
         redis = Sentinels(root, _REDIS_DOWN_MS)
         stack.callback(redis.close)
         redis.start()
-        brokers = stack.enter_context(running(three_brokers(root, controllers=3, **REPLICATED, **ROLLING)))
+        brokers = stack.enter_context(running(three_brokers(root, 3, **REPLICATED, **ROLLING)))
         settings = {
             "RINGFENCE_DATABASE_URL": postgres.url,
             "RINGFENCE_TOKEN": TOKEN,

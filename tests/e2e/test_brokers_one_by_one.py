@@ -26,7 +26,7 @@ HEALED_SECONDS = 60.0
 @pytest.fixture(scope="module")
 def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[EmbeddedKafka]]:
     root = tmp_path_factory.mktemp("brokers")
-    with running(three_brokers(root, controllers=3, **REPLICATED, **ROLLING)) as made:
+    with running(three_brokers(root, 3, **REPLICATED, **ROLLING)) as made:
         yield made
 
 

@@ -7,6 +7,7 @@ from functools import partial
 import httpx
 import pytest
 
+from ringfence.alerts.evaluation import EVERY_SECONDS
 from tests.e2e.checker import source_offsets
 from tests.e2e.conftest import await_calm, flows
 from tests.e2e.flow import OFFSETS, Flow
@@ -82,3 +83,18 @@ def test_what_the_standby_lacks_is_read_again_from_kafka(
         rest.settled(202, "PUT", f"{path}/resume")
         flow.settle()
     assert roles == [on_pair.pid(role) for role in ("web", "worker-1")], "a role was started again"
+    _await_alerts(on_pair)
+
+
+def _await_alerts(up: Up) -> None:
+    """The rules are evaluated again: for some rounds nobody says that the database does not answer."""
+    seen, since = -1, time.monotonic()
+
+    def quiet() -> bool:
+        nonlocal seen, since
+        count = up.log("worker-1").count("Alerts are not evaluated")
+        if count != seen:
+            seen, since = count, time.monotonic()
+        return time.monotonic() - since > 3 * EVERY_SECONDS
+
+    eventually(quiet, 60, "rules are evaluated", pause=0.5)

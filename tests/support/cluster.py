@@ -22,7 +22,7 @@ REPLICATED: Final = {
 _CLUSTER: Final = "A" * 22
 
 
-def three_brokers(root: Path, *, controllers: int = 1, **properties: str) -> list[EmbeddedKafka]:
+def three_brokers(root: Path, controllers: int = 1, /, **properties: str) -> list[EmbeddedKafka]:
     """Not started yet. controllers: how many are controllers, too; start the first one first where only that one is.
 
     Properties as in `new_kafka`, for all three.

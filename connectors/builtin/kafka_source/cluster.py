@@ -228,9 +228,7 @@ class Cluster:
         answers = self._admin.list_offsets(specs, request_timeout=self._seconds) if specs else {}
         offsets = {(one.topic, one.partition): int(answer.result().offset) for one, answer in answers.items()}
         if OFFSET_INVALID in offsets.values():  # librdkafka's answer for a broker that does not answer
-            raise KafkaException(
-                KafkaError(KafkaError.OFFSET_NOT_AVAILABLE, "a partition's leader does not answer")
-            )
+            raise KafkaException(KafkaError(KafkaError.OFFSET_NOT_AVAILABLE, "a partition's leader does not answer"))
         return offsets
 
 

@@ -41,7 +41,7 @@ def probe_redis(url: str = redis_client.URL) -> str:
 
 def _is_in_cluster_mode(client: redis.Redis) -> bool:
     try:
-        return bool(client.info("cluster").get("cluster_enabled"))  # type: ignore[union-attr]
+        return bool(client.info("cluster").get("cluster_enabled"))
     except redis.ResponseError:  # this login may not ask
         return False
 
