@@ -23,7 +23,7 @@ HERE: Final = "10.221.7.1"
 THERE: Final = "10.221.7.2"
 PORT: Final = 5432
 PROMISED_SECONDS: Final = 30.0
-"""11 s, and room for a busy machine. Without our settings, Linux takes a quarter of an hour, or two hours."""
+"""10 s, and room for a busy machine. Without our settings, Linux takes a quarter of an hour, or two hours."""
 RELAY: Final = """
 import asyncio, sys
 async def pump(reader, writer):

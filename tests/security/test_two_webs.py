@@ -1,4 +1,4 @@
-"""Two web processes behind a proxy, on one database: what one knows the other one knows, and one may be killed."""
+"""Two web processes behind HAProxy, on one database: what one knows the other one knows, and one may be killed."""
 
 import contextlib
 import os
@@ -36,12 +36,7 @@ class Pair:
 
 
 @pytest.fixture
-def kind() -> str:
-    return "haproxy"
-
-
-@pytest.fixture
-def pair(kind: str, tmp_path: Path) -> Iterator[Pair]:
+def pair(tmp_path: Path) -> Iterator[Pair]:
     migrate(tmp_path)
     create = [sys.executable, "-m", "ringfence.cli", "users", "create", "ann", "--password-stdin", "--allow", "admin"]
     subprocess.run(create, input=PASSWORD.encode(), env=clean_environment(tmp_path), check=True, timeout=120)
@@ -49,7 +44,7 @@ def pair(kind: str, tmp_path: Path) -> Iterator[Pair]:
     with (
         serving(tmp_path, command, SETTINGS) as one,
         serving(tmp_path, command, SETTINGS) as other,
-        running_proxy(kind, tmp_path, [one.port, other.port]) as proxy,
+        running_proxy("haproxy", tmp_path, [one.port, other.port]) as proxy,
     ):
         yield Pair((one, other), proxy)
 
@@ -132,7 +127,6 @@ def check_requests_and_streams(pair: Pair) -> None:
     assert set(statuses) == {200}, statuses
 
 
-@pytest.mark.parametrize("kind", ["haproxy", "envoy"])
 def test_both_know_the_same_and_all_goes_on_when_one_is_killed(pair: Pair) -> None:
     check_sessions(pair)
     check_wrong_passwords(pair)

@@ -93,9 +93,7 @@ def _command_for(kind: str, folder: Path, port: int, webs: Sequence[int]) -> lis
     file = folder / kind
     if kind == "envoy":
         text = text.replace("address: 0.0.0.0, port_value: 443", f"address: 127.0.0.1, port_value: {port}")
-        text = text.replace("port_value: 8083", f"port_value: {web}").replace(
-            "port_value: 8084", f"port_value: {other}"
-        )
+        text = text.replace("port_value: 8083", f"port_value: {web}")
         file = folder / "envoy.yaml"
         file.write_text(text)
         return [binary, "--config-path", str(file), "--concurrency", "2", "--disable-hot-restart"]
