@@ -5,6 +5,9 @@ caller's thread. If it does not know one, and a response to another request brin
 own thread finishes the same request and frees it: the caller then reads a null pointer (SIGSEGV in
 `rd_kafka_topic_partition_list_query_leaders_async`). So this makes the client learn all leaders first, and requests
 only partitions that have one.
+
+And if one of several brokers does not answer, librdkafka returns OFFSET_INVALID (-1001) for its partitions, without an
+error. Whoever reads up to an end would then believe that there is nothing to read. Here that is an error.
 """
 
 import threading
@@ -17,7 +20,14 @@ from functools import partial
 from typing import Any, Final
 from weakref import WeakKeyDictionary, ref
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import (
+    OFFSET_INVALID,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
 from ringfence.fencing.clock import Deadline
@@ -60,9 +70,10 @@ def list_offsets(
     ready = {tp: spec for tp, spec in specs.items() if leaders.get((tp.topic, tp.partition))}
     answers: dict[TopicPartition, Future[Any]] = {}
     if ready:
-        answers.update(client.list_offsets(ready, isolation_level=level, request_timeout=seconds))
-        for answer in answers.values():
-            answer.add_done_callback(partial(_doubt, ref(client)))
+        for tp, answer in client.list_offsets(ready, isolation_level=level, request_timeout=seconds).items():
+            answers[tp] = Future()
+            answers[tp].add_done_callback(partial(_doubt, ref(client)))
+            answer.add_done_callback(partial(_pass_on, answers[tp]))
     # As in librdkafka: `_NOENT` is temporary, since not every broker may know a new topic yet.
     unknown = KafkaError.UNKNOWN_TOPIC_OR_PART if ready else KafkaError._NOENT
     reasons = _ask_reasons(client, {tp.topic for tp in specs} - {topic for topic, _ in leaders}, unknown, seconds)
@@ -71,6 +82,15 @@ def list_offsets(
             there = (tp.topic, tp.partition) in leaders
             answers[tp] = reasons.get(tp.topic) or _refuse(KafkaError.LEADER_NOT_AVAILABLE if there else unknown)
     return answers
+
+
+def _pass_on(checked: "Future[Any]", answer: "Future[Any]") -> None:
+    if (error := answer.exception()) is not None:
+        checked.set_exception(error)
+    elif answer.result().offset == OFFSET_INVALID:
+        checked.set_exception(KafkaException(KafkaError(KafkaError.OFFSET_NOT_AVAILABLE, "its leader does not answer")))
+    else:
+        checked.set_result(answer.result())
 
 
 def _doubt(client: "ref[AdminClient]", answer: "Future[Any]") -> None:

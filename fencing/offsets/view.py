@@ -231,8 +231,15 @@ class OffsetsView:
             return False  # the broker or the topic is missing: a snapshot names the topic it is of
         with self._condition:
             self._ends = ends if not self._whole else self._ends
-            shorter = any(position > ends.get(p, -1) for p, position in self._positions.items())
-        if now == topic_id and numbers == partitions and not shorter:
+            shorter = {p: position for p, position in self._positions.items() if position > ends.get(p, -1)}
+        if now != topic_id:
+            reason = "was created again"
+        elif numbers != partitions:
+            reason = f"has {len(numbers)} partitions, not {len(partitions)}"
+        elif shorter:
+            p, position = next(iter(shorter.items()))
+            reason = f"was truncated: partition {p} ends at offset {ends.get(p, -1)}, and was read up to {position}"
+        else:
             return False
-        log.warning("Topic %s was created again, truncated or given more partitions; it is read again", self._topic)
+        log.warning("Topic %s %s; it is read again", self._topic, reason)
         return True

@@ -22,6 +22,16 @@ PROXY_SETTINGS = ("RINGFENCE_BEHIND_PROXY", "RINGFENCE_SECURE_COOKIES", "RINGFEN
 # The last one: `lock_waits` waits instead.
 _SQLITE_PRAGMAS = "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA cache_size=-16000; PRAGMA busy_timeout=0;"
 
+# A server whose machine is gone closes no connection, and Linux would believe in it for a quarter of an hour, or for
+# two hours if nothing was sent.
+_LOST_SERVERS = {
+    "connect_timeout": "5",
+    "keepalives_idle": "5",
+    "keepalives_interval": "2",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "10000",
+}
+
 # A connection also serves the next requests of its thread; a dead one is replaced.
 _KEPT = {"CONN_MAX_AGE": 60, "CONN_HEALTH_CHECKS": True}
 
@@ -163,8 +173,9 @@ def database(url: str) -> dict[str, object]:
         }
     if parts.scheme in ("postgres", "postgresql"):
         hosts, ports = _servers(parts.netloc.rpartition("@")[2])
-        # Of several servers, use the primary: after a fail-over, the others are standbys, or away.
-        several = {"target_session_attrs": "read-write"} if "," in hosts else {}
+        # Of several servers, use the primary: after a fail-over, the others are standbys, or away. One that is away is
+        # tried for each new connection.
+        several = {"target_session_attrs": "read-write", "connect_timeout": "3"} if "," in hosts else {}
         return {
             "ENGINE": "django.db.backends.postgresql",
             "NAME": unquote(parts.path.lstrip("/")) or "ringfence",
@@ -173,7 +184,7 @@ def database(url: str) -> dict[str, object]:
             "HOST": hosts,
             "PORT": ports,
             **_KEPT,
-            "OPTIONS": {"connect_timeout": "5", **several, **dict(parse_qsl(parts.query))},
+            "OPTIONS": {**_LOST_SERVERS, **several, **dict(parse_qsl(parts.query))},
         }
     raise ImproperlyConfigured(
         "RINGFENCE_DATABASE_URL must be sqlite:///path or postgres://user:password@host:port/name, "

@@ -12,7 +12,10 @@ import redis.asyncio
 from redis.connection import parse_url
 from redis.sentinel import Sentinel
 
+# Read here, at once: a worker removes its variables before it starts anything (`engine/spark/child_environment.py`).
 URL: Final = os.environ.get("RINGFENCE_REDIS_URL", "redis://127.0.0.1:6379/0")
+_primary = os.environ.get("RINGFENCE_REDIS_PRIMARY", "").strip() or "mymaster"
+_sentinel_password = os.environ.get("RINGFENCE_REDIS_SENTINEL_PASSWORD", "")
 _SENTINEL: Final = "sentinel://"
 _SENTINEL_SECONDS: Final = {"socket_timeout": 1, "socket_connect_timeout": 1}
 """One that does not answer is passed over soon, and the next one is asked."""
@@ -28,7 +31,7 @@ def connect(url: str = URL, **options: Any) -> redis.Redis:
         return redis.Redis.from_url(url, **options)
     servers, more = _servers_of(url)
     sentinels = Sentinel(servers, sentinel_kwargs=_sentinel_options(), **more, **options)  # type: ignore[no-untyped-call]
-    return sentinels.master_for(_primary())  # type: ignore[no-any-return, no-untyped-call]
+    return sentinels.master_for(_primary)  # type: ignore[no-any-return, no-untyped-call]
 
 
 def connect_asynchronously(url: str = URL, **options: Any) -> redis.asyncio.Redis:
@@ -37,14 +40,14 @@ def connect_asynchronously(url: str = URL, **options: Any) -> redis.asyncio.Redi
         return redis.asyncio.Redis.from_url(url, **options)
     servers, more = _servers_of(url)
     sentinels = redis.asyncio.Sentinel(servers, sentinel_kwargs=_sentinel_options(), **more, **options)  # type: ignore[no-untyped-call]
-    return sentinels.master_for(_primary())  # type: ignore[no-any-return]
+    return sentinels.master_for(_primary)  # type: ignore[no-any-return]
 
 
 def celery_options(url: str = URL) -> dict[str, Any]:
     """Return what Celery needs beside the address, as options of its transport and of its store of results."""
     if not is_sentinel(url):
         return {}
-    return {"master_name": _primary(), "sentinel_kwargs": _sentinel_options()}
+    return {"master_name": _primary, "sentinel_kwargs": _sentinel_options()}
 
 
 def _servers_of(url: str) -> tuple[list[tuple[str, int]], dict[str, Any]]:
@@ -60,10 +63,5 @@ def _as_redis(url: str) -> str:
     return f"redis://{url.strip().removeprefix(_SENTINEL)}"
 
 
-def _primary() -> str:
-    return os.environ.get("RINGFENCE_REDIS_PRIMARY", "").strip() or "mymaster"
-
-
 def _sentinel_options() -> dict[str, Any]:
-    password = os.environ.get("RINGFENCE_REDIS_SENTINEL_PASSWORD", "")
-    return {**_SENTINEL_SECONDS, **({"password": password} if password else {})}
+    return {**_SENTINEL_SECONDS, **({"password": _sentinel_password} if _sentinel_password else {})}

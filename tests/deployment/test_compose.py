@@ -26,6 +26,7 @@ from tests.support.compose import (
     filled,
     kafka_properties,
     load,
+    networks,
     option,
     services,
     variables,
@@ -36,6 +37,7 @@ SERVICES = services()
 ALL = pytest.mark.parametrize("name", sorted(SERVICES))
 HEALTHY, ENDED = "service_healthy", "service_completed_successfully"
 SPARK = {name for name, service in SERVICES.items() if service.get("entrypoint", [""])[0] == "spark-class"}
+BROKERS = [name for name in sorted(SERVICES) if SERVICES[name]["image"].startswith("apache/kafka:")]
 WORKERS = {name for name, service in SERVICES.items() if service.get("command", [""])[0] == "worker"}
 
 NEEDED = {
@@ -95,8 +97,8 @@ def test_each_waits_for_what_it_needs_and_says_how_it_is(name: str) -> None:
 
 
 def test_the_roles_are_all_there() -> None:
+    assert len(BROKERS) == 3
     assert {
-        "kafka",
         "kafka-setup",
         "redis",
         "postgres",
@@ -208,25 +210,56 @@ def test_addresses_lead_to_services() -> None:
     assert not is_loopback(environment(SERVICES["web"])["RINGFENCE_HTTP"]), "else nobody would be asked to log in"
 
 
-def test_kafka_asks_everybody_for_a_login_and_denies_what_is_not_granted() -> None:
-    """What is listened to without encryption of the password is bound to loopback. See test_kafka_access.py, too."""
-    given = kafka_properties(environment(SERVICES["kafka"]))
+@pytest.mark.parametrize("name", BROKERS)
+def test_kafka_asks_everybody_for_a_login_and_denies_what_is_not_granted(name: str) -> None:
+    """What is listened to without encryption of the password is in a network of the brokers' own. See
+    test_kafka_access.py, too.
+    """
+    service = SERVICES[name]
+    given = kafka_properties(environment(service))
     addresses = dict(one.split("://") for one in given["listeners"].split(","))
     protocols = dict(one.split(":") for one in given["listener.security.protocol.map"].split(","))
     assert protocols == dict.fromkeys(addresses, "SASL_PLAINTEXT")
-    for name, address in addresses.items():
-        mechanism = given[f"listener.name.{name.lower()}.sasl.enabled.mechanisms"]
-        assert f"listener.name.{name.lower()}.{mechanism.lower()}.sasl.jaas.config" in given
-        assert address.startswith("127.0.0.1:") if mechanism == "PLAIN" else mechanism == "SCRAM-SHA-512"
+    (alias,) = networks(service)["brokers"]
+    for listener, address in addresses.items():
+        mechanism = given[f"listener.name.{listener.lower()}.sasl.enabled.mechanisms"]
+        assert f"listener.name.{listener.lower()}.{mechanism.lower()}.sasl.jaas.config" in given
+        assert address.startswith(f"{alias}:") if mechanism == "PLAIN" else mechanism == "SCRAM-SHA-512"
     # Kafka's image wants a file of logins where an advertised listener's name begins so.
     assert "SASL_" not in given["advertised.listeners"]
     assert given["authorizer.class.name"] == "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
     assert given["allow.everyone.if.no.acl.found"] == "false"
     assert given["super.users"] == "User:admin"
-    assert SERVICES["kafka-setup"]["entrypoint"][2] == addresses["BROKER"]
-    check = SERVICES["kafka"]["healthcheck"]["test"][-1]
-    assert addresses["BROKER"] in check
-    assert set(re.findall(r"\$\$(\w+)", check)) <= environment(SERVICES["kafka"]).keys()
+    assert addresses["BROKER"] in SERVICES["kafka-setup"]["entrypoint"][2].split(",")
+    check = SERVICES[name]["healthcheck"]["test"][-1]
+    assert addresses["BROKER"] in check.replace("$$KAFKA_NODE_ID", given["node.id"])
+    assert set(re.findall(r"\$\$(\w+)", check)) <= environment(service).keys()
+
+
+def test_any_one_broker_may_be_away() -> None:
+    """They are one cluster and one quorum of controllers; each of their topics is on all, and written to two."""
+    all_given = [kafka_properties(environment(SERVICES[name])) for name in BROKERS]
+    voters = {
+        f"{given['node.id']}@{dict(one.split('://') for one in given['listeners'].split(','))['CONTROLLER']}"
+        for given in all_given
+    }
+    assert len(voters) == 3
+    for name, given in zip(BROKERS, all_given, strict=True):
+        assert set(given["controller.quorum.voters"].split(",")) == voters
+        assert f"CLIENT://{name}:9092" in given["advertised.listeners"].split(",")
+        for key, value in given.items():
+            if key.endswith("replication.factor"):
+                assert value == "3", key
+            if key.endswith(("min.isr", "min.insync.replicas")):
+                assert value == "2", key
+        assert {
+            "default.replication.factor",
+            "offsets.topic.replication.factor",
+            "transaction.state.log.replication.factor",
+            "min.insync.replicas",
+            "transaction.state.log.min.isr",
+        } <= given.keys()
+    assert len({environment(SERVICES[name])["CLUSTER_ID"] for name in BROKERS}) == 1
 
 
 def test_no_secret_stands_in_the_file() -> None:
@@ -265,17 +298,18 @@ def test_volumes_and_networks_are_declared_and_used() -> None:
             here, _, mode = volume.split(":")
             assert (ROOT / here).is_file()
             assert mode == "ro"
-    for name, where in (
-        ("kafka", environment(SERVICES["kafka"])["KAFKA_LOG_DIRS"]),
-        ("postgres", "/var/lib/postgresql/data"),
-    ):
+    kept = {name: environment(SERVICES[name])["KAFKA_LOG_DIRS"] for name in BROKERS}
+    for name, where in {**kept, "postgres": "/var/lib/postgresql/data"}.items():
         assert SERVICES[name]["volumes"] == [f"{name}:{where}"], "what has to survive"
-    networks = {name for service in SERVICES.values() for name in service.get("networks", [])}
-    assert networks == declared["networks"].keys()
-    assert declared["networks"]["stores"]["internal"] is True
-    assert SERVICES["kafka-setup"]["network_mode"] == "service:kafka"
-    for name in {"kafka", *SPARK}:
-        assert SERVICES[name]["networks"] == ["cluster"], "tasks reach Kafka and the drivers, and no database"
+    used = {name for service in SERVICES.values() for name in networks(service)}
+    assert used == declared["networks"].keys()
+    for name in ("stores", "brokers"):
+        assert declared["networks"][name]["internal"] is True
+    inside = {name for name, service in SERVICES.items() if "brokers" in networks(service)}
+    assert inside == {*BROKERS, "kafka-setup"}, "`admin` may log in there"
+    assert [*networks(SERVICES["kafka-setup"])] == ["brokers"]
+    for name in SPARK:
+        assert [*networks(SERVICES[name])] == ["cluster"], "tasks reach Kafka and the drivers, and no database"
 
 
 @pytest.fixture(params=sorted(WORKERS))
@@ -298,9 +332,8 @@ def test_the_workers_settings_are_sound(worker: tuple[Service, WorkerConfig]) ->
     assert not [key for key in config.settings if key not in known | logins | followed and not key.startswith("spark.")]
     assert logins <= config.settings.keys()
     assert config.mode == "enabled"
-    assert f"CLIENT://{config.bootstrap}" in environment(SERVICES["kafka"])["KAFKA_ADVERTISED_LISTENERS"].split(",")
-    brokers = {"1"}
-    assert {value for key, value in config.settings.items() if key.endswith("replication.factor")} == brokers
+    assert config.bootstrap.split(",") == [f"{name}:9092" for name in BROKERS]
+    assert {value for key, value in config.settings.items() if key.endswith("replication.factor")} == {"3"}
     assert service["hostname"] == config.settings["spark.driver.host"]
     assert "cluster" in service["networks"], "where executors look for it"
 

@@ -8,6 +8,7 @@ import secrets
 import time
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final
 
 import pytest
@@ -34,6 +35,7 @@ SECRETS: Final = (
     "KAFKA_BACKUP_PASSWORD",
 )
 TOOLS = Coordinate("org.apache.kafka", "kafka-tools", KAFKA_VERSION)
+BROKERS: Final = ("kafka-1", "kafka-2", "kafka-3")
 TOPIC = "numbers"
 VERIFIABLE = {"name": "verifiable", "connector.class": "VerifiableSource", "tasks.max": "2", "topic": TOPIC}
 
@@ -79,8 +81,8 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Compose]:
         images={
             service["image"]: ours if service["image"] == compose.OURS else SERVERS for service in services.values()
         },
-        extra={"kafka": [f"{kafka}:/opt/kafka/libs:ro"]},
-        commands={"kafka": ["kafka.sh"], "postgres": ["postgres.sh"]},
+        extra={key: [f"{kafka}:/opt/kafka/libs:ro"] for key in BROKERS},
+        commands={**{key: ["kafka.sh"] for key in BROKERS}, "postgres": ["postgres.sh"]},
         secrets={**{name: secrets.token_hex(24) for name in SECRETS}, KEYS: new_key()},
     )
     try:
@@ -152,12 +154,33 @@ def test_a_connector_delivers_and_a_stopped_worker_hands_over(up: Compose) -> No
     waited_for(up, stopped)
 
 
+def test_any_one_broker_may_be_away(up: Compose) -> None:
+    for name in BROKERS:
+        assert up.stop(name, grace(up, name)), "an engine would have killed it"
+        before = {key: len(found) for key, found in numbers(up).items()}
+        eventually(partial(more, up, before), 180, name, pause=1)
+        up.up(name)
+        waited_for(up, name)
+    found = numbers(up)
+    assert all(values == list(range(len(values))) for values in found.values()), "missing, twice or in disorder"
+
+
+def more(up: Compose, before: dict[str, int]) -> bool:
+    now = numbers(up)
+    return all(len(now[key]) > count + 300 for key, count in before.items())
+
+
 def reaches(up: Compose, name: str, host: str, port: int) -> bool:
     return up.run(name, "python", "-c", REACH, host, str(port)).returncode == 0
 
 
 def test_executors_reach_kafka_and_no_store(up: Compose) -> None:
-    assert reaches(up, "spark-worker", "kafka", 9092)
+    for name in BROKERS:
+        assert reaches(up, "spark-worker", name, 9092)
+        inner = up.networks.addresses["brokers"][name]
+        assert reaches(up, "kafka-setup", inner, 9091)
+        for address in (inner, up.networks.addresses["cluster"][name]):
+            assert not reaches(up, "spark-worker", address, 9091), "where `admin` may log in"
     for name, port in (("postgres", 5432), ("redis", 6379)):
         assert reaches(up, "web", name, port)
         assert not reaches(up, "spark-worker", name, port)

@@ -1,11 +1,12 @@
-"""Kafka's logins and permissions of docker-compose.yml, on a real broker with the file's own settings."""
+"""Kafka's logins and permissions of docker-compose.yml, on three real brokers with the file's own settings."""
 
 import os
 import secrets
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +30,7 @@ from ringfence.local.ports import free_ports
 from ringfence.recovery.backup import from_kafka
 from ringfence.worker_config import WorkerConfig
 from tests.e2e.up import Up
+from tests.support.cluster import member, running
 from tests.support.compose import ROOT, filled, kafka_properties, services
 from tests.support.waiting import eventually
 
@@ -37,18 +39,23 @@ pytestmark = [pytest.mark.broker, pytest.mark.thorough]
 SERVICES = services()
 ACCESS: Final = (ROOT / "deploy" / "kafka-access.txt").read_text()
 LINES: Final = [line for line in ACCESS.splitlines() if line and not line.startswith("#")]
+BROKERS: Final = ("kafka-1", "kafka-2", "kafka-3")
 USERS: Final = ("admin", "worker", "connectors", "backup")
 INTERNAL: Final = ("connect-configs", "connect-status", "connect-events")
 
 
 @dataclass(frozen=True, slots=True)
 class Guarded:
-    """A broker with the settings of docker-compose.yml, its addresses aside, and the file's worker-1."""
+    """Three brokers with the settings of docker-compose.yml, their addresses aside, and the file's worker-1."""
 
-    kafka: EmbeddedKafka
+    brokers: Sequence[EmbeddedKafka]
     passwords: Mapping[str, str]
     inner: str
-    """The address of the listener for `admin`."""
+    """The addresses of the listeners for `admin`."""
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(each.bootstrap for each in self.brokers)
 
     @property
     def settings(self) -> dict[str, str]:
@@ -57,7 +64,7 @@ class Guarded:
         filled_in = {key: filled(value, self.passwords) for key, value in given.items() if key.startswith("CONNECT_")}
         return {
             **{key: value for key, value in filled_in.items() if not key.startswith("CONNECT_SPARK_")},
-            "CONNECT_BOOTSTRAP_SERVERS": self.kafka.bootstrap,
+            "CONNECT_BOOTSTRAP_SERVERS": self.bootstrap,
         }
 
     def file(self, folder: Path) -> Path:
@@ -89,33 +96,41 @@ class Guarded:
             "sasl.username": user,
             "sasl.password": password or self.passwords[f"KAFKA_{user.upper()}_PASSWORD"],
         }
-        return Connection(self.kafka.bootstrap, settings)
+        return Connection(self.bootstrap, settings)
 
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     root = tmp_path_factory.mktemp("guarded")
     passwords = {f"KAFKA_{user.upper()}_PASSWORD": secrets.token_hex(32) for user in USERS}
-    clients, inner, controller = free_ports(3)
-    properties = {
-        key: filled(value, passwords)
-        .replace("CLIENT://:9092", f"CLIENT://127.0.0.1:{clients}")
-        .replace("kafka:9092", f"127.0.0.1:{clients}")
-        .replace("127.0.0.1:9091", f"127.0.0.1:{inner}")
-        .replace("127.0.0.1:9093", f"127.0.0.1:{controller}")
-        for key, value in kafka_properties(SERVICES["kafka"]["environment"]).items()
-        if key != "log.dirs"
+    ports = free_ports(9)
+    local = {f"{name}:9092": f"127.0.0.1:{ports.pop()}" for name in BROKERS}
+    local |= {
+        f"broker-{number}:{port}": f"127.0.0.1:{ports.pop()}" for port, number in product((9091, 9093), (1, 2, 3))
     }
-    kafka = EmbeddedKafka(root / "kafka", clients, root / "kafka.log", properties=properties, short_lived=True)
-    kafka.start()
-    try:
-        made = Guarded(kafka, passwords, f"127.0.0.1:{inner}")
-        told = made.set_up(root)
-        assert told.returncode == 0, told.stdout + told.stderr
-        ensure_topics(made.worker(root).connection(), made.worker(root), Deadline.after(30))
-        yield made
-    finally:
-        kafka.kill()
+
+    def here(value: str) -> str:
+        for address, one in local.items():
+            value = value.replace(address, one)
+        return value
+
+    made = []
+    for number, name in enumerate(BROKERS, 1):
+        own = local[f"{name}:9092"]
+        properties = {
+            key: here(filled(value, passwords).replace("CLIENT://:9092", f"CLIENT://{own}"))
+            for key, value in kafka_properties(SERVICES[name]["environment"]).items()
+            if key != "log.dirs"
+        }
+        properties["controlled.shutdown.enable"] = "true"  # Kafka's default, and not that of the embedded one
+        controller = int(local[f"broker-{number}:9093"].rpartition(":")[2])
+        made.append(member(root, number, int(own.rpartition(":")[2]), controller, properties))
+    with running(made):
+        guarded = Guarded(made, passwords, ",".join(local[f"broker-{number}:9091"] for number in (1, 2, 3)))
+        done = guarded.set_up(root)
+        assert done.returncode == 0, done.stdout + done.stderr
+        ensure_topics(guarded.worker(root).connection(), guarded.worker(root), Deadline.after(60))
+        yield guarded
 
 
 def results(config: WorkerConfig, **more: str) -> dict[str, Result]:
@@ -229,7 +244,7 @@ def test_the_worker_ends_a_hanging_transaction_and_cannot_change_permissions(gua
     finally:
         producer.close()
     told = subprocess.run(
-        [sys.executable, "-c", GRANT, guarded.kafka.bootstrap],
+        [sys.executable, "-c", GRANT, guarded.bootstrap],
         env={**os.environ, **guarded.passwords},
         capture_output=True,
         text=True,
@@ -272,8 +287,8 @@ def test_a_line_that_cannot_be_meant_changes_nothing(guarded: Guarded, tmp_path:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
-def test_a_connector_delivers_with_these_logins(guarded: Guarded, tmp_path: Path) -> None:
+@pytest.mark.timeout(600)
+def test_a_connector_delivers_with_these_logins_and_without_any_one_broker(guarded: Guarded, tmp_path: Path) -> None:
     """Everything but Spark's cluster: web, a leader, tasks, and records by the weaker login."""
     settings = {**guarded.settings, "RINGFENCE_WORKER_CONFIG": str(guarded.file(tmp_path))}
     data = tmp_path / "data"
@@ -288,7 +303,17 @@ def test_a_connector_delivers_with_these_logins(guarded: Guarded, tmp_path: Path
             rows = up.rest.expect(200, "GET", "/connectors/v/offsets")["offsets"]
             return max((int(row["offset"]["seqno"]) for row in rows), default=0)
 
-        eventually(lambda: offset() > 100, 120, lambda: up.rest.call("GET", "/connectors/v/status").text, pause=0.5)
+        def await_more(records: int) -> None:
+            wanted = offset() + records
+            status = "/connectors/v/status"
+            eventually(lambda: offset() > wanted, 120, lambda: up.rest.call("GET", status).text, pause=0.5)
+
+        await_more(100)
+        for broker in guarded.brokers:
+            broker.stop(60)
+            await_more(300)
+            broker.start()
+            await_more(300)
         for role in ("worker-1", "web"):
             assert "AUTHORIZATION_FAILED" not in up.log(role).upper().replace(" ", "_")
     finally:

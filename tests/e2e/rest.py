@@ -13,10 +13,11 @@ _STARTING = "The plugin process is still starting"
 class Rest:
     """One server. Methods raise AssertionError for an answer that was not expected."""
 
-    def __init__(self, url: str, token: str = "") -> None:
+    def __init__(self, url: str, token: str = "", client: httpx.Client | None = None) -> None:
+        """client: how the server is reached, if it is not by plain HTTP."""
         self.url = url
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        self._client = httpx.Client(base_url=url, timeout=100, headers=headers)
+        self._client = client or httpx.Client(base_url=url, timeout=100, headers=headers)
 
     def call(self, method: str, path: str, body: object = None, **options: Any) -> httpx.Response:
         """Whatever the answer is."""

@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
+from ringfence.connectors.builtin.kafka_source.cluster import Cluster
 from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import Retriable
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, delete_topics
-from ringfence.fencing.kafka.topic_offsets import list_offsets
+from ringfence.fencing.kafka.topic_offsets import end_offsets, list_offsets
+from ringfence.local.kafka import EmbeddedKafka
 from tests.support.broker import Broker
 from tests.support.waiting import eventually
 
@@ -147,3 +150,23 @@ def test_a_process_that_asks_in_bursts_survives(broker: Broker, unique: Callable
     command = [sys.executable, "-X", "faulthandler", "-c", _PROGRAM, broker.bootstrap, topic, "45"]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=150)
     assert (done.returncode, done.stdout.strip()) == (0, "whole"), done.stderr[-2000:]
+
+
+@pytest.mark.thorough
+def test_a_leader_of_several_that_does_not_answer_is_an_error(brokers: list[EmbeddedKafka]) -> None:
+    """librdkafka returns -1001 for its partitions, and no error: a reader up to that end would read nothing."""
+    connection = Connection(",".join(each.bootstrap for each in brokers))
+    admin = AdminClient({"bootstrap.servers": connection.bootstrap})
+    (created,) = admin.create_topics([NewTopic("spread", 2, replica_assignment=[[1, 2, 3], [2, 3, 1]])]).values()
+    created.result(60)
+    producer = Producer({"bootstrap.servers": connection.bootstrap, "acks": "all"})
+    for partition in (0, 1):
+        producer.produce("spread", b"x", partition=partition)
+    assert producer.flush(60) == 0
+    assert end_offsets(connection, "spread", [0, 1], Deadline.after(60)) == {0: 1, 1: 1}
+    brokers[1].kill()
+    with pytest.raises(Retriable):  # until another one leads, after nine seconds
+        end_offsets(connection, "spread", [0, 1], Deadline.after(1))
+    with pytest.raises(KafkaException, match="does not answer"):
+        Cluster({"bootstrap.servers": connection.bootstrap}).bounds([("spread", 0), ("spread", 1)])
+    assert end_offsets(connection, "spread", [0, 1], Deadline.after(120)) == {0: 1, 1: 1}

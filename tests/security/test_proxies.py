@@ -3,148 +3,41 @@ request, or reaches another path than the proxy sees; events come at once, large
 """
 
 import contextlib
-import os
 import re
-import shutil
 import socket
 import ssl
 import struct
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import httpx
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
-from ringfence.local.ports import free_ports
+from ringfence.local.ports import free_port
 from ringfence.web import request_body
 from tests.e2e.machine import watched
 from tests.security.servers import migrate, serving
+from tests.support.reverse_proxies import HOST, Site, running_proxy
 from tests.support.waiting import eventually
 
 TOKEN = "a-token-of-at-least-24-characters"
-HOST = "ringfence.example.com"
-DEPLOY = Path(__file__).parents[2] / "deploy"
 PROXY = {"RINGFENCE_BEHIND_PROXY": "1", "RINGFENCE_SECURE_COOKIES": "1", "RINGFENCE_ALLOWED_HOSTS": f"{HOST},localhost"}
-
-
-@dataclass(frozen=True, slots=True)
-class Site:
-    """The proxy's port, and its kind."""
-
-    kind: str
-    port: int
-
-    def raw(self, text: str, seconds: float = 15) -> bytes:
-        """What comes back for these bytes on a connection of their own, until it is closed or silent."""
-        context = ssl.create_default_context()
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        answer = b""
-        with (
-            socket.create_connection(("127.0.0.1", self.port), timeout=seconds) as plain,
-            context.wrap_socket(plain, server_hostname=HOST) as connection,
-        ):
-            connection.sendall(text.replace("\n", "\r\n").encode("latin-1"))
-            connection.settimeout(3)
-            with contextlib.suppress(TimeoutError, ConnectionError, ssl.SSLError):
-                while part := connection.recv(65536):
-                    answer += part
-        return answer
-
-    def client(self, address: str = "127.0.0.1", **headers: str) -> httpx.Client:
-        """address: the client's own."""
-        named = {"host": HOST, **headers}
-        way = httpx.HTTPTransport(verify=False, local_address=address)
-        return httpx.Client(base_url=f"https://127.0.0.1:{self.port}", headers=named, transport=way, timeout=30)
-
-
-def write_certificate(folder: Path) -> tuple[Path, Path]:
-    """A certificate with its key in one file, as HAProxy wants it, and the key alone."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, HOST)])
-    now = datetime.now(UTC)
-    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
-    builder = (
-        builder.serial_number(1).not_valid_before(now - timedelta(days=1)).not_valid_after(now + timedelta(days=1))
-    )
-    certificate = builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
-    secret = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    both, alone = folder / "both.pem", folder / "key.pem"
-    both.write_bytes(certificate + secret)
-    alone.write_bytes(secret)
-    return both, alone
-
-
-def command_for(kind: str, folder: Path, port: int, web: int) -> list[str]:
-    """Write the deployed file with these ports and a certificate, and return the command that runs it."""
-    both, alone = write_certificate(folder)
-    places = [f"{sys.prefix}/bin", "/usr/sbin", "/usr/local/sbin", "/usr/bin", "/usr/local/bin", "/opt/bin"]
-    binary = shutil.which(kind, path=os.pathsep.join(places))
-    if binary is None:
-        pytest.skip(f"{kind} is not installed")
-    text = (DEPLOY / {"nginx": "nginx.conf", "haproxy": "haproxy.cfg", "envoy": "envoy.yaml"}[kind]).read_text()
-    text = text.replace("/etc/ssl/ringfence.pem", str(both)).replace("/etc/ssl/ringfence.key", str(alone))
-    text = text.replace("127.0.0.1:8083", f"127.0.0.1:{web}")
-    text = text.replace("listen 443 ", f"listen 127.0.0.1:{port} ").replace("bind :443 ", f"bind 127.0.0.1:{port} ")
-    file = folder / kind
-    if kind == "envoy":
-        text = text.replace("address: 0.0.0.0, port_value: 443", f"address: 127.0.0.1, port_value: {port}")
-        text = text.replace("port_value: 8083", f"port_value: {web}")
-        file = folder / "envoy.yaml"
-        file.write_text(text)
-        return [binary, "--config-path", str(file), "--concurrency", "2", "--disable-hot-restart"]
-    if kind == "haproxy":
-        file.write_text(text)
-        return [binary, "-db", "-f", str(file)]
-    folders = "".join(
-        f"{each}_temp_path {folder}/{each};\n" for each in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-    )
-    user = "user root;\n" if Path("/root").owner() == "root" and Path.home() == Path("/root") else ""
-    file.write_text(
-        f"{user}daemon off;\nmaster_process off;\npid {folder}/pid;\nerror_log {folder}/error.log;\n"
-        f"events {{ worker_connections 512; }}\nhttp {{\naccess_log off;\n{folders}{text}\n}}\n"
-    )
-    return [binary, "-c", str(file), "-p", str(folder)]
 
 
 @pytest.fixture(scope="module", params=["nginx", "haproxy", "envoy"])
 def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     kind = str(request.param)
     folder = tmp_path_factory.mktemp(kind)
-    web, port = free_ports(2)
-    command = command_for(kind, folder, port, web)
+    web = free_port()
     migrate(folder)
     variables = {"RINGFENCE_TOKEN": TOKEN, **PROXY}
-    with serving(folder, ["ringfence.cli", "web", "--http", "ADDRESS"], variables, web):
-        log = folder / "proxy.log"
-        with log.open("wb") as output:
-            process = subprocess.Popen(command, stdout=output, stderr=output)
-        try:
-            ready = Site(kind, port)
-
-            def answers() -> bool:
-                assert process.poll() is None, log.read_text()
-                with contextlib.suppress(httpx.TransportError), ready.client() as client:
-                    return client.get("/health/live").status_code == 200
-                return False
-
-            eventually(answers, 60, lambda: log.read_text(), pause=0.1)
-            yield ready
-        finally:
-            process.kill()
-            process.wait()
+    with (
+        serving(folder, ["ringfence.cli", "web", "--http", "ADDRESS"], variables, web),
+        running_proxy(kind, folder, [web]) as ready,
+    ):
+        yield ready
 
 
 AUTHORISED = f"Host: {HOST}\nAuthorization: Bearer {TOKEN}\nConnection: close\n"

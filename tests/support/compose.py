@@ -44,6 +44,12 @@ def option(words: list[str], name: str) -> str:
     return words[words.index(name) + 1]
 
 
+def networks(service: Service) -> dict[str, list[str]]:
+    """The networks of a service, each with its further names there."""
+    found = service.get("networks", [])
+    return {name: (found[name] or {}).get("aliases", []) if isinstance(found, dict) else [] for name in found}
+
+
 def kafka_properties(environment: Mapping[str, str]) -> dict[str, str]:
     """The broker's settings, as Kafka's image makes them of its variables: `___` means `-`, `__` `_`, and `_` a dot."""
     return {

@@ -16,7 +16,7 @@ import psutil
 
 from ringfence.local.guarded_process import GuardedProcess
 from tests.support.buildah import Buildah
-from tests.support.compose import OURS, ROOT, Service, filled, load, services
+from tests.support.compose import OURS, ROOT, Service, filled, load, networks, services
 from tests.support.waiting import eventually
 
 NEEDS = "containers"
@@ -102,7 +102,7 @@ class Compose:
         self.networks = Networks(root)
         for name, what in self.services.items():
             if "networks" in what:
-                self.networks.join(name, what["networks"])
+                self.networks.join(name, [*networks(what)])
 
     def up(self, name: str) -> None:
         """Start it. A container that was stopped starts again with what it had on its disk."""
@@ -177,7 +177,9 @@ class Compose:
         if not path.exists():  # else somebody reads it
             lines = ["127.0.0.1 localhost"]
             for network in self.services[self._place(name)]["networks"]:
-                lines += [f"{address} {other}" for other, address in self.networks.addresses[network].items()]
+                for other, address in self.networks.addresses[network].items():
+                    further = networks(self.services[other])[network]
+                    lines.append(" ".join([address, other, *further]))
             path.write_text("\n".join(lines) + "\n")
         return path
 

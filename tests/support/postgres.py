@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from ringfence.local.ports import free_port
@@ -45,16 +46,17 @@ class Postgres:
         primary: "Postgres | None" = None,
         settings: Mapping[str, str] | None = None,
         programs: Path | None = None,
+        port: int = 0,
     ) -> None:
         """primary: whose streaming standby this one becomes; settings: of the server, beside those that all have;
-        programs: the folder of another version's."""
+        programs: the folder of another version's; port: a free one unless it is given."""
         # It refuses to run as root.
         self._user: dict[str, Any] = (
             {"user": "nobody", "group": "nogroup", "extra_groups": []} if os.geteuid() == 0 else {}
         )
         if self._user:
             shutil.chown(root, self._user["user"], self._user["group"])
-        self._root, self._port = root, str(free_port())
+        self._root, self._port = root, str(port or free_port())
         self._settings = settings or {}
         self._programs = programs
         self._server: subprocess.Popen[bytes] | None = None
@@ -84,9 +86,9 @@ class Postgres:
     def port(self) -> int:
         return int(self._port)
 
-    def new_standby(self, root: Path, settings: Mapping[str, str] | None = None) -> "Postgres":
+    def new_standby(self, root: Path, settings: Mapping[str, str] | None = None, port: int = 0) -> "Postgres":
         """A server that streams this one's changes, on a port of its own."""
-        return Postgres(root, primary=self, settings=settings, programs=self._programs)
+        return Postgres(root, primary=self, settings=settings, programs=self._programs, port=port)
 
     def freeze(self) -> None:
         """So that no row of any database needs the id of its transaction any more."""
@@ -126,6 +128,26 @@ class Postgres:
             self._server.send_signal(signal.SIGQUIT)
             self._server.wait(60)
             self._server = None
+
+    def suspend(self) -> None:
+        """SIGSTOP to all of its processes: it answers nothing, and no connection breaks. Only `crash` ends it."""
+        assert self._server is not None
+        for each in self._processes():
+            each.suspend()
+
+    def crash(self) -> None:
+        """SIGKILL to all of its processes, suspended ones, too."""
+        if self._server is not None:
+            for each in self._processes():
+                with suppress(psutil.NoSuchProcess):
+                    each.kill()
+            self._server.wait(60)
+            self._server = None
+
+    def _processes(self) -> list[psutil.Process]:
+        assert self._server is not None
+        first = psutil.Process(self._server.pid)
+        return [first, *first.children(recursive=True)]
 
     def stop(self) -> None:
         """At once, with every connection cut ("fast" shutdown)."""

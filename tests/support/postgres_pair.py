@@ -13,14 +13,19 @@ from tests.support.waiting import eventually
 
 
 class PostgresPair:
-    """`url` names both servers, the primary first."""
+    """`url` names both servers, the first primary first."""
 
     def __init__(self, root: Path) -> None:
-        (root / "first").mkdir()
-        self.primary = Postgres(root / "first")
-        (root / "second").mkdir()
-        self.standby = self.primary.new_standby(root / "second")
+        self._root, self._folders = root, 0
+        self.primary = Postgres(self._new_folder())
+        self.standby = self.primary.new_standby(self._new_folder())
         self.url = f"postgres://ringfence@127.0.0.1:{self.primary.port},127.0.0.1:{self.standby.port}/ringfence"
+
+    def _new_folder(self) -> Path:
+        self._folders += 1
+        folder = self._root / str(self._folders)
+        folder.mkdir()
+        return folder
 
     def await_replication(self) -> None:
         """Until the standby has received and applied what the primary holds now."""
@@ -37,13 +42,22 @@ class PostgresPair:
         self.standby.query("SELECT pg_reload_conf()")
         eventually(lambda: self.standby.query("SELECT count(*) FROM pg_stat_wal_receiver") == "0", 30, "no receiver")
 
-    def fail_over(self) -> None:
-        """The primary dies, the standby takes over."""
-        self.primary.kill()
+    def fail_over(self, *, hangs: bool = False) -> None:
+        """The primary dies, or hangs, and the standby takes over at once."""
+        if hangs:
+            self.primary.suspend()
+        else:
+            self.primary.kill()
         self.standby.query("SELECT pg_promote()")
 
+    def rebuild(self) -> None:
+        """After a fail-over: the other server becomes the new primary's standby, at its old address."""
+        self.primary.crash()
+        port, self.primary = self.primary.port, self.standby
+        self.standby = self.primary.new_standby(self._new_folder(), port=port)
+
     def stop(self) -> None:
-        self.primary.stop()
+        self.primary.crash()
         self.standby.stop()
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
     ConfigResource,
@@ -226,7 +226,10 @@ class Cluster:
     def _offsets(self, partitions: Partitions, spec: OffsetSpec) -> dict[tuple[str, int], int]:
         specs = {TopicPartition(topic, partition): spec for topic, partition in partitions}
         answers = self._admin.list_offsets(specs, request_timeout=self._seconds) if specs else {}
-        return {(one.topic, one.partition): int(answer.result().offset) for one, answer in answers.items()}
+        offsets = {(one.topic, one.partition): int(answer.result().offset) for one, answer in answers.items()}
+        if OFFSET_INVALID in offsets.values():  # librdkafka's answer for a broker that does not answer
+            raise KafkaException(KafkaError(KafkaError.OFFSET_NOT_AVAILABLE, "a partition's leader does not answer"))
+        return offsets
 
 
 def _accept(result: object, code: int) -> None:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from django.db import Error as DatabaseError
-from django.db import connection, transaction
+from django.db import close_old_connections, connection, transaction
 
 from ringfence.alerts import deliveries, foreign_records, incident_actions
 from ringfence.alerts.conditions import Changes, Finding, Kind, MessageKind, RuleCondition, changes, evaluate_rules
@@ -327,6 +327,8 @@ class Evaluator:
                 self.once(deliveries.now_ms())
             except DatabaseError as error:
                 log.warning("Alerts are not evaluated, the database does not answer: %s", error)
+            finally:
+                close_old_connections()  # this thread serves no request that would do it
 
     def once(self, now: int) -> None:
         """Evaluate once, if there is something to evaluate and it is this worker's turn."""

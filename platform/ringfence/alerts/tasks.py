@@ -23,9 +23,14 @@ _task: Callable[..., Callable[[Callable[[int], str]], Any]] = app.task  # Celery
 def deliver(delivery: int) -> str:
     """Try it once, if it is still due. The result is in the database; Redis contains only the number."""
     django_apps.load()
+    from django.db import close_old_connections
+
     from ringfence.alerts.deliveries import attempt
 
-    return attempt(delivery)
+    try:
+        return attempt(delivery)
+    finally:
+        close_old_connections()  # this thread serves no request that would do it
 
 
 def enqueue_delivery(delivery: int) -> None:

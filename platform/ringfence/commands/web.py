@@ -75,6 +75,8 @@ def run(args: argparse.Namespace) -> int:
         logging.getLogger("uvicorn")  # so that its level can be set: without a log_config, nothing has made it
         config.load()
         _ = get_resolver().url_patterns  # all views: not in the first request
+        if not os.environ.get("RINGFENCE_SECRET_KEY"):
+            log.warning("RINGFENCE_SECRET_KEY is not set: sessions end with this process, and no other one knows them")
         from ringfence.metrics.otlp import exported_metrics
 
     telemetry.start("web", f"{host}:{port}")

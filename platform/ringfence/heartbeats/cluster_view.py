@@ -19,19 +19,30 @@ from ringfence.heartbeats.models import Freshness, Heartbeat
 from ringfence.heartbeats.starting import read_starting
 
 KEPT_SECONDS = 1.0
+CLUSTER_MODE = (
+    "it is in cluster mode, which refuses Celery's commands on several keys: set RINGFENCE_REDIS_URL to a server "
+    "without cluster-enabled, or to Sentinels"
+)
 _REDIS_SECONDS = 1.5
 
 
 def probe_redis(url: str = redis_client.URL) -> str:
-    """Return why Redis does not answer, "" if it does."""
+    """Return why Redis does not answer, or cannot be used; "" if it can."""
     client = redis_client.connect(url, socket_timeout=_REDIS_SECONDS, socket_connect_timeout=_REDIS_SECONDS)
     try:
         client.ping()
+        return CLUSTER_MODE if _is_in_cluster_mode(client) else ""
     except redis.RedisError as error:
         return type(error).__name__
     finally:
         client.close()
-    return ""
+
+
+def _is_in_cluster_mode(client: redis.Redis) -> bool:
+    try:
+        return bool(client.info("cluster").get("cluster_enabled"))
+    except redis.ResponseError:  # this login may not ask
+        return False
 
 
 class VitalsCache:

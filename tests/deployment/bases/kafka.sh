@@ -5,5 +5,5 @@ env | sed -n 's/^KAFKA_\([A-Z0-9_]*\)=/\1=/p' | while IFS='=' read -r name value
     printf '%s=%s\n' "$(printf %s "$name" | tr 'A-Z_' 'a-z.' | sed 's/\.\.\./-/g; s/\.\./_/g')" "$value"
 done > /tmp/server.properties
 java="$JAVA_HOME/bin/java -Xmx512m -XX:+UseSerialGC -cp /opt/kafka/libs/*"
-$java kafka.tools.StorageTool format --ignore-formatted --config /tmp/server.properties --cluster-id 4L6g3nShT-eMCtK--X86sw
+$java kafka.tools.StorageTool format --ignore-formatted --config /tmp/server.properties --cluster-id "$CLUSTER_ID"
 exec $java kafka.Kafka /tmp/server.properties
