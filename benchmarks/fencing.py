@@ -18,7 +18,8 @@ from benchmarks.numbers import yes_or_no
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
-from ringfence.fencing.leader.fence_generation import AdminAccess, fence
+from ringfence.fencing.leader.fence_generation import fence
+from ringfence.fencing.leader.fence_targets import AdminAccess
 from ringfence.fencing.transactions.producer import Producer
 from ringfence.local.errors import LocalError
 from ringfence.local.kafka import EmbeddedKafka

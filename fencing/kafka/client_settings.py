@@ -8,11 +8,8 @@ The default settings of a connector's producers have librdkafka's names. Produce
 theirs where they are created (`plain_producer`, `report_producer`).
 """
 
-import gc
 from collections.abc import Mapping
 from typing import Final
-
-from confluent_kafka import Consumer, Producer
 
 from ringfence.connectors.sdk import egress, worker_limits
 from ringfence.connectors.sdk.files import pin_client_files
@@ -30,15 +27,6 @@ from ringfence.connectors.sdk.kafka_settings.java_names import (
 from ringfence.connectors.sdk.kafka_settings.security import overlay
 from ringfence.fencing.errors import Invalid
 from ringfence.fencing.kafka.connection import Connection
-
-
-def set_up_clients() -> None:
-    """Let librdkafka and OpenSSL set themselves up, and keep nothing else: no thread, which a fork would not have."""
-    nowhere = {"bootstrap.servers": "", "log_level": 0}
-    Producer(nowhere)
-    Consumer({**nowhere, "group.id": "none"}).close()
-    gc.collect()  # the producer ends with its last reference
-
 
 QUEUE_BYTES: Final = 32 * 1024 * 1024
 _QUEUE_MESSAGES: Final = 100_000

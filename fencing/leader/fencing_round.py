@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from ringfence.fencing.errors import Conflict
 from ringfence.fencing.ids import ConnectorName, Generation, TaskId, task_transactional_id
-from ringfence.fencing.leader.fence_generation import place_of, target_of, without_secrets
+from ringfence.fencing.leader.fence_targets import place_of, target_of, without_secrets
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_records import ConfigRecord, TaskCountRecord
 from ringfence.fencing.topics.connector_state import ConnectorState

@@ -19,7 +19,7 @@ from ringfence.fencing.errors import Fatal, FencingError, Retriable
 from ringfence.fencing.ids import TaskId
 from ringfence.fencing.kafka.client_pool import ClientPool
 from ringfence.fencing.kafka.open_transactions import Hanging, HangingProber, Key
-from ringfence.fencing.leader.fence_generation import AdminAccess
+from ringfence.fencing.leader.fence_targets import AdminAccess
 from ringfence.fencing.leader.next_placement import Place, status_of
 from ringfence.fencing.modes import Mode
 from ringfence.fencing.topics.cluster_state import ClusterState

@@ -26,7 +26,7 @@ from ringfence.fencing.ids import leader_transactional_id
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer import LogRecord
 from ringfence.fencing.kafka.membership import GroupMetadata
-from ringfence.fencing.leader.fence_generation import AdminAccess
+from ringfence.fencing.leader.fence_targets import AdminAccess
 from ringfence.fencing.leader.older_epochs import end_leftovers
 from ringfence.fencing.offsets.ledger_keys import log_partition_of
 from ringfence.fencing.request_context import RequestContext

@@ -26,7 +26,7 @@ from ringfence.fencing.kafka.client_settings import QUEUE_BYTES
 from ringfence.fencing.kafka.open_transactions import Hanging
 from ringfence.fencing.kafka.topic_admin import find_topic, topic_identity, topic_settings
 from ringfence.fencing.leader import older_epochs
-from ringfence.fencing.leader.fence_generation import list_admin_access
+from ringfence.fencing.leader.fence_targets import list_admin_access
 from ringfence.fencing.leader.older_epochs import end_leftovers
 from ringfence.fencing.records.prepared_batch import AdmittedRecord, PreparedBatch
 from ringfence.fencing.records.record_path import RecordPath

@@ -17,9 +17,9 @@ from ringfence.connectors.api import (
 from ringfence.connectors.api.fetching import BatchReader
 from ringfence.fencing.modes import Mode
 from ringfence.fencing.offsets.source_offsets import SourceOffsets
-from ringfence.fencing.task.attempt_report import Gauges
 from ringfence.fencing.task.config_view import DesiredState
 from ringfence.fencing.task.group_source import no_groups
+from ringfence.fencing.task.plugin_metrics import Gauges
 from ringfence.fencing.task.runtime import TaskRuntime
 from ringfence.fencing.task.share_group_input import no_share_groups
 

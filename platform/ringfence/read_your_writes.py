@@ -17,7 +17,7 @@ import redis
 
 from ringfence import redis_client
 from ringfence.fencing.clock import Deadline
-from ringfence.projection import topic_projection
+from ringfence.projection import positions
 from ringfence.quotas import Lane
 from ringfence.requests.request import Refusal
 
@@ -67,7 +67,7 @@ def wait_for_rows(answer: Mapping[str, object], deadline: Deadline) -> None:
 def _is_shown(role: str, partition: int, end: int, deadline: Deadline) -> bool:
     """Wait until the rows show a topic up to this offset; return False at the deadline."""
     pause = 0.002
-    while topic_projection.shown_offset(role, partition) < end:
+    while positions.shown_offset(role, partition) < end:
         if deadline.expired:
             return False
         time.sleep(deadline.slice(pause))
@@ -110,7 +110,7 @@ class Answered:
         with self._lock:
             ends = self._accounts.get(account)
             due = {} if ends is None else ends.due()
-        awaited = {place: end for place, end in due.items() if topic_projection.shown_offset(*place) < end}
+        awaited = {place: end for place, end in due.items() if positions.shown_offset(*place) < end}
         if awaited:
             with nullcontext() if places is None else places.take(account):
                 deadline = Deadline.after(SETTLE_SECONDS)

@@ -19,7 +19,7 @@ from ringfence import dispatch, messages, transport
 from ringfence.dispatch import CommandResult, Refusal
 from ringfence.local.ports import free_port
 from ringfence.local.valkey import EmbeddedValkey
-from ringfence.projection import cluster_topics, topic_projection
+from ringfence.projection import cluster_topics, positions
 from ringfence.redis_results import backend
 from ringfence.requests import commands, questions
 from ringfence.requests.questions import ListPlugins
@@ -166,7 +166,7 @@ def test_out_of_time_is_unknown(worker: Celery) -> None:
 def test_it_returns_once_the_database_shows_the_write(worker: Celery) -> None:
     def project() -> None:
         time.sleep(0.4)
-        topic_projection.move("config", "t", "id", {}, {0: 8})
+        positions.move("config", "t", "id", {}, {0: 8})
 
     thread = threading.Thread(target=project)
     began = time.monotonic()
@@ -177,11 +177,11 @@ def test_it_returns_once_the_database_shows_the_write(worker: Celery) -> None:
 
 
 def test_written_source_offsets_are_waited_for(worker: Celery) -> None:
-    topic_projection.move("config", "t", "id", {}, {0: 4})
-    topic_projection.move("offsets", "o", "id", {}, {0: 0, 2: 8})
+    positions.move("config", "t", "id", {}, {0: 4})
+    positions.move("offsets", "o", "id", {}, {0: 0, 2: 8})
     with pytest.raises(Refusal, match="offset 8 of the offsets topic"):
         send("offsets", "c", {}, timeout=5)
-    topic_projection.move("offsets", "o", "id", {2: 8}, {2: 9})
+    positions.move("offsets", "o", "id", {2: 8}, {2: 9})
     assert send("offsets", "c", {}).offset == 3
 
 

@@ -14,7 +14,7 @@ from ringfence import after_answer, quotas, read_your_writes
 from ringfence.local.ports import free_port
 from ringfence.local.valkey import EmbeddedValkey
 from ringfence.middleware import access
-from ringfence.projection import topic_projection
+from ringfence.projection import positions
 from ringfence.read_your_writes import Answered
 from tests.support.leader import FakeLeader
 from tests.support.waiting import eventually
@@ -34,7 +34,7 @@ def url(valkey: EmbeddedValkey) -> Iterator[str]:
 def shown(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """Set up to where the rows show the config topic. At first: nothing of it."""
     offsets = [0]
-    monkeypatch.setattr(topic_projection, "shown_offset", lambda role, _: offsets[-1] if role == "config" else 10**6)
+    monkeypatch.setattr(positions, "shown_offset", lambda role, _: offsets[-1] if role == "config" else 10**6)
     return offsets.append
 
 
@@ -83,7 +83,7 @@ def test_what_was_shown_once_is_not_looked_up_again(
     answered.note(ANN, WRITTEN)
     shown(42)
     answered.settle(ANN)
-    monkeypatch.setattr(topic_projection, "shown_offset", lambda *_: pytest.fail("it was shown already"))
+    monkeypatch.setattr(positions, "shown_offset", lambda *_: pytest.fail("it was shown already"))
     answered.settle(ANN)
 
 
@@ -94,7 +94,7 @@ def test_a_projection_that_stands_still_holds_each_answer_up_once(
     answered = Answered(url)
     answered.note(ANN, WRITTEN)
     answered.settle(ANN)
-    monkeypatch.setattr(topic_projection, "shown_offset", lambda *_: pytest.fail("this answer was waited for"))
+    monkeypatch.setattr(positions, "shown_offset", lambda *_: pytest.fail("this answer was waited for"))
     answered.settle(ANN)
 
 
@@ -167,7 +167,7 @@ def test_one_account_occupies_few_threads_while_the_rows_do_not_follow(url: str,
 def test_who_finds_no_place_is_told_so_with_429(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quotas, "SETTLING", quotas.Lane("waiting requests", quotas.Limits(0, 1, 0, 100, 100)))
     assert client.get("/connectors").status_code == 200, "it does not wait"
-    monkeypatch.setattr(topic_projection, "shown_offset", lambda *_: 0)
+    monkeypatch.setattr(positions, "shown_offset", lambda *_: 0)
     monkeypatch.setattr(read_your_writes, "answered", answered := Answered("redis://127.0.0.1:1/0"))
     monkeypatch.setattr(access, "answered", answered)
     answered.note("", WRITTEN)

@@ -98,9 +98,9 @@ def test_an_address_of_another_kind_among_sentinels_is_refused() -> None:
 
 
 def test_a_worker_that_has_removed_its_variables_knows_the_sentinels() -> None:
-    """It does so before it starts Celery, Spark and plugins (`engine/spark/child_environment.py`)."""
+    """It does so before it starts Celery, Spark and plugins (`engine/spark/connector_limits.py`)."""
     code = (
-        "import os; from ringfence import redis_client; from ringfence.engine.spark.child_environment import let_go; "
+        "import os; from ringfence import redis_client; from ringfence.engine.spark.connector_limits import let_go; "
         "let_go(os.environ); print(redis_client.celery_options())"
     )
     variables = {

@@ -16,7 +16,7 @@ from ringfence.connectors.api import (
     SourceTask,
     TransactionContext,
 )
-from ringfence.fencing.task.attempt_report import Gauges
+from ringfence.fencing.task.plugin_metrics import Gauges
 
 
 class FakeOffsets:

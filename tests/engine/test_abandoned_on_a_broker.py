@@ -8,7 +8,7 @@ from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.open_transactions import TransactionProber
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
-from ringfence.fencing.leader.fence_generation import AdminAccess
+from ringfence.fencing.leader.fence_targets import AdminAccess
 from ringfence.fencing.topics.status import FAILED, State, TaskStatus
 from ringfence.fencing.transactions.producer import Producer
 from tests.support.broker import Broker

@@ -18,7 +18,7 @@ from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.fencer import Fencer
 from ringfence.fencing.kafka.open_transactions import Hanging, HangingProber
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
-from ringfence.fencing.leader.fence_generation import AdminAccess
+from ringfence.fencing.leader.fence_targets import AdminAccess
 from ringfence.fencing.leader.fencing_round import Round
 from ringfence.fencing.leader.older_epochs import end_leftovers
 from ringfence.fencing.topics.cluster_state import ClusterState, apply

@@ -10,7 +10,8 @@ from ringfence.engine.leader.fencing_round_runner import RoundRunner, RunningRou
 from ringfence.engine.leader.reconcile_loop import Reconciler
 from ringfence.fencing.errors import Retriable
 from ringfence.fencing.ids import ConnectorName, Generation
-from ringfence.fencing.leader.fence_generation import AdminAccess, FenceResult
+from ringfence.fencing.leader.fence_generation import FenceResult
+from ringfence.fencing.leader.fence_targets import AdminAccess
 from ringfence.fencing.leader.fencing_round import Round
 from ringfence.local.guarded_process import wait_until
 from tests.support.waiting import eventually

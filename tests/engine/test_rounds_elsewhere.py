@@ -12,7 +12,8 @@ from ringfence.fencing.errors import Fenced, FencingError
 from ringfence.fencing.ids import TaskId, task_transactional_id
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
-from ringfence.fencing.leader.fence_generation import AdminAccess, fence, list_admin_access
+from ringfence.fencing.leader.fence_generation import fence
+from ringfence.fencing.leader.fence_targets import AdminAccess, list_admin_access
 from ringfence.fencing.offsets.source_offsets import read_offsets
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.topic_log import TopicLog

@@ -4,7 +4,8 @@ from typing import cast
 
 import pytest
 
-from ringfence.fencing.task.attempt_report import MOST, Counters, Gauges, TaskReport
+from ringfence.fencing.task.attempt_report import Counters, TaskReport
+from ringfence.fencing.task.plugin_metrics import MOST, Gauges
 from ringfence.fencing.topics.reporter import Reporter
 from tests.support.logs import own_messages
 from tests.support.task_reports import Heard, Watch

@@ -11,7 +11,7 @@ from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.fencer import FencedProducer
 from ringfence.fencing.kafka.open_transactions import Hanging
 from ringfence.fencing.leader import fence_generation, older_epochs
-from ringfence.fencing.leader.fence_generation import AdminAccess
+from ringfence.fencing.leader.fence_targets import AdminAccess
 
 WHERE = Connection("broker:9092")
 

@@ -7,7 +7,7 @@ import pytest
 from ringfence.fencing.errors import Invalid
 from ringfence.fencing.ids import Generation
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.leader.fence_generation import list_admin_access, place_of
+from ringfence.fencing.leader.fence_targets import list_admin_access, place_of
 from ringfence.fencing.leader.fencing_round import finish, plan
 from ringfence.fencing.topics.config_records import CommitRecord, ConnectorRecord, TaskCountRecord, encode
 from tests.support.cluster_states import C, fold, tasks

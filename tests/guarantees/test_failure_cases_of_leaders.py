@@ -21,7 +21,8 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, FencingError, Retriable
 from ringfence.fencing.ids import ConnectorName, Generation
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.leader.fence_generation import AdminAccess, FenceResult, fence
+from ringfence.fencing.leader.fence_generation import FenceResult, fence
+from ringfence.fencing.leader.fence_targets import AdminAccess
 from ringfence.fencing.leader.fencing_round import Round, finish, plan
 from ringfence.fencing.topics.config_log import ConfigLog
 from ringfence.fencing.topics.config_records import TargetStateRecord

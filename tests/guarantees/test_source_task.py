@@ -12,7 +12,8 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fenced
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.fencer import Fencer
-from ringfence.fencing.leader.fence_generation import AdminAccess, fence
+from ringfence.fencing.leader.fence_generation import fence
+from ringfence.fencing.leader.fence_targets import AdminAccess
 from ringfence.fencing.task import config_view, poll_loop, source_task
 from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.active_topics import TopicsResetRecord, key_of

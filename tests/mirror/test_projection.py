@@ -25,7 +25,8 @@ from ringfence.projection.models import (
     TopicPosition,
     Worker,
 )
-from ringfence.projection.topic_projection import Projection, Superseded, shown_offset
+from ringfence.projection.positions import Superseded, shown_offset
+from ringfence.projection.topic_projection import Projection
 from ringfence.recovery.backup import from_database
 from ringfence.recovery.restore import connector_records
 from tests.support.projections import C, progress, project, running

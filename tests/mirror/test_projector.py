@@ -16,7 +16,7 @@ from ringfence.fencing.topics import config_records as codec
 from ringfence.fencing.topics import events
 from ringfence.fencing.topics.config_records import ConnectorRecord
 from ringfence.fencing.topics.topic_ids import TopicIds
-from ringfence.projection import cluster_topics, topic_projection
+from ringfence.projection import cluster_topics, positions
 from ringfence.projection.change_notifications import Notice
 from ringfence.projection.models import ClusterInfo, Connector, Event, GenerationRow, SourceOffset, TopicPosition
 from ringfence.projection.projector import Projector
@@ -90,10 +90,10 @@ def write_config(config: WorkerConfig, *records: codec.ConfigRecord) -> int:
 def test_what_is_written_shows_and_the_position_passes_it(config: WorkerConfig) -> None:
     with projecting(config) as notices:
         end = write_config(config, connector("c"), *generation("c", 2, 1))
-        eventually(lambda: topic_projection.shown_offset("config", 0) >= end, 20)
+        eventually(lambda: positions.shown_offset("config", 0) >= end, 20)
         row = Connector.objects.get()
         assert (row.name, row.task_count, row.fencing) == ("c", 2, False)
-        eventually(lambda: topic_projection.shown_offset("config", 0) == end + 1, 20)  # the commit marker, too
+        eventually(lambda: positions.shown_offset("config", 0) == end + 1, 20)  # the commit marker, too
         eventually(lambda: any("c" in notice.changed for notice in notices), 20)  # it is told behind the commit
         assert ClusterInfo.objects.get().kafka_cluster_id
 
@@ -113,7 +113,7 @@ def test_somebody_elses_open_transaction_holds_no_rows(config: WorkerConfig) -> 
     foreign.init_transactions(20)
     with projecting(config):
         end = write_config(config, connector("a"))
-        eventually(lambda: topic_projection.shown_offset("config", 0) > end, 20)
+        eventually(lambda: positions.shown_offset("config", 0) > end, 20)
         foreign.begin_transaction()
         for topic in (config.config_topic, config.offsets_topic):
             foreign.produce(topic, key=b"foreign", value=b"{}", partition=0)
@@ -122,14 +122,14 @@ def test_somebody_elses_open_transaction_holds_no_rows(config: WorkerConfig) -> 
         offsets = Producer({"bootstrap.servers": config.bootstrap})
         offsets.produce(config.offsets_topic, key=b'["b",{"p":1}]', value=b'{"at":7}', partition=0)
         assert offsets.flush(20) == 0
-        eventually(lambda: topic_projection.shown_offset("config", 0) >= end, 20)
-        eventually(lambda: topic_projection.shown_offset("offsets", 0) == 2, 20)
+        eventually(lambda: positions.shown_offset("config", 0) >= end, 20)
+        eventually(lambda: positions.shown_offset("offsets", 0) == 2, 20)
         assert Connector.objects.get(name="b").task_count == 2
         assert SourceOffset.objects.get().offset == '{"at":7}'
         held = TopicPosition.objects.get(role="config")
         assert held.applied_offset < held.shown_offset, "it was not held: this has shown nothing"
         later = write_config(config, ConnectorRecord(ConnectorName("b"), None))
-        eventually(lambda: topic_projection.shown_offset("config", 0) >= later, 20)
+        eventually(lambda: positions.shown_offset("config", 0) >= later, 20)
         assert list(Connector.objects.filter(known=True).values_list("name", flat=True)) == ["a"]
         foreign.abort_transaction(20)
         eventually(lambda: TopicPosition.objects.get(role="config").applied_offset > later, 20)
@@ -219,14 +219,14 @@ def test_the_database_away_is_waited_for(config: WorkerConfig, monkeypatch: pyte
 
     away = threading.Event()
     away.set()
-    real = topic_projection.move
+    real = positions.move
 
     def move(*arguments: object) -> None:
         if away.is_set():
             raise OperationalError("disk I/O error")
         real(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(topic_projection, "move", move)
+    monkeypatch.setattr(positions, "move", move)
     with projecting(config):
         write_config(config, connector("c"))
         time.sleep(1)

@@ -21,7 +21,7 @@ from ringfence.connectors.builtin.postgres.snapshot.plan import (
 from ringfence.connectors.builtin.postgres.snapshot.reading import split_row
 from ringfence.connectors.builtin.postgres.snapshot.run import SnapshotGauges, SnapshotState
 from ringfence.engine.plugins.instances import InstanceContext
-from ringfence.fencing.task.attempt_report import Gauges
+from ringfence.fencing.task.plugin_metrics import Gauges
 from tests.connectors.fakes import FakeOffsets
 from tests.postgres.local import Database, config_of
 from tests.support.snapshot_envelopes import envelopes, finish, ops

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from ringfence import dispatch
 from ringfence.access.principal import Principal, Verb
 from ringfence.fencing.ids import ConnectorName
-from ringfence.fencing.leader.fence_generation import may_keep_own_offsets
+from ringfence.fencing.leader.fence_targets import may_keep_own_offsets
 from ringfence.fencing.offsets.source_offsets import SourceOffset as CommittedOffset
 from ringfence.fencing.share.group_moves import merge
 from ringfence.http.errors import ConnectError, not_found

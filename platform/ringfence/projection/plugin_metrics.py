@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ringfence.fencing.task.attempt_report import LONGEST_TEXT, MOST, MOST_LABELS, NAME, TAKEN_LABELS
+from ringfence.fencing.task.plugin_metrics import LONGEST_TEXT, MOST, MOST_LABELS, NAME, TAKEN_LABELS
 from ringfence.projection.clean_text import clean
 from ringfence.projection.models import Task
 

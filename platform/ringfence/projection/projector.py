@@ -33,9 +33,11 @@ from ringfence.projection.change_notifications import Notice
 from ringfence.projection.history_points import HistoryRecorder
 from ringfence.projection.known_health import find_late
 from ringfence.projection.models import ClusterInfo
+from ringfence.projection.positions import Superseded
 from ringfence.projection.signals import housekeeping_due
 from ringfence.projection.stalls import Stalls
-from ringfence.projection.topic_projection import Changes, Projection, Superseded, TopicFollower
+from ringfence.projection.topic_follower import Changes, TopicFollower
+from ringfence.projection.topic_projection import Projection
 from ringfence.worker_config import WorkerConfig
 
 log = logging.getLogger(__name__)

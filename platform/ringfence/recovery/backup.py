@@ -8,7 +8,7 @@ from ringfence.fencing.errors import Retriable, Unreadable
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import cluster_id
-from ringfence.fencing.leader.fence_generation import target_of
+from ringfence.fencing.leader.fence_targets import target_of
 from ringfence.fencing.offsets.source_offsets import canonical, decode_key, decode_value
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.connector_state import ConnectorState, TargetState

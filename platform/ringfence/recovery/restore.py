@@ -27,7 +27,7 @@ from ringfence.fencing.kafka.consumer_groups import group_members
 from ringfence.fencing.kafka.fencer import Fencer
 from ringfence.fencing.kafka.membership import GroupMembership, GroupMetadata
 from ringfence.fencing.kafka.topic_admin import create_topics
-from ringfence.fencing.leader.fence_generation import list_admin_access, place_of, target_of
+from ringfence.fencing.leader.fence_targets import list_admin_access, place_of, target_of
 from ringfence.fencing.leader.term import Term, TopicRecord
 from ringfence.fencing.offsets.source_offsets import decode_key, encode_key, encode_value
 from ringfence.fencing.topics.cluster_state import ClusterState

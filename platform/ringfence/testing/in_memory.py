@@ -22,7 +22,7 @@ from ringfence.connectors.api import (
     SourceTask,
 )
 from ringfence.engine.plugins.instances import SnapshotReader
-from ringfence.fencing.task.attempt_report import Gauges
+from ringfence.fencing.task.plugin_metrics import Gauges
 
 _IDLE_SECONDS: Final = 0.02
 CommittedOffsets = dict[str, tuple[SourcePartition, SourceOffset]]

@@ -11,7 +11,7 @@ import pytest
 from ringfence.connectors.api import SourceOffset, SourcePartition
 from ringfence.connectors.java import connector_process, runtime
 from ringfence.connectors.java.task import JavaSourceTask, java_task_class
-from ringfence.fencing.task.attempt_report import Gauges
+from ringfence.fencing.task.plugin_metrics import Gauges
 from ringfence.fencing.task.transaction_context import RequestedEndings
 from ringfence.local.cache import cache_root
 from ringfence.local.jars import KAFKA_CONNECT, resolve

@@ -22,7 +22,7 @@ from ringfence.connectors.java.task import JavaSourceTask
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.plugin_choice import check_permission
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.task.attempt_report import Gauges
+from ringfence.fencing.task.plugin_metrics import Gauges
 from ringfence.fencing.task.transaction_context import RequestedEndings
 from ringfence.requests.request import Refusal
 from tests.connectors.java.conftest import CLASS, Reader, Start

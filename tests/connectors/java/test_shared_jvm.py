@@ -12,7 +12,7 @@ from ringfence.connectors.java import runtime, shared_jvm
 from ringfence.connectors.java import task as java_task
 from ringfence.connectors.java.channel import JavaChannel, JavaEnded
 from ringfence.connectors.java.task import JavaSourceTask
-from ringfence.fencing.task.attempt_report import Gauges
+from ringfence.fencing.task.plugin_metrics import Gauges
 from ringfence.local.guarded_process import process_exists
 from tests.connectors.java.conftest import Start
 from tests.support.java_plugins import runtime_of

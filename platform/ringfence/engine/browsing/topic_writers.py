@@ -11,7 +11,7 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, Invalid
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import topic_infos, topic_names
-from ringfence.fencing.leader.fence_generation import list_admin_access
+from ringfence.fencing.leader.fence_targets import list_admin_access
 from ringfence.requests.request import Refusal
 from ringfence.requests.topic_questions import DescribeTopics, TopicPlace
 from ringfence.worker_config import WorkerConfig

@@ -23,7 +23,7 @@ from ringfence.fencing.ids import ConnectorName, WorkerId
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import topic_identity
 from ringfence.fencing.kafka.topic_offsets import end_offsets
-from ringfence.fencing.leader.fence_generation import may_keep_own_offsets
+from ringfence.fencing.leader.fence_targets import may_keep_own_offsets
 from ringfence.fencing.leader.next_placement import LiveWorker
 from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOffset, SourceOffsets, canonical
 from ringfence.fencing.topics.active_topics import key_of

@@ -20,7 +20,8 @@ from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Conflict, FencingError
 from ringfence.fencing.ids import ConnectorName, Generation
-from ringfence.fencing.leader.fence_generation import AdminAccess, FenceResult, fence
+from ringfence.fencing.leader.fence_generation import FenceResult, fence
+from ringfence.fencing.leader.fence_targets import AdminAccess
 from ringfence.fencing.leader.fencing_round import Round
 from ringfence.fencing.leader.older_epochs import end_leftovers
 from ringfence.fencing.request_context import NOBODYS, RequestContext, working_for

@@ -27,7 +27,8 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, FencingError
 from ringfence.fencing.ids import ConnectorName, leader_transactional_id, task_transactional_id
 from ringfence.fencing.kafka.open_transactions import GROUP_OFFSETS, Hanging, HangingProber, Key
-from ringfence.fencing.leader.fence_generation import SECONDS, AdminAccess, FenceResult, fence
+from ringfence.fencing.leader.fence_generation import SECONDS, FenceResult, fence
+from ringfence.fencing.leader.fence_targets import AdminAccess
 from ringfence.fencing.leader.older_epochs import describe_manual_abort
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.connector_logs import about

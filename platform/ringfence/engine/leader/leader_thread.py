@@ -39,7 +39,7 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, NotLeader, Retriable
 from ringfence.fencing.ids import ConnectorName, TaskId, WorkerId, member_client_id, task_transactional_id
 from ringfence.fencing.kafka.membership import GroupMembership, GroupMetadata
-from ringfence.fencing.leader.fence_generation import AdminAccess, list_admin_access
+from ringfence.fencing.leader.fence_targets import AdminAccess, list_admin_access
 from ringfence.fencing.leader.fencing_round import Round
 from ringfence.fencing.leader.next_placement import LiveWorker
 from ringfence.fencing.leader.term import Term, TopicRecord

@@ -18,7 +18,7 @@ from ringfence.engine.queries.connector_offsets import ConnectorOffsets
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Conflict, Fatal, FencingError, Invalid, UnknownOutcome
 from ringfence.fencing.ids import ConnectorName
-from ringfence.fencing.leader.fence_generation import place_of
+from ringfence.fencing.leader.fence_targets import place_of
 from ringfence.fencing.leader.fencing_round import Round
 from ringfence.fencing.offsets.alteration import Records, has_moved, records_to_migrate
 from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOffset, SourceOffsets, encode_value

@@ -37,7 +37,7 @@ from ringfence.engine.plugins.instances import InstanceContext, Offsets, Snapsho
 from ringfence.engine.plugins.record_display import size_of
 from ringfence.engine.plugins.secret_removal import Scrubber
 from ringfence.engine.plugins.transform_trial import TransformationChain
-from ringfence.fencing.task.attempt_report import Gauges
+from ringfence.fencing.task.plugin_metrics import Gauges
 from ringfence.fencing.task.transaction_context import RequestedEndings
 
 logger = logging.getLogger(__name__)

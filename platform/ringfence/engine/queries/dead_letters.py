@@ -24,7 +24,7 @@ from ringfence.fencing.ids import ConnectorName, replay_transactional_id
 from ringfence.fencing.kafka.client_settings import connection_of
 from ringfence.fencing.kafka.topic_admin import TopicSpec
 from ringfence.fencing.kafka.topic_tail import Limits, TailRecord
-from ringfence.fencing.leader.fence_generation import list_admin_access
+from ringfence.fencing.leader.fence_targets import list_admin_access
 from ringfence.fencing.records.dead_letter import PREFIX, DeadLetter, Place
 from ringfence.fencing.records.topic_creation import TopicMaker
 from ringfence.fencing.records.writable_topics import TopicAccess

@@ -10,7 +10,8 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import ConnectorName, TaskId, task_transactional_id
 from ringfence.fencing.kafka.open_transactions import Hanging, HangingProber, Transaction, TransactionProber, age_ms
-from ringfence.fencing.leader.fence_generation import AdminAccess, fence, list_admin_access
+from ringfence.fencing.leader.fence_generation import fence
+from ringfence.fencing.leader.fence_targets import AdminAccess, list_admin_access
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.connector_state import ConnectorState
 from ringfence.requests.commands import EndHanging

@@ -27,7 +27,7 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka.topic_admin import cluster_id
-from ringfence.fencing.leader.fence_generation import AdminAccess, list_admin_access
+from ringfence.fencing.leader.fence_targets import AdminAccess, list_admin_access
 from ringfence.fencing.proof.alignment import Check, Result
 from ringfence.fencing.proof.count import Counting, ProofCounts, ProofScope
 from ringfence.fencing.proof.positions import parse_declaration

@@ -6,7 +6,7 @@ from ringfence.engine.base64_text import encode
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.kafka.topic_tail import Limits, Tail, tail
-from ringfence.fencing.leader.fence_generation import list_admin_access
+from ringfence.fencing.leader.fence_targets import list_admin_access
 from ringfence.fencing.records.writable_topics import TopicAccess
 from ringfence.requests.request import Refusal
 from ringfence.worker_config import WorkerConfig

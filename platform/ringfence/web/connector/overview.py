@@ -11,7 +11,7 @@ from django.urls import path
 
 from ringfence.access.authorise import principal_of
 from ringfence.api.history_series import Scope
-from ringfence.fencing.leader.fence_generation import may_keep_own_offsets
+from ringfence.fencing.leader.fence_targets import may_keep_own_offsets
 from ringfence.http.masking import Masker
 from ringfence.projection.models import ActiveTopic, Connector, Event, GenerationRow, SourceOffset, Task
 from ringfence.projection.plugin_metrics import metrics_of
