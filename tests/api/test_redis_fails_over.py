@@ -119,6 +119,8 @@ def cluster_node(tmp_path: Path) -> Iterator[int]:
     """A server in cluster mode that has all slots: even alone it refuses commands on keys of several slots."""
     port = free_port()
     command = [str(find_server()), "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--cluster-enabled", "yes"]
+    # By default the port and 10,000, which may be none.
+    command += ["--cluster-port", str(free_port())]
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL)
     client = redis.Redis(port=port)
     try:

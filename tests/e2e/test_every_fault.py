@@ -232,6 +232,7 @@ def test_without_redis_it_delivers_and_all_places_say_so_but_the_head_says_what_
 
 
 @pytest.mark.thorough
+@pytest.mark.alone
 def test_without_the_database_no_place_says_anything_but_that(platform: Up, flow: Make) -> None:
     one = flow()
     file = platform.data / "ringfence.sqlite3"

@@ -1,9 +1,11 @@
 """What a plugin measures itself goes with the attempt's numbers: bounded, now and then, without secrets."""
 
+import logging
 from typing import cast
 
 import pytest
 
+from ringfence.fencing.task import plugin_metrics
 from ringfence.fencing.task.attempt_report import Counters, TaskReport
 from ringfence.fencing.task.plugin_metrics import MOST, Gauges
 from ringfence.fencing.topics.reporter import Reporter
@@ -51,6 +53,7 @@ def test_only_known_finite_values_of_the_living_instance_are_told() -> None:
 
 
 def test_there_are_bounds(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, plugin_metrics.__name__)  # other tests set the levels of its parents
     gauges = Gauges()
     for number in range(MOST + 3):
         gauges.gauge(f"g{number}", "n").set(1)

@@ -77,7 +77,7 @@ def test_instances_that_crash_again_and_again_start_few_processes(
         return start_process(on_end)
 
     monkeypatch.setattr(supervisor, "_start_process", count)
-    monkeypatch.setattr(instance_supervisor, "_BACKOFF", Backoff(60, 300))
+    monkeypatch.setattr(instance_supervisor, "_CRASH_BACKOFF", Backoff(60, 300))
     grant_a, grant_b = ({"user": f"editor-{each}", "patterns": []} for each in "ab")
     host.start_connector("honest", hostile(), (), PATIENCE, grant=grant_b)
     crashes, refusals = 0, list[str]()
