@@ -346,7 +346,7 @@ class ProcessedOffsets:
         return max((state.tries.get(offset, 0) for state in (ledger_state, own) if state is not None), default=0)
 
     def end(self, tp: InputPartition) -> None:
-        """Remove the states of a partition that was deleted (`deleted_topics`), with the next commit."""
+        """Remove the states of a partition that was deleted (`DeletedTopics`), with the next commit."""
         self._deleted_partitions.add(tp)
 
     @property

@@ -92,7 +92,7 @@ COMMANDS = (
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one subcommand. Exit codes: 0 success, 1 an error that was reported, 2 wrong usage, 130 interrupted.
 
-    The commands over REST have more: `client.exit_codes.Exit`.
+    The commands over REST have more: `client.output.Exit`.
     """
     argv = sys.argv[1:] if argv is None else argv
     args = parser_for(argv).parse_args(argv)

@@ -12,7 +12,7 @@ import redis.asyncio
 from redis.connection import parse_url
 from redis.sentinel import Sentinel
 
-# Read here, at once: a worker removes its variables before it starts anything (`engine/spark/child_environment.py`).
+# Read here, at once: a worker removes its variables before it starts anything (`engine/spark/connector_limits.py`).
 URL: Final = os.environ.get("RINGFENCE_REDIS_URL", "redis://127.0.0.1:6379/0")
 _primary = os.environ.get("RINGFENCE_REDIS_PRIMARY", "").strip() or "mymaster"
 _sentinel_password = os.environ.get("RINGFENCE_REDIS_SENTINEL_PASSWORD", "")

@@ -1,4 +1,4 @@
-"""A canary for the private parts of confluent-kafka that `registry.confluent_client` uses: its real client."""
+"""A canary for the private parts of confluent-kafka that `registry.settings` uses: its real client."""
 
 import httpx
 import pytest

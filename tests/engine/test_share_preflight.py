@@ -122,7 +122,7 @@ def test_exactly_the_permission_that_lacks_is_named(guarded: EmbeddedKafka) -> N
             return not lacking or (found[lacking].refuses and "Grant" in found[lacking].remedy)
 
         eventually(names_it, 20, lacking or "nothing lacks", pause=0.2)
-    # Who may not describe a topic does not hear that it is not there: the ledger would forget it (`deleted_topics`).
+    # Who may not describe a topic does not hear that it is not there: the ledger would forget it (`DeletedTopics`).
     stranger = Connection(guarded.bootstrap, {**sasl, "sasl.username": USERS[-1], "sasl.password": USERS[-1]})
     with pytest.raises(FencingError, match=r"(?i)authori"):
         topic_ids(stranger, ["guarded-in"], Deadline.after(20))

@@ -111,7 +111,7 @@ def _uses() -> list[Use]:
     hints = (("HINTS", HINTS), ("TEXT_HINTS", TEXT_HINTS))
     ours = {(each.where, each.method): each for each in _find_uses()}
     tables = [
-        Use(f"alerts.error_hints:{name}[{number}]", re.compile(pattern), "search")
+        Use(f"alerts.root_causes:{name}[{number}]", re.compile(pattern), "search")
         for name, table in hints
         for number, (pattern, _) in enumerate(table)
     ]

@@ -17,7 +17,6 @@ from ringfence.access.models import Grant, OidcIdentity, Token
 from ringfence.access.oidc.claims import Claims, GroupGrant, GroupGrants, LoginDenied, grants_for, groups_of, name_of
 from ringfence.access.oidc.settings import OidcSettings
 from ringfence.access.principal import Verb, topics_of, verbs_of
-from ringfence.audit import accounts
 from ringfence.audit.outcome import Outcome
 from ringfence.audit.trail import record
 from ringfence.fencing.name_patterns import EVERYTHING
@@ -244,18 +243,18 @@ def put_group_grants(user: User, grants: Iterable[GroupGrant], tell: AuditCallba
         rows = Grant.objects.filter(user=user, by_groups=True)
         if {GroupGrant(row.what, row.pattern, row.topics) for row in rows} == grants:
             return
-        before = accounts.grants_of(user)
+        before = grants_of(user)
         rows.delete()
         Grant.objects.bulk_create(
             Grant(user=user, what=each.what, pattern=each.pattern, topics=each.topics, by_groups=True)
             for each in sorted(grants)
         )
-        tell("grant by groups", user.username, before=before, after=accounts.grants_of(user))
+        tell("grant by groups", user.username, before=before, after=grants_of(user))
 
 
 def link(name: str, issuer: str, subject: str, *, tell: AuditCallback = by_command_line) -> None:
     """Let this subject of the provider log in as an existing account. Raises ValueError."""
-    user, subject = accounts.find(name), subject.strip()
+    user, subject = find(name), subject.strip()
     if not subject:
         raise ValueError("Name the subject: the provider's `sub`, which a refused login has in the audit trail")
     other = _find(issuer, subject)
@@ -272,7 +271,7 @@ def unlink(name: str, issuer: str, *, tell: AuditCallback = by_command_line) -> 
     """Remove an account's link: its sessions from that provider end, and permissions by groups are removed. Raises
     ValueError.
     """
-    user = accounts.find(name)
+    user = find(name)
     row = OidcIdentity.objects.filter(issuer=issuer, user=user).first()
     if row is None:
         raise ValueError(f"{name} is linked to no subject of {issuer}")
@@ -296,7 +295,7 @@ def _create(claims: Claims, settings: OidcSettings, grants: Iterable[GroupGrant]
         )
     try:
         with transaction.atomic():
-            user = accounts.create(name, None, (), tell=tell)
+            user = create(name, None, (), tell=tell)
             OidcIdentity.objects.create(issuer=settings.issuer, subject=subject, user=user)
             put_group_grants(user, grants, tell)
     except ValidationError:

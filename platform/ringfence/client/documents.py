@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from ringfence.client import documents
 from ringfence.client.output import ClientError, Exit, escape
 from ringfence.client.rest import Rest, segment
 from ringfence.connectors.sdk import properties
@@ -140,15 +139,15 @@ def edit(rest: Rest, name: str) -> list[str]:
     stored, tag = _fetch_stored(rest, name)
     descriptor, file = tempfile.mkstemp(prefix="ringfence-", suffix=".yaml")  # mode 0600
     with os.fdopen(descriptor, "w", encoding="utf-8") as opened:
-        opened.write(f"# A value that stays {documents.HIDDEN} is kept.\n" + documents.write(stored, "yaml"))
+        opened.write(f"# A value that stays {HIDDEN} is kept.\n" + write(stored, "yaml"))
     try:
         subprocess.run([*shlex.split(command), file], check=True)
     except (OSError, ValueError, subprocess.CalledProcessError) as error:
         Path(file).unlink()
         raise ClientError(Exit.LOCAL, f"The editor failed ({error}): nothing was changed") from error
     try:
-        (document,) = documents.read(file, name)
-        lines = documents.difference(stored, document.config)
+        (document,) = read(file, name)
+        lines = difference(stored, document.config)
         if lines:
             _send(rest, name, stored, tag, document.config)
     except ClientError as error:

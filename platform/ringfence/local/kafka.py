@@ -166,7 +166,7 @@ class EmbeddedKafka:
         return controller and ran and not (self.data / _FENCED).exists()
 
     def fence_ended(self) -> None:
-        """Do now, after the end, what the next start would otherwise do first: see `unclean_shutdown`. Raises
+        """Do now, after the end, what the next start would otherwise do first (see the module). Raises
         `LocalError`; then the next start does it.
         """
         if self.must_fence() and not self.running:

@@ -175,7 +175,7 @@ class DescribeShareGroup(Question[Json]):
 @dataclass(frozen=True)
 class FindArchived(Question[Json]):
     """Return the records of a share group that the broker has archived; see
-    `engine.queries.share_state.find_archived`.
+    `engine.queries.share_groups.find_archived`.
     """
 
     name = "share_archived"

@@ -35,7 +35,7 @@ MOST_NAMED: Final = 5
 class Check:
     """One finding. key: the setting it belongs to, if any; remedy: what to do if it is not ok.
 
-    decides: if it failed, the connector cannot work here, so validation refuses it (`preflight.validation_errors`).
+    decides: if it failed, the connector cannot work here, so validation refuses it (`preflight.validation`).
     Others are warnings: they can be fixed without changing the configuration, or only concern the worker.
     """
 

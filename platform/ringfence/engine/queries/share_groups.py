@@ -7,7 +7,6 @@ partitions, records of the state topic, steps, and ranges in a strip. `cut` and 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
-from ringfence.engine.queries import share_groups
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Conflict, Fatal, FencingError
 from ringfence.fencing.kafka.connection import Connection
@@ -234,7 +233,7 @@ _SECONDS: Final = 4.0
 def find_states(
     worker: WorkerConfig, name: str, partitions: Sequence[Mapping[str, Any]], delivery_limit: int, limit: Deadline
 ) -> list[dict[str, Any]]:
-    """Return strip and archived records of these partitions of a group (see `share_groups.describe`)."""
+    """Return strip and archived records of these partitions of a group (see `describe`)."""
     rows = [each for each in partitions if each["topic_id"]]
     keys = {_key(name, each): each for each in rows}
     histories = _read(worker, name, list(keys), limit)
@@ -253,7 +252,7 @@ def find_archived(worker: WorkerConfig, name: str, limit: Deadline) -> dict[str,
     """Return which offsets of each partition the group no longer delivers, processed or not: all before `start`, and
     the ranges in `archived`, which have reached the delivery limit. `left_out`: the partitions that are not included.
     """
-    group = share_groups.describe(worker, name, limit)
+    group = describe(worker, name, limit)
     often = delivery_limit_of({each["name"]: each["value"] for each in group["settings"]})
     partitions = [each for each in group["partitions"] if each["topic_id"] and each["start"] >= 0]
     page = partitions[:MOST_ARCHIVED]
@@ -269,7 +268,7 @@ def find_archived(worker: WorkerConfig, name: str, limit: Deadline) -> dict[str,
 
 def find_timeline(worker: WorkerConfig, name: str, topic: str, partition: int, limit: Deadline) -> dict[str, Any]:
     """Return the newest steps of one share-partition, oldest first, each with the state after it."""
-    group = share_groups.describe(worker, name, limit)
+    group = describe(worker, name, limit)
     matches = [each for each in group["partitions"] if (each["topic"], each["partition"]) == (topic, partition)]
     if not matches or not matches[0]["topic_id"]:
         raise Refusal(404, f"Share group {name} does not read {topic}-{partition}")
@@ -311,9 +310,9 @@ def _key(name: str, partition: Mapping[str, Any]) -> StateKey:
 
 def _read(worker: WorkerConfig, name: str, keys: Sequence[StateKey], limit: Deadline) -> dict[StateKey, StateHistory]:
     try:
-        return read_histories(share_groups.connection_of(worker), keys, Deadline.after(limit.slice(_SECONDS)))
+        return read_histories(connection_of(worker), keys, Deadline.after(limit.slice(_SECONDS)))
     except FencingError as error:
-        raise share_groups.refuse(error, f"The state of share group {name} cannot be read") from error
+        raise refuse(error, f"The state of share group {name} cannot be read") from error
 
 
 def _last(entries: Sequence[Entry]) -> PersistedState | None:
