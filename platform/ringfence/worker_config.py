@@ -224,6 +224,16 @@ class WorkerConfig:
         return self.settings["group.id"]
 
     @property
+    def projection_group(self) -> str:
+        """The group whose member with the partition projects the topics into the database."""
+        return f"{self.group_id}-projection"
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The groups of which workers are members."""
+        return self.group_id, self.projection_group
+
+    @property
     def config_topic(self) -> str:
         return self.settings["config.storage.topic"]
 

@@ -21,7 +21,6 @@ from ringfence.fencing.ids import Incarnation, WorkerId, parse_member_client_id
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer_groups import group_members, remove_members
 from ringfence.fencing.topics.status import WorkerRecord
-from ringfence.worker_config import WorkerConfig
 
 log = logging.getLogger(__name__)
 
@@ -64,11 +63,6 @@ def lives(process: str) -> bool | None:
     if not start or not pid.isdecimal() or not machine or machine != _machine():
         return None
     return _start_of(int(pid)) == start
-
-
-def groups_of(config: WorkerConfig) -> tuple[str, ...]:
-    """Return the groups of which workers are members."""
-    return config.group_id, f"{config.group_id}-projection"
 
 
 class PeerWatch:

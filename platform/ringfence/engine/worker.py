@@ -30,7 +30,7 @@ from ringfence.engine.browsing.readers import Readers
 from ringfence.engine.celery_host import CeleryHost
 from ringfence.engine.celery_tasks import provide
 from ringfence.engine.config_topic import await_admission
-from ringfence.engine.dead_peers import PeerWatch, groups_of, remove_predecessor
+from ringfence.engine.dead_peers import PeerWatch, remove_predecessor
 from ringfence.engine.leader.command_service import CommandService
 from ringfence.engine.leader.leader_thread import Leader
 from ringfence.engine.leader.members import identity, worker_modes
@@ -179,7 +179,7 @@ class Worker:
             lambda: group_members(self._connection, group, Deadline.after(10)),
             self._stop,
             remove_ended=partial(
-                remove_predecessor, self._connection, groups_of(config), config.status_topic, WorkerId(self._id)
+                remove_predecessor, self._connection, config.groups, config.status_topic, WorkerId(self._id)
             ),
         )
         reporter = Reporter(self._connection, config.status_topic, config.events_topic)
@@ -291,7 +291,7 @@ class Worker:
         self._thread("offsets", lambda: view.run(self._stop))
         self._thread("leader", lambda: leader.run(self._stop))
         connection = config.connection(f"ringfence-{self._id}-peers")
-        peers = PeerWatch(connection, groups_of(config), lambda: leader.statuses().workers)
+        peers = PeerWatch(connection, config.groups, lambda: leader.statuses().workers)
         self._thread("peers", lambda: peers.run(self._stop))
         self._thread("grants", lambda: _follow_grants(leader, self._stop))
         self._thread("alerts", lambda: watch(self._incarnation, leader.ready, self._stop))

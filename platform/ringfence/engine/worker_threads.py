@@ -48,7 +48,7 @@ class ProjectionMembership:
         django_apps.load()
         membership = GroupMembership(
             self._config.connection(self._client_id),
-            f"{self._config.group_id}-projection",
+            self._config.projection_group,
             self._config.config_topic,
             self._client_id,
             lambda _metadata: self._begin(),
