@@ -13,18 +13,16 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
-import psutil
-
 from benchmarks.gaps import RECORDS_S, config
 from benchmarks.machine import describe, foot, load
 from benchmarks.ours import RingfenceWorker
-from benchmarks.processes import Tree
+from benchmarks.processes import Tree, find_busiest
 from benchmarks.rest import BenchmarkError, Rest
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.connection import Connection
@@ -141,7 +139,7 @@ def _victim(loss: Loss, rest: Rest, worker: RingfenceWorker, topic: str, number:
     if loss is PROCESS:
         tree = Tree(worker.pid_of(rest.worker_of(topic, number % _TASKS)))
         tree.cpu_seconds()  # lists its processes
-        return _busiest(tree.task_processes())
+        return find_busiest(tree.task_processes(), 1.0)
     leader, workers = rest.leader(), {rest.worker_of(topic, task) for task in range(_TASKS)}
     candidates = sorted(workers & {leader}) if loss is LEADER else sorted(workers - {leader})
     if not candidates:
@@ -151,24 +149,9 @@ def _victim(loss: Loss, rest: Rest, worker: RingfenceWorker, topic: str, number:
     return worker.pid_of(candidates[0])
 
 
-def _busiest(pids: Sequence[int]) -> int:
-    """Return the process that has used most CPU time in the last second: the others wait for a task."""
-    used = {}
-    for pid in pids:
-        with suppress(psutil.NoSuchProcess):
-            used[pid] = sum(psutil.Process(pid).cpu_times()[:2])
-    time.sleep(1)
-    for pid in used:
-        with suppress(psutil.NoSuchProcess):
-            used[pid] = sum(psutil.Process(pid).cpu_times()[:2]) - used[pid]
-    if not used:
-        raise BenchmarkError("the worker has no task's process")
-    return max(used, key=lambda pid: used[pid])
-
-
 def _gap(arrivals: ArrivalsByTask, killed: float) -> float:
     """Return the longest pause of a task, seen from the kill until long after every task has delivered again."""
-    wait_until(lambda: time.monotonic() > killed + _WATCHED_SECONDS, 2 * _WATCHED_SECONDS, pause=0.1)
+    time.sleep(_WATCHED_SECONDS)
     _await("after a kill", arrivals, time.monotonic())
     gap = max(arrivals.pauses(killed, time.monotonic()).values())
     if gap < _LEAST_GAP_S:

@@ -23,6 +23,7 @@ import httpx
 
 from benchmarks.kills import ArrivalsByTask
 from benchmarks.machine import describe, foot, load
+from benchmarks.processes import find_busiest
 from benchmarks.rest import BenchmarkError
 from ringfence.local.errors import LocalError
 from ringfence.local.guarded_process import wait_until
@@ -171,10 +172,7 @@ def _lose_nothing(_platform: Redundant, _flow: Flow) -> None:
 
 
 def _lose_task(platform: Redundant, flow: Flow) -> None:
-    pids = processes.tasks(platform.up.pid(flow.worker_of()))
-    before = {pid: processes.cpu_seconds(pid) for pid in pids}
-    time.sleep(2.0)  # those that run a task use processor time, others wait for one
-    os.kill(max(pids, key=lambda pid: processes.cpu_seconds(pid) - before[pid]), signal.SIGKILL)
+    os.kill(find_busiest(processes.tasks(platform.up.pid(flow.worker_of())), 2.0), signal.SIGKILL)
 
 
 def _other_worker(platform: Redundant) -> str:

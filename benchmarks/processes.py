@@ -9,6 +9,8 @@ from pathlib import Path
 
 import psutil
 
+from benchmarks.rest import BenchmarkError
+
 _TICK = os.sysconf("SC_CLK_TCK")
 _LIST_EVERY_S = 0.5
 MIB = 1024 * 1024
@@ -84,6 +86,18 @@ def memory_of(pid: int) -> Memory:
     except OSError:
         pass
     return Memory(sizes["Rss"], sizes["Pss"])
+
+
+def find_busiest(pids: Iterable[int], seconds: float) -> int:
+    """Return the process that uses most CPU time in so many seconds: of tasks' processes one that runs a task, since
+    the others wait for one. Raises `BenchmarkError` if none is there.
+    """
+    before = {pid: cpu for pid in pids if (cpu := _cpu(pid)) is not None}
+    time.sleep(seconds)
+    used = {pid: cpu - earlier for pid, earlier in before.items() if (cpu := _cpu(pid)) is not None}
+    if not used:
+        raise BenchmarkError("the worker has no task's process")
+    return max(used, key=lambda pid: used[pid])
 
 
 def _cpu(pid: int) -> float | None:

@@ -1,8 +1,9 @@
 """The part of the Kafka Connect REST API that benchmarks need: the same calls for both sides."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import TracebackType
+from typing import Any
 
 import httpx
 
@@ -33,36 +34,29 @@ class Rest:
             return False
 
     def create(self, name: str, config: Mapping[str, str]) -> None:
-        """Create a connector; repeat the request while the worker is busy with a rebalance."""
-        deadline = time.monotonic() + SECONDS
-        while True:
-            answer = self._client.post("/connectors", json={"name": name, "config": dict(config)})
-            if answer.status_code == 201:
-                return
-            if answer.status_code != 409 or time.monotonic() > deadline:
-                raise BenchmarkError(f"connector {name} was not created: {answer.status_code} {answer.text[:500]}")
-            time.sleep(0.2)
+        """Create a connector."""
+        body = {"name": name, "config": dict(config)}
+        self._send(f"connector {name} was not created", (201,), "POST", "/connectors", json=body)
 
     def configure(self, name: str, config: Mapping[str, str]) -> None:
-        """Set a configuration; repeat the request while the worker is busy with a rebalance."""
-        deadline = time.monotonic() + SECONDS
-        while True:
-            answer = self._client.put(f"/connectors/{name}/config", json=dict(config))
-            if answer.status_code == 200:
-                return
-            if answer.status_code != 409 or time.monotonic() > deadline:
-                raise BenchmarkError(f"connector {name} was not changed: {answer.status_code} {answer.text[:500]}")
-            time.sleep(0.2)
+        """Set a configuration."""
+        path = f"/connectors/{name}/config"
+        self._send(f"connector {name} was not changed", (200,), "PUT", path, json=dict(config))
 
     def restart(self, name: str) -> None:
-        """Restart the connector and its tasks; repeat the request while the worker is busy with a rebalance."""
+        """Restart the connector and its tasks."""
+        path, params = f"/connectors/{name}/restart", {"includeTasks": "true"}
+        self._send(f"connector {name} was not restarted", (200, 202, 204), "POST", path, params=params)
+
+    def _send(self, failure: str, success: Collection[int], method: str, path: str, **content: Any) -> None:
+        """Send a request; repeat it while the worker is busy with a rebalance. Raises `BenchmarkError`."""
         deadline = time.monotonic() + SECONDS
         while True:
-            answer = self._client.post(f"/connectors/{name}/restart", params={"includeTasks": "true"})
-            if answer.status_code in (200, 202, 204):
+            answer = self._client.request(method, path, **content)
+            if answer.status_code in success:
                 return
             if answer.status_code != 409 or time.monotonic() > deadline:
-                raise BenchmarkError(f"connector {name} was not restarted: {answer.status_code} {answer.text[:500]}")
+                raise BenchmarkError(f"{failure}: {answer.status_code} {answer.text[:500]}")
             time.sleep(0.2)
 
     def running(self, name: str) -> int:
