@@ -23,20 +23,22 @@ _DEBEZIUM_MODULES: Final = {
     "spanner.SpannerConnector": ("spanner", "Spanner"),
 }
 _POSTGRES: Final = "io.debezium:debezium-connector-postgres:3.7.0.Final"
+
+
+def _write_coordinates(module: str) -> str:
+    return f"io.debezium:debezium-connector-{module}:{_DEBEZIUM}"
+
+
 _MIRROR: Final = f"org.apache.kafka:connect-mirror:{_KAFKA}"
 _FILES: Final = "Use FilesSource, which reads CSV, JSON lines, Avro, Parquet and text files."
 _JDBC: Final = "Set connector.class=SqlSource, which has the same settings."
 
 _REMEDIES: Final = {
     **{
-        f"io.debezium.connector.{name}": _INSTALL.format(
-            coordinates=f"io.debezium:debezium-connector-{module}:{_DEBEZIUM}"
-        )
+        f"io.debezium.connector.{name}": _INSTALL.format(coordinates=_write_coordinates(module))
         for name, (module, _) in _DEBEZIUM_MODULES.items()
     },
-    "io.debezium.connector.oracle.OracleConnector": _INSTALL.format(
-        coordinates=f"io.debezium:debezium-connector-oracle:{_DEBEZIUM}"
-    )
+    "io.debezium.connector.oracle.OracleConnector": _INSTALL.format(coordinates=_write_coordinates("oracle"))
     + " Add Oracle's JDBC driver (ojdbc11) to its folder.",
     "io.debezium.connector.postgresql.PostgresConnector": "Set connector.class=PostgresSource, which has the same "
     f"settings and records; or install the plugin: ringfence plugins install {_POSTGRES}.",
@@ -75,40 +77,43 @@ def _by_debezium(server: str, coordinates: str = "", preset: Mapping[str, str] |
     return KnownPlugin(entry, coordinates, preset or {})
 
 
-def _of_kafka(title: str, summary: str, icon: str, category: Category = Category.KAFKA) -> KnownPlugin:
-    coordinates = _MIRROR if "MirrorMaker" in title else ""
-    return KnownPlugin(CatalogEntry(title, summary, category, icon=icon), coordinates)
+def _by_mirror_maker(title: str, summary: str, icon: str) -> KnownPlugin:
+    return KnownPlugin(CatalogEntry(f"{title}, by MirrorMaker 2", summary, Category.KAFKA, icon=icon), _MIRROR)
+
+
+def _by_kafka_connect(title: str, summary: str, icon: str, category: Category) -> KnownPlugin:
+    return KnownPlugin(CatalogEntry(f"{title}, by Kafka Connect", summary, category, icon=icon))
 
 
 _CATALOG: Final = {
     **{
-        f"io.debezium.connector.{name}": _by_debezium(server, f"io.debezium:debezium-connector-{module}:{_DEBEZIUM}")
+        f"io.debezium.connector.{name}": _by_debezium(server, _write_coordinates(module))
         for name, (module, server) in _DEBEZIUM_MODULES.items()
     },
     "io.debezium.connector.oracle.OracleConnector": _by_debezium("Oracle"),
     "io.debezium.connector.postgresql.PostgresConnector": _by_debezium(
         "PostgreSQL", _POSTGRES, {"plugin.name": "pgoutput"}
     ),
-    "org.apache.kafka.connect.mirror.MirrorSourceConnector": _of_kafka(
-        "Topics of a Kafka cluster, by MirrorMaker 2", "Copies topics from another cluster.", "waypoints"
+    "org.apache.kafka.connect.mirror.MirrorSourceConnector": _by_mirror_maker(
+        "Topics of a Kafka cluster", "Copies topics from another cluster.", "waypoints"
     ),
-    "org.apache.kafka.connect.mirror.MirrorCheckpointConnector": _of_kafka(
-        "Offsets of consumer groups, by MirrorMaker 2", "Translates committed offsets of another cluster.", "milestone"
+    "org.apache.kafka.connect.mirror.MirrorCheckpointConnector": _by_mirror_maker(
+        "Offsets of consumer groups", "Translates committed offsets of another cluster.", "milestone"
     ),
-    "org.apache.kafka.connect.mirror.MirrorHeartbeatConnector": _of_kafka(
-        "Heartbeats between clusters, by MirrorMaker 2", "Shows that replication is alive.", "heart-pulse"
+    "org.apache.kafka.connect.mirror.MirrorHeartbeatConnector": _by_mirror_maker(
+        "Heartbeats between clusters", "Shows that replication is alive.", "heart-pulse"
     ),
-    "org.apache.kafka.connect.file.FileStreamSourceConnector": _of_kafka(
-        "One text file, by Kafka Connect", "Follows a file that other programs append to.", "file-text", Category.FILES
+    "org.apache.kafka.connect.file.FileStreamSourceConnector": _by_kafka_connect(
+        "One text file", "Follows a file that other programs append to.", "file-text", Category.FILES
     ),
-    "org.apache.kafka.connect.tools.VerifiableSourceConnector": _of_kafka(
-        "Numbers for tests, by Kafka Connect", "Counts at a given rate.", "hash", Category.TESTS
+    "org.apache.kafka.connect.tools.VerifiableSourceConnector": _by_kafka_connect(
+        "Numbers for tests", "Counts at a given rate.", "hash", Category.TESTS
     ),
-    "org.apache.kafka.connect.tools.MockSourceConnector": _of_kafka(
-        "Failures for tests, by Kafka Connect", "Writes nothing, and fails on request.", "flask-conical", Category.TESTS
+    "org.apache.kafka.connect.tools.MockSourceConnector": _by_kafka_connect(
+        "Failures for tests", "Writes nothing, and fails on request.", "flask-conical", Category.TESTS
     ),
-    "org.apache.kafka.connect.tools.SchemaSourceConnector": _of_kafka(
-        "Records with schemas for tests, by Kafka Connect", "Counts, with a schema.", "braces", Category.TESTS
+    "org.apache.kafka.connect.tools.SchemaSourceConnector": _by_kafka_connect(
+        "Records with schemas for tests", "Counts, with a schema.", "braces", Category.TESTS
     ),
     "org.apache.camel.kafkaconnector.CamelSourceConnector": KnownPlugin(
         CatalogEntry(
