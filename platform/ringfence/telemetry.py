@@ -118,13 +118,11 @@ def new_exporter(signal: str) -> Any:
         log.warning("%s=%s: %s is used; %s is the other one that can be", _PROTOCOL, protocol, _HTTP, _GRPC)
     transport = "grpc" if protocol == _GRPC else "http"
     kind = {"traces": "trace", "metrics": "metric"}[signal]
-    module, missing = None, ""
     try:
         module = importlib.import_module(f"opentelemetry.exporter.otlp.proto.{transport}.{kind}_exporter")
     except ImportError as error:
-        missing = str(error)
-    if module is None:
-        log.error(_MISSING, _ENDPOINT, missing, signal, "otlp-grpc" if protocol == _GRPC else "otlp")
+        extra = "otlp-grpc" if protocol == _GRPC else "otlp"
+        log.error(_MISSING, _ENDPOINT, error, signal, extra)  # noqa: TRY400 - the message says it all
         return None
     return (module.OTLPSpanExporter if signal == "traces" else module.OTLPMetricExporter)()
 
