@@ -59,11 +59,13 @@ def group_members(connection: Connection, group: str, deadline: Deadline) -> lis
     doing, remedy = f"describing group {group}", "Grant DESCRIBE on the group, then restart"
     with _lease(connection, deadline, doing, remedy) as client:
         description: dict[str, Any] = client.describe_groups([group])[group]
-    trouble = description["error"]
-    if trouble is not None and GroupIdNotFoundError.__name__ not in trouble:
-        if GroupAuthorizationFailedError.__name__ in trouble:
-            raise Fatal(f"{doing}: {trouble}. {remedy}")
-        raise Retriable(f"{doing}: {trouble}")
+        trouble = description["error"]
+        if trouble is not None and GroupIdNotFoundError.__name__ not in trouble:
+            # Raised within the lease, which closes the client: it would ask the same broker again forever after its
+            # group has moved to another coordinator.
+            if GroupAuthorizationFailedError.__name__ in trouble:
+                raise Fatal(f"{doing}: {trouble}. {remedy}")
+            raise Retriable(f"{doing}: {trouble}")
     return [_group_member(entry) for entry in description["members"]]
 
 
