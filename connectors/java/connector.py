@@ -29,6 +29,7 @@ from ringfence.connectors.java.connector_process import ConnectorProcess
 from ringfence.connectors.java.discovery import JavaPlugin
 from ringfence.connectors.java.files import require_allowed_files
 from ringfence.connectors.java.task import changes_nothing, java_task_class, preview_settings
+from ringfence.connectors.sdk.guarded_connects import note_names
 
 
 class JavaSourceConnector(SourceConnector):
@@ -172,6 +173,7 @@ class JavaSourceConnector(SourceConnector):
         roots.
         """
         require_allowed_files(config)
+        note_names(config.values())
         return {**config, "connector.class": self.java_class}
 
 

@@ -1,14 +1,19 @@
 """Starts a JVM with our host in it: the command line, the environment, and what it sees of `plugin.path`."""
 
+import json
 import os
 import resource
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final
 
 from ringfence.connectors.java.runtime import JavaRuntime
+from ringfence.connectors.process_tree import MARK
+from ringfence.connectors.sdk import worker_limits
+from ringfence.connectors.sdk.guarded_connects import exec_guarded, run_guarded
 
 # -Xrs: Java installs no signal handlers; -Xshare:auto: a class archive that does not match is ignored. The JVM's own
 # messages go to standard error, because standard output carries frames. automatic.config.providers: Kafka's clients in
@@ -25,6 +30,7 @@ _OPTIONS: Final = (
     "-Xlog:all=warning,cds=off,cds+dynamic=off:stderr",
     "-Dlog4j2.configurationFile=classpath:log4j2-ringfence.xml",
 )
+_PYTHON: Final = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
 _HANDED_ON: Final = ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "JAVA_HOME", "SSL_CERT_FILE")
 
 
@@ -38,24 +44,36 @@ def start_jvm(
     stdin: int,
     stdout: int | IO[bytes],
     stderr: int | IO[bytes],
+    names: Path | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a JVM in a session of its own, so that Ctrl-C reaches the worker only, which lets its tasks commit.
+    """Start a JVM in a session of its own, so that Ctrl-C reaches the worker only, which lets its tasks commit. It
+    connects to addresses of `egress.allow` only (`guarded_connects`).
 
     options: of this JVM, before those of the runtime's settings; main, arguments: its class and command line; folder:
     an empty working and home directory, so that plugins find no worker's files; stdin, stdout, stderr: as in
-    `subprocess.Popen`.
+    `subprocess.Popen`; names: for a JVM that outlives this process, a file as in `guarded_connects.exec_guarded`.
     """
     command = [runtime.java, *_OPTIONS, f"-Duser.home={folder}", *options, "-cp", runtime.class_path, main, *arguments]
-    with _no_memory_limit():
+    environment = {**{name: os.environ[name] for name in _HANDED_ON if name in os.environ}, "HOME": folder}
+    if names is not None:
+        limits = {worker_limits.ENVIRONMENT: json.dumps(worker_limits.current().as_settings())}
+        marks = {name: os.environ[name] for name in (MARK, *_PYTHON) if name in os.environ}
+        start = [sys.executable, "-m", __name__, json.dumps([*environment]), str(names)]
+        command, environment = [*start, *command], {**environment, **limits, **marks}
+
+    def start_process() -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             command,
             stdin=stdin,
             stdout=stdout,
             stderr=stderr,
             cwd=folder,
-            env={**{name: os.environ[name] for name in _HANDED_ON if name in os.environ}, "HOME": folder},
+            env=environment,
             start_new_session=True,
         )
+
+    with _no_memory_limit():
+        return start_process() if names is not None else run_guarded(start_process)
 
 
 def link_plugins(runtime: JavaRuntime, folder: str) -> str:
@@ -76,3 +94,8 @@ def _no_memory_limit() -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+if __name__ == "__main__":  # of a JVM that outlives the process which starts it
+    kept, names, *rest = sys.argv[1:]
+    exec_guarded(rest, {name: os.environ[name] for name in json.loads(kept)}, Path(names))

@@ -18,7 +18,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -28,6 +28,8 @@ from ringfence.connectors.java.channel import JavaChannel, JavaEnded
 from ringfence.connectors.java.discovery import find_signature
 from ringfence.connectors.java.jvm import link_plugins, start_jvm
 from ringfence.connectors.java.runtime import SHARED_OPTIONS, JavaRuntime
+from ringfence.connectors.sdk import worker_limits
+from ringfence.connectors.sdk.egress import Policy
 
 _MAIN: Final = "io.ringfence.connect.SharedHost"
 _IDLE_SECONDS: Final = 60
@@ -38,7 +40,7 @@ _LOG_LINES: Final = 15
 _LOG_BYTES: Final = 16_384
 _MOST_PATH: Final = 80
 """The system's limit for a socket's path is 103 bytes on macOS, and 107 on Linux."""
-_SOCKET, _PID, _LOG = "socket", "pid", "log"
+_SOCKET, _PID, _LOG, _NAMES = "socket", "pid", "log", "names"
 
 
 class SharedJvm(JavaChannel):
@@ -75,10 +77,11 @@ class SharedJvm(JavaChannel):
         return _describe_end(self._home)
 
 
-def connect(java: JavaRuntime, offsets: Callable[[str], OffsetReader | None]) -> SharedJvm:
+def connect(java: JavaRuntime, offsets: Callable[[str], OffsetReader | None], texts: Iterable[str] = ()) -> SharedJvm:
     """Return a connection to the JVM of these settings, which is started if it does not run. Raises `ConnectorError`.
 
-    A JVM that does not answer is killed, and another one is started.
+    A JVM that does not answer is killed, and another one is started. texts: values of the configuration, for the host
+    names in them that `egress.allow` may name.
     """
     home = _folder() / _key(java)
     home.mkdir(mode=0o700, exist_ok=True)
@@ -86,6 +89,9 @@ def connect(java: JavaRuntime, offsets: Callable[[str], OffsetReader | None]) ->
         connection = _try_to_connect(home)
         if connection is None:
             connection = _start(java, home)
+        with (home / _NAMES).open("a", encoding="utf-8") as file:
+            hosts = Policy(worker_limits.current().egress).names_in(texts)
+            file.writelines(f"{each}\n" for each in dict.fromkeys(hosts))
         return SharedJvm(connection, home, int((home / _PID).read_text()), offsets)
 
 
@@ -106,7 +112,9 @@ def _folder() -> Path:
 
 def _key(java: JavaRuntime) -> str:
     """Return a name that differs for JVMs with other settings, or with other jars in `plugin.path`."""
-    identity = (java.java, java.class_path, java.plugin_path, java.places, java.shared_options)
+    limits = worker_limits.current()
+    allowed = (limits.egress, limits.home, limits.own_listeners)
+    identity = (java.java, java.class_path, java.plugin_path, java.places, java.shared_options, allowed)
     return hashlib.sha256(repr((identity, find_signature(java.folders))).encode()).hexdigest()[:12]
 
 
@@ -153,6 +161,7 @@ def _start(java: JavaRuntime, home: Path) -> socket.socket:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
+            names=home / _NAMES,
         )
     (home / _PID).write_text(str(process.pid))
     threading.Thread(target=process.wait, name=f"java-{process.pid}-end", daemon=True).start()

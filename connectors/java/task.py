@@ -35,6 +35,7 @@ from ringfence.connectors.java.frames import BatchFrame
 from ringfence.connectors.java.process import JavaProcess
 from ringfence.connectors.java.runtime import JavaRuntime
 from ringfence.connectors.java_settings import JAVA_PROCESS, SHARED, SNAPSHOT_TRANSACTION
+from ringfence.connectors.sdk.guarded_connects import note_names
 
 
 class ReadyBytes:
@@ -170,10 +171,11 @@ class JavaSourceTask(SourceTask):
 
     def _open(self, java: JavaRuntime, config: Mapping[str, str]) -> JavaChannel:
         """Return the connection with a process for this task. A preview has no offsets, and a process of its own."""
+        if config.get(JAVA_PROCESS, "").strip() == SHARED and PREVIEW not in config:
+            return shared_jvm.connect(java, lambda _connector: self.context.offset_reader, config.values())
+        note_names(config.values())
         if PREVIEW in config:
             return JavaProcess(java, lambda _connector: None)
-        if config.get(JAVA_PROCESS, "").strip() == SHARED:
-            return shared_jvm.connect(java, lambda _connector: self.context.offset_reader)
         return JavaProcess(java, lambda _connector: self.context.offset_reader)
 
     def _expect_started(self, event: Event) -> None:

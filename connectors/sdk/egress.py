@@ -9,7 +9,7 @@ addresses and clouds' metadata services, which have credentials, are never allow
 import ipaddress
 import re
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from ringfence.connectors.sdk import own_listeners
@@ -27,6 +27,7 @@ _NEVER: Final = tuple(
 _PORTS: Final = re.compile(
     r"^(?P<host>\[[^\]]+\](?:/\d+)?|[^:]*|[^:]*:[^:]*:.*?)(?::(?P<low>\d+)(?:-(?P<high>\d+))?)?$"
 )
+_HOST: Final = re.compile(r"[a-z0-9_][a-z0-9_.-]*[a-z0-9_]")
 _CLASSES: Final = frozenset({"public", "private", "loopback"})
 
 
@@ -57,11 +58,27 @@ class Policy:
 
     def __init__(self, text: str) -> None:
         self._entries = [_entry(part.strip()) for part in text.split(",") if part.strip()]
+        self._names = [name for part in text.split(",") if (name := _name_of(part.strip()))]
 
     def allows(self, host: str, address: Address, port: int) -> bool:
         return not is_forbidden(address) and any(
             low <= port <= high and matches(host.lower().rstrip("."), address) for matches, low, high in self._entries
         )
+
+    @property
+    def has_wildcards(self) -> bool:
+        """Whether an entry is `*.` and the end of a name."""
+        return any(each.startswith("*.") for each in self._names)
+
+    def names_in(self, texts: Iterable[str]) -> Iterator[str]:
+        """Yield the host names that entries allow by their name: those of entries, and those in texts that match
+        `*.example.com`.
+        """
+        yield from (each for each in self._names if not each.startswith("*."))
+        endings = tuple(each[1:] for each in self._names if each.startswith("*."))
+        if endings:
+            for text in texts:
+                yield from (host for host in _HOST.findall(text.lower()) if host.endswith(endings))
 
     def addresses(self, host: str, port: int, resolve: Resolve | None = None) -> list[str]:
         """Resolve a name. Returns addresses that are all allowed. Raises `EgressDenied`, and OSError if it has
@@ -90,6 +107,17 @@ def describe_own(where: str) -> str:
 
 def look_up(host: str, port: int) -> list[str]:
     return [str(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+
+
+def _name_of(text: str) -> str:
+    """Return the name that a valid entry allows, "" for one of addresses."""
+    match = _PORTS.match(text)
+    host = match["host"].lower() if match else ""
+    try:
+        ipaddress.ip_network(host.strip("[]").replace("]", ""), strict=False)
+    except ValueError:
+        return "" if host in _CLASSES else host
+    return ""
 
 
 def _entry(text: str) -> tuple[Callable[[str, Address], bool], int, int]:

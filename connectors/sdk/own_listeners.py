@@ -92,10 +92,15 @@ def _readable(entries: Iterable[str]) -> Iterator[_Entry]:
             yield _Entry(each)
 
 
+def is_broker(address: Address, port: int) -> bool:
+    """Return whether this is one of the addresses that the workers' Kafka was declared with."""
+    return any(entry.covers(getattr(address, "ipv4_mapped", None) or address, port) for entry in _open)
+
+
 def is_own(address: Address, port: int) -> bool:
     """Return whether this is a listener of the platform."""
     address = getattr(address, "ipv4_mapped", None) or address
-    if any(entry.covers(address, port) for entry in _open):
+    if is_broker(address, port):
         return False
     return any(entry.covers(address, port) for entry in _closed) or _is_held_here(address, port)
 

@@ -26,7 +26,8 @@ def set_password(connection: Connection, user: str, password: str, iterations: i
     change = UserScramCredentialUpsertion(user, mechanism, password.encode())
     with kafka_errors(f"setting the password of Kafka's user {user}"):
         # Not one that is kept: its broker ends right after this.
-        client = AdminClient(connection.librdkafka())  # type: ignore[arg-type]
+        settings = connection.librdkafka()
+        client = connection.create(lambda: AdminClient(settings))  # type: ignore[arg-type]
         futures = client.alter_user_scram_credentials([change], request_timeout=max(1.0, deadline.remaining))
         futures[user].result(max(1.0, deadline.remaining))
 
@@ -44,13 +45,13 @@ class _Client:
     used_at: float
 
 
-_Key = tuple[str, tuple[tuple[str, str], ...]]
+_Key = tuple[str, bool, tuple[tuple[str, str], ...]]
 _clients: dict[_Key, _Client] = {}
 _turn = threading.Lock()
 
 
 def _key(connection: Connection) -> _Key:
-    return connection.bootstrap, tuple(sorted(connection.settings.items()))
+    return connection.bootstrap, connection.guarded, tuple(sorted(connection.settings.items()))
 
 
 def admin_client(connection: Connection) -> AdminClient:
@@ -65,7 +66,8 @@ def admin_client(connection: Connection) -> AdminClient:
         entry = _clients.get(key)
         if entry is None:
             with kafka_errors("creating the admin client"):
-                client = AdminClient(connection.librdkafka())  # type: ignore[arg-type]
+                settings = connection.librdkafka()
+                client = connection.create(lambda: AdminClient(settings))  # type: ignore[arg-type]
             entry = _clients[key] = _Client(client, now, now)
         entry.used_at = now
         return entry.client
@@ -109,7 +111,7 @@ def login_refused(connection: Connection, seconds: float = 3.0) -> bool:
     except FencingError as error:  # its token was refused
         return error.code == "SASL_AUTHENTICATION_FAILED"
     with kafka_errors("creating the admin client"):
-        client = AdminClient(settings)  # type: ignore[arg-type]
+        client = connection.create(lambda: AdminClient(settings))  # type: ignore[arg-type]
     deadline = Deadline.after(seconds)
     while not deadline.expired:
         client.poll(0.1)

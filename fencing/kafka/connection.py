@@ -2,13 +2,17 @@
 
 import ssl
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
+from ringfence.connectors.sdk.guarded_connects import allows_unlisted_names, run_guarded
 from ringfence.connectors.sdk.kafka_settings import oauth_tokens
 from ringfence.fencing.errors import Fatal, Retriable
+
+_Client = TypeVar("_Client")
 
 GUARDED = "guarded://"
 """Stands for kafka-python's `proxy_url`: its sockets are made by `kafka_python_client.GuardedSocket`."""
@@ -30,7 +34,7 @@ class Connection:
     """A cluster and the credentials for it.
 
     settings: librdkafka's names, for clients of any kind (security, network). reading: additional ones for consumers.
-    guarded: whether it is another cluster than the worker's, so that kafka-python has to connect to allowed addresses
+    guarded: whether it is another cluster than the worker's, so that clients have to connect to allowed addresses
     only, those of brokers that the cluster names included.
     """
 
@@ -57,6 +61,19 @@ class Connection:
         with _token_errors():
             base |= oauth_tokens.for_librdkafka(self.settings)
         return {**base, **{key.replace("_", "."): value for key, value in more.items()}}
+
+    def create(self, make: Callable[[], _Client]) -> _Client:
+        """Return the client of librdkafka that `make` creates. One that is guarded is created where its threads are
+        held to `egress.allow`.
+        """
+        if not self.guarded:
+            return make()
+        names = [self.bootstrap]
+        if allows_unlisted_names():
+            from ringfence.fencing.kafka.kafka_python_client import broker_hosts  # a web process does without it
+
+            names += broker_hosts(self)
+        return run_guarded(make, names)
 
     def for_reading(self, **more: object) -> dict[str, object]:
         """Return the configuration of a consumer. No setting can replace `more`."""

@@ -54,20 +54,19 @@ class PartitionReader:
         self.topic = topic
         self._gate = Gate(f"The reader of topic {topic}")
         with kafka_errors(f"opening topic {topic}"):
-            self._consumer = Consumer(
-                connection.for_reading(
-                    group_id=f"{connection.client_id}-reader",
-                    enable_auto_commit=False,
-                    enable_auto_offset_store=False,
-                    enable_partition_eof=True,
-                    isolation_level=isolation.value,
-                    auto_offset_reset="earliest",
-                    # A process has many readers, most of them idle. The limit is per partition, and librdkafka needs
-                    # several times as much memory for small records.
-                    queued_max_messages_kbytes=4096,
-                    fetch_wait_max_ms=fetch_wait_ms,
-                )
+            settings = connection.for_reading(
+                group_id=f"{connection.client_id}-reader",
+                enable_auto_commit=False,
+                enable_auto_offset_store=False,
+                enable_partition_eof=True,
+                isolation_level=isolation.value,
+                auto_offset_reset="earliest",
+                # A process has many readers, most of them idle. The limit is per partition, and librdkafka needs
+                # several times as much memory for small records.
+                queued_max_messages_kbytes=4096,
+                fetch_wait_max_ms=fetch_wait_ms,
             )
+            self._consumer = connection.create(lambda: Consumer(settings))
             self.move(start)
 
     def move(self, positions: Mapping[int, int]) -> None:

@@ -38,7 +38,7 @@ class IdempotentProducer:
         if str(settings.get("acks", "all")).lower() not in ("all", "-1"):
             settings["enable.idempotence"] = False
         with kafka_errors("creating the producer"):
-            self._producer = Producer(settings, logger=log)
+            self._producer = connection.create(lambda: Producer(settings, logger=log))
 
     def reporting(self, report: OnDelivery, check: Callable[[], None]) -> Callable[..., None]:
         """Return a function `produce(topic, value, key, partition, timestamp, headers)` that calls `report` with each

@@ -88,7 +88,7 @@ class InputGroupMember:
         settings["client.id"] = client_id
         settings["partition.assignment.strategy"] = "range"
         with kafka_errors(f"joining group {group}"):
-            self._consumer = Consumer(settings)
+            self._consumer = connection.create(lambda: Consumer(settings))
             self._consumer.subscribe(
                 list(topics),
                 on_assign=self._on_partitions_assigned,

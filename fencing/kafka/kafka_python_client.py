@@ -11,12 +11,13 @@ from typing import Any, ClassVar, TypeVar
 
 from kafka import KafkaAdminClient
 from kafka.admin._transactions import AbortTransactionSpec as AbortTransactionSpec
-from kafka.errors import KafkaConnectionError
+from kafka.errors import KafkaConnectionError, KafkaError
 from kafka.net.inet import KafkaNetSocket
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from ringfence.connectors.sdk import egress, worker_limits
 from ringfence.connectors.sdk.kafka_settings.oauth_tokens import TokenSource
+from ringfence.fencing.kafka.connection import Connection
 
 if logging.getLogger("kafka").level == logging.NOTSET:
     logging.getLogger("kafka").setLevel(logging.WARNING)  # it logs each connection that it opens and closes
@@ -24,6 +25,7 @@ if logging.getLogger("kafka").level == logging.NOTSET:
 
 
 _T = TypeVar("_T")
+_NAMES_MS = 5_000
 
 
 class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python has no types
@@ -112,6 +114,10 @@ class PythonClient(KafkaAdminClient):  # type: ignore[misc]  # kafka-python has 
         return answer
 
     @property
+    def broker_hosts(self) -> list[str]:
+        return [str(broker.host) for broker in self._manager.cluster.brokers()]
+
+    @property
     def broker_ids(self) -> list[int]:
         return [broker.node_id for broker in self._manager.cluster.brokers()]
 
@@ -123,3 +129,15 @@ class PythonClient(KafkaAdminClient):  # type: ignore[misc]  # kafka-python has 
     def newest_version_of(self, request: type) -> int:
         """Return the request's newest version that client and broker support. Raises `IncompatibleBrokerVersion`."""
         return int(self._manager.broker_version_data.api_version(request))
+
+
+def broker_hosts(connection: Connection) -> list[str]:
+    """Return the hosts that a cluster names as its brokers'; none if it does not answer: its clients will say why."""
+    try:
+        client = PythonClient(**connection.kafka_python(), bootstrap_timeout_ms=_NAMES_MS)
+    except KafkaError:
+        return []
+    try:
+        return client.broker_hosts
+    finally:
+        client.close()

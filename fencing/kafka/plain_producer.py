@@ -24,16 +24,15 @@ class PlainProducer:
         """partition_of: by a record's key; -1 leaves the choice to the partitioner."""
         self._partition_of = partition_of
         with kafka_errors("creating a producer"):
-            self._producer = Producer(
-                connection.librdkafka(
-                    enable_idempotence=True,
-                    linger_ms=0,
-                    queue_buffering_max_kbytes=4096,
-                    message_timeout_ms=20_000,
-                    partitioner="murmur2_random",
-                ),
-                logger=logging.getLogger("ringfence.copies"),
+            settings = connection.librdkafka(
+                enable_idempotence=True,
+                linger_ms=0,
+                queue_buffering_max_kbytes=4096,
+                message_timeout_ms=20_000,
+                partitioner="murmur2_random",
             )
+            copies = logging.getLogger("ringfence.copies")
+            self._producer = connection.create(lambda: Producer(settings, logger=copies))
 
     def write(
         self,

@@ -77,16 +77,14 @@ class ReportProducer:
 
     def _create(self) -> Producer:
         with kafka_errors("creating the reports' producer"):
-            return Producer(
-                self._connection.librdkafka(
-                    enable_idempotence=True,
-                    linger_ms=2,
-                    queue_buffering_max_kbytes=2048,
-                    message_timeout_ms=int(self._timeout_s * 1000),
-                    partitioner="murmur2_random",
-                ),
-                logger=log,
+            settings = self._connection.librdkafka(
+                enable_idempotence=True,
+                linger_ms=2,
+                queue_buffering_max_kbytes=2048,
+                message_timeout_ms=int(self._timeout_s * 1000),
+                partitioner="murmur2_random",
             )
+            return self._connection.create(lambda: Producer(settings, logger=log))
 
     def send(self, topic: str, key: bytes, value: bytes | None, on_delivery: OnDelivery | None = None) -> None:
         """Queue one report."""

@@ -57,7 +57,7 @@ class ShareMember:
         )
         settings["client.id"] = client_id
         with kafka_errors(f"joining share group {group}"):
-            self._consumer = ShareConsumer(settings)
+            self._consumer = connection.create(lambda: ShareConsumer(settings))
             self._consumer.subscribe(list(topics))
 
     def poll(self, seconds: float) -> list[Message]:

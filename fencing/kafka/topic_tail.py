@@ -198,20 +198,19 @@ class Reading:
         self._full: set[int] = set()
         self._counts: Counter[int] = Counter()
         with kafka_errors(f"opening topic {topic}"):
-            self._consumer = Consumer(
-                connection.for_reading(
-                    group_id=f"{connection.client_id}-tail",  # librdkafka requires it; it is never joined
-                    enable_auto_commit=False,
-                    enable_auto_offset_store=False,
-                    enable_partition_eof=True,
-                    isolation_level=isolation,
-                    auto_offset_reset="earliest",
-                    queued_max_messages_kbytes=4096,
-                    fetch_max_bytes=4 * 1024 * 1024,
-                    max_partition_fetch_bytes=1024 * 1024,
-                    fetch_wait_max_ms=20,
-                )
+            settings = connection.for_reading(
+                group_id=f"{connection.client_id}-tail",  # librdkafka requires it; it is never joined
+                enable_auto_commit=False,
+                enable_auto_offset_store=False,
+                enable_partition_eof=True,
+                isolation_level=isolation,
+                auto_offset_reset="earliest",
+                queued_max_messages_kbytes=4096,
+                fetch_max_bytes=4 * 1024 * 1024,
+                max_partition_fetch_bytes=1024 * 1024,
+                fetch_wait_max_ms=20,
             )
+            self._consumer = connection.create(lambda: Consumer(settings))
 
     def run(self, starts: Mapping[int, int], ends: Mapping[int, int], deadline: Deadline) -> bool:
         """Read up to the ends. Return whether it got there within the time and size limits."""

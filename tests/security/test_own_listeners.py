@@ -5,7 +5,6 @@ with a registry, alert and identity provider is sent there, and nothing may arri
 """
 
 import ast
-import contextlib
 import importlib.metadata
 import ipaddress
 import os
@@ -13,7 +12,6 @@ import re
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -50,31 +48,11 @@ from ringfence.fencing.kafka.kafka_python_client import PythonClient
 from ringfence.platform_addresses import find_own_listeners
 from ringfence.worker_config import WorkerConfig
 from tests.connectors.fakes import FakeContext
+from tests.support.trap import Trap
 from tests.support.waiting import eventually
 
 EVERYTHING: Final = "public,private,loopback,localhost,0.0.0.0/0,::/0"
 REFUSED: Final = "are never allowed"
-
-
-class Trap:
-    """A listener on every address of this machine, which notes who comes."""
-
-    def __init__(self) -> None:
-        self._socket = socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True)
-        self.port: int = self._socket.getsockname()[1]
-        self.callers: list[object] = []
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                connection, address = self._socket.accept()
-                self.callers.append(address)
-                connection.close()
-
-    def close(self) -> None:
-        self._socket.shutdown(socket.SHUT_RDWR)
-        self._socket.close()
 
 
 @pytest.fixture

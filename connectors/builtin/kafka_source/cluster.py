@@ -2,10 +2,10 @@
 
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
@@ -22,6 +22,7 @@ from ringfence.connectors.api import ConnectorError
 from ringfence.connectors.builtin.kafka_source import settings as names
 from ringfence.connectors.sdk import egress, properties, worker_limits
 from ringfence.connectors.sdk.files import pin_client_files
+from ringfence.connectors.sdk.guarded_connects import note_names, run_guarded
 from ringfence.connectors.sdk.kafka_settings import oauth_tokens
 from ringfence.connectors.sdk.kafka_settings.java_names import Role, Translation, merge, servers, translate
 from ringfence.connectors.sdk.topic_durability import add_min_isr
@@ -48,6 +49,7 @@ _COORDINATOR_MOVES: Final = frozenset(
 _AGAIN_SECONDS: Final = 0.2
 
 Partitions = Sequence[tuple[str, int]]
+_Client = TypeVar("_Client")
 
 
 def _clients(config: Mapping[str, str], *prefixes: str) -> dict[str, str]:
@@ -140,11 +142,14 @@ class Cluster:
     def __init__(self, settings: Mapping[str, str], seconds: float = _SECONDS) -> None:
         self._seconds = seconds
         self._settings = dict(settings)
-        self._admin = AdminClient({**oauth_tokens.for_librdkafka(_without_reading(settings)), **_LOGS})
+        all_settings = {**oauth_tokens.for_librdkafka(_without_reading(settings)), **_LOGS}
+        self._admin = _guarded(lambda: AdminClient(all_settings), settings)
 
     def topics(self) -> dict[str, int]:
         """Return the number of partitions of every topic that may be described."""
-        topics = self._admin.list_topics(timeout=self._seconds).topics
+        metadata = self._admin.list_topics(timeout=self._seconds)
+        note_names(str(broker.host) for broker in metadata.brokers.values())
+        topics = metadata.topics
         return {name: len(topic.partitions) for name, topic in topics.items() if topic.error is None}
 
     def cluster_id(self) -> str:
@@ -199,7 +204,8 @@ class Cluster:
         """
         # Such a consumer requests stable offsets; it does not join the group, since it subscribes to nothing.
         reading = {"group.id": group, "isolation.level": names.READ_COMMITTED, "enable.auto.commit": False}
-        reader = Consumer({**oauth_tokens.for_librdkafka(self._settings), **_LOGS, **reading})
+        settings = {**oauth_tokens.for_librdkafka(self._settings), **_LOGS, **reading}
+        reader = _guarded(lambda: Consumer(settings), self._settings)
         try:
             offsets = self._read_offsets(reader, partitions)
         except KafkaException as error:
@@ -248,20 +254,29 @@ def _without_reading(settings: Mapping[str, str]) -> dict[str, str]:
 
 def consumer(settings: Mapping[str, str], isolation: str) -> Consumer:
     """Create a consumer outside any group: partitions are assigned, and offsets are stored elsewhere."""
-    return Consumer(
-        {
-            "queued.max.messages.kbytes": _QUEUE_KB,
-            "queued.min.messages": _QUEUE_RECORDS,
-            "fetch.queue.backoff.ms": "5",
-            **oauth_tokens.for_librdkafka(settings),
-            **_LOGS,
-            "group.id": "ringfence-no-group",
-            "isolation.level": isolation,
-            "enable.auto.commit": False,
-            "enable.auto.offset.store": False,
-            "auto.offset.reset": "error",
-        }
-    )
+    all_settings = {
+        "queued.max.messages.kbytes": _QUEUE_KB,
+        "queued.min.messages": _QUEUE_RECORDS,
+        "fetch.queue.backoff.ms": "5",
+        **oauth_tokens.for_librdkafka(settings),
+        **_LOGS,
+        "group.id": "ringfence-no-group",
+        "isolation.level": isolation,
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "auto.offset.reset": "error",
+    }
+    return _guarded(lambda: Consumer(all_settings), settings)
+
+
+def _guarded(make: Callable[[], _Client], settings: Mapping[str, str]) -> _Client:
+    """Return the client that `make` creates. Except for the workers' own Kafka, it connects to allowed addresses only,
+    whatever brokers the cluster names.
+    """
+    where, home = settings.get("bootstrap.servers", ""), worker_limits.current().home
+    if home and servers(where) == servers(home):
+        return make()
+    return run_guarded(make, [where])
 
 
 NOT_READ: Final = "{} is an internal topic of Kafka, of the workers or of a connector's source offsets"

@@ -1,6 +1,6 @@
 """Finds the connector that a configuration names, in the right installed version.
 
-Java plugins need a permission of their own: `file.roots` and `egress.allow` do not apply to them. The worker decides
+Java plugins need a permission of their own: `file.roots` does not apply to their code. The worker decides
 which class is a Java plugin, since only it knows the contents of `plugin.path`. The web process says whether the user
 has the permission.
 """

@@ -4,6 +4,8 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.io.UncheckedIOException;
 import java.lang.management.ManagementFactory;
+import java.net.InetSocketAddress;
+import java.net.Socket;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
@@ -65,12 +67,14 @@ public class HostileConnector extends SourceConnector {
         private static final Logger LOG = LoggerFactory.getLogger(HostileTask.class);
         private String behaviour;
         private String name;
+        private String address;
         private int polls;
 
         @Override public String version() { return "7"; }
         @Override public void start(Map<String, String> config) {
             behaviour = config.get("behaviour");
             name = config.get("name");
+            address = config.get("address");
             System.out.println("printed by a plugin for " + name);
             if (behaviour.equals("fail in start")) throw new ConnectException("cannot start");
             try {
@@ -93,6 +97,7 @@ public class HostileConnector extends SourceConnector {
                 case "hang": Thread.sleep(Long.MAX_VALUE); return null;
                 case "retry": throw new RetriableException("the source is away");
                 case "transactions": return transactions();
+                case "connect": return polls > 1 ? null : List.of(record(tryToConnect(), 1L));
                 case "version": return polls > 1 ? null : List.of(record(versionOfJar(), 1L));
                 case "skip": {
                     SourceRecord first = record("a", 1L);
@@ -101,6 +106,22 @@ public class HostileConnector extends SourceConnector {
                 }
                 default: Thread.sleep(200); return null;
             }
+        }
+
+        /** With and without a deadline, which a JVM does in different ways. */
+        private String tryToConnect() {
+            int colon = address.lastIndexOf(':');
+            StringBuilder outcome = new StringBuilder();
+            for (int timeout : new int[] {0, 2000}) {
+                try (Socket socket = new Socket()) {
+                    int port = Integer.parseInt(address.substring(colon + 1));
+                    socket.connect(new InetSocketAddress(address.substring(0, colon), port), timeout);
+                    outcome.append("connected;");
+                } catch (IOException error) {
+                    outcome.append(error.getMessage()).append(';');
+                }
+            }
+            return outcome.toString();
         }
 
         /** Two transactions and the beginning of a third in one batch. */
