@@ -298,6 +298,27 @@ def test_a_cluster_leads_no_client_to_a_listener_of_the_platform(
         forget_admin_clients()
 
 
+@pytest.mark.parametrize("timeout", [None, 5.0])
+def test_a_container_that_hides_descriptors_is_no_way_out(
+    limits: Callable[..., None], monkeypatch: pytest.MonkeyPatch, timeout: float | None
+) -> None:
+    """Without CAP_SYS_PTRACE the address is judged, and the client connects by itself."""
+
+    def refuse(_thread: int, _descriptor: int) -> int:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(guarded_connects, "_copy_descriptor", refuse)
+    listener = Trap()
+    try:
+        limits(egress="public")
+        assert run_guarded(lambda: dial("127.0.0.1", listener.port, timeout)) == errno.EACCES
+        assert listener.callers == []
+        limits(egress="loopback")
+        assert run_guarded(lambda: dial("127.0.0.1", listener.port, timeout)) == 0
+    finally:
+        listener.close()
+
+
 def test_every_thread_of_a_client_is_filtered(broker: Broker, limits: Callable[..., None]) -> None:
     def threads() -> dict[str, str]:
         found = {}
