@@ -6,7 +6,14 @@ from pathlib import Path
 
 from tests.guarantees.stage import Stage
 from tests.support.attempts import JavaAttempt
-from tests.support.java_plugins import FILE_STREAM, FILE_STREAM_CLASS, FILE_STREAM_TASK, plugin_path, runtime_of
+from tests.support.java_plugins import (
+    FILE_STREAM,
+    FILE_STREAM_CLASS,
+    FILE_STREAM_TASK,
+    plugin_path,
+    runtime_of,
+    settings_of,
+)
 from tests.support.waiting import eventually
 
 TEXT = "org.apache.kafka.connect.storage.StringConverter"
@@ -17,7 +24,7 @@ class LinesJob:
 
     def __init__(self, stage: Stage, folder: Path, **more: str) -> None:
         self._stage = stage
-        self._worker = {**runtime_of(plugin_path(folder, FILE_STREAM)).as_settings(), "file.roots": str(folder)}
+        self._worker = {**settings_of(runtime_of(plugin_path(folder, FILE_STREAM))), "file.roots": str(folder)}
         self._source = folder / f"{stage.data}.lines"
         self._source.touch()
         self._attempts: list[JavaAttempt] = []

@@ -19,7 +19,7 @@ from tests.guarantees.stage import Stage
 from tests.support.attempts import JavaAttempt
 from tests.support.broker import Broker
 from tests.support.camel import TEXT, install
-from tests.support.java_plugins import CAMEL, CAMEL_CLASS, CAMEL_TASK, runtime_of
+from tests.support.java_plugins import CAMEL, CAMEL_CLASS, CAMEL_TASK, runtime_of, settings_of
 from tests.support.names import unique
 from tests.support.waiting import eventually
 
@@ -54,7 +54,7 @@ def write_files(folder: Path, numbers: range) -> set[str]:
 
 def test_nothing_is_acknowledged_before_it_is_committed(stage: Stage, tmp_path: Path) -> None:
     worker = {
-        **runtime_of(install(tmp_path / "plugins", resolve("camel", CAMEL))).as_settings(),
+        **settings_of(runtime_of(install(tmp_path / "plugins", resolve("camel", CAMEL)))),
         "file.roots": str(tmp_path),
     }
     source = tmp_path / "in"

@@ -23,7 +23,7 @@ from tests.guarantees.stage import Stage
 from tests.support.attempts import JavaAttempt
 from tests.support.broker import Broker
 from tests.support.camel import TEXT, install
-from tests.support.java_plugins import CAMEL_CLASS, CAMEL_TASK, runtime_of
+from tests.support.java_plugins import CAMEL_CLASS, CAMEL_TASK, runtime_of, settings_of
 from tests.support.names import unique
 from tests.support.postgres import Postgres, new_postgres
 from tests.support.waiting import eventually
@@ -177,7 +177,7 @@ def config_of(stage: Stage, postgres: Postgres) -> dict[str, str]:
 
 
 def test_no_row_is_lost_and_only_unconfirmed_ones_come_twice(stage: Stage, postgres: Postgres, tmp_path: Path) -> None:
-    worker = runtime_of(install(tmp_path / "plugins", resolve("camel-sql", JARS))).as_settings()
+    worker = settings_of(runtime_of(install(tmp_path / "plugins", resolve("camel-sql", JARS))))
     config = config_of(stage, postgres)
     stage.configure(config)
     stage.count()

@@ -13,7 +13,14 @@ from tests.guarantees.stage import Stage
 from tests.support.attempts import JavaAttempt
 from tests.support.broker import Broker
 from tests.support.cases import mark_cases
-from tests.support.java_plugins import FILE_STREAM, FILE_STREAM_CLASS, FILE_STREAM_TASK, plugin_path, runtime_of
+from tests.support.java_plugins import (
+    FILE_STREAM,
+    FILE_STREAM_CLASS,
+    FILE_STREAM_TASK,
+    plugin_path,
+    runtime_of,
+    settings_of,
+)
 from tests.support.names import unique
 
 LONG = "org.apache.kafka.connect.converters.LongConverter"
@@ -38,7 +45,7 @@ def stage(broker: Broker) -> Iterator[Stage]:
     "case", mark_cases(["transform", "converter", "with-retries"], thorough={"converter", "with-retries"})
 )
 def test_the_record_that_java_cannot_take_is_named(stage: Stage, tmp_path: Path, case: str) -> None:
-    worker = {**runtime_of(plugin_path(tmp_path, FILE_STREAM)).as_settings(), "file.roots": str(tmp_path)}
+    worker = {**settings_of(runtime_of(plugin_path(tmp_path, FILE_STREAM))), "file.roots": str(tmp_path)}
     source = tmp_path / "lines"
     source.write_text("no number\n")
     config = {

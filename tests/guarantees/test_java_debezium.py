@@ -20,7 +20,7 @@ from tests.guarantees.stage import Stage
 from tests.support.attempts import JavaAttempt
 from tests.support.broker import Broker
 from tests.support.debezium_stage import SNAPSHOT_ROWS, Writer, config_of, new_stage, orders_postgres
-from tests.support.java_plugins import DEBEZIUM, DEBEZIUM_TASK, plugin_path, runtime_of
+from tests.support.java_plugins import DEBEZIUM, DEBEZIUM_TASK, plugin_path, runtime_of, settings_of
 from tests.support.postgres import Postgres
 from tests.support.waiting import eventually
 
@@ -54,7 +54,7 @@ def changes(stage: Stage, topic: str) -> Counter[tuple[int, str, int]]:
 
 
 def test_every_row_and_every_change_once(stage: Stage, postgres: Postgres, tmp_path: Path) -> None:
-    worker = runtime_of(plugin_path(tmp_path, DEBEZIUM)).as_settings()
+    worker = settings_of(runtime_of(plugin_path(tmp_path, DEBEZIUM)))
     topic = f"{stage.group}.public.orders"
     create_topics(stage.connection, [TopicSpec(topic)], Deadline.after(30))
     config = config_of(stage, postgres)

@@ -35,6 +35,7 @@ from tests.support.java_plugins import (
     DEBEZIUM_MYSQL_TASK,
     plugin_path,
     runtime_of,
+    settings_of,
 )
 from tests.support.mariadb import PASSWORD, WITH_BINLOG, MariaDb, mariadb
 from tests.support.mysql import mysql
@@ -215,7 +216,7 @@ def has_its_columns(after: dict[str, Any]) -> bool:
 def test_every_row_once_and_the_schema_history(
     stage: Stage, server: MariaDb, database: Database, writer: Writer, tmp_path: Path, exact: bool
 ) -> None:
-    worker = runtime_of(plugin_path(tmp_path, database.plugin)).as_settings()
+    worker = settings_of(runtime_of(plugin_path(tmp_path, database.plugin)))
     config = config_of(stage, server, database) | ({"snapshot.transaction": "true"} if exact else {})
     stage.configure(config)
     stage.count()

@@ -19,7 +19,7 @@ from tests.guarantees.stage import Stage
 from tests.support.attempts import JavaAttempt
 from tests.support.broker import Broker
 from tests.support.debezium_stage import config_of, new_stage, orders_postgres
-from tests.support.java_plugins import DEBEZIUM, DEBEZIUM_TASK, plugin_path, runtime_of
+from tests.support.java_plugins import DEBEZIUM, DEBEZIUM_TASK, plugin_path, runtime_of, settings_of
 from tests.support.postgres import Postgres
 from tests.support.waiting import eventually
 
@@ -76,7 +76,7 @@ def writer(postgres: Postgres) -> Iterator[Writer]:
 
 @pytest.mark.parametrize("exact", [True, False], ids=["one transaction", "control"])
 def test_an_interrupted_snapshot(stage: Stage, postgres: Postgres, writer: Writer, tmp_path: Path, exact: bool) -> None:
-    worker = runtime_of(plugin_path(tmp_path, DEBEZIUM)).as_settings()
+    worker = settings_of(runtime_of(plugin_path(tmp_path, DEBEZIUM)))
     config = {**config_of(stage, postgres), "max.batch.size": "256", "max.queue.size": "512"}
     if exact:
         config |= {"snapshot.transaction": "true", "snapshot.transaction.drop.slot": "true"}
@@ -140,7 +140,7 @@ def test_an_old_slot_is_told_and_the_task_does_not_start(stage: Stage, postgres:
         runtime._current[:] = before
     stage.configure(config)
     stage.count()
-    attempt = JavaAttempt(stage, 1, config, DEBEZIUM_TASK, java.as_settings())
+    attempt = JavaAttempt(stage, 1, config, DEBEZIUM_TASK, settings_of(java))
     try:
         assert "set snapshot.transaction.drop.slot=true" in attempt.outcome()["trace"]
         with psycopg.connect(postgres.url) as connection:

@@ -19,7 +19,7 @@ from tests.connectors.fakes import FakeOffsets
 from tests.guarantees.stage import Stage
 from tests.support.attempts import JavaAttempt
 from tests.support.broker import Broker
-from tests.support.java_plugins import MIRROR, plugin_path, runtime_of
+from tests.support.java_plugins import MIRROR, plugin_path, runtime_of, settings_of
 from tests.support.names import unique
 from tests.support.waiting import eventually
 
@@ -117,7 +117,7 @@ def test_a_mirror_with_offset_syncs(stage: Stage, tmp_path: Path) -> None:
         stage.configure({**config, **task})
         stage.count()
         for number in (1, 2, 3):
-            attempts.append(JavaAttempt(stage, number, {**config, **task}, TASK, java.as_settings()))
+            attempts.append(JavaAttempt(stage, number, {**config, **task}, TASK, settings_of(java)))
             enough = min(COUNT, number * 5000)
             eventually(lambda: len(read(stage, copy)) >= enough, 120, lambda: attempts[-1].log, pause=0.1)  # noqa: B023
             if number == 1:

@@ -12,6 +12,7 @@ import pytest
 
 from ringfence.connectors.java import runtime
 from ringfence.connectors.sdk import worker_limits
+from ringfence.connectors.sdk.egress import EGRESS_ALLOW
 from ringfence.engine.plugins import BadRequest, PluginError, PluginHost
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.connection import Connection
@@ -84,7 +85,7 @@ def hosted(tmp_path: Path, plugin: Coordinate) -> Iterator[PluginHost]:
     java = runtime_of(plugin_path(tmp_path, plugin))
     told = {
         runtime.ENVIRONMENT: json.dumps(java.as_settings()),
-        worker_limits.ENVIRONMENT: json.dumps({worker_limits.FILE_ROOTS: str(tmp_path)}),
+        worker_limits.ENVIRONMENT: json.dumps({worker_limits.FILE_ROOTS: str(tmp_path), EGRESS_ALLOW: "loopback"}),
     }
     host = PluginHost(environment=told, call_seconds=PATIENCE)
     try:

@@ -50,6 +50,11 @@ def runtime_of(folder: Path, **settings: str) -> JavaRuntime:
     return found
 
 
+def settings_of(java: JavaRuntime) -> dict[str, str]:
+    """The settings of a worker whose Java connectors reach what runs on this machine."""
+    return {**java.as_settings(), "egress.allow": "loopback"}
+
+
 def write_manifests(folder: Path) -> None:
     """What Kafka's `connect-plugin-path.sh sync-manifests --plugin-path` does to `folder`."""
     jars = resolve("kafka-tools", (*KAFKA_SERVER, TOOLS))
