@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING
 from ringfence.fencing.ids import ConnectorName, Generation, TaskId, WorkerId
 
 if TYPE_CHECKING:  # records that are kept unchanged; what they change is defined here
-    from ringfence.fencing.topics.status import ConnectorStatus, LeaderRecord, TaskStatus, WorkerRecord
+    from ringfence.fencing.topics.status import (
+        AnswerRecord,
+        ConnectorStatus,
+        LeaderRecord,
+        SuspicionRecord,
+        TaskStatus,
+        WorkerRecord,
+    )
     from ringfence.fencing.topics.topic_ids import TopicIds
 
 from abc import ABC, abstractmethod
@@ -47,6 +54,8 @@ class StatusState:
     topics: Mapping[ConnectorName, frozenset[str]] = field(default_factory=dict)
     leaving: Mapping[Attempt, "TaskStatus"] = field(default_factory=dict)
     topic_ids: "TopicIds | None" = None
+    suspicions: Mapping[WorkerId, "SuspicionRecord"] = field(default_factory=dict)
+    answers: Mapping[WorkerId, "AnswerRecord"] = field(default_factory=dict)
 
     def at_work(self, connector: ConnectorName) -> Iterator["TaskStatus"]:
         """Return the last reports of the connector's attempts that have begun and, as far as is known, not ended."""

@@ -13,13 +13,16 @@ from ringfence.fencing.topics.status import (
     LOST,
     PLACED,
     SUPERSEDED,
+    AnswerRecord,
     ConnectorStatus,
     LeaderRecord,
     State,
     StatusRecord,
     StatusState,
     StatusTombstone,
+    SuspicionRecord,
     TaskStatus,
+    Trust,
     WorkerRecord,
     apply,
     decode,
@@ -46,6 +49,8 @@ def fold(*records: StatusRecord | None) -> StatusState:
         replace(running, state=State.FAILED, trace="Traceback …", ended=True, why=FAILED),
         WorkerRecord(W, I, "enabled", 4, "0.1.0", 7),
         LeaderRecord(W, I, 3, 7),
+        SuspicionRecord(W, I, Trust.CALMING, 2, 5, "w2", 7),
+        AnswerRecord(W, I, 5),
         TopicStatus(ConnectorName("a:connector-b"), "t.1", 3, 17),
         replace(running, version="1.2.0"),
         StatusTombstone("status-task-a-1-0"),
@@ -133,10 +138,13 @@ def test_a_tombstone_removes_what_it_names_and_nothing_else() -> None:
     other = replace(running, task=TaskId(ConnectorName("a-1"), 1))
     worker, leader = WorkerRecord(W, I, "enabled", 4, "0.1.0", 7), LeaderRecord(W, I, 3, 7)
     connector = ConnectorStatus(ConnectorName("a-1"), State.RUNNING, W, Generation(5))
-    full = fold(running, other, worker, leader, connector)
+    suspicion, answer = SuspicionRecord(W, I, Trust.SUSPECTED, 1, 1), AnswerRecord(W, I, 1)
+    full = fold(running, other, worker, leader, connector, suspicion, answer)
     assert apply(full, StatusTombstone("status-task-a-1-0")) == replace(full, tasks={other.task: other})
     assert apply(full, StatusTombstone("worker-w")) == replace(full, workers={})
     assert apply(full, StatusTombstone("leader")) == replace(full, leader=None)
+    assert apply(full, StatusTombstone("suspicion-w")) == replace(full, suspicions={})
+    assert apply(full, StatusTombstone("answer-w")) == replace(full, answers={})
     assert apply(full, StatusTombstone("status-connector-a-1")) == replace(full, connectors={})
 
 

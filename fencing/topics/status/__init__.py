@@ -1,7 +1,7 @@
 """The status topic's records, in Kafka Connect's format with our extra fields: `decode`, `encode` and `apply`.
 
 Keys: `status-connector-<c>`, `status-task-<c>-<n>`, `status-topic-<t>:connector-<c>` (Connect's), `worker-<id>`,
-`leader` and `topic-ids` (ours; Connect ignores them). A tombstone removes the entry.
+`leader`, `suspicion-<id>`, `answer-<id>` and `topic-ids` (ours; Connect ignores them). A tombstone removes the entry.
 """
 
 import json
@@ -14,6 +14,7 @@ from ringfence.fencing.topics.active_topics import TopicStatus
 from ringfence.fencing.topics.config_record import dump
 from ringfence.fencing.topics.status.connector import ConnectorStatus
 from ringfence.fencing.topics.status.leader import LeaderRecord
+from ringfence.fencing.topics.status.suspicion import AnswerRecord, SuspicionRecord, Trust
 from ringfence.fencing.topics.status.task import (
     FAILED,
     KAFKA,
@@ -43,6 +44,7 @@ __all__ = [
     "RESTARTED",
     "STARTING",
     "SUPERSEDED",
+    "AnswerRecord",
     "Attempt",
     "ConnectorStatus",
     "LeaderRecord",
@@ -51,8 +53,10 @@ __all__ = [
     "StatusRecord",
     "StatusState",
     "StatusTombstone",
+    "SuspicionRecord",
     "TaskStatus",
     "TopicStatus",
+    "Trust",
     "WorkerRecord",
     "apply",
     "decode",
@@ -79,6 +83,8 @@ RECORD_TYPES: Final[tuple[type[StatusEntry], ...]] = (
     TopicStatus,
     WorkerRecord,
     LeaderRecord,
+    SuspicionRecord,
+    AnswerRecord,
 )
 
 
