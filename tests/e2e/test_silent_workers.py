@@ -1,4 +1,4 @@
-"""Workers that stand still for a while: their tasks move once and quickly if it was long, and not at all if it was short.
+"""Workers that stand still: their tasks move once and quickly if it was for long, and not at all if it was short.
 
 Both workers are on one machine here, but a frozen process is there, so nobody learns about it from the process list.
 """
