@@ -71,6 +71,21 @@ def test_a_longer_stop_moves_tasks_once_at_most(platform: Up, flow: Make, second
 
 
 @pytest.mark.thorough
+@pytest.mark.parametrize("roles", [["redis"], ["kafka"], ["redis", "kafka"]], ids="-".join)
+def test_nobody_is_suspected_while_what_carries_heartbeats_stands_still(
+    platform: Up, flow: Make, roles: list[str]
+) -> None:
+    one = flow(tasks=2)
+    before, started = suspicions(platform), one.started()
+    with platform.frozen([platform.pid(role) for role in roles]):
+        time.sleep(5)
+    one.await_progress()
+    assert suspicions(platform) == before
+    assert one.started() == started
+    one.settle()
+
+
+@pytest.mark.thorough
 def test_a_long_stop_moves_tasks_once_and_quickly(platform: Up, flow: Make, stopwatch: Note) -> None:
     one, victim = on_a_follower(platform, flow, throughput=500)
     before, started = suspicions(platform), one.started()
