@@ -151,6 +151,32 @@ def test_a_leader_that_runs_is_not_replaced_because_it_was_suspected(cluster: Cl
     assert trust(cluster, A) is Trust.CALMING
 
 
+def test_a_follower_leaves_it_to_the_leader_to_write_that_it_is_back(cluster: Cluster) -> None:
+    a, b = Worker(cluster, A).lead(A, B), Worker(cluster, B)
+    turns(cluster, 5, a, b)
+    cluster.status(SuspicionRecord(*A, Trust.SUSPECTED, 1, 1))
+    cluster.written.clear()
+
+    def beat() -> None:
+        cluster.beats[A] += 1
+
+    turns(cluster, 5, b, also=beat)
+    assert (cluster.written, b.removed) == ([], [])
+
+
+def test_the_followers_suspect_the_leader_one_after_another() -> None:
+    def measure(follower: Place) -> float:
+        cluster = Cluster()
+        a, one = Worker(cluster, A).lead(A, B, C), Worker(cluster, follower)
+        turns(cluster, 5, a, one)
+        began = cluster.now
+        while trust(cluster, A) is not Trust.SUSPECTED:
+            turns(cluster, 0.25, one)
+        return cluster.now - began
+
+    assert measure(C) - measure(B) == pytest.approx(0.25, abs=0.01)
+
+
 def test_who_only_loses_redis_answers_in_kafka(cluster: Cluster) -> None:
     a, b = Worker(cluster, A).lead(A, B), Worker(cluster, B)
     turns(cluster, 5, a, b)

@@ -13,6 +13,7 @@ from ringfence.fencing.leader.failure_detector import (
     FORGIVEN_S,
     LONGEST_CALM_S,
     LONGEST_SILENCE_S,
+    MOST_S,
     Evidence,
     Watch,
     calm_s,
@@ -145,6 +146,12 @@ def test_old_suspicions_are_forgotten() -> None:
     assert simulation.record.times == 0
     assert FORGIVEN_S < 4800
     assert len(simulation.run(200).suspicions) == 2
+
+
+def test_of_a_long_pause_between_two_looks_half_a_second_counts() -> None:
+    watch = Watch(heartbeat=5, was_heard=True, record=SuspicionRecord(W, I, question=1))
+    after = look(watch, Evidence(60, 5, True, watch.record))
+    assert (after.silent_s, after.unanswered_s) == (MOST_S, MOST_S)
 
 
 @FEW
