@@ -150,11 +150,11 @@ def take_out(
     if all(each is Trust.TRUSTED for each in trust.values()):
         return members
     places = [place_of(one) for connector in state.existing() for one in connector.placements.values()]
-    kept = []
+    remaining = []
     for member in members:
         place = (member.worker, member.incarnation)
         if trust[place] is Trust.TRUSTED:
-            kept.append(member)
+            remaining.append(member)
         elif trust[place] is Trust.CALMING:
-            kept.append(replace(member, slots=min(member.slots, places.count(place))))
-    return kept
+            remaining.append(replace(member, slots=min(member.slots, places.count(place))))
+    return remaining

@@ -97,7 +97,7 @@ Remove = Callable[[Sequence[str], Place, str], object]
 
 
 @dataclass(frozen=True, slots=True)
-class _Written:
+class _LastWrite:
     record: SuspicionRecord
     at: float
 
@@ -126,23 +126,23 @@ class SuspicionWatch:
         self._number = 0
         self._looked_at = clock()
         self._watches: dict[Place, Watch] = {}
-        self._written: dict[Place, _Written] = {}
-        self._taken_out: dict[Place, float] = {}
+        self._last_writes: dict[Place, _LastWrite] = {}
+        self._removal_times: dict[Place, float] = {}
 
     def look(self) -> None:
         """Send a heartbeat, and judge the others'. A worker that is alone does neither."""
         status = self._leader.statuses()
         leads = self._leader.ready.is_set()
-        watched = self._find_watched(status, leads)
-        if not watched and len(status.workers) < 2:
+        peers = self._find_peers(status, leads)
+        if not peers and len(status.workers) < 2:
             self._watches.clear()
             return
         self._number += 1
-        beats = self._exchange(self._own, self._number, [place for place in watched if place != self._own])
+        beats = self._exchange(self._own, self._number, [place for place in peers if place != self._own])
         now = self._clock()
         seconds, self._looked_at = now - self._looked_at, now
         before, self._watches = self._watches, {}
-        for place in watched:
+        for place in peers:
             heartbeat = self._number if place == self._own else (beats or {}).get(place)
             evidence = Evidence(seconds, heartbeat, beats is not None, *_find_records(status, place))
             self._watches[place] = watch = look(before.get(place), evidence)
@@ -152,7 +152,7 @@ class SuspicionWatch:
             if not leads and watch.trust is Trust.SUSPECTED and watch.unanswered_s > 0 and not watch.is_heard:
                 self._replace_leader(place, now)
 
-    def _find_watched(self, status: StatusState, leads: bool) -> list[Place]:
+    def _find_peers(self, status: StatusState, leads: bool) -> list[Place]:
         if leads:
             return list(self._leader.places)
         leader = status.leader
@@ -167,10 +167,10 @@ class SuspicionWatch:
 
     def _write(self, watch: Watch, place: Place, record: SuspicionRecord, now: float) -> None:
         """Write the record, and once more if it is not in the topic a second later."""
-        last = self._written.get(place)
+        last = self._last_writes.get(place)
         if last is not None and last.record == record and now - last.at < _AGAIN_SECONDS:
             return
-        self._written[place] = _Written(record, now)
+        self._last_writes[place] = _LastWrite(record, now)
         is_new = record.trust is not watch.trust and (last is None or last.record != record)
         since_ms = self._reporter.now_ms() if record.trust is not watch.trust else record.since_ms
         self._reporter.status(replace(record, by=self._own[0], since_ms=since_ms))
@@ -186,9 +186,9 @@ class SuspicionWatch:
         self._reporter.event("worker", worker=place[0], incarnation=place[1], stage=stage, message=message)
 
     def _replace_leader(self, place: Place, now: float) -> None:
-        if now - self._taken_out.get(place, float("-inf")) < _AGAIN_SECONDS:
+        if now - self._removal_times.get(place, float("-inf")) < _AGAIN_SECONDS:
             return
-        self._taken_out = {place: now}
+        self._removal_times = {place: now}
         self._take_out(self._groups, place, f"worker {place[0]}, which leads, is silent")
 
 

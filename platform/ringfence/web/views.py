@@ -78,8 +78,8 @@ def workers(request: HttpRequest) -> HttpResponse:
     template = "ringfence/parts/workers.html" if is_fragment(request) else "ringfence/workers.html"
     context: dict[str, Any] = {"workers": rows, "cluster": cluster, "mixed": laggards, "drained": resting}
     trust = dict(Suspicion.objects.values_list("incarnation", "trust"))
-    for wanted in (Trust.SUSPECTED, Trust.CALMING):
-        context[wanted] = [incarnation for incarnation, value in trust.items() if value == wanted]
+    for level in (Trust.SUSPECTED, Trust.CALMING):
+        context[level] = [incarnation for incarnation, value in trust.items() if value == level]
     context |= {"silent": silent, "leader": leader_of(vitals, cluster.leader if cluster else "")}
     context["may_administer"] = principal_of(request).may_everywhere(Verb.ADMIN)
     return render(request, template, {**context, "section": "workers"})
