@@ -206,7 +206,7 @@ def test_an_observer_that_stood_still_suspects_nobody(cluster: Cluster) -> None:
 
 def test_a_worker_alone_sends_nothing(cluster: Cluster) -> None:
     cluster.state = StatusState(workers={A[0]: cluster.state.workers[A[0]]})
-    a = Worker(cluster, A).lead()
+    a = Worker(cluster, A).lead(A)
     turns(cluster, 5, a)
     assert cluster.beats == {}
 

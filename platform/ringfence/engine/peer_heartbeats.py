@@ -133,10 +133,10 @@ class SuspicionWatch:
         """Send a heartbeat, and judge the others'. A worker that is alone does neither."""
         status = self._leader.statuses()
         leads = self._leader.ready.is_set()
-        peers = self._find_peers(status, leads)
-        if not peers and len(status.workers) < 2:
+        if len(status.workers) < 2:
             self._watches.clear()
             return
+        peers = self._find_peers(status, leads)
         self._number += 1
         beats = self._exchange(self._own, self._number, [place for place in peers if place != self._own])
         now = self._clock()
