@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
+from ringfence.fencing.topics import status
 from ringfence.fencing.topics.active_topics import TopicStatus, key_of
 from ringfence.fencing.topics.status import (
     FAILED,
@@ -132,6 +133,37 @@ def test_a_quiet_end_is_told_of_the_attempt_that_is_shown_and_of_no_other() -> N
 def test_a_lost_attempt_is_told_by_somebody_else_and_counts() -> None:
     lost = replace(running, state=State.UNASSIGNED, ended=True, why=LOST)
     assert fold(running, lost).tasks[TASK] == lost
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.none(),
+            st.sampled_from([StatusTombstone("status-task-a-1-0"), StatusTombstone("status-topic-t:connector-a")]),
+            st.just(TopicStatus(ConnectorName("a"), "t", 0, 1)),
+            st.builds(
+                lambda attempt, state, ended, task: replace(
+                    running, task=TaskId(ConnectorName("a-1"), task), attempt=attempt, state=state, ended=ended
+                ),
+                st.integers(1, 4),
+                st.sampled_from([State.RUNNING, State.UNASSIGNED, State.FAILED]),
+                st.booleans(),
+                st.integers(0, 1),
+            ),
+        ),
+        max_size=12,
+    )
+)
+def test_many_records_at_once_are_the_same_as_one_after_another(records: list[StatusRecord | None]) -> None:
+    first, second = records[: len(records) // 2], records[len(records) // 2 :]
+    before = status.fold(StatusState(), first)
+    copies = dict(before.tasks), dict(before.leaving), dict(before.topics)
+    after = status.fold(before, second)
+    assert after == fold(*records)
+    assert (before.tasks, before.leaving, before.topics) == copies, "a state that was passed on does not change"
+    at_work = [one for one in (*after.tasks.values(), *after.leaving.values()) if one.at_work]
+    assert list(after.at_work(ConnectorName("a-1"))) == at_work
+    assert list(after.at_work(ConnectorName("b"))) == []
 
 
 def test_a_tombstone_removes_what_it_names_and_nothing_else() -> None:

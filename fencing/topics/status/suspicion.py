@@ -4,11 +4,11 @@ Whoever watches a worker asks it with the next `question`. A worker that reads a
 answer shows that it runs, and that it reaches Kafka.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 
 from ringfence.fencing.ids import Incarnation, WorkerId
-from ringfence.fencing.topics.status_entry import Fields, StatusEntry, StatusState, parse_number
+from ringfence.fencing.topics.status_entry import Fields, StatusEntry, StatusFold, parse_number
 
 
 class Trust(StrEnum):
@@ -62,12 +62,12 @@ class SuspicionRecord(StatusEntry):
             "since_ms": self.since_ms,
         }
 
-    def apply_to(self, state: StatusState) -> StatusState:
-        return replace(state, suspicions={**state.suspicions, self.worker: self})
+    def apply_to(self, fold: StatusFold) -> None:
+        fold.suspicions[self.worker] = self
 
     @classmethod
-    def remove(cls, rest: str, state: StatusState) -> StatusState:
-        return replace(state, suspicions={name: one for name, one in state.suspicions.items() if name != rest})
+    def remove(cls, rest: str, fold: StatusFold) -> None:
+        fold.suspicions.pop(WorkerId(rest), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +90,9 @@ class AnswerRecord(StatusEntry):
     def to_value(self) -> Fields:
         return {"incarnation": self.incarnation, "question": self.question}
 
-    def apply_to(self, state: StatusState) -> StatusState:
-        return replace(state, answers={**state.answers, self.worker: self})
+    def apply_to(self, fold: StatusFold) -> None:
+        fold.answers[self.worker] = self
 
     @classmethod
-    def remove(cls, rest: str, state: StatusState) -> StatusState:
-        return replace(state, answers={name: one for name, one in state.answers.items() if name != rest})
+    def remove(cls, rest: str, fold: StatusFold) -> None:
+        fold.answers.pop(WorkerId(rest), None)
