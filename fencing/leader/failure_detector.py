@@ -13,6 +13,7 @@ A wrong suspicion costs a fence, so suspicion may be quick. But a worker that is
 What it decides is in the status topic (`SuspicionRecord`), so the next leader continues with it.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
@@ -149,12 +150,12 @@ def take_out(
     trust = {(each.worker, each.incarnation): trust_of(suspicions, (each.worker, each.incarnation)) for each in members}
     if all(each is Trust.TRUSTED for each in trust.values()):
         return members
-    places = [place_of(one) for connector in state.existing() for one in connector.placements.values()]
+    places = Counter(place_of(one) for connector in state.existing() for one in connector.placements.values())
     remaining = []
     for member in members:
         place = (member.worker, member.incarnation)
         if trust[place] is Trust.TRUSTED:
             remaining.append(member)
         elif trust[place] is Trust.CALMING:
-            remaining.append(replace(member, slots=min(member.slots, places.count(place))))
+            remaining.append(replace(member, slots=min(member.slots, places[place])))
     return remaining
