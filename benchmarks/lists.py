@@ -190,7 +190,7 @@ def main(argv: Sequence[str]) -> int:
     before = load()
     with tempfile.TemporaryDirectory(prefix="ringfence-lists-") as scratch:
         try:
-            _django(Path(scratch) / "lists.sqlite3")
+            set_up_django(Path(scratch) / "lists.sqlite3")
             fill(args.connectors, args.tasks)
             costs = {each: measure(each.path, args.rounds) for each in LISTS}
         except BenchmarkError as error:
@@ -207,7 +207,7 @@ def main(argv: Sequence[str]) -> int:
     return 1 if late else 0
 
 
-def _django(database: Path) -> None:
+def set_up_django(database: Path) -> None:
     """Set up Django with an empty, migrated database: nothing that the environment names is touched."""
     settings = {
         "RINGFENCE_DATABASE_URL": f"sqlite:///{database}",

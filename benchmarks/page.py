@@ -38,8 +38,9 @@ Other comparisons with the real Kafka Connect: copies from Kafka to Kafka and a 
 tasks ([fencing.md](../benchmarks/results/fencing.md)), how long a task delivers no records after its worker is killed
 ([kills.md](../benchmarks/results/kills.md)), what the loss of each part of a platform costs
 ([losses.md](../benchmarks/results/losses.md)), how long connectors take to start beside a long offsets topic
-([starts.md](../benchmarks/results/starts.md)), and what lists of 1,000 connectors and 200 open pages cost
-([lists.md](../benchmarks/results/lists.md), [pages.md](../benchmarks/results/pages.md)), and what the ledger of a
+([starts.md](../benchmarks/results/starts.md)), what lists of 1,000 connectors and 200 open pages cost
+([lists.md](../benchmarks/results/lists.md), [pages.md](../benchmarks/results/pages.md)), what the leader computes
+with up to 10,000 connectors ([leader.md](../benchmarks/results/leader.md)), and what the ledger of a
 share group costs ([share.md](../benchmarks/results/share.md)).
 
 ## Where it is slower, and why

@@ -196,7 +196,7 @@ def measure(args: argparse.Namespace, scratch: Path) -> tuple[list[LiveLoad], di
     """Measure everything, with separate processes that end with this one."""
     valkey = EmbeddedValkey(scratch / "valkey", free_port(), scratch / "valkey.log")
     database = scratch / "pages.sqlite3"
-    lists._django(database)
+    lists.set_up_django(database)
     names = fill(args.connectors, args.tasks, args.pages)
     from ringfence.web.lists.connector_query import PAGE_SIZE
 

@@ -15,6 +15,7 @@ was stable. A manual restart and a new generation start at 0.
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import Enum
+from heapq import heapify, heappop, heappush, heapreplace
 from typing import Final
 
 from ringfence.connectors.api import ConfigException
@@ -110,12 +111,18 @@ def assign(
             load[member].append(task)
         else:
             unassigned_tasks.append(task)
+    # The least loaded first: to look at all members for each task would take their numbers multiplied.
+    free = [(len(tasks), member) for member, tasks in load.items() if len(tasks) < member.slots]
+    heapify(free)
     for task in unassigned_tasks:
-        free = [member for member in load if len(load[member]) < member.slots]
         if not free:
             break
-        lost_on = (avoid or {}).get(task)
-        load[min(free, key=lambda one: ((one.worker, one.incarnation) == lost_on, len(load[one]), one))].append(task)
+        count, member = heappop(free)
+        if free and (member.worker, member.incarnation) == (avoid or {}).get(task):
+            count, member = heapreplace(free, (count, member))
+        load[member].append(task)
+        if count + 1 < member.slots:
+            heappush(free, (count + 1, member))
     _level(load)
     return {task: member for member, tasks in load.items() for task in tasks}
 

@@ -6,7 +6,7 @@ from typing import Final, cast
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.topics.config_record import ConnectorScopedRecord, Fields, parse_integer
 from ringfence.fencing.topics.connector_state import ConnectorState
-from ringfence.fencing.topics.status_entry import StatusEntry, StatusState
+from ringfence.fencing.topics.status_entry import StatusEntry, StatusFold
 
 _BETWEEN: Final = ":connector-"
 
@@ -47,18 +47,18 @@ class TopicStatus(StatusEntry):
         }
         return {"topic": {**fields, "id": self.topic_id} if self.topic_id else fields}
 
-    def apply_to(self, state: StatusState) -> StatusState:
-        topics = state.topics.get(self.connector, frozenset())
-        return replace(state, topics={**state.topics, self.connector: topics | {self.topic}})
+    def apply_to(self, fold: StatusFold) -> None:
+        fold.topics[self.connector] = fold.topics.get(self.connector, frozenset()) | {self.topic}
 
     @classmethod
-    def remove(cls, rest: str, state: StatusState) -> StatusState:
-        parts = _split(rest)
-        if parts is None:
-            return state
+    def remove(cls, rest: str, fold: StatusFold) -> None:
+        if (parts := _split(rest)) is None:
+            return
         connector, topic = parts
-        left = {**state.topics, connector: state.topics.get(connector, frozenset()) - {topic}}
-        return replace(state, topics={name: names for name, names in left.items() if names})
+        if topics := fold.topics.get(connector, frozenset()) - {topic}:
+            fold.topics[connector] = topics
+        else:
+            fold.topics.pop(connector, None)
 
 
 @dataclass(frozen=True, slots=True)

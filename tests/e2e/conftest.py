@@ -13,6 +13,7 @@ from ringfence.fencing.kafka.consumer_groups import group_members
 from tests.e2e import processes
 from tests.e2e.evidence import worker_logs
 from tests.e2e.flow import Flow
+from tests.e2e.topics import STATUSES, write
 from tests.e2e.up import Up
 from tests.support.cases import tests_in
 from tests.support.names import unique
@@ -79,8 +80,20 @@ def flows(up: Up) -> Iterator[Callable[..., Flow]]:
         one.close()
 
 
+def forget_suspicions(up: Up) -> None:
+    """Make every worker trusted again at once: after a test that has frozen it, it would wait for tasks for long."""
+
+    def suspected() -> list[str]:
+        rows = up.rest.expect(200, "GET", "/api/v1/workers")["results"]
+        return [row["worker"] for row in rows if row["trust"] != "trusted" or row["suspicions"]]
+
+    for worker in suspected():
+        write(up, STATUSES, f"suspicion-{worker}".encode(), None)
+    eventually(lambda: not suspected(), 30, lambda: f"trust in {suspected()}", pause=0.2)
+
+
 def await_calm(up: Up, seconds: float = 120) -> None:
-    """Wait until every worker is a member with a warm Spark, and a leader answers."""
+    """Wait until every worker is a member with a warm Spark, and a leader answers; all of them are trusted then."""
 
     def calm() -> bool:
         try:
@@ -94,6 +107,7 @@ def await_calm(up: Up, seconds: float = 120) -> None:
         return True
 
     eventually(calm, seconds, "all workers are there, and a leader", pause=0.2)
+    forget_suspicions(up)
 
 
 @pytest.fixture

@@ -7,19 +7,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
+from ringfence.fencing.topics import status
 from ringfence.fencing.topics.active_topics import TopicStatus, key_of
 from ringfence.fencing.topics.status import (
     FAILED,
     LOST,
     PLACED,
     SUPERSEDED,
+    AnswerRecord,
     ConnectorStatus,
     LeaderRecord,
     State,
     StatusRecord,
     StatusState,
     StatusTombstone,
+    SuspicionRecord,
     TaskStatus,
+    Trust,
     WorkerRecord,
     apply,
     decode,
@@ -46,6 +50,8 @@ def fold(*records: StatusRecord | None) -> StatusState:
         replace(running, state=State.FAILED, trace="Traceback …", ended=True, why=FAILED),
         WorkerRecord(W, I, "enabled", 4, "0.1.0", 7),
         LeaderRecord(W, I, 3, 7),
+        SuspicionRecord(W, I, Trust.CALMING, 2, 5, "w2", 7),
+        AnswerRecord(W, I, 5),
         TopicStatus(ConnectorName("a:connector-b"), "t.1", 3, 17),
         replace(running, version="1.2.0"),
         StatusTombstone("status-task-a-1-0"),
@@ -129,14 +135,48 @@ def test_a_lost_attempt_is_told_by_somebody_else_and_counts() -> None:
     assert fold(running, lost).tasks[TASK] == lost
 
 
+@given(
+    st.lists(
+        st.one_of(
+            st.none(),
+            st.sampled_from([StatusTombstone("status-task-a-1-0"), StatusTombstone("status-topic-t:connector-a")]),
+            st.just(TopicStatus(ConnectorName("a"), "t", 0, 1)),
+            st.builds(
+                lambda attempt, state, ended, task: replace(
+                    running, task=TaskId(ConnectorName("a-1"), task), attempt=attempt, state=state, ended=ended
+                ),
+                st.integers(1, 4),
+                st.sampled_from([State.RUNNING, State.UNASSIGNED, State.FAILED]),
+                st.booleans(),
+                st.integers(0, 1),
+            ),
+        ),
+        max_size=12,
+    )
+)
+def test_many_records_at_once_are_the_same_as_one_after_another(records: list[StatusRecord | None]) -> None:
+    first, second = records[: len(records) // 2], records[len(records) // 2 :]
+    before = status.fold(StatusState(), first)
+    copies = dict(before.tasks), dict(before.leaving), dict(before.topics)
+    after = status.fold(before, second)
+    assert after == fold(*records)
+    assert (before.tasks, before.leaving, before.topics) == copies, "a state that was passed on does not change"
+    at_work = [one for one in (*after.tasks.values(), *after.leaving.values()) if one.at_work]
+    assert list(after.at_work(ConnectorName("a-1"))) == at_work
+    assert list(after.at_work(ConnectorName("b"))) == []
+
+
 def test_a_tombstone_removes_what_it_names_and_nothing_else() -> None:
     other = replace(running, task=TaskId(ConnectorName("a-1"), 1))
     worker, leader = WorkerRecord(W, I, "enabled", 4, "0.1.0", 7), LeaderRecord(W, I, 3, 7)
     connector = ConnectorStatus(ConnectorName("a-1"), State.RUNNING, W, Generation(5))
-    full = fold(running, other, worker, leader, connector)
+    suspicion, answer = SuspicionRecord(W, I, Trust.SUSPECTED, 1, 1), AnswerRecord(W, I, 1)
+    full = fold(running, other, worker, leader, connector, suspicion, answer)
     assert apply(full, StatusTombstone("status-task-a-1-0")) == replace(full, tasks={other.task: other})
     assert apply(full, StatusTombstone("worker-w")) == replace(full, workers={})
     assert apply(full, StatusTombstone("leader")) == replace(full, leader=None)
+    assert apply(full, StatusTombstone("suspicion-w")) == replace(full, suspicions={})
+    assert apply(full, StatusTombstone("answer-w")) == replace(full, answers={})
     assert apply(full, StatusTombstone("status-connector-a-1")) == replace(full, connectors={})
 
 

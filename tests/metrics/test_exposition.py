@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from ringfence.fencing.topics.status import FAILED, State
 from ringfence.metrics.text import Family, Kind, labels, number, render
 from ringfence.metrics.views import exposition
-from ringfence.projection.models import Connector, Task
+from ringfence.projection.models import Connector, Suspicion, Task
 from tests.support.busy_tables import busy
 from tests.support.projections import project
 from tests.support.topics import Topic, connector, connector_status, task_status
@@ -50,6 +50,7 @@ OURS = (
     "connector_records_total connector_skipped_records_total connector_dead_letters_total "
     "connector_aborted_records_total "
     "connector_fencing_rounds_total connector_fencings_total connector_hanging_transactions_ended_total worker_slots "
+    "worker_suspected worker_suspicions "
     "clock_offset_seconds connector_fencing_round_seconds leader_info cluster_problem "
     "http_requests_total http_request_duration_seconds http_requests_in_progress"
 )
@@ -196,6 +197,22 @@ def test_a_failed_task_shows_its_next_restart(client: Client) -> None:
     assert shown["ringfence_task_open_transaction_age_seconds", labelled] == 0
 
 
+@pytest.mark.parametrize(("trust", "suspected"), [("suspected", 1), ("calming", 0)])
+def test_a_suspicion_is_of_one_process(client: Client, trust: str, suspected: float) -> None:
+    busy(int(time.time() * 1000))
+    labelled = (("worker", "w1"),)
+
+    def values() -> list[float]:
+        shown = scraped(client)
+        return [shown[f"ringfence_worker_{name}", labelled] for name in ("suspected", "suspicions")]
+
+    assert values() == [0, 0]
+    Suspicion.objects.create(worker="w1", incarnation="i", trust=trust, times=2)
+    assert values() == [suspected, 2]
+    Suspicion.objects.update(incarnation="an-earlier-one")
+    assert values() == [0, 0]
+
+
 def test_a_thousand_connectors_cost_the_same_queries_and_little_time() -> None:
     busy(int(time.time() * 1000))
     now_ms = int(time.time() * 1000)
@@ -214,7 +231,7 @@ def test_a_thousand_connectors_cost_the_same_queries_and_little_time() -> None:
     start = time.process_time()
     with CaptureQueriesContext(connection) as many:
         body = exposition(now_ms)
-    assert len(many) == len(few) == 7
+    assert len(many) == len(few) == 8
     assert body.count("source_record_write_total{") == 1001
     assert time.process_time() - start < 3
 

@@ -9,7 +9,16 @@ from ringfence.fencing.ids import ConnectorName, Incarnation, WorkerId
 from ringfence.fencing.topics.active_topics import TopicStatus
 from ringfence.fencing.topics.config_records import CommitRecord, ConnectorRecord, TargetStateRecord
 from ringfence.fencing.topics.connector_state import TargetState
-from ringfence.fencing.topics.status import SUPERSEDED, LeaderRecord, PollRetry, State, StatusTombstone, WorkerRecord
+from ringfence.fencing.topics.status import (
+    SUPERSEDED,
+    LeaderRecord,
+    PollRetry,
+    State,
+    StatusTombstone,
+    SuspicionRecord,
+    Trust,
+    WorkerRecord,
+)
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 from ringfence.fencing.topics.topic_ids import Topic as Topic_
 from ringfence.fencing.topics.topic_ids import TopicIds
@@ -21,6 +30,7 @@ from ringfence.projection.models import (
     GenerationRow,
     Minute,
     SourceOffset,
+    Suspicion,
     Task,
     TopicPosition,
     Worker,
@@ -234,6 +244,34 @@ def test_workers_and_leader_are_shown() -> None:
     project("status", status)
     assert [worker.worker for worker in Worker.objects.all()] == ["w1"]
     assert ClusterInfo.objects.get().leader == "w1"
+
+
+def test_what_is_thought_of_a_worker_is_shown_until_it_is_removed() -> None:
+    status = Topic()
+    record = SuspicionRecord(WorkerId("w1"), Incarnation("i1"), Trust.SUSPECTED, 1, 4, "w2", 7)
+    status.status(record)
+    project("status", status)
+    assert list(Suspicion.objects.values_list()) == [("w1", "i1", "suspected", 1, 7)]
+    status.status(replace(record, trust=Trust.CALMING, since_ms=8))
+    project("status", status)
+    assert list(Suspicion.objects.values_list()) == [("w1", "i1", "calming", 1, 8)]
+    status.status(StatusTombstone("suspicion-w1"))
+    project("status", status)
+    assert not Suspicion.objects.exists()
+
+
+def test_the_timeline_says_that_a_worker_was_silent() -> None:
+    running(tasks=1)
+    status = Topic()
+    first, second = Incarnation("first"), Incarnation("second")
+    status.status(WorkerRecord(WorkerId("w1"), first, "enabled", 4, "1", 1))
+    status.status(SuspicionRecord(WorkerId("w1"), first, Trust.SUSPECTED, 1, 1))
+    placed = replace(task_status("c", 0, State.RUNNING), incarnation=first, worker=WorkerId("w1"))
+    again = replace(task_status("c", 0, State.UNASSIGNED), incarnation=second, attempt=2, why="placed")
+    status.status(placed, again)
+    project("status", status, "id-2")
+    told = Event.objects.get(type="warning").summary
+    assert told == "w1 was silent: its task starts again from the committed offsets"
 
 
 def test_an_odd_status_is_passed_over() -> None:

@@ -18,7 +18,7 @@ from ringfence.audit.models import AuditEntry
 from ringfence.console import waiting_commands as queue
 from ringfence.console.stuck_operations import find_stuck
 from ringfence.dispatch import Refusal
-from ringfence.projection.models import ClusterInfo, Connector, DrainedWorker, GenerationRow, Task, Worker
+from ringfence.projection.models import ClusterInfo, Connector, DrainedWorker, GenerationRow, Suspicion, Task, Worker
 from tests.support.leader import FakeLeader
 from tests.support.new_connector_forms import FRAGMENT
 from tests.support.pages import text
@@ -162,6 +162,22 @@ def test_rounds_drains_and_a_hand_over_ask_the_leader(client: Client, flights: F
     assert text(client.get("/ui/workers")).count("drained</span>") == 1
     told = client.get("/api/v1/workers").json()["results"]
     assert [(one["worker"], one["drained"]) for one in told] == [("w1", True), ("w2", False)]
+
+
+def test_a_suspicion_is_shown_until_the_worker_is_trusted_or_started_again(client: Client) -> None:
+    Worker.objects.create(worker="w1", incarnation="i1", mode="enabled", slots=3, version="1", since_ms=1)
+    row = Suspicion.objects.create(worker="w1", incarnation="i1", trust="suspected", times=2)
+
+    def shown() -> tuple[bool, bool, str, int]:
+        page = text(client.get("/ui/workers"))
+        (told,) = client.get("/api/v1/workers?worker=w1").json()["results"]
+        return "suspected</span>" in page, "calming</span>" in page, told["trust"], told["suspicions"]
+
+    assert shown() == (True, False, "suspected", 2)
+    Suspicion.objects.filter(pk=row.pk).update(trust="calming")
+    assert shown() == (False, True, "calming", 2)
+    Suspicion.objects.filter(pk=row.pk).update(incarnation="an-earlier-one", trust="suspected")
+    assert shown() == (False, False, "trusted", 0)
 
 
 @pytest.mark.usefixtures("outside")

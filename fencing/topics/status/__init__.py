@@ -1,11 +1,12 @@
 """The status topic's records, in Kafka Connect's format with our extra fields: `decode`, `encode` and `apply`.
 
 Keys: `status-connector-<c>`, `status-task-<c>-<n>`, `status-topic-<t>:connector-<c>` (Connect's), `worker-<id>`,
-`leader` and `topic-ids` (ours; Connect ignores them). A tombstone removes the entry.
+`leader`, `suspicion-<id>`, `answer-<id>` and `topic-ids` (ours; Connect ignores them). A tombstone removes the entry.
 """
 
 import json
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final, cast
 
 from ringfence.connectors.sdk.names import MAX_NAME_BYTES
@@ -14,6 +15,7 @@ from ringfence.fencing.topics.active_topics import TopicStatus
 from ringfence.fencing.topics.config_record import dump
 from ringfence.fencing.topics.status.connector import ConnectorStatus
 from ringfence.fencing.topics.status.leader import LeaderRecord
+from ringfence.fencing.topics.status.suspicion import AnswerRecord, SuspicionRecord, Trust
 from ringfence.fencing.topics.status.task import (
     FAILED,
     KAFKA,
@@ -29,7 +31,7 @@ from ringfence.fencing.topics.status.task import (
     replaces,
 )
 from ringfence.fencing.topics.status.worker import WorkerRecord
-from ringfence.fencing.topics.status_entry import Attempt, State, StatusEntry, StatusState
+from ringfence.fencing.topics.status_entry import Attempt, State, StatusEntry, StatusFold, StatusState
 from ringfence.fencing.topics.topic_ids import TopicIds
 
 __all__ = [
@@ -43,20 +45,26 @@ __all__ = [
     "RESTARTED",
     "STARTING",
     "SUPERSEDED",
+    "AnswerRecord",
     "Attempt",
     "ConnectorStatus",
     "LeaderRecord",
     "PollRetry",
     "State",
+    "StatusFold",
     "StatusRecord",
     "StatusState",
     "StatusTombstone",
+    "SuspicionRecord",
     "TaskStatus",
     "TopicStatus",
+    "Trust",
     "WorkerRecord",
     "apply",
+    "apply_to",
     "decode",
     "encode",
+    "fold",
     "replaces",
 ]
 
@@ -79,6 +87,8 @@ RECORD_TYPES: Final[tuple[type[StatusEntry], ...]] = (
     TopicStatus,
     WorkerRecord,
     LeaderRecord,
+    SuspicionRecord,
+    AnswerRecord,
 )
 
 
@@ -116,13 +126,27 @@ def decode(key: bytes | None, value: bytes | None) -> StatusRecord | None:
 
 
 def apply(state: StatusState, record: StatusRecord | None) -> StatusState:
-    """Return the state after one more record; unchanged for None."""
+    """Return the state after one more record; unchanged for None. For many records, see `fold`."""
+    return state if record is None else fold(state, [record])
+
+
+def fold(state: StatusState, records: Iterable[StatusRecord | None]) -> StatusState:
+    """Return the state after these records; None changes nothing."""
+    folding = StatusFold(state)
+    for record in records:
+        apply_to(folding, record)
+    return folding.state
+
+
+def apply_to(folding: StatusFold, record: StatusRecord | None) -> None:
+    """Apply one more record; None changes nothing."""
     match record:
         case None:
-            return state
+            return
         case TopicIds():
-            return replace(state, topic_ids=record)
+            folding.topic_ids = record
         case StatusTombstone(key):
-            parts = _split(key)
-            return parts[0].remove(parts[1], state) if parts else state
-    return record.apply_to(state)
+            if parts := _split(key):
+                parts[0].remove(parts[1], folding)
+        case _:
+            record.apply_to(folding)

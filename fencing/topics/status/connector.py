@@ -1,9 +1,9 @@
 """`status-connector-<c>`: the state of a connector."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ringfence.fencing.ids import ConnectorName, Generation, WorkerId
-from ringfence.fencing.topics.status_entry import Fields, State, StatusEntry, StatusState, parse_number, parse_text
+from ringfence.fencing.topics.status_entry import Fields, State, StatusEntry, StatusFold, parse_number, parse_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +37,9 @@ class ConnectorStatus(StatusEntry):
             "version": self.version,
         }
 
-    def apply_to(self, state: StatusState) -> StatusState:
-        return replace(state, connectors={**state.connectors, self.connector: self})
+    def apply_to(self, fold: StatusFold) -> None:
+        fold.connectors[self.connector] = self
 
     @classmethod
-    def remove(cls, rest: str, state: StatusState) -> StatusState:
-        return replace(state, connectors={name: one for name, one in state.connectors.items() if name != rest})
+    def remove(cls, rest: str, fold: StatusFold) -> None:
+        fold.connectors.pop(ConnectorName(rest), None)

@@ -1,9 +1,9 @@
 """`leader`: which worker is the leader, for people to see. No decision depends on it."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ringfence.fencing.ids import Incarnation, WorkerId
-from ringfence.fencing.topics.status_entry import Fields, StatusEntry, StatusState, parse_number
+from ringfence.fencing.topics.status_entry import Fields, StatusEntry, StatusFold, parse_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +42,10 @@ class LeaderRecord(StatusEntry):
             "topic_tracking": self.topic_tracking,
         }
 
-    def apply_to(self, state: StatusState) -> StatusState:
-        return replace(state, leader=self)
+    def apply_to(self, fold: StatusFold) -> None:
+        fold.leader = self
 
     @classmethod
-    def remove(cls, rest: str, state: StatusState) -> StatusState:
-        return state if rest else replace(state, leader=None)
+    def remove(cls, rest: str, fold: StatusFold) -> None:
+        if not rest:
+            fold.leader = None

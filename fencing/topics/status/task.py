@@ -1,7 +1,7 @@
 """`status-task-<c>-<n>`: the state of a task, reported by one of its attempts."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Final
 
 from ringfence.connectors.api import Endpoint
@@ -13,7 +13,7 @@ from ringfence.fencing.topics.status_entry import (
     Fields,
     State,
     StatusEntry,
-    StatusState,
+    StatusFold,
     parse_number,
     parse_text,
 )
@@ -141,21 +141,22 @@ class TaskStatus(StatusEntry):
         value |= {"retry": asdict(self.retry)} if self.retry is not None else {}
         return value | ({"record": self.failure.fields()} if self.failure is not None else {})
 
-    def apply_to(self, state: StatusState) -> StatusState:
-        leaving = _leaving(state, self)
-        if not replaces(self, state.tasks.get(self.task)):
-            return state if leaving == state.leaving else replace(state, leaving=leaving)
-        return replace(state, tasks={**state.tasks, self.task: self}, leaving=leaving)
+    def apply_to(self, fold: StatusFold) -> None:
+        newest = fold.tasks.get(self.task)
+        fold.remove_leaving(self.key)
+        if not replaces(self, newest):
+            return
+        if self.at_work:  # it has fenced all earlier attempts
+            fold.clear_leaving(self.task)
+        elif newest is not None and newest.at_work and newest.key != self.key:
+            fold.add_leaving(newest)
+        fold.tasks[self.task] = self
 
     @classmethod
-    def remove(cls, rest: str, state: StatusState) -> StatusState:
-        task = parse_task(rest)
-        if task is None:
-            return state
-        tasks = dict(state.tasks)  # a copy is quick; comparing each of thousands for each tombstone is not
-        tasks.pop(task, None)
-        leaving = {attempt: one for attempt, one in state.leaving.items() if one.task != task}
-        return replace(state, tasks=tasks, leaving=leaving)
+    def remove(cls, rest: str, fold: StatusFold) -> None:
+        if (task := parse_task(rest)) is not None:
+            fold.tasks.pop(task, None)
+            fold.clear_leaving(task)
 
 
 def _read_endpoint(value: object) -> Endpoint | None:
@@ -190,18 +191,3 @@ def replaces(record: TaskStatus, current: TaskStatus | None) -> bool:
         # The leader announces an attempt before it runs, but its record may follow the attempt's own first report.
         return record.attempt > current.attempt or (same and not announced)
     return announced or record.since_ms >= current.since_ms
-
-
-def _leaving(state: StatusState, record: TaskStatus) -> Mapping[Attempt, TaskStatus]:
-    """Return the attempts that are leaving after this report. Its own attempt is not one of them; if the task's
-    newest attempt is at work, none of that task's is.
-    """
-    newest = state.tasks.get(record.task)
-    leaving = {key: status for key, status in state.leaving.items() if key != record.key}
-    if not replaces(record, newest):
-        return leaving
-    if record.at_work:  # it has fenced all earlier attempts
-        return {key: status for key, status in leaving.items() if status.task != record.task}
-    if newest is not None and newest.at_work and newest.key != record.key:
-        leaving[newest.key] = newest
-    return leaving

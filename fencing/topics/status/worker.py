@@ -1,9 +1,9 @@
 """`worker-<id>`: a worker's description of itself. Its incarnation identifies it among the members of the group."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ringfence.fencing.ids import Incarnation, WorkerId
-from ringfence.fencing.topics.status_entry import Fields, StatusEntry, StatusState, parse_number
+from ringfence.fencing.topics.status_entry import Fields, StatusEntry, StatusFold, parse_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +56,9 @@ class WorkerRecord(StatusEntry):
             value["process"] = self.process
         return {**value, "away_until_ms": self.away_until_ms} if self.away_until_ms else value
 
-    def apply_to(self, state: StatusState) -> StatusState:
-        return replace(state, workers={**state.workers, self.worker: self})
+    def apply_to(self, fold: StatusFold) -> None:
+        fold.workers[self.worker] = self
 
     @classmethod
-    def remove(cls, rest: str, state: StatusState) -> StatusState:
-        return replace(state, workers={worker: one for worker, one in state.workers.items() if worker != rest})
+    def remove(cls, rest: str, fold: StatusFold) -> None:
+        fold.workers.pop(WorkerId(rest), None)

@@ -9,6 +9,7 @@ Each lane is a Celery worker with its own connection and threads, so a task wait
 
 import contextlib
 import logging
+import os
 import threading
 from collections.abc import Callable
 from typing import Any, Final
@@ -31,6 +32,10 @@ and every two seconds.
 """
 _HOUSEKEEPING: Final = 8
 _CHECK_SECONDS = 0.1
+_NO_CHECKS: Final = "CELERY_SKIP_CHECKS"
+"""Else each lane runs Django's checks. Those are about this version's code, which its tests have checked, and they load
+all pages and the whole API, which a worker does not need.
+"""
 _END_SECONDS = 10.0
 
 
@@ -44,6 +49,7 @@ class CeleryHost:
 
     def run(self, stop: threading.Event) -> None:
         """Run until SIGTERM or SIGINT. Without Redis, Celery reconnects, and the rest of the worker continues."""
+        os.environ.setdefault(_NO_CHECKS, "1")
         own = f"worker.{self._worker.worker}.{self._worker.incarnation}"
         housekeeping = self._lane("", _HOUSEKEEPING, ["default", own])
         # A lane needs a queue to start with; `leader` is added and removed.

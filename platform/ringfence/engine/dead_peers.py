@@ -2,7 +2,8 @@
 
 The group knows that a worker is gone when its session has expired, after ten seconds. Whoever shares a machine with it
 can know earlier, and for certain: its process is not there any more. Then the others place its tasks, or one of them
-leads, as after any departure. A worker that only hangs, or is suspended, has its process; the session decides about it.
+leads, as after any departure. A worker that only hangs, or is suspended, has its process: `peer_heartbeats.py` is about
+those.
 """
 
 import logging
@@ -116,8 +117,11 @@ def remove_predecessor(
         remove(connection, groups, worker, incarnation)
 
 
-def remove(connection: Connection, groups: Iterable[str], worker: WorkerId, incarnation: Incarnation) -> bool:
-    """Take a worker whose process has ended out of its groups. Return whether that succeeded."""
+def remove(
+    connection: Connection, groups: Iterable[str], worker: WorkerId, incarnation: Incarnation, why: str = ""
+) -> bool:
+    """Take a worker's process out of these groups. Return whether that succeeded. why: "" if it has ended."""
+    why = why or f"the process of worker {worker} has ended"
     try:
         for group in groups:
             deadline = Deadline.after(_ANSWER_SECONDS)
@@ -126,9 +130,9 @@ def remove(connection: Connection, groups: Iterable[str], worker: WorkerId, inca
                 each.member_id for each in members if parse_member_client_id(each.client_id) == (worker, incarnation)
             ]
             if ids:
-                remove_members(connection, group, ids, f"the process of worker {worker} has ended", deadline)
-                log.warning("The process of worker %s has ended: it is taken out of group %s", worker, group)
+                remove_members(connection, group, ids, why, deadline)
+                log.warning("Worker %s is taken out of group %s: %s", worker, group, why)
     except FencingError as error:
-        log.info("Worker %s, whose process has ended, is still a member: %s", worker, error)
+        log.info("Worker %s is still a member, although %s: %s", worker, why, error)
         return False
     return True

@@ -8,7 +8,7 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer import LogRecord
-from ringfence.fencing.topics.status import State, StatusState, TaskStatus, apply, decode
+from ringfence.fencing.topics.status import State, StatusFold, StatusState, TaskStatus, apply_to, decode
 from ringfence.fencing.topics.topic_log import Isolation, ReadingTurns, TopicLog
 
 log = logging.getLogger(__name__)
@@ -71,16 +71,16 @@ class StatusLog:
     def _take(self, records: list[LogRecord]) -> None:
         if not records:
             return
-        state = self.state
+        folding = StatusFold(self.state)
         for record in records:
             entry = decode(record.key, record.value)
             if self._on_start is not None and isinstance(entry, TaskStatus) and entry.state is State.RUNNING:
-                last = state.tasks.get(entry.task)
+                last = folding.tasks.get(entry.task)
                 if last is None or last.key != entry.key or not last.at_work:
                     self._on_start(entry)
-            state = apply(state, entry)
+            apply_to(folding, entry)
         with self._changed:
-            self.state = state
+            self.state = folding.state
             self._changed.notify_all()
         self._on_change()
 

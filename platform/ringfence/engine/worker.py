@@ -25,7 +25,7 @@ from ringfence.connectors.process_tree import MARK
 from ringfence.connectors.sdk import worker_limits
 from ringfence.connectors.sdk.names import is_long, shorten
 from ringfence.connectors.sdk.worker_limits import WorkerLimits
-from ringfence.engine import clock_watch
+from ringfence.engine import clock_watch, peer_heartbeats
 from ringfence.engine.browsing.readers import Readers
 from ringfence.engine.celery_host import CeleryHost
 from ringfence.engine.celery_tasks import provide
@@ -34,6 +34,7 @@ from ringfence.engine.dead_peers import PeerWatch, remove_predecessor
 from ringfence.engine.leader.command_service import CommandService
 from ringfence.engine.leader.leader_thread import Leader
 from ringfence.engine.leader.members import identity, worker_modes
+from ringfence.engine.peer_heartbeats import Answers
 from ringfence.engine.platform_topics import TopicGuard, end_on_sigterm
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.host import CALL_SECONDS, JAVA_CALL_SECONDS
@@ -222,7 +223,7 @@ class Worker:
         provide(
             Services(commands, plugins, config, validation, modes, previews, letters, topics, offsets, proofs, readers)
         )
-        self._start_threads(config, record, leader[0], view, ids)
+        self._start_threads(config, record, leader[0], view, ids, reporter)
         installations = PluginInstallations(self._id, self._incarnation, plugins, self._installer)
 
         def use_spark() -> None:
@@ -284,6 +285,7 @@ class Worker:
         leader: Leader,
         view: OffsetsView,
         ids: TopicIds,
+        reporter: Reporter,
     ) -> None:
         """Start the threads that need no Spark."""
         self._thread("heartbeat", lambda: run_heartbeat(record, self._connection, leader.leads_now, self._stop))
@@ -293,6 +295,9 @@ class Worker:
         connection = config.connection(f"ringfence-{self._id}-peers")
         peers = PeerWatch(connection, config.groups, lambda: leader.statuses().workers)
         self._thread("peers", lambda: peers.run(self._stop))
+        answers = Answers((record.worker, record.incarnation), leader.statuses, leader.wait_for_status, reporter)
+        self._thread("answers", lambda: answers.run(self._stop))
+        self._thread("suspicions", lambda: peer_heartbeats.run(record, config, leader, reporter, self._stop))
         self._thread("grants", lambda: _follow_grants(leader, self._stop))
         self._thread("alerts", lambda: watch(self._incarnation, leader.ready, self._stop))
         self._thread("projection", lambda: ProjectionMembership(config, record, ids).run(self._stop))

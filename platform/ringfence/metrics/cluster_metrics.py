@@ -4,16 +4,21 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
+from ringfence.fencing.topics.status import Trust
 from ringfence.heartbeats.cluster_health import Vitals
 from ringfence.metrics.text import Families, Family, Kind, Sample, labels
-from ringfence.projection.models import ClusterInfo, Connector, Startups, Task, Worker
+from ringfence.projection.models import ClusterInfo, Connector, Startups, Suspicion, Task, Worker
 
 WORKER_PREFIX: Final = "kafka_connect_connect_worker_metrics_"
 _C, _G = Kind.COUNTER, Kind.GAUGE
 
 
 def workers(
-    rows: Sequence[Worker], startups: Iterable[Startups], connectors: Iterable[Connector], tasks: Sequence[Task]
+    rows: Sequence[Worker],
+    startups: Iterable[Startups],
+    connectors: Iterable[Connector],
+    tasks: Sequence[Task],
+    suspicions: Iterable[Suspicion] = (),
 ) -> Families:
     """Return the families of the workers that are members, and the startups of those that have left, too."""
     counts = Counter(row.worker for row in connectors if row.state in ("RUNNING", "PAUSED", "FAILED"))
@@ -29,6 +34,16 @@ def workers(
 
     def members(value: Callable[[Worker], float]) -> list[Sample]:
         return [(labels({"worker": row.worker}), value(row)) for row in rows]
+
+    suspicion_of = {(one.worker, one.incarnation): one for one in suspicions}
+
+    def is_suspected(row: Worker) -> float:
+        one = suspicion_of.get((row.worker, row.incarnation))
+        return 1.0 if one is not None and one.trust == Trust.SUSPECTED else 0.0
+
+    def suspicion_count(row: Worker) -> float:
+        one = suspicion_of.get((row.worker, row.incarnation))
+        return 0.0 if one is None else float(one.times)
 
     coordinator = "kafka_connect_connect_coordinator_metrics_"
     families: Families = [
@@ -56,6 +71,24 @@ def workers(
         (
             Family("ringfence_worker_slots", _G, "Tasks that the worker can run at once.", ""),
             members(lambda row: row.slots),
+        ),
+        (
+            Family(
+                "ringfence_worker_suspected",
+                _G,
+                "1 while the worker is silent and its tasks are placed elsewhere.",
+                "it is 1",
+            ),
+            members(is_suspected),
+        ),
+        (
+            Family(
+                "ringfence_worker_suspicions",
+                _G,
+                "How often the worker was suspected, until it was calm for an hour.",
+                "it grows while the worker runs: its machine is overloaded, or its network is unsteady",
+            ),
+            members(suspicion_count),
         ),
     ]
     for what, name in (("connector", "Connector instances"), ("task", "Tasks")):

@@ -19,7 +19,7 @@ from ringfence.metrics.other_names import SCHEMES, TextAttribute, text_attribute
 from ringfence.metrics.text import CONTENT_TYPE, Families, Family, Kind, Sample, labels, render
 from ringfence.projection import record_totals
 from ringfence.projection.known_health import known_health
-from ringfence.projection.models import ClusterInfo, Connector, Startups, Task, Worker
+from ringfence.projection.models import ClusterInfo, Connector, Startups, Suspicion, Task, Worker
 
 _CLOCKS = Family(
     "ringfence_clock_offset_seconds",
@@ -73,7 +73,7 @@ def cluster_families(now_ms: int) -> Families:
 
 
 def _collect(now_ms: int, who: Principal) -> tuple[Families, list[TextAttribute], list[Worker]]:
-    """Collect with seven queries for any number of connectors and tasks."""
+    """Collect with eight queries for any number of connectors and tasks."""
     connectors = list(
         Connector.objects.filter(who.query(), known=True).only(*connector_metrics.CONNECTOR_FIELDS).order_by("name")
     )
@@ -104,7 +104,7 @@ def _collect(now_ms: int, who: Principal) -> tuple[Families, list[TextAttribute]
         ),
         connect_tasks.sent_bytes([view for _, view in views]),
         *connector_metrics.families(visible, now_ms),
-        *cluster_metrics.workers(members, startups, connectors, visible),
+        *cluster_metrics.workers(members, startups, connectors, visible, Suspicion.objects.all()),
         *cluster_metrics.cluster(ClusterInfo.objects.first(), health.vitals, now_ms),
         (_CLOCKS, [(labels({"process": name}), ahead) for name, ahead in clocks.offsets().items()]),
     ]

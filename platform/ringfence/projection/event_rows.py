@@ -180,7 +180,7 @@ def summary(report: Report) -> str:
                 message = ""
         case "task":
             line = f"Task {number(report, 'task')}: {text(report, 'stage')} (attempt {number(report, 'attempt')})"
-        case "leader":
+        case "leader" | "worker":
             line = f"{text(report, 'worker')} {text(report, 'stage')}"
         case "command":
             user = f" by {text(report, 'user')}" if text(report, "user") else ""

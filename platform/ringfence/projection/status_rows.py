@@ -19,7 +19,9 @@ from ringfence.fencing.topics.status import (
     State,
     StatusRecord,
     StatusTombstone,
+    SuspicionRecord,
     TaskStatus,
+    Trust,
     WorkerRecord,
     decode,
     replaces,
@@ -27,7 +29,7 @@ from ringfence.fencing.topics.status import (
 from ringfence.projection import endpoints, topic_rows
 from ringfence.projection.clean_text import clean
 from ringfence.projection.health import RETRYING, refresh
-from ringfence.projection.models import ClusterInfo, Connector, Event, Startups, Task, Worker, pack
+from ringfence.projection.models import ClusterInfo, Connector, Event, Startups, Suspicion, Task, Worker, pack
 from ringfence.projection.records import Record
 from ringfence.projection.stalls import NONE, LastFailure
 from ringfence.projection.task_minutes import ITSELF, Minutes, shown_state
@@ -66,19 +68,8 @@ def write(records: Sequence[Record]) -> set[str]:
             case TopicStatus():
                 topics.append(decoded)
                 touched.add(decoded.connector)
-            case WorkerRecord():
-                _write_worker(decoded)
-            case LeaderRecord():
-                names = {"leader": clean(decoded.worker), "incarnation": clean(decoded.incarnation)}
-                ClusterInfo.objects.update_or_create(
-                    id=1,
-                    defaults={
-                        **names,
-                        "since_ms": decoded.since_ms,
-                        "group_generation": decoded.group_generation,
-                        "topic_tracking": decoded.topic_tracking,
-                    },
-                )
+            case WorkerRecord() | LeaderRecord() | SuspicionRecord():
+                _write_cluster(decoded)
             case StatusTombstone(removed) if (task := _task_of(removed)) is not None:
                 gone_tasks.setdefault(task.connector, []).append(task.task)
             case StatusTombstone(removed):
@@ -124,17 +115,22 @@ class Moves:
         self._times[key] = time_ms
 
     def write(self) -> None:
-        """Write an event for each connector and worker. A worker that still lives was drained, or gave tasks away."""
-        living = set(Worker.objects.values_list("worker", "incarnation")) if self._counts else set()
+        """Write an event for each connector and worker. A trusted one that lives was drained, or gave tasks away."""
+        if not self._counts:
+            return
+        living = set(Worker.objects.values_list("worker", "incarnation"))
+        suspected = set(Suspicion.objects.exclude(trust=Trust.TRUSTED).values_list("worker", "incarnation"))
         for key, count in self._counts.items():
             connector, worker, incarnation = key
-            if (worker, incarnation) not in living:
+            is_silent = (worker, incarnation) in suspected
+            if is_silent or (worker, incarnation) not in living:
+                what = "was silent" if is_silent else "is gone or was started again"
                 tasks = "its task starts" if count == 1 else f"{write_count(count, 'task')} of it start"
                 Event.objects.create(
                     connector=clean(connector),
                     type="warning",
                     time_ms=self._times[key],
-                    summary=f"{clean(worker)} is gone or was started again: {tasks} again from the committed offsets",
+                    summary=f"{clean(worker)} {what}: {tasks} again from the committed offsets",
                     body=pack({"kind": WORKER_GONE, "worker": clean(worker)}),
                 )
 
@@ -314,17 +310,35 @@ def _clean(value: object) -> object:
     return clean(value) if isinstance(value, str) else value
 
 
-def _write_worker(record: WorkerRecord) -> None:
-    Worker.objects.update_or_create(
-        worker=record.worker,
-        defaults={
-            "incarnation": clean(record.incarnation),
-            "mode": clean(record.mode)[:16],
-            "slots": record.slots,
-            "version": clean(record.version),
-            "since_ms": record.since_ms,
-        },
-    )
+def _write_cluster(record: WorkerRecord | LeaderRecord | SuspicionRecord) -> None:
+    incarnation = clean(record.incarnation)
+    match record:
+        case WorkerRecord():
+            facts = {
+                "incarnation": incarnation,
+                "mode": clean(record.mode)[:16],
+                "slots": record.slots,
+                "version": clean(record.version),
+                "since_ms": record.since_ms,
+            }
+            Worker.objects.update_or_create(worker=record.worker, defaults=facts)
+        case LeaderRecord():
+            facts = {
+                "leader": clean(record.worker),
+                "incarnation": incarnation,
+                "since_ms": record.since_ms,
+                "group_generation": record.group_generation,
+                "topic_tracking": record.topic_tracking,
+            }
+            ClusterInfo.objects.update_or_create(id=1, defaults=facts)
+        case SuspicionRecord():
+            facts = {
+                "incarnation": incarnation,
+                "trust": record.trust,
+                "times": record.times,
+                "since_ms": record.since_ms,
+            }
+            Suspicion.objects.update_or_create(worker=clean(record.worker), defaults=facts)
 
 
 def _remove(key: str) -> set[str]:
@@ -334,6 +348,8 @@ def _remove(key: str) -> set[str]:
         ClusterInfo.objects.filter(id=1).update(leader="", incarnation="", group_generation=-1)
     elif key.startswith("worker-"):
         Worker.objects.filter(worker=key.removeprefix("worker-")).delete()
+    elif key.startswith(SuspicionRecord.PREFIX):
+        Suspicion.objects.filter(worker=key.removeprefix(SuspicionRecord.PREFIX)).delete()
     elif key.startswith("status-connector-"):
         name = key.removeprefix("status-connector-")
         Connector.objects.filter(name=name).update(state="", worker="", trace="", state_generation=-1)
@@ -362,6 +378,7 @@ def forget() -> None:
     Connector.objects.update(state="", worker="", trace="", state_generation=-1)
     Task.objects.update(state="", worker="", trace="", why="", generation=-1, attempt=0)
     Worker.objects.all().delete()
+    Suspicion.objects.all().delete()
     topic_rows.forget()
     ClusterInfo.objects.update(leader="", incarnation="", group_generation=-1)
     refresh(set(Connector.objects.values_list("name", flat=True)))

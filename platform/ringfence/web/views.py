@@ -14,10 +14,11 @@ from ringfence.access.authorise import principal_of
 from ringfence.access.principal import Verb
 from ringfence.access.routes import requires, somewhere
 from ringfence.fencing.modes import lagging
+from ringfence.fencing.topics.status import Trust
 from ringfence.heartbeats.cluster_view import look
 from ringfence.history.models import ConfigVersion
 from ringfence.projection.known_health import leader_of
-from ringfence.projection.models import ClusterInfo, Connector, DrainedWorker, Task, Worker, find_connector
+from ringfence.projection.models import ClusterInfo, Connector, DrainedWorker, Suspicion, Task, Worker, find_connector
 
 View = Callable[..., HttpResponse]
 
@@ -76,6 +77,9 @@ def workers(request: HttpRequest) -> HttpResponse:
     resting = [row.worker for row, _ in rows if drained_workers.get(row.worker) == row.incarnation]
     template = "ringfence/parts/workers.html" if is_fragment(request) else "ringfence/workers.html"
     context: dict[str, Any] = {"workers": rows, "cluster": cluster, "mixed": laggards, "drained": resting}
+    trust = dict(Suspicion.objects.values_list("incarnation", "trust"))
+    for level in (Trust.SUSPECTED, Trust.CALMING):
+        context[level] = [incarnation for incarnation, value in trust.items() if value == level]
     context |= {"silent": silent, "leader": leader_of(vitals, cluster.leader if cluster else "")}
     context["may_administer"] = principal_of(request).may_everywhere(Verb.ADMIN)
     return render(request, template, {**context, "section": "workers"})

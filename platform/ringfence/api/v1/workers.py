@@ -12,12 +12,17 @@ from ringfence.access.principal import Verb
 from ringfence.access.routes import somewhere
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.listing import ListView, equal
+from ringfence.fencing.topics.status import Trust
 from ringfence.http.errors import not_found
-from ringfence.projection.models import ClusterInfo, DrainedWorker, Task, Worker
+from ringfence.projection.models import ClusterInfo, DrainedWorker, Suspicion, Task, Worker
 
 
 class WorkerShape(serializers.Serializer[Any]):
-    """`tasks`: those that the caller may see, as placed by the status topic. `drained`: it gets no new ones."""
+    """`tasks`: those that the caller may see, as placed by the status topic. `drained`: it gets no new ones.
+
+    `trust`: `trusted`; `suspected` while it is silent and its tasks are placed elsewhere; `calming` while it is back
+    and gets no further tasks. `suspicions`: how often it was suspected lately.
+    """
 
     worker = serializers.CharField()
     incarnation = serializers.CharField()
@@ -28,6 +33,8 @@ class WorkerShape(serializers.Serializer[Any]):
     since_ms = serializers.IntegerField()
     leads = serializers.BooleanField()
     drained = serializers.BooleanField()
+    trust = serializers.ChoiceField([*Trust])
+    suspicions = serializers.IntegerField()
 
 
 class Workers(ListView):
@@ -44,6 +51,7 @@ class Workers(ListView):
     def serialize(self, rows: Iterable[Any]) -> list[dict[str, Any]]:
         cluster = ClusterInfo.objects.first()
         drained = dict(DrainedWorker.objects.values_list("worker", "incarnation"))
+        suspicions = {(row.worker, row.incarnation): row for row in Suspicion.objects.all()}
         placed = Task.objects.filter(self.principal.query(field="connector"), known=True).order_by()
         tasks = dict(placed.values_list("worker").annotate(Count("pk")))
         fields = ("worker", "incarnation", "mode", "slots", "version", "since_ms")
@@ -53,6 +61,8 @@ class Workers(ListView):
                 "tasks": tasks.get(row.worker, 0),
                 "leads": cluster is not None and (cluster.leader, cluster.incarnation) == (row.worker, row.incarnation),
                 "drained": drained.get(row.worker) == row.incarnation,
+                "trust": one.trust if (one := suspicions.get((row.worker, row.incarnation))) else Trust.TRUSTED,
+                "suspicions": one.times if one else 0,
             }
             for row in rows
         ]

@@ -11,7 +11,7 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import replace
@@ -39,9 +39,10 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, NotLeader, Retriable
 from ringfence.fencing.ids import ConnectorName, TaskId, WorkerId, member_client_id, task_transactional_id
 from ringfence.fencing.kafka.membership import GroupMembership, GroupMetadata
+from ringfence.fencing.leader.failure_detector import take_out
 from ringfence.fencing.leader.fence_targets import AdminAccess, list_admin_access
 from ringfence.fencing.leader.fencing_round import Round
-from ringfence.fencing.leader.next_placement import LiveWorker
+from ringfence.fencing.leader.next_placement import LiveWorker, Place
 from ringfence.fencing.leader.term import Term, TopicRecord
 from ringfence.fencing.offsets.view import OffsetsView
 from ringfence.fencing.topics.cluster_state import ClusterState
@@ -180,7 +181,9 @@ class Leader:
         self._term: Term | None = None
         self._reconciler: Reconciler | None = None
         self.members: list[LiveWorker] = []
-        """The live workers when the leader last checked."""
+        """The live workers when the leader last checked, without suspected ones."""
+        self.places: Sequence[Place] = ()
+        """Where the live workers are, suspected ones too."""
         self._member_watch = MemberWatch(partial(find_members, self._connection, config.group_id))
         self._membership: GroupMembership | None = None
         self.hand_over = Resignation(worker, reporter, self.statuses)
@@ -262,6 +265,10 @@ class Leader:
     def statuses(self) -> StatusState:
         """Return the state of the status topic."""
         return self._status.state
+
+    def wait_for_status(self, done: Callable[[], bool], seconds: float) -> bool:
+        """Wait until `done` returns true, which is called after each change of the statuses. Return whether it did."""
+        return self._status.wait_until(done, seconds)
 
     def mark_restarting(self, name: ConnectorName, tasks: list[int]) -> None:
         """Note that the next attempts of these tasks are a restart that a user requested."""
@@ -391,6 +398,7 @@ class Leader:
 
     def _stand_down(self, reason: str) -> None:
         self.ready.clear()
+        self.places = ()
         term, self._term, self._reconciler = self._term, None, None
         if term is not None:
             log.info("Worker %s leads no more: %s", self._worker.worker, reason)
@@ -412,7 +420,8 @@ class Leader:
         members = self._member_watch.find(self._status.state)
         if members is None:
             return
-        self.members = admit(self._term, members)
+        self.places = [(member.worker, member.incarnation) for member in members]
+        self.members = take_out(admit(self._term, members), self._status.state.suspicions, self._term.state)
         rotate_key(self._term, self.worker_config.session_keys, self._reporter.now_ms())
         self._reconciler.step(self.members, self._jobs.waiting)
         self._hanging.step(self._term.state, self._status.state.topics)

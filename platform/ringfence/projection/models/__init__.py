@@ -14,6 +14,7 @@ from ringfence.projection.models.cluster import (
     LogLevel,
     PluginSecrets,
     Startups,
+    Suspicion,
     TopicPosition,
     Worker,
 )
@@ -50,6 +51,7 @@ __all__ = [
     "RecordTotals",
     "SourceOffset",
     "Startups",
+    "Suspicion",
     "Task",
     "Tombstone",
     "TopicPosition",

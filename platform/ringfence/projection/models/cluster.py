@@ -62,6 +62,19 @@ class DrainedWorker(models.Model):
     since_ms = models.BigIntegerField(default=0)
 
 
+class Suspicion(models.Model):
+    """What the leader thinks of a worker that was silent, only in this incarnation.
+
+    trust: see `fencing.topics.status.suspicion`; times: how often it was suspected lately.
+    """
+
+    worker = models.TextField(primary_key=True)
+    incarnation = models.TextField()
+    trust = models.CharField(max_length=16)
+    times = models.IntegerField(default=0)
+    since_ms = models.BigIntegerField(default=0)
+
+
 class Startups(models.Model):
     """The numbers of connector instances and tasks that a worker has started, according to the status topic."""
 

@@ -1,0 +1,280 @@
+"""`python -m benchmarks leader`: the leader's own work, from 10 to 10,000 connectors with a task each, on 100 workers.
+
+Nothing runs: it measures the pure functions with a simulated cluster, each as the leader's loop calls them, and what
+the projection writes into a SQLite database.
+"""
+
+import argparse
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+from typing import Final, TypeVar
+from unittest.mock import patch
+
+from benchmarks.lists import set_up_django
+from benchmarks.machine import describe, foot, load
+from benchmarks.numbers import yes_or_no
+from ringfence.encryption import new_key, require_key
+from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
+from ringfence.fencing.kafka.consumer import LogRecord
+from ringfence.fencing.leader.failure_detector import take_out
+from ringfence.fencing.leader.next_placement import LiveWorker
+from ringfence.fencing.leader.older_epochs import find_abandoned
+from ringfence.fencing.leader.reconcile import Steps, decide, statuses_with_restart, waiting_for
+from ringfence.fencing.topics import status
+from ringfence.fencing.topics.cluster_state import ClusterState
+from ringfence.fencing.topics.config_log import fold
+from ringfence.fencing.topics.config_records import (
+    CommitRecord,
+    ConfigRecord,
+    ConnectorRecord,
+    PlacementRecord,
+    TaskCountRecord,
+    TaskRecord,
+    encode,
+)
+from ringfence.fencing.topics.status import (
+    ConnectorStatus,
+    State,
+    StatusRecord,
+    StatusState,
+    SuspicionRecord,
+    TaskStatus,
+    Trust,
+)
+
+PAGE: Final = Path(__file__).resolve().parent / "results" / "leader.md"
+COUNTS: Final = (10, 100, 1_000, 10_000)
+TARGET_S: Final = 1.0
+CONFIG: Final = "the config topic is read"
+STATUS: Final = "the status topic is read"
+ROWS: Final = "the projection writes all rows"
+ONCE: Final = (CONFIG, STATUS, ROWS)
+"""What a process does once, when it starts."""
+_WORKERS: Final = 100
+_BATCH: Final = 200
+"""What the projector writes at once of these topics."""
+_ROUNDS: Final = 3
+_GROUP: Final = "bench"
+Entry = TypeVar("Entry")
+
+
+def _members(count: int) -> list[LiveWorker]:
+    slots = 2 * count // _WORKERS + 2
+    names = [f"worker-{number:03}" for number in range(_WORKERS)]
+    return [LiveWorker(WorkerId(name), Incarnation(f"i-{name}"), slots) for name in names]
+
+
+def _log(records: Sequence[tuple[bytes, bytes | None]], first: int) -> list[LogRecord]:
+    return [LogRecord(0, first + number, key, value, 0) for number, (key, value) in enumerate(records)]
+
+
+def _config_of(name: ConnectorName, first: int) -> list[ConfigRecord]:
+    """Return the records of a connector with one task, whose first one gets the offset `first`."""
+    settings = {"name": name, "connector.class": "VerifiableSource", "topic": name, "throughput": "1"}
+    return [
+        ConnectorRecord(name, settings),
+        TaskRecord(TaskId(name, 0), {"task.id": "0"}),
+        CommitRecord(name, 1),
+        TaskCountRecord(name, 1, Generation(first + 2)),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """The two topics of a cluster whose connectors all run: as they are read, and as they are folded."""
+
+    config: Sequence[LogRecord]
+    placements: Sequence[LogRecord]
+    statuses: Sequence[tuple[bytes, bytes | None]]
+    state: ClusterState
+    status: StatusState
+    members: Sequence[LiveWorker]
+
+
+def simulate(count: int) -> Topics:
+    """Return the topics of a cluster with so many connectors."""
+    config: list[LogRecord] = []
+    for number in range(count):
+        records = _config_of(ConnectorName(f"connector-{number:05}"), len(config))
+        config += _log([encode(record) for record in records], len(config))
+    members = _members(count)
+    unplaced = fold(ClusterState(), config, "config")
+    steps = _decide(unplaced, StatusState(), members)
+    placements = _log([encode(record) for record in steps.placements], len(config))
+    state = fold(unplaced, placements, "config")
+    statuses = [status.encode(record) for record in _statuses(steps.placements)]
+    return Topics(config, placements, statuses, state, _fold_statuses(StatusState(), statuses), members)
+
+
+def _statuses(placements: Sequence[PlacementRecord]) -> Iterator[StatusRecord]:
+    for placed in placements:
+        assert placed.worker is not None
+        yield ConnectorStatus(placed.task.connector, State.RUNNING, placed.worker, placed.generation)
+        yield TaskStatus(
+            placed.task, State.RUNNING, placed.worker, placed.generation, placed.attempt, placed.incarnation
+        )
+
+
+def _fold_statuses(state: StatusState, entries: Sequence[tuple[bytes, bytes | None]]) -> StatusState:
+    return status.fold(state, (status.decode(key, value) for key, value in entries))
+
+
+def _decide(state: ClusterState, statuses: StatusState, members: Sequence[LiveWorker]) -> Steps:
+    return decide(state, statuses, members, _GROUP, {}, 0.0)
+
+
+def works(topics: Topics) -> dict[str, Callable[[], object]]:
+    """Return what the leader does, by its name."""
+    state, statuses, members = topics.state, topics.status, topics.members
+    live = {(member.worker, member.incarnation) for member in members}
+    one = _log([encode(record) for record in _config_of(ConnectorName("another"), state.end)], state.end)
+    unplaced = fold(ClusterState(), topics.config, "config")
+    first = members[0]
+    suspicion = SuspicionRecord(first.worker, first.incarnation, Trust.CALMING, 1)
+    task = next(iter(statuses.tasks.values()))
+    rounds = [connector.name for connector in state.existing()]
+
+    def ask_who_works() -> None:
+        fresh = replace(statuses)  # what one state finds out for all connectors, another one does not know
+        for name in rounds:
+            list(fresh.at_work(name))
+
+    def rest() -> None:
+        """One pass in which nothing is due."""
+        _decide(state, statuses, members)
+        waiting_for(state, members, {}, None, 0.0, statuses)
+        statuses_with_restart(state, statuses, {})
+        list(find_abandoned(state, statuses, live))
+
+    return {
+        CONFIG: lambda: fold(fold(ClusterState(), topics.config, ""), topics.placements, ""),
+        "one connector more is read": lambda: fold(state, one, ""),
+        STATUS: lambda: _fold_statuses(StatusState(), topics.statuses),
+        "one status more is read": lambda: status.fold(statuses, [replace(task, since_ms=1)]),
+        "a pass in which nothing is due": rest,
+        "all tasks are placed": lambda: _decide(unplaced, StatusState(), members),
+        "a worker's tasks are placed elsewhere": lambda: _decide(state, statuses, members[1:]),
+        "a new worker gets its share": lambda: _decide(
+            state, statuses, [*members, replace(members[0], worker=WorkerId("new"), incarnation=Incarnation("i-new"))]
+        ),
+        "a worker is calming": lambda: take_out(members, {first.worker: suspicion}, state),
+        "each connector's round asks who is at work": ask_who_works,
+    }
+
+
+def batched(entries: Sequence[Entry], size: int) -> Iterator[Sequence[Entry]]:
+    """Return the entries in parts of this size."""
+    return (entries[first : first + size] for first in range(0, len(entries), size))
+
+
+class Projected:
+    """The projection of the two topics. Django has been set up."""
+
+    def __init__(self, topics: Topics) -> None:
+        from django.core.management import call_command
+
+        from ringfence.projection.topic_projection import Projection
+
+        call_command("flush", interactive=False, verbosity=0)
+        self._topics = topics
+        self._config = Projection("config", "config-topic", "id-1")
+        self._status = Projection("status", "status-topic", "id-1")
+        self._config_end, self._status_end = topics.state.end, 0
+
+    def follow(self) -> None:
+        """Write all rows, from the beginning of both topics."""
+        config = [*self._topics.config, *self._topics.placements]
+        for batch in batched(config, _BATCH):
+            self._config.apply(batch, {0: batch[-1].offset + 1})
+        for entries in batched(self._topics.statuses, _BATCH):
+            self.write_statuses(entries)
+
+    def write_statuses(self, entries: Sequence[tuple[bytes, bytes | None]]) -> None:
+        """Write the rows of these statuses."""
+        records = _log(entries, self._status_end)
+        self._status_end += len(records)
+        self._status.apply(records, {0: self._status_end})
+
+    def add_connector(self) -> None:
+        """Write the rows of one connector more."""
+        name = ConnectorName(f"another-{self._config_end}")
+        records = [encode(record) for record in _config_of(name, self._config_end)]
+        entries = _log(records, self._config_end)
+        self._config_end += len(records)
+        self._config.apply(entries, {0: self._config_end})
+
+    def works(self) -> dict[str, Callable[[], object]]:
+        """Return what the projector does, by its name. The first one is done once."""
+        some = self._topics.statuses[:_BATCH]
+        return {
+            ROWS: self.follow,
+            "the rows of one connector more": self.add_connector,
+            f"the rows of up to {_BATCH} statuses": lambda: self.write_statuses(some),
+        }
+
+
+def measure(counts: Sequence[int], rounds: int = _ROUNDS) -> dict[str, list[float]]:
+    """Return the median seconds of each work, for each number of connectors."""
+    seconds: dict[str, list[float]] = {}
+    for count in counts:
+        topics = simulate(count)
+        for name, work in (works(topics) | Projected(topics).works()).items():
+            times = []
+            for _ in range(1 if name == ROWS else rounds):
+                began = time.perf_counter()
+                work()
+                times.append(time.perf_counter() - began)
+            seconds.setdefault(name, []).append(median(times))
+        print(f"{count} connectors: " + ", ".join(f"{name} {each[-1]:.4f} s" for name, each in seconds.items()))
+    return seconds
+
+
+def table(seconds: Mapping[str, Sequence[float]], counts: Sequence[int]) -> str:
+    """Return the works as rows, in milliseconds."""
+    heads = "".join(f" {count:,} |" for count in counts)
+    rows = [f"| work, with so many connectors |{heads} below {TARGET_S:g} s |", "|---|" + "--:|" * len(counts) + "---|"]
+    for name, each in seconds.items():
+        cells = "".join(f" {1000 * one:.2f} ms |" for one in each)
+        reached = "once, at the start" if name in ONCE else yes_or_no(max(each) < TARGET_S)
+        rows.append(f"| {name} |{cells} {reached} |")
+    return "\n".join(rows)
+
+
+def page(text: str, machine: Mapping[str, str]) -> str:
+    """Return the text of benchmarks/results/leader.md."""
+    return f"""\
+# The leader's own work
+
+`make bench ARGS="leader --write"` writes this page. A simulated cluster: {_WORKERS} workers, and connectors with a task
+each, all of them running. In fact nothing runs, so this is what the leader computes, without Kafka and its plugins, and
+what the projection writes into SQLite. "A pass" is what the leader's loop does again and again. Each number is the
+median of {_ROUNDS}; what is done once, at the start, need not be below {TARGET_S:g} s.
+
+{text}
+
+{foot(machine)}"""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Return an exit code as in `python -m benchmarks`."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks leader", description=__doc__)
+    parser.add_argument("--connectors", type=int, nargs="+", default=list(COUNTS), metavar="N")
+    parser.add_argument("--write", action="store_true", help=f"write benchmarks/results/{PAGE.name}")
+    args = parser.parse_args(argv)
+    before = load()
+    with tempfile.TemporaryDirectory(prefix="ringfence-leader-") as scratch:
+        set_up_django(Path(scratch) / "leader.sqlite3")
+        with patch.dict(os.environ, {"RINGFENCE_ENCRYPTION_KEYS": new_key()}):
+            require_key()  # rows hold encrypted configurations
+        seconds = measure(args.connectors)
+    text = table(seconds, args.connectors)
+    print(f"\n{text}")
+    if args.write:
+        PAGE.write_text(page(text, {**describe(), "load before the run": before}))
+        print(f"written: {PAGE}")
+    return 0
