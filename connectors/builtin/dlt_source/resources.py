@@ -17,6 +17,7 @@ from requests import Session
 from ringfence.connectors.api import ConnectorError, ParsedConfig
 from ringfence.connectors.builtin.dlt_source import rest_client
 from ringfence.connectors.builtin.dlt_source import settings as names
+from ringfence.connectors.builtin.dlt_source.described_list import as_json, build_auth
 from ringfence.connectors.builtin.dlt_source.rest_config import (
     parse_auth,
     parse_object,
@@ -139,7 +140,7 @@ def open_resources(config: ParsedConfig) -> SourceResources:
     except ConnectorError:
         raise
     except Exception as error:  # noqa: BLE001 - from dlt, or from the source
-        setting = names.REST if name == names.REST_API else names.ARGUMENTS
+        setting = names.ARGUMENTS if name != names.REST_API else names.REST if config.get(names.REST) else names.URL
         raise ConnectorError(f"{setting}: dlt refuses the configuration: {redact(config, error)}") from None
     names_to_read = config.strings(names.RESOURCES)
     if missing := [each for each in names_to_read if each not in resources]:
@@ -153,8 +154,7 @@ def open_resources(config: ParsedConfig) -> SourceResources:
 
 
 def _open_rest_api(config: ParsedConfig) -> dict[str, DltResource]:
-    described = parse_rest_config(config.get(names.REST))  # type: ignore[arg-type]
-    auth = parse_auth(secret_text(config, names.AUTH))
+    described, auth = _describe_api(config)
     session = open_session()
     described["client"]["session"] = session
     if auth is not None:
@@ -162,6 +162,19 @@ def _open_rest_api(config: ParsedConfig) -> dict[str, DltResource]:
             auth["session"] = session
         described["client"]["auth"] = auth
     return {each.name: each for each in rest_api_resources(described)}  # type: ignore[arg-type]
+
+
+def _describe_api(config: ParsedConfig) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """Return the API and its login as dlt takes them, from `rest.url` and what belongs to it, or from `rest.config`."""
+    if config.get(names.URL) is None:
+        return parse_rest_config(config.get(names.REST)), parse_auth(secret_text(config, names.AUTH))  # type: ignore[arg-type]
+    if config.get(names.REST) is not None:
+        raise ConnectorError(f"{names.URL}: set either this or {names.REST}, not both.")
+    text, auth = as_json(config), build_auth(config)
+    try:
+        return parse_rest_config(text), auth or parse_auth(secret_text(config, names.AUTH))
+    except ConnectorError as error:
+        raise ConnectorError(str(error).replace(names.REST, names.URL)) from None
 
 
 def _open_installed(name: str, config: ParsedConfig) -> dict[str, DltResource]:
