@@ -135,8 +135,8 @@ def posted_by(page: str, **typed: str) -> dict[str, str]:
     """What a browser would send of the form, with some fields typed into."""
     found = dict(
         re.findall(
-            r'<input type="hidden" name="((?:keep|blank):[^"]+|class|of|mode|later|has-answer|name-proposal|topic-suffix)'
-            r'"[^>]* value="([^"]*)"',
+            r'<input type="hidden" name="((?:keep|blank):[^"]+|class|of|mode|later|has-answer|name-proposal|'
+            r'topic-suffix)"[^>]* value="([^"]*)"',
             page,
         )
     )

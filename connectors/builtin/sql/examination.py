@@ -35,7 +35,7 @@ def examine(config: Mapping[str, str]) -> Examination:
                 return Examination({names.TABLES: ["This user sees none of these tables in the database."]})
             proposals = propose(database, connection, tables)
     except (ConfigException, ConnectorError) as error:
-        return Examination({names.URL: [str(error)]})
+        return Examination({names.URL: [str(error).removeprefix(f"{names.URL}: ")]})
     except sa.exc.SQLAlchemyError as error:
         return _describe_failure(error)
     shown = list_first([table for _, table in tables], _SHOWN)

@@ -4,6 +4,7 @@ The form asks only for what reaches the source. A test proposes all else, and sh
 """
 
 import os
+import re
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -16,6 +17,7 @@ import psycopg
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
+from ringfence.fencing.clock import Deadline
 from tests.e2e.browser.visitor import Visitor
 from tests.e2e.up import Up
 from tests.support.debezium_stage import orders_postgres
@@ -164,6 +166,18 @@ def newcomer(chromium: Browser, installation: Up) -> Iterator[Visitor]:
     assert made.complaints == []
 
 
+def expect_preview(page: Page, text: str) -> None:
+    """Wait for the first records. On a machine where a plugin's process takes too long, they are requested again."""
+    preview, deadline = page.locator("#preview"), Deadline.after(_PATIENCE)
+    while not deadline.expired:
+        expect(preview).to_contain_text(re.compile(f"{re.escape(text)}|machine is busy"), timeout=_PATIENCE * 1000)
+        if text in preview.inner_text():
+            return
+        page.get_by_role("button", name="Preview", exact=True).click()
+        expect(page.locator("#new .htmx-request")).to_have_count(0, timeout=_PATIENCE * 1000)
+    raise AssertionError(f"no record with {text!r}: {preview.inner_text()}")
+
+
 def slowness() -> float:
     """By how much longer everything takes while others work on this machine, too."""
     return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
@@ -199,7 +213,7 @@ def test_the_first_record_takes_a_minute_and_a_dozen_clicks(
             if source.answer:
                 hand.click(page.get_by_role("button", name="Test", exact=True))
                 expect(page.locator("#tested")).to_contain_text(source.answer)
-                expect(page.locator("#preview")).to_contain_text(source.shows, timeout=_PATIENCE * 1000)
+                expect_preview(page, source.shows)
             name = page.locator("#in-name").input_value()
             hand.click(page.get_by_role("button", name="Create connector"))
             expect(page.get_by_role("heading", level=1)).to_have_text(name, timeout=_PATIENCE * 1000)
