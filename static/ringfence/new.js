@@ -102,6 +102,9 @@
   document.addEventListener("focusin", (event) => {
     const field = event.target.closest(".wizard-main .field");
     if (!field || !byId("guide")) return;
+    // Not by :focus-within: what a button's press hides would move the button away before it is released.
+    document.querySelector(".field.current")?.classList.remove("current");
+    field.classList.add("current");
     const label = field.querySelector("label");
     const name = label.querySelector("code")?.textContent;
     byId("guide-label").textContent = (label.firstChild?.textContent || "").trim();

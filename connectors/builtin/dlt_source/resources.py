@@ -31,10 +31,16 @@ from ringfence.connectors.sdk.guarded_requests import restrict_session
 _TIMEOUT = 60.0
 
 
-def open_session() -> Session:
-    """Return a session of dlt, with its retries, but without proxies and passwords from the environment."""
+def open_session(attempts: rest_client.Attempts | None = None) -> Session:
+    """Return a session of dlt, with its retries, but without proxies and passwords from the environment.
+
+    attempts: is told how each attempt to send a request ends.
+    """
     session: Session = Client(request_timeout=_TIMEOUT, raise_for_status=False).session
     restrict_session(session)
+    if attempts is not None:
+        for scheme in ("http://", "https://"):
+            session.mount(scheme, rest_client.ObservedAdapter(session.get_adapter(scheme), attempts))
     return session
 
 
@@ -124,19 +130,23 @@ rest_client.install()
 
 
 class SourceResources(NamedTuple):
-    """wanted: the resources to read, by name, in the source's order. known: all of the source, including parents."""
+    """selection: the resources to read, by name, in the source's order. all_resources: including their parents.
+
+    attempts: those of the requests to a REST API; other sources send theirs themselves.
+    """
 
     selection: dict[str, DltResource]
     all_resources: dict[str, DltResource]
+    attempts: rest_client.Attempts
 
 
 def open_resources(config: ParsedConfig) -> SourceResources:
     """Open the resources. Makes no request to the API. Raises `ConnectorError`."""
     # dlt would complete a configuration from the worker's environment and files, with other users' secrets.
     Container()[PluggableRunContext].providers = ConfigProvidersContainer([])
-    name = config.string(names.SOURCE)
+    name, attempts = config.string(names.SOURCE), rest_client.Attempts()
     try:
-        resources = _open_rest_api(config) if name == names.REST_API else _open_installed(name, config)
+        resources = _open_rest_api(config, attempts) if name == names.REST_API else _open_installed(name, config)
     except ConnectorError:
         raise
     except Exception as error:  # noqa: BLE001 - from dlt, or from the source
@@ -150,12 +160,12 @@ def open_resources(config: ParsedConfig) -> SourceResources:
     selection = {each: resources[each] for each in names_to_read} or {
         each: one for each, one in resources.items() if one.selected
     }
-    return SourceResources(selection, resources)
+    return SourceResources(selection, resources, attempts)
 
 
-def _open_rest_api(config: ParsedConfig) -> dict[str, DltResource]:
+def _open_rest_api(config: ParsedConfig, attempts: rest_client.Attempts) -> dict[str, DltResource]:
     described, auth = _describe_api(config)
-    session = open_session()
+    session = open_session(attempts)
     described["client"]["session"] = session
     if auth is not None:
         if auth["type"] == "oauth2_client_credentials":
