@@ -489,6 +489,12 @@ def test_tokens_of_oauth2_are_renewed_within_a_reading() -> None:
         assert "not allowed" in next(iter(refused.values()))[0]
 
 
+def poll_for(task: DltSourceTask, seconds: float) -> None:
+    deadline = Deadline.after(seconds)
+    while not deadline.expired:
+        task.poll()
+
+
 def test_an_api_that_goes_away_is_said_while_the_client_tries_again_by_itself() -> None:
     api = OrdersApi()
     api.add(3)
@@ -496,10 +502,8 @@ def test_an_api_that_goes_away_is_said_while_the_client_tries_again_by_itself() 
     task = start(configure(api, **WHOLE), FakeOffsets())
     read(task, 1)
     api.__exit__(None, None, None)
-    deadline = Deadline.after(5)
     with pytest.raises(RetriableError, match="the API does not answer"):
-        while not deadline.expired:
-            task.poll()
+        poll_for(task, 5)
     assert not task.has_answered
     assert not task.answers_in_part
     with OrdersApi(port=port) as again:

@@ -100,7 +100,7 @@ class DltSourceTask(SourceTask):
         return None
 
     def _report_repetition(self) -> None:
-        """Raise `RetriableError` while the client repeats a request that has failed; the reading goes on behind that."""
+        """Raise `RetriableError` while the client repeats a failed request; the reading goes on behind that."""
         failure = self._attempts.failure
         if failure is not None and isinstance(error := self._explain(failure), RetriableError):
             raise error
