@@ -4,12 +4,12 @@ import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, cast
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from ringfence.connectors.api import Examination
+from ringfence.connectors.api import Examination, SourceRecord
 from ringfence.connectors.builtin.dlt_source.connector import DltSourceConnector
 from ringfence.connectors.builtin.dlt_source.examination import find_records
 from ringfence.connectors.sdk import worker_limits
@@ -193,7 +193,7 @@ def test_the_answer_shows_how_a_list_is_read_and_all_its_rows_come_once(
     assert connector.validate(config) == {}
     assert connector.explain_guarantee(config) == "", "it is exactly once"
     task = start(config, FakeOffsets())
-    records = []
+    records: list[SourceRecord] = []
     deadline = Deadline.after(20)
     try:
         while len(records) < len(ROWS):
@@ -201,7 +201,7 @@ def test_the_answer_shows_how_a_list_is_read_and_all_its_rows_come_once(
             records += [each for each in task.poll() or () if each.topic]
     finally:
         task.stop()
-    assert [each.value["id"] for each in records] == list(range(len(ROWS)))
+    assert [cast("dict[str, Any]", each.value)["id"] for each in records] == list(range(len(ROWS)))
     assert {each.topic for each in records} == {"shop.orders"}
     assert [each.key for each in records] == list(range(len(ROWS)))
 

@@ -76,11 +76,15 @@ class OrdersApi:
         resources = [{"name": "orders", "primary_key": "id", "endpoint": endpoint}]
         return json.dumps({"client": {"base_url": self.url}, "resources": resources})
 
+    def close(self) -> None:
+        """Answer no more; may be called twice."""
+        self._server.shutdown()
+        self._server.server_close()
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        self.close()

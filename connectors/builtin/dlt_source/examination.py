@@ -251,7 +251,7 @@ def _find_cursor(path: str, rows: Sequence[Mapping[str, Any]], looks: _Looks) ->
 def _is_behind(row: Any, cursor: str, value: Any) -> bool:
     """Return whether the row was changed at this time or later."""
     changed = row.get(cursor) if isinstance(row, dict) else None
-    return type(changed) is type(value) and changed >= value
+    return changed is not None and type(changed) is type(value) and bool(changed >= value)
 
 
 def _is_time(field: str, rows: Sequence[Mapping[str, Any]]) -> bool:

@@ -27,7 +27,7 @@ from ringfence.web.connector.tab_page import record_failure
 from ringfence.web.new import form as filling
 from ringfence.web.new.connection_test import test_context
 from ringfence.web.new.field import pretty
-from ringfence.web.new.form_state import FormState, draft_of
+from ringfence.web.new.form_state import FormState, draft_of, read_posted
 from ringfence.web.views import find, is_fragment, render_gone
 
 
@@ -155,7 +155,7 @@ def _change_steps(request: HttpRequest, row: Connector) -> HttpResponse:
 
 def _test_connection(request: HttpRequest, row: Connector) -> HttpResponse:
     try:
-        context = test_context(request, filling.read_posted(request))
+        context = test_context(request, read_posted(request))
     except (ConnectError, Refusal) as error:
         return _page(request, row, None, mode="form", status=record_failure(request, error), problem=error.message)
     loaded, config = str(request.POST.get("version", "")), context["draft"].config
