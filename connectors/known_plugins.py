@@ -22,6 +22,11 @@ _DEBEZIUM_MODULES: Final = {
     "vitess.VitessConnector": ("vitess", "Vitess"),
     "spanner.SpannerConnector": ("spanner", "Spanner"),
 }
+_DEBEZIUM_SELECTS: Final = tuple(
+    f"{what}.{which}.list"
+    for what in ("database", "schema", "table", "collection", "column")
+    for which in ("include", "exclude")
+)
 _POSTGRES: Final = "io.debezium:debezium-connector-postgres:3.7.0.Final"
 
 
@@ -73,7 +78,9 @@ class KnownPlugin:
 
 def _by_debezium(server: str, coordinates: str = "", preset: Mapping[str, str] | None = None) -> KnownPlugin:
     summary = f"Change data capture of {server}: a snapshot, then each insert, update and delete."
-    entry = CatalogEntry(f"{server} changes, by Debezium", summary, Category.DATABASES, icon="database-zap")
+    entry = CatalogEntry(
+        f"{server} changes, by Debezium", summary, Category.DATABASES, icon="database-zap", selects=_DEBEZIUM_SELECTS
+    )
     return KnownPlugin(entry, coordinates, preset or {})
 
 

@@ -7,6 +7,10 @@ from typing import Final
 CHOICE_NOTES: Final = "choice_notes"
 GUARANTEE: Final = "guarantee"
 """A field that we add to Kafka Connect's validation answer: help texts, by setting and recommended value."""
+SELECTS: Final = "selects"
+"""Another one: the settings of `CatalogEntry.selects`."""
+EXAMINES: Final = "examines"
+"""Another one: whether a test of the connection says more than a validation."""
 HIDDEN: Final = "[hidden]"
 """What every output shows in place of a secret."""
 

@@ -52,7 +52,8 @@ class CatalogEntry:
 
     icon: the name of an icon of lucide.dev, "" for that of the category. keywords: what else a search finds it by.
     goes_back: whether it can read its data again after its source offsets are reset. needs: what must exist before it
-    runs, one sentence each. sample: a configuration to start from, without `name` and `connector.class`.
+    runs, one sentence each. sample: a configuration to start from, without `name` and `connector.class`. selects: the
+    settings that choose what is read, which a form asks for after the source has answered.
     """
 
     title: str
@@ -64,6 +65,7 @@ class CatalogEntry:
     sample: Mapping[str, str] = field(default_factory=dict)
     icon: str = ""
     keywords: Sequence[str] = ()
+    selects: Sequence[str] = ()
 
     def as_json(self) -> dict[str, object]:
         """Return the entry as JSON, for the plugin process's answer."""
@@ -77,6 +79,7 @@ class CatalogEntry:
             "sample": dict(self.sample),
             "icon": self.icon,
             "keywords": list(self.keywords),
+            "selects": list(self.selects),
         }
 
 
@@ -100,6 +103,19 @@ class Choice:
 
     value: str
     description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """The answer of a source to a test of the connection.
+
+    errors: why it cannot be read, as messages by setting; empty if it can. summary: what answered, in a sentence.
+    proposals: values for settings that are not set, from what the source has.
+    """
+
+    errors: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    summary: str = ""
+    proposals: Mapping[str, str] = field(default_factory=dict)
 
 
 class SourceConnectorContext(Protocol):
@@ -213,6 +229,15 @@ class SourceConnector(ABC):
         raises is ignored.
         """
         return {}
+
+    def examine(self, config: Mapping[str, str]) -> Examination | None:
+        """Reach the source with the settings that are needed for it; others may be missing or invalid. None (the
+        default): not offered, so that a form shows the errors of `validate` instead.
+
+        Called on an instance that was never started, when a user tests the connection. It changes nothing at the
+        source, and may take at most 20 seconds. `sdk.diagnosis` says in words why a connection fails.
+        """
+        return None
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
         """Return whether the connector is exactly once with this configuration; None (the default) means unknown."""

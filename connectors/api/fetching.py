@@ -91,6 +91,11 @@ class BatchReader(Protocol):
         """Where each partition is read next, by what `poll` has returned."""
         ...
 
+    @property
+    def has_answered(self) -> bool:
+        """Whether the brokers of all partitions answer: then a `poll` without batches means that there are none."""
+        ...
+
     def add(self, positions: Mapping[Place, int]) -> None:
         """Read these partitions, too. positions: the offsets of the first records."""
         ...

@@ -339,6 +339,11 @@ class SourceTask(ABC):
     that is read by a thread of the task's own; an outage then stays one.
     """
 
+    answers_in_part = False
+    """Whether the source has answered in a poll without records, but not completely yet, as with one of many pages: an
+    outage is over then, although the task's data is not as of that poll. It is read where `has_answered` is False.
+    """
+
     wants_positions = False
     """Whether `note_positions` is called. It is read after `start`, and costs a microsecond for each record."""
 

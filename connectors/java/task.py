@@ -97,6 +97,10 @@ log = logging.getLogger(__name__)
 
 SILENT_SECONDS: Final = 30.0
 """A process that sends nothing for this long is killed; it sends a heartbeat every two seconds."""
+_QUIET_SECONDS: Final = 15.0
+"""How long a source that has refused counts as away without another refusal: many plugins return nothing, without
+asking it, until their own pause is over. Debezium's is ten seconds.
+"""
 _WAIT_SECONDS: Final = 0.3
 _STOP_SECONDS: Final = 5.0
 _LONG_POLL_MS: Final = 30_000
@@ -130,6 +134,7 @@ class JavaSourceTask(SourceTask):
     _last_batch = 0
     _hears_commits = False
     _told_long_poll = False
+    _refused_at = float("-inf")
     _positions: Sequence[RecordPosition | None] = ()
     _metrics: Mapping[str, float] | None = None
     _level = _LEVEL
@@ -200,6 +205,7 @@ class JavaSourceTask(SourceTask):
         frame = self._next()
         self._follow_up()
         if frame is None:
+            self.has_answered = time.monotonic() - self._refused_at > _QUIET_SECONDS
             return None
         if not isinstance(frame, BatchFrame):
             self._react(frame)
@@ -298,6 +304,7 @@ class JavaSourceTask(SourceTask):
             self._asked_topic = str(event["topic"])
             return
         if event["event"] == "retriable":
+            self._refused_at = time.monotonic()
             raise RetriableError(str(event["message"]))
         record = event.get("record")
         bad = BadRecord(**record) if isinstance(record, dict) else None  # the keys of host/Tolerance.java

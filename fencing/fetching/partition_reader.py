@@ -229,8 +229,10 @@ _WAIT_MS: Final = 500
 _REQUEST_MS: Final = 30_000
 _UNREACHED: Final = Backoff(0.02, 1.0)
 _REFUSED: Final = Backoff(0.01, 0.5)
-_TELLS_AFTER: Final = 12
+_TELLS_AFTER: Final = 8
 """Failures in a row: some seconds."""
+_SILENT_S: Final = 5.0
+"""A broker answers each request after half a second at the latest, even if there is nothing new."""
 
 
 class PartitionReader:
@@ -254,10 +256,11 @@ class PartitionReader:
         self._connections = Connections(access, request_s, self._take, self._note_lost)
         self._pending: dict[int, tuple[int, dict[Place, int]]] = {}
         """By the number of the request, the node and the revisions of its partitions."""
-        self._busy: set[int] = set()  # nodes that have a request
+        self._busy: dict[int, float] = {}  # nodes that have a request, and since when
         self._failures: dict[int, int] = {}
         self._not_before: dict[int, float] = {}
         self._looks_up = False
+        self._told_silence_at = float("-inf")
         self._number = 0
         self._ready: list[Fetched] = []
         self._errors: list[Exception] = []
@@ -265,6 +268,14 @@ class PartitionReader:
     @property
     def positions(self) -> dict[Place, int]:
         return self._state.positions
+
+    @property
+    def has_answered(self) -> bool:
+        return not self._failures and not self._state.stale and self._silence(time.monotonic()) < _SILENT_S
+
+    def _silence(self, now: float) -> float:
+        """Return for how many seconds a broker has owed an answer."""
+        return max((now - since for since in self._busy.values()), default=0.0)
 
     def add(self, positions: Mapping[Place, int]) -> None:
         self._state.add(positions)
@@ -285,8 +296,16 @@ class PartitionReader:
             if self._errors:
                 raise self._errors.pop(0)
             if now >= ends_at:
+                self._check_silence(now)
                 return []
             self._connections.wait(min(ends_at, self._next_time(now)) - now)
+
+    def _check_silence(self, now: float) -> None:
+        """Raise `RetriableError` every few seconds while a broker is silent: each makes the caller pause for longer."""
+        silence = self._silence(now)
+        if silence >= _SILENT_S and now - self._told_silence_at >= _SILENT_S:
+            self._told_silence_at = now
+            raise RetriableError(f"A broker of the source cluster has not answered for {silence:.0f} s")
 
     def close(self) -> None:
         self._connections.close()
@@ -316,7 +335,7 @@ class PartitionReader:
                 self._rack,
             )
             if self._send(node, request, self._state.revisions(positions), now):
-                self._busy.add(node)
+                self._busy[node] = now
 
     def _may_ask(self, node: int, now: float) -> bool:
         return now >= self._not_before.get(node, 0.0)
@@ -364,7 +383,7 @@ class PartitionReader:
             self._take_metadata(answer, now)
             return
         assert isinstance(answer, FetchResponse)
-        self._busy.discard(node)
+        self._busy.pop(node, None)
         if answer.throttle_ms > 0:
             self._not_before[node] = now + answer.throttle_ms / 1000
         failed = bool(answer.error)
@@ -407,7 +426,7 @@ class PartitionReader:
         if node == self._ANY:
             self._looks_up = False
         else:
-            self._busy.discard(node)
+            self._busy.pop(node, None)
             self._state.lose(node)
         if not self._failures.get(node):
             log.info("A broker of the source is not reached, and tried again: %s", why)

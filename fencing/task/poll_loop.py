@@ -67,10 +67,10 @@ class Polling:
             return None
         if not batch and not self._plugin.has_answered:
             self.had_nothing_at = 0.0
+            if self._plugin.answers_in_part:
+                self._end_outage()
             return None
-        if self._failures:
-            self._failures = 0
-            self._report.source_answers()
+        self._end_outage()
         self._counters.last_answer = self._clock.wall()
         if batch:
             self._counters.last_poll = self._counters.last_answer
@@ -78,6 +78,11 @@ class Polling:
         if batch:
             self.newest_at = min(newest_timestamp(batch) / 1000, self._counters.last_answer)
         return batch
+
+    def _end_outage(self) -> None:
+        if self._failures:
+            self._failures = 0
+            self._report.source_answers()
 
     def sit_out(self, verdict: DesiredState) -> None:
         """Report a pause, and wait until it is over."""

@@ -5,8 +5,29 @@
   const theForm = () => byId("new"); // looked up each time: a refused save swaps it
 
   document.documentElement.classList.add("scripted");
-  const nameField = byId("in-name");
-  if (nameField && !nameField.value && !location.hash && !("empty" in theForm().dataset) && matchMedia("(pointer: fine)").matches) nameField.focus({ preventScroll: true });
+  const firstField = document.querySelector("#card-source .field:not([hidden]) :is(input:not([type=hidden]), select, textarea)") || byId("in-name");
+  if (firstField && !firstField.value && !location.hash && !byId("version") && matchMedia("(pointer: fine)").matches) firstField.focus({ preventScroll: true });
+
+  // The proposed name of a topic follows the connector's, until somebody changes it.
+  let named = byId("in-name")?.value || "";
+  document.addEventListener("input", (event) => {
+    if (event.target.id !== "in-name") return;
+    const suffix = byId("topic-suffix").value;
+    for (const topic of document.querySelectorAll("[name='setting:topic'], [name='setting:topic.prefix']")) {
+      if (topic.value === named + suffix) topic.value = event.target.value + suffix;
+    }
+    named = event.target.value;
+  });
+
+  // The drawer with all settings: typing searches their labels, names and meanings.
+  const searchSettings = () => {
+    const words = byId("settings-search").value.toLowerCase().split(/\s+/).filter(Boolean);
+    const fields = [...document.querySelectorAll("#all-settings .field:not([hidden])")];
+    for (const field of fields) field.classList.toggle("unmatched", !words.every((word) => field.textContent.toLowerCase().includes(word)));
+    for (const group of document.querySelectorAll("#all-settings .group")) group.classList.toggle("unmatched", !group.querySelector(".field:not([hidden], .unmatched)"));
+    byId("settings-nothing").hidden = !fields.length || fields.some((field) => !field.matches(".unmatched"));
+  };
+  document.addEventListener("input", (event) => { if (event.target.id === "settings-search") searchSettings(); });
 
   // The fields or the text count, whichever was edited last.
   const setMode = (mode) => { theForm().dataset.mode = byId("mode").value = mode; };
@@ -28,6 +49,7 @@
     const input = slot.closest(".field")?.querySelector("input:not([type=hidden]), select, textarea");
     if (!input) return;
     if (slot.childElementCount) input.setAttribute("aria-invalid", "true"); else input.removeAttribute("aria-invalid");
+    if (slot.childElementCount) slot.closest("#selection")?.setAttribute("open", "");
   };
   document.body.addEventListener("htmx:oobAfterSwap", (event) => {
     if (event.detail.target.matches(".field-errors")) mark(event.detail.target);
@@ -35,6 +57,7 @@
   document.body.addEventListener("htmx:afterSwap", (event) => {
     const target = event.detail.target;
     if (target.matches(".field-errors")) mark(target);
+    if (byId("settings-search")?.value && (target.id === "later" || target.id === "as-form")) searchSettings();
     if (!typed || (target.id !== "as-form" && !target.querySelector("#as-form"))) return;
     for (const old of typed.secrets) {
       const input = target.querySelector(`input[type=password][name="${CSS.escape(old.name)}"]`);
@@ -43,6 +66,7 @@
     const again = typed.focused && byId(typed.focused.id);
     if (again && again.name === typed.focused.name) again.value = typed.focused.value;
     typed = null;
+    named = byId("in-name")?.value || "";
   });
 
   document.addEventListener("click", (event) => {
@@ -78,6 +102,9 @@
   document.addEventListener("focusin", (event) => {
     const field = event.target.closest(".wizard-main .field");
     if (!field || !byId("guide")) return;
+    // Not by :focus-within: what a button's press hides would move the button away before it is released.
+    document.querySelector(".field.current")?.classList.remove("current");
+    field.classList.add("current");
     const label = field.querySelector("label");
     const name = label.querySelector("code")?.textContent;
     byId("guide-label").textContent = (label.firstChild?.textContent || "").trim();
@@ -173,6 +200,7 @@
     if (event.key === "Enter" && event.target.closest("#new") && event.target.matches("input:not([type=checkbox]):not([type=radio])")) {
       if (event.target.id === "menu-search") return;
       event.preventDefault();
+      if (event.target.type === "search") return;
       event.target.dispatchEvent(new Event("change", { bubbles: true }));
     }
   });

@@ -25,7 +25,7 @@
   };
 
   document.addEventListener("input", (event) => {
-    if (!event.target.closest("#new") || event.target.id === "menu-search") return;
+    if (!event.target.closest("#new") || event.target.type === "search") return;
     if (event.target.id === "sample") { ask(); return; }
     dirty = true;
     if (event.target.id === "json") {

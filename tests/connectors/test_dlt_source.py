@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -486,3 +487,29 @@ def test_tokens_of_oauth2_are_renewed_within_a_reading() -> None:
         elsewhere = json.dumps({**sign_in, "access_token_url": "http://169.254.169.254/", "client_secret": "t0psecret"})
         refused = DltSourceConnector().validate(configure(api, **WHOLE, **{"rest.auth": elsewhere}))
         assert "not allowed" in next(iter(refused.values()))[0]
+
+
+def poll_for(task: DltSourceTask, seconds: float) -> None:
+    deadline = Deadline.after(seconds)
+    while not deadline.expired:
+        task.poll()
+
+
+def test_an_api_that_goes_away_is_said_while_the_client_tries_again_by_itself() -> None:
+    api = OrdersApi()
+    api.add(3)
+    port = int(api.url.rstrip("/").rpartition(":")[2])
+    task = start(configure(api, **WHOLE), FakeOffsets())
+    read(task, 1)
+    api.close()
+    with pytest.raises(RetriableError, match="the API does not answer"):
+        poll_for(task, 5)
+    assert (task.has_answered, task.answers_in_part) == (False, False)
+    with OrdersApi(port=port) as again:
+        again.rows = api.rows
+        deadline = Deadline.after(40)
+        while not task.has_answered:
+            assert not deadline.expired, "the reading has not ended"
+            with suppress(RetriableError):
+                task.poll()
+    task.stop()

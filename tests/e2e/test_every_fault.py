@@ -25,6 +25,7 @@ from tests.e2e.up import Up, UpOnASmallDisk, environment
 from tests.support.exchanged_files import exchange
 from tests.support.health_places import read_places
 from tests.support.names import unique
+from tests.support.orders_api import OrdersApi
 from tests.support.small_disk import fill, new_small_disk
 from tests.support.waiting import eventually
 
@@ -206,6 +207,43 @@ def test_a_source_that_is_gone_is_said_everywhere(platform: Up, tmp_path: Path, 
         eventually(lambda: set(say(platform, name)["places"].values()) == healthy, 90, lambda: str(say(platform, name)))
         eventually(lambda: incidents() == [], 30, lambda: str(incidents()), pause=0.5)
     finally:
+        platform.rest.settled(204, "DELETE", f"/connectors/{name}")
+
+
+def test_an_api_that_is_gone_is_said_although_its_client_tries_again_by_itself(platform: Up, stopwatch: Note) -> None:
+    name, api = unique("api"), OrdersApi()
+    api.add(3)
+    port = int(api.url.rstrip("/").rpartition(":")[2])
+    config = {
+        "connector.class": "DltSource",
+        "rest.url": f"{api.url}orders",
+        "rest.records": "data",
+        "rest.key": "id",
+        "rest.cursor": "updated_at",
+        "topic.prefix": f"{name}.",
+        "poll.interval.ms": "500",
+    }
+    platform.rest.create(name, config)
+    try:
+        healthy = {"HEALTHY"}
+        eventually(lambda: set(say(platform, name)["places"].values()) == healthy, 90, lambda: str(say(platform, name)))
+        api.close()
+        began, said = time.monotonic(), {}
+
+        def is_said() -> bool:
+            said.update(say(platform, name))
+            is_known = said["named"] and not said["healthy"] and not said["all is well"]
+            return set(said["places"].values()) == {"RETRYING"} and is_known
+
+        with watched() as promised:
+            eventually(is_said, 60, lambda: str(said), pause=0.5)
+            took = time.monotonic() - began
+        stopwatch("said everywhere", took)
+        assert took < promised(SAID_WITHIN_SECONDS)
+        api = OrdersApi(port=port)
+        eventually(lambda: set(say(platform, name)["places"].values()) == healthy, 90, lambda: str(say(platform, name)))
+    finally:
+        api.close()
         platform.rest.settled(204, "DELETE", f"/connectors/{name}")
 
 

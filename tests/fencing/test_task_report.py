@@ -169,12 +169,16 @@ def test_data_never_becomes_older_and_a_gauge_of_the_plugin_says_more() -> None:
 
 
 class _Scripted:
-    """A plugin whose source is away for two polls, and then does not answer yet, answers, and has nothing."""
+    """A plugin whose source is away for two polls, and then does not answer yet, answers, and has nothing.
+
+    in_part: whether it answers in part before.
+    """
 
     has_answered = True
 
-    def __init__(self) -> None:
+    def __init__(self, *, in_part: bool = False) -> None:
         self.polls = 0
+        self.answers_in_part = in_part
 
     def poll(self) -> None:
         self.polls += 1
@@ -183,15 +187,17 @@ class _Scripted:
             raise RetriableError("connection refused")
 
 
-def test_a_source_that_has_not_answered_yet_is_still_away() -> None:
+@pytest.mark.parametrize("in_part", [False, True])
+def test_a_source_that_has_not_answered_yet_is_still_away(in_part: bool) -> None:
     told: list[str] = []
     report = SimpleNamespace(retrying=lambda *_: told.append("retrying"), source_answers=lambda: told.append("answers"))
     view = SimpleNamespace(wait_while=lambda *_: None)
     runtime: Any = SimpleNamespace(view=view, report=report, counters=Counters(), clock=SYSTEM_CLOCK)
-    polling = Polling(runtime, cast(Any, _Scripted()))
+    polling = Polling(runtime, cast(Any, _Scripted(in_part=in_part)))
     had_nothing = []
-    for _ in range(4):
+    for poll in range(4):
         assert polling.poll() is None
         had_nothing.append(polling.had_nothing_at > 0)
+        assert (told[-1] == "answers") is (poll > (1 if in_part else 2))
     assert told == ["retrying", "retrying", "answers"]
     assert had_nothing == [False, False, False, True]

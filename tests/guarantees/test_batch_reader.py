@@ -6,8 +6,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
@@ -15,7 +17,9 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from ringfence.connectors.api import ConnectorError, RetriableError
-from ringfence.connectors.api.fetching import NotFetchable, OutOfRange
+from ringfence.connectors.api.fetching import NotFetchable, OutOfRange, Run
+from ringfence.connectors.builtin.kafka_source.cluster import consumer
+from ringfence.connectors.builtin.kafka_source.inputs import BatchInput, ConsumerInput, Input
 from ringfence.connectors.sdk.egress import EgressDenied
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.fetching import fetched_batches
@@ -23,6 +27,7 @@ from ringfence.fencing.fetching.fetched_batches import FetchResponse
 from ringfence.fencing.fetching.partition_reader import PartitionReader
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
+from ringfence.fencing.task.plugin_metrics import Gauges
 from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.transactions.broker_connection import BrokerConnection
 from ringfence.fencing.transactions.messages import ErrorResponse
@@ -370,3 +375,47 @@ def test_processes_that_are_killed(stage: Stage, unique: Callable[[str], str]) -
     assert last.end().trace is None
     assert committed(bootstrap, target) == committed(bootstrap, topic)
     assert stage.counted().records == wanted
+
+
+@pytest.mark.parametrize("fate", [Fate.HOLD, Fate.SILENCE], ids=["away", "silent"])
+@pytest.mark.parametrize("kind", ["batches", "single records"])
+def test_a_source_that_is_away_is_not_one_with_nothing_new(
+    proxied: Proxied, unique: Callable[[str], str], kind: str, fate: Fate
+) -> None:
+    """Two errors come within 15 seconds, and no poll between them says that the source has answered."""
+    topic, bootstrap = unique("away"), proxied.through.bootstrap
+    new_topic(proxied.direct.bootstrap, topic)
+    reads: Input = (
+        BatchInput(reader_of(bootstrap), None, Gauges())
+        if kind == "batches"
+        else ConsumerInput(consumer({"bootstrap.servers": bootstrap}, "read_committed"), 100)
+    )
+    reads.assign({(topic, 0): 0})
+    taken: list[Run] = []
+    taker = SimpleNamespace(take_run=taken.append, take_whole=taken.extend)
+
+    def answers() -> bool:
+        with suppress(RetriableError):
+            reads.poll(0.3, taker)
+        return reads.has_answered
+
+    try:
+        eventually(answers, 30, "the source answers", pause=0)
+        proxied.proxy.set_trap(lambda request: True, fate, times=2**31)
+        if fate is Fate.HOLD:
+            proxied.proxy.cut()
+        refusals, deadline = 0, Deadline.after(15)
+        while refusals < 2:
+            assert not deadline.expired, f"{refusals} refusals"
+            try:
+                reads.poll(0.3, taker)
+            except RetriableError:
+                refusals += 1
+            else:
+                assert not (refusals and reads.has_answered), "it has not answered"
+        proxied.proxy.clear()
+        eventually(answers, 30, "the source answers again", pause=0)
+        send(proxied.direct.bootstrap, topic, [1])
+        eventually(lambda: answers() and bool(taken), 30, "the new record", pause=0)
+    finally:
+        reads.close()

@@ -9,6 +9,7 @@ from ringfence.connectors.api import (
     ConfigDef,
     ConfigType,
     ExactlyOnceSupport,
+    Examination,
     Guarantee,
     Importance,
     SourceConnector,
@@ -100,7 +101,28 @@ class KeyedConnector(RichConnector):
         return "" if config.get("key") else "Set key."
 
 
-KINDS = {"Rich": RichConnector, "Choosing": ChoosingConnector, "Keyed": KeyedConnector}
+class ReachingConnector(RichConnector):
+    """Tests its source, and asks afterwards what to read."""
+
+    catalog = CatalogEntry("Reaching", "For tests", sample={"topic.prefix": "shop."}, selects=("table.names", "mode"))
+
+    @classmethod
+    def config_def(cls) -> ConfigDef:
+        high = Importance.HIGH
+        definition = ConfigDef().define("database.dbname", ConfigType.STRING, importance=high, group="Connection")
+        definition.define("database.password", ConfigType.PASSWORD, default=None, importance=high, group="Connection")
+        definition.define("table.names", ConfigType.LIST, [], importance=high, group="Tables")
+        definition.define("mode", ConfigType.STRING, importance=high, group="Tables")
+        definition.define("topic.prefix", ConfigType.STRING, importance=high)
+        return definition.define("replace.null.with.default", ConfigType.BOOLEAN, default=True)
+
+    def examine(self, config: Mapping[str, str]) -> Examination:
+        if config.get("database.password") != "right":
+            return Examination({"database.password": ["The server refuses the login."]})
+        return Examination(summary="2 tables.", proposals={"mode": "exact", "database.dbname": "never"})
+
+
+KINDS = {"Rich": RichConnector, "Choosing": ChoosingConnector, "Keyed": KeyedConnector, "Reaching": ReachingConnector}
 
 
 REGISTRY = PluginRegistry([describe(cls, name) for name, cls in KINDS.items()])
@@ -112,7 +134,11 @@ RICH = {"class": "Rich", "name": "c", "mode": "form"}
 def posted_by(page: str, **typed: str) -> dict[str, str]:
     """What a browser would send of the form, with some fields typed into."""
     found = dict(
-        re.findall(r'<input type="hidden" name="((?:keep|blank):[^"]+|class|of|mode|later)"[^>]* value="([^"]*)"', page)
+        re.findall(
+            r'<input type="hidden" name="((?:keep|blank):[^"]+|class|of|mode|later|has-answer|name-proposal|'
+            r'topic-suffix)"[^>]* value="([^"]*)"',
+            page,
+        )
     )
     for tag in re.findall(r"<input [^>]*>", page):
         name = re.search(r' name="(setting:[^"]+|name)"', tag)

@@ -19,7 +19,7 @@ class _Server(ThreadingHTTPServer):
 class OrdersApi:
     """GET /orders?since=…&offset=…&limit=…: rows from the cursor on, inclusive, as most APIs have it."""
 
-    def __init__(self, *, page: int = 50, token: str = "") -> None:
+    def __init__(self, *, page: int = 50, token: str = "", port: int = 0) -> None:
         self.page, self.token = page, token
         self.rows: list[dict[str, Any]] = []
         self.answers: list[int] = []
@@ -42,7 +42,7 @@ class OrdersApi:
             def log_message(self, *_: object) -> None:
                 pass
 
-        self._server = _Server(("127.0.0.1", 0), Handler)
+        self._server = _Server(("127.0.0.1", port), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}/"
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
 
@@ -76,11 +76,15 @@ class OrdersApi:
         resources = [{"name": "orders", "primary_key": "id", "endpoint": endpoint}]
         return json.dumps({"client": {"base_url": self.url}, "resources": resources})
 
+    def close(self) -> None:
+        """Answer no more; may be called twice."""
+        self._server.shutdown()
+        self._server.server_close()
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        self.close()

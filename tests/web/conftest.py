@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from ringfence.engine.plugins.operations import Operations
 from ringfence.engine.plugins.validation import validate
 from ringfence.requests.request import Refusal
 from tests.support import database
@@ -55,6 +56,16 @@ def rich(leader: FakeLeader, monkeypatch: pytest.MonkeyPatch) -> FakeLeader:
             raise Refusal(404, f"Unknown plugin {plugin}")
         return validate(REGISTRY, plugin, config, exactly_once=True)
 
+    def examine(config: Mapping[str, str], java: bool) -> dict[str, Any] | None:
+        leader.asked.append(("examine", config["name"], {"config": dict(config)}))
+        return Operations(REGISTRY, lambda _: None).examine(config)
+
     monkeypatch.setattr(leader, "validate", real)
+    monkeypatch.setattr(leader, "examine", examine, raising=False)
+    plugins = [
+        {"class": name, "type": "source", "names": [name], "catalog": cls.catalog.as_json() if cls.catalog else None}
+        for name, cls in KINDS.items()
+    ]
+    monkeypatch.setattr(leader, "list_plugins", lambda: plugins)
     monkeypatch.setattr(leader, "config_keys", lambda plugin, **_: RichConnector.config_def().infos())
     return leader

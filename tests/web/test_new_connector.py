@@ -9,6 +9,7 @@ import pytest
 from django.http import QueryDict
 from django.test import Client, override_settings
 
+from ringfence.audit.models import AuditEntry
 from ringfence.http.errors import ConnectError
 from ringfence.projection.models import Connector, SourceOffset
 from ringfence.requests.commands import Delete
@@ -50,14 +51,14 @@ def test_the_catalog_is_searched_and_tells_what_a_plugin_is(
 
 def test_the_form_follows_groups_order_importance_width_and_recommendations(client: Client, rich: FakeLeader) -> None:
     page = text(client.get("/ui/new?class=Rich&all=1"))
-    in_order = ("database", "tasks.max", "poll.ms", "transforms", "value.converter", "topic", "errors.tolerance")
+    in_order = ("database", "transforms", "value.converter", "topic", "tasks.max", "poll.ms", "errors.tolerance")
     places = [page.index(f'name="setting:{name}"') for name in in_order]
     assert places == sorted(places), "along a record's way"
     cards = [page.index(f'id="card-{key}"') for key in ("source", "transforms", "converter", "topic")]
-    assert [card < place for card, place in zip(cards, (places[0], places[3], places[4], places[5]), strict=True)]
-    assert places[1] < page.index('<details id="advanced-source"') < places[2]
+    assert all(card < place for card, place in zip(cards, places, strict=False))
+    assert places[4] < page.index('<details id="all-settings"') < places[5]
     assert page.index("<h3>Source</h3>") < page.index('name="setting:database"')
-    assert re.search(r"Advanced \(\d\d\)", page)
+    assert re.search(r"All other settings \(\d\d\)", page)
     assert '<div class="field w-short" data-default="5" id="field-poll-ms">' in page
     assert re.search(r'<select id="in-value-converter"[^>]*>.*JsonConverter', page)
     assert '<div class="field w-none" id="field-table" hidden>' in page  # without a database it does not matter
@@ -80,7 +81,7 @@ def test_what_a_connector_offers_is_there_to_tick(client: Client, rich: FakeLead
 
 
 def test_typing_shows_the_fields_errors_and_renders_what_depends_on_it(client: Client, rich: FakeLeader) -> None:
-    page = text(client.get("/ui/new?class=Rich"))
+    page = text(client.get("/ui/new?class=Rich&all=1"))
     sent = posted_by(page, **{"poll.ms": "soon"})
     answer = client.post("/ui/new/field?key=poll.ms", sent, headers=FRAGMENT)
     assert "hx-retarget" not in answer
@@ -220,12 +221,14 @@ def test_what_cannot_be_read_is_refused_with_the_reason(pasted: str, reason: str
 
 
 def test_errors_lead_to_their_fields_and_come_to_their_slots(client: Client, rich: FakeLeader) -> None:
-    sent = posted_by(text(client.get("/ui/new?class=Rich&name=c")), **{"poll.ms": "soon", "password": "hunter2"})
+    sent = posted_by(
+        text(client.get("/ui/new?class=Rich&name=c&all=1")), **{"poll.ms": "soon", "password": "hunter2", "topic": ""}
+    )
     answer = client.post("/ui/new", sent, headers=FRAGMENT)
     page = text(answer)
     assert answer.status_code == 400
     assert "2 settings to correct" in page
-    assert '<a href="#in-topic">topic</a>: This setting is required: fill it in.' in page
+    assert '<a href="#in-topic">Topic</a>: This setting is required: fill it in.' in page
     assert re.search(r'id="err-poll-ms" hx-swap-oob="innerHTML">.*Not a number', page, re.DOTALL)
     assert "hunter2" not in page
     assert rich.config.records == []
@@ -322,7 +325,7 @@ def test_an_edit_is_reviewed_against_what_is_stored(client: Client, rich: FakeLe
     rich.project()
     page = text(client.get("/ui/connectors/model/edit?mode=form"))
     assert "hunter2" not in page
-    assert page.index('name="setting:topic"') < page.index('id="advanced-topic"') < page.index('name="setting:extra"')
+    assert page.index('name="setting:topic"') < page.index('id="all-settings"') < page.index('name="setting:extra"')
     sent = {**posted_by(page, topic="u"), "editing": "1", "name": "model"}
     review = text(client.post("/ui/new/review", sent, headers=FRAGMENT))
     assert re.findall(r"<code>([^<]*)</code>", review)[:3] == ["topic", "t", "u"]
@@ -338,7 +341,7 @@ def test_an_edit_is_reviewed_against_what_is_stored(client: Client, rich: FakeLe
     wrong = {**sent, "version": version[1], "setting:poll.ms": "soon", "setting:password": "typed-9"}
     refused = client.post("/ui/connectors/model/edit", wrong, headers=FRAGMENT)
     assert (refused.status_code, refused["hx-retarget"]) == (400, "#outcome")  # the form stays as it is
-    assert '<a href="#in-poll-ms">poll.ms</a>: Invalid value soon' in text(refused)
+    assert '<a href="#in-poll-ms">Poll ms</a>: Invalid value soon' in text(refused)
     assert "typed-9" not in text(refused)
 
 
@@ -371,17 +374,79 @@ def test_every_part_of_the_form_needs_edit_on_that_name_and_on_whose_secrets_it_
 def test_many_advanced_settings_come_when_they_are_opened_or_needed(client: Client, rich: FakeLeader) -> None:
     first = text(client.get("/ui/new?class=Rich"))
     sent = posted_by(first, topic="t")
-    assert sent["later"] == "topic"
+    assert sent["later"] == "1"
     assert 'name="setting:errors.tolerance"' not in first
     assert 'name="setting:errors.tolerance"' in text(client.get("/ui/new?class=Rich&all=1"))
     answer = client.post("/ui/new/field?key=topic", sent, headers=FRAGMENT)
     assert "hx-retarget" not in answer, "what the page does not have is not a change of its fields"
     assert "errors-tolerance" not in text(answer)
-    drawer = text(client.post("/ui/new/field?drawer=topic", sent, headers=FRAGMENT))
+    drawer = text(client.post("/ui/new/field?drawer=1", sent, headers=FRAGMENT))
     assert 'name="setting:errors.tolerance"' in drawer
     assert 'name="later"' not in drawer
     prefilled = text(client.get("/ui/new?class=Rich&setting:errors.tolerance=all"))
     assert 'name="setting:errors.tolerance"' in prefilled, "one that is set is shown"
     wrong = {**sent, "name": "c", "extra-key": "errors.tolerance", "extra-value": "some"}
     refused = text(client.post("/ui/new", wrong, headers=FRAGMENT))
-    assert re.search(r'id="later-topic" hx-swap-oob="outerHTML".*name="setting:errors.tolerance"', refused, re.DOTALL)
+    assert re.search(r'id="later" hx-swap-oob="outerHTML".*name="setting:errors.tolerance"', refused, re.DOTALL)
+
+
+def test_a_form_begins_with_names_for_the_connector_and_its_topic(client: Client, rich: FakeLeader) -> None:
+    page = text(client.get("/ui/new?class=Reaching"))
+    assert 'name="name" value="reaching"' in page
+    assert posted_by(page)["setting:topic.prefix"] == "reaching."
+    SourceOffset.objects.create(connector="reaching", partition="{}", offset="{}")
+    assert 'name="name" value="reaching-2"' in text(client.get("/ui/new?class=Reaching"))
+    assert 'name="name" value="mine"' in text(client.get("/ui/new?class=Reaching&name=mine"))
+    with override_settings(NO_LOGIN="", ACCESS_TOKEN="master", ALLOWED_HOSTS=["*"]):
+        ann = bearer(account("ann", ("editor", "team-*")))
+        assert 'name="name" value=""' in text(client.get("/ui/new?class=Reaching", headers=ann))
+
+
+def test_a_test_says_why_there_is_no_connection_and_asks_for_no_tables_before(client: Client, rich: FakeLeader) -> None:
+    page = text(client.get("/ui/new?class=Reaching"))
+    assert re.search(r'<details id="selection" class="selection"\s*>', page), "closed"
+    sent = posted_by(page, **{"database.dbname": "/data/Shop Orders.db", "database.password": "wrong"})
+    refused = client.post("/ui/new/test", sent, headers=FRAGMENT)
+    assert "hx-trigger-after-settle" not in refused
+    assert "Not connected" in text(refused)
+    slot = r'id="err-database-password"[^>]*>\s*<span class="field-error">.*The server refuses the login'
+    assert re.search(slot, text(refused), re.DOTALL)
+    assert re.search(r'<details id="selection" class="selection"\s*>', text(refused))
+    assert posted_by(text(refused))["setting:mode"] == ""
+    assert AuditEntry.objects.get(action="test connection").connector == "reaching"
+
+
+def test_a_source_that_answers_proposes_what_is_not_set(client: Client, rich: FakeLeader) -> None:
+    page = text(client.get("/ui/new?class=Reaching"))
+    typed = {"database.dbname": "/data/Shop Orders.db", "database.password": "right"}
+    answer = client.post("/ui/new/test", posted_by(page, **typed), headers=FRAGMENT)
+    assert answer["hx-trigger-after-settle"] == "ringfence-tested"
+    assert "2 tables." in text(answer)
+    assert re.search(r'<details id="selection" class="selection" open\s*>', text(answer))
+    sent = posted_by(text(answer), **{"database.password": "right"})
+    assert sent["setting:mode"] == "exact"
+    assert sent["setting:database.dbname"] == "/data/Shop Orders.db", "what was typed stays"
+    assert (sent["name"], sent["setting:topic.prefix"]) == ("shop-orders", "shop-orders.")
+    field = client.post("/ui/new/field?key=mode", {**sent, "setting:mode": "other"}, headers=FRAGMENT)
+    assert "hx-retarget" not in field
+    named = {**sent, "name": "mine", "setting:topic.prefix": "own"}
+    again = posted_by(text(client.post("/ui/new/test", named, headers=FRAGMENT)))
+    assert (again["name"], again["setting:topic.prefix"]) == ("mine", "own"), "names that somebody typed stay"
+    whole = client.post("/ui/new", {**sent, "test": "1"})  # without JavaScript the page comes again
+    assert "2 tables." in text(whole)
+    assert b"<html" in whole.content
+    assert [kind for kind, _, _ in rich.asked] == ["examine"] * 3, "nothing was created"
+
+
+def test_a_test_needs_edit_on_the_name(client: Client, rich: FakeLeader) -> None:
+    sent = posted_by(text(client.get("/ui/new?class=Reaching")), name="other")
+    with override_settings(NO_LOGIN="", ACCESS_TOKEN="master", ALLOWED_HOSTS=["*"]):
+        ann = bearer(account("ann", ("editor", "team-*")))
+        assert client.post("/ui/new/test", sent, headers=ann).status_code == 403
+    assert rich.asked == []
+
+
+def test_settings_without_a_label_are_named_in_words(client: Client, rich: FakeLeader) -> None:
+    page = text(client.get("/ui/new?class=Reaching&all=1"))
+    assert re.search(r'<label for="in-replace-null-with-default">Replace null with default\s*<code', page)
+    assert not re.search(r"<label[^>]*>[a-z]+\.[a-z.]+\s*<", page), "no label is a setting's name"

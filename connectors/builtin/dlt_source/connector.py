@@ -12,6 +12,7 @@ from ringfence.connectors.api import (
     ConnectorError,
     ConnectorTransactionBoundaries,
     ExactlyOnceSupport,
+    Examination,
     Guarantee,
     SourceConnector,
     SourceOffset,
@@ -34,7 +35,7 @@ class DltSourceConnector(SourceConnector):
     preview_while_running = True
     catalog: ClassVar[CatalogEntry | None] = CatalogEntry(
         title="REST APIs and dlt sources",
-        summary="Any REST API, described as JSON, and any dlt source in an installed package.",
+        summary="Any REST API, by the address of a list, and any dlt source in an installed package.",
         category=Category.APPLICATIONS,
         guarantee=Guarantee.EXACTLY_ONCE,
         needs=(
@@ -44,9 +45,11 @@ class DltSourceConnector(SourceConnector):
         ),
         sample={
             "tasks.max": "1",
-            "rest.config": '{"client": {"base_url": "https://api.example.com/"}, "resources": [{"name": "orders", '
-            '"primary_key": "id", "endpoint": {"path": "orders", "params": {"since": "{incremental.start_value}"}, '
-            '"incremental": {"cursor_path": "updated_at", "initial_value": "2026-01-01T00:00:00Z"}}}]}',
+            "rest.url": "https://api.example.com/orders",
+            "rest.key": "id",
+            "rest.cursor": "updated_at",
+            "rest.cursor.param": "since",
+            "rest.cursor.start": "2026-01-01T00:00:00Z",
             "topic.prefix": "shop.",
         },
         icon="globe",
@@ -69,6 +72,19 @@ class DltSourceConnector(SourceConnector):
             "slack",
             "stripe",
             "zendesk",
+        ),
+        selects=(
+            names.RECORDS,
+            names.PAGES,
+            names.PAGE_PARAM,
+            names.PAGE_FIRST,
+            names.PAGE_SIZE,
+            names.PAGE_SIZE_PARAM,
+            names.NEXT,
+            names.KEY,
+            names.CURSOR,
+            names.CURSOR_PARAM,
+            names.CURSOR_START,
         ),
     )
 
@@ -140,6 +156,18 @@ class DltSourceConnector(SourceConnector):
                 Choice(name, f"at least once: {doubt}" if doubt else "exactly once") for name, doubt in doubts.items()
             ]
         }
+
+    def examine(self, config: Mapping[str, str]) -> Examination | None:
+        """Look at an answer of the API. Other sources are not tested."""
+        if (config.get(names.SOURCE, "").strip() or names.REST_API) != names.REST_API:
+            return None
+        if config.get(names.REST, "").strip() and not config.get(names.URL, "").strip():
+            return None
+        try:
+            from ringfence.connectors.builtin.dlt_source.examination import examine
+        except ModuleNotFoundError:
+            return Examination({"connector.class": [_EXTRA]})
+        return examine(config)
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
         """Unsupported if the incremental of a resource repeats or misses rows."""

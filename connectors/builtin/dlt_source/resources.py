@@ -17,6 +17,7 @@ from requests import Session
 from ringfence.connectors.api import ConnectorError, ParsedConfig
 from ringfence.connectors.builtin.dlt_source import rest_client
 from ringfence.connectors.builtin.dlt_source import settings as names
+from ringfence.connectors.builtin.dlt_source.described_list import as_json, build_auth
 from ringfence.connectors.builtin.dlt_source.rest_config import (
     parse_auth,
     parse_object,
@@ -30,10 +31,16 @@ from ringfence.connectors.sdk.guarded_requests import restrict_session
 _TIMEOUT = 60.0
 
 
-def open_session() -> Session:
-    """Return a session of dlt, with its retries, but without proxies and passwords from the environment."""
+def open_session(attempts: rest_client.Attempts | None = None) -> Session:
+    """Return a session of dlt, with its retries, but without proxies and passwords from the environment.
+
+    attempts: is told how each attempt to send a request ends.
+    """
     session: Session = Client(request_timeout=_TIMEOUT, raise_for_status=False).session
     restrict_session(session)
+    if attempts is not None:
+        for scheme in ("http://", "https://"):
+            session.mount(scheme, rest_client.ObservedAdapter(session.get_adapter(scheme), attempts))
     return session
 
 
@@ -123,23 +130,27 @@ rest_client.install()
 
 
 class SourceResources(NamedTuple):
-    """wanted: the resources to read, by name, in the source's order. known: all of the source, including parents."""
+    """selection: the resources to read, by name, in the source's order. all_resources: including their parents.
+
+    attempts: those of the requests to a REST API; other sources send theirs themselves.
+    """
 
     selection: dict[str, DltResource]
     all_resources: dict[str, DltResource]
+    attempts: rest_client.Attempts
 
 
 def open_resources(config: ParsedConfig) -> SourceResources:
     """Open the resources. Makes no request to the API. Raises `ConnectorError`."""
     # dlt would complete a configuration from the worker's environment and files, with other users' secrets.
     Container()[PluggableRunContext].providers = ConfigProvidersContainer([])
-    name = config.string(names.SOURCE)
+    name, attempts = config.string(names.SOURCE), rest_client.Attempts()
     try:
-        resources = _open_rest_api(config) if name == names.REST_API else _open_installed(name, config)
+        resources = _open_rest_api(config, attempts) if name == names.REST_API else _open_installed(name, config)
     except ConnectorError:
         raise
     except Exception as error:  # noqa: BLE001 - from dlt, or from the source
-        setting = names.REST if name == names.REST_API else names.ARGUMENTS
+        setting = names.ARGUMENTS if name != names.REST_API else names.REST if config.get(names.REST) else names.URL
         raise ConnectorError(f"{setting}: dlt refuses the configuration: {redact(config, error)}") from None
     names_to_read = config.strings(names.RESOURCES)
     if missing := [each for each in names_to_read if each not in resources]:
@@ -149,19 +160,31 @@ def open_resources(config: ParsedConfig) -> SourceResources:
     selection = {each: resources[each] for each in names_to_read} or {
         each: one for each, one in resources.items() if one.selected
     }
-    return SourceResources(selection, resources)
+    return SourceResources(selection, resources, attempts)
 
 
-def _open_rest_api(config: ParsedConfig) -> dict[str, DltResource]:
-    described = parse_rest_config(config.get(names.REST))  # type: ignore[arg-type]
-    auth = parse_auth(secret_text(config, names.AUTH))
-    session = open_session()
+def _open_rest_api(config: ParsedConfig, attempts: rest_client.Attempts) -> dict[str, DltResource]:
+    described, auth = _describe_api(config)
+    session = open_session(attempts)
     described["client"]["session"] = session
     if auth is not None:
         if auth["type"] == "oauth2_client_credentials":
             auth["session"] = session
         described["client"]["auth"] = auth
     return {each.name: each for each in rest_api_resources(described)}  # type: ignore[arg-type]
+
+
+def _describe_api(config: ParsedConfig) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """Return the API and its login as dlt takes them, from `rest.url` and what belongs to it, or from `rest.config`."""
+    if config.get(names.URL) is None:
+        return parse_rest_config(config.get(names.REST)), parse_auth(secret_text(config, names.AUTH))  # type: ignore[arg-type]
+    if config.get(names.REST) is not None:
+        raise ConnectorError(f"{names.URL}: set either this or {names.REST}, not both.")
+    text, auth = as_json(config), build_auth(config)
+    try:
+        return parse_rest_config(text), auth or parse_auth(secret_text(config, names.AUTH))
+    except ConnectorError as error:
+        raise ConnectorError(str(error).replace(names.REST, names.URL)) from None
 
 
 def _open_installed(name: str, config: ParsedConfig) -> dict[str, DltResource]:

@@ -12,12 +12,15 @@ from dlt.common.json import json as dlt_json
 from dlt.sources import rest_api
 from dlt.sources.helpers.rest_client.client import RESTClient
 from dlt.sources.helpers.rest_client.paginators import RangePaginator
-from requests import PreparedRequest, Response
+from requests import HTTPError, PreparedRequest, Response
+from requests.adapters import BaseAdapter
 from requests.utils import guess_json_utf
 
 from ringfence.connectors.api import ConnectorError
 from ringfence.connectors.builtin.dlt_source.row_values import HugeInteger, NonFinite
 
+BUSY: Final = (408, 425, 429)
+"""Statuses after which a request is repeated, as after those from 500 on."""
 _NO_CONTENT: Final = 204
 _NEXT_PAGE: Final = "The next page that the API names is a former one: correct the paginator in rest.config, or the API"
 _COUNTED: Final = (
@@ -54,6 +57,41 @@ def address_of(request: PreparedRequest) -> str:
 def _port(netloc: str) -> str:
     _, colon, port = netloc.rpartition(":")
     return f":{port}" if colon and port.isdecimal() else ""
+
+
+class Attempts:
+    """How the newest attempt to send a request has failed; dlt itself repeats it with growing pauses. The thread that
+    reads sets it, and any thread may look at it.
+    """
+
+    def __init__(self) -> None:
+        self.failure: Exception | None = None
+        """None if it has succeeded."""
+
+
+class ObservedAdapter(BaseAdapter):
+    """Sends requests by another adapter, and notes how each attempt ends."""
+
+    def __init__(self, inner: BaseAdapter, attempts: Attempts) -> None:
+        super().__init__()
+        self._inner = inner
+        self._attempts = attempts
+
+    def send(self, request: PreparedRequest, *args: Any, **options: Any) -> Response:
+        try:
+            response = self._inner.send(request, *args, **options)
+        except Exception as error:
+            self._attempts.failure = error
+            raise
+        failed = response.status_code in BUSY or response.status_code >= 500
+        self._attempts.failure = HTTPError(response=response) if failed else None
+        return response
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def __deepcopy__(self, memo: object) -> "ObservedAdapter":
+        return self  # dlt copies a configuration with its session to validate it
 
 
 class JsonResponse(Response):

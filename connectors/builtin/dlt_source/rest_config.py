@@ -50,7 +50,8 @@ def parse_rest_config(text: str | None) -> dict[str, Any]:
     client = config.get("client")
     if not isinstance(client, dict) or not isinstance(client.get("base_url"), str) or not config.get("resources"):
         raise ConnectorError(
-            f'{names.REST}: set at least {{"client": {{"base_url": "https://…"}}, "resources": ["…"]}}.'
+            f"{names.REST}: set {names.URL}, the address of a list, or here at least "
+            '{"client": {"base_url": "https://…"}, "resources": ["…"]}.'
         )
     _check(config)
     _check_address(client["base_url"])
@@ -82,9 +83,11 @@ def redact(config: ParsedConfig, error: BaseException) -> str:
 def redact_text(config: ParsedConfig, text: str) -> str:
     """Return the text without credentials and without the query strings of URLs."""
     text = _URL.sub(lambda url: url[1] + ("?…" if url[2] else ""), text)
+    secrets = [secret_text(config, names.LOGIN_SECRET) or ""]
     for name in (names.AUTH, names.SECRETS):
-        for secret in find_secrets(parse_object(name, secret_text(config, name))):
-            text = text.replace(secret, "[hidden]")
+        secrets += find_secrets(parse_object(name, secret_text(config, name)))
+    for secret in filter(None, secrets):
+        text = text.replace(secret, "[hidden]")
     return text
 
 

@@ -29,7 +29,7 @@ from ringfence.connectors.builtin.dlt_source.resources import (
     open_resources,
     primary_key,
 )
-from ringfence.connectors.builtin.dlt_source.rest_client import ResponseError, address_of
+from ringfence.connectors.builtin.dlt_source.rest_client import BUSY, ResponseError, address_of
 from ringfence.connectors.builtin.dlt_source.rest_config import redact, redact_text
 from ringfence.connectors.builtin.dlt_source.row_values import read_unreadable
 from ringfence.connectors.builtin.dlt_source.settings import CONFIG_DEF
@@ -44,7 +44,6 @@ _MAX_STATE: Final = 900_000
 """The maximum size of dlt's state in bytes: a source offset must fit into a record that brokers accept."""
 _MOST_REPORTED: Final = 100_000
 """Rows of a resource that cannot be read and are remembered: an incremental reads some of them again each time."""
-_BUSY: Final = (408, 425, 429)
 
 
 class DltSourceTask(SourceTask):
@@ -82,10 +81,11 @@ class DltSourceTask(SourceTask):
         if self._reading is None and not self._begin():
             return None
         assert self._reading is not None
-        self.has_answered = False  # until the reading's end: a client of the API tries again by itself
+        self.has_answered = self.answers_in_part = False  # until a page, and the reading's end
         try:
             page = self._reading.take(_WAIT)
         except queue.Empty:
+            self._report_repetition()
             return None
         except Exception as error:  # noqa: BLE001 - from the source; it fails the task or is tried again
             self._drop()
@@ -96,7 +96,14 @@ class DltSourceTask(SourceTask):
         if self._by_page:
             return self._give_page(page.rows, page.state)
         self._keep(page.rows, page.state)
+        self.answers_in_part = True
         return None
+
+    def _report_repetition(self) -> None:
+        """Raise `RetriableError` while the client repeats a failed request; the reading goes on behind that."""
+        failure = self._attempts.failure
+        if failure is not None and isinstance(error := self._explain(failure), RetriableError):
+            raise error
 
     def stop(self) -> None:
         self._drop()
@@ -106,6 +113,7 @@ class DltSourceTask(SourceTask):
         name = min(self._due, key=lambda each: self._due[each])
         rest = self._due[name] - time.monotonic()
         if rest > 0:
+            self.has_answered = self.answers_in_part = False  # nobody asks it
             self.context.wait(min(rest, 1.0))
             return False
         self._at = name
@@ -115,7 +123,8 @@ class DltSourceTask(SourceTask):
         rows = self._known_rows.get(name)
         self._comparison = rows.compare() if rows else None
         # A reading changes dlt's objects, so each starts with new ones.
-        resource = open_resources(self._settings).all_resources[name]
+        opened = open_resources(self._settings)
+        resource, self._attempts = opened.all_resources[name], opened.attempts
         reported = self._reported[name] if find_incremental(resource) is not None else set()
         self._reading = Reading(resource, self._states[name], self._handling, reported)
         if not self._by_page:
@@ -247,7 +256,7 @@ class DltSourceTask(SourceTask):
             if isinstance(response, requests.Response):
                 status = response.status_code
                 text = f"{address_of(response.request)} was answered with status {status}. {_what_to_do(status)}"
-                return self._failure(text, again=status in _BUSY or status >= 500)
+                return self._failure(text, again=status in BUSY or status >= 500)
             if isinstance(each, requests.ConnectionError | requests.Timeout):
                 text = f"the API does not answer ({redact(self._settings, each)}). Check its address, and try again"
                 return self._failure(text, again=True)
@@ -300,7 +309,7 @@ def _what_to_do(status: int) -> str:
             return f"Check {names.AUTH}, and what its account may read"
         case 404 | 410:
             return f"Check base_url and the path in {names.REST}"
-        case _ if status in _BUSY or status >= 500:
+        case _ if status in BUSY or status >= 500:
             return "It is requested again"
         case _:
             return f"Check the request in {names.REST}"

@@ -10,6 +10,7 @@ from ringfence.connectors.api import (
     Category,
     ConnectorError,
     ExactlyOnceSupport,
+    Examination,
     Guarantee,
     SourceConnector,
     SourceOffset,
@@ -68,6 +69,13 @@ class FileStreamSourceConnector(SourceConnector):
         except ValueError:
             return {FILE: [f"{path!r} is not a path. Set the path of a file that every worker can read."]}
         return {} if regular else {FILE: [not_a_file(path)]}
+
+    def examine(self, config: Mapping[str, str]) -> Examination:
+        path = config.get(FILE, "").strip()
+        if not path:
+            return Examination({FILE: ["Say which file to read."]})
+        errors = self.validate(config)
+        return Examination(errors) if errors else Examination(summary=f"{os.path.getsize(path):,} bytes so far.")
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
         """Supported if the file is only appended to; the task fails if it detects any other change."""

@@ -1,7 +1,10 @@
 """FilesSource: the rows of many files, each file once."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from itertools import islice
+from pathlib import PurePath
 from typing import ClassVar, Final
 
 from ringfence.connectors.api import (
@@ -12,6 +15,7 @@ from ringfence.connectors.api import (
     ConnectorError,
     ConnectorTransactionBoundaries,
     ExactlyOnceSupport,
+    Examination,
     Guarantee,
     ParsedConfig,
     SourceConnector,
@@ -24,8 +28,25 @@ from ringfence.connectors.builtin.files.backlog import BUCKETS
 from ringfence.connectors.builtin.files.formats import FORMATS
 from ringfence.connectors.builtin.files.places import PLACES, Place, list_place_settings, open_place, require
 from ringfence.connectors.builtin.files.reading import parse
+from ringfence.connectors.sdk.diagnosis import diagnose
+from ringfence.connectors.sdk.names import list_first
 
 CONFIG_DEF: Final = ConfigDef([*names.OWN.keys.values(), *list_place_settings()])
+_PLACE_SETTINGS: Final = frozenset(key.name for key in list_place_settings())
+_LOOKED_AT: Final = 1000
+_SHOWN: Final = 5
+_COMPRESSED: Final = frozenset({".gz", ".bz2", ".xz", ".zst", ".zip"})
+_BY_ENDING: Final = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".txt": "text",
+    ".log": "text",
+    ".parquet": "parquet",
+    ".avro": "avro",
+}
 
 
 class FilesSourceConnector(SourceConnector):
@@ -47,6 +68,7 @@ class FilesSourceConnector(SourceConnector):
         sample={"tasks.max": "2", "url": "file:///data/in", "format": "csv", "topic": "rows"},
         icon="folder-open",
         keywords=("bucket", "directory", "gcs", "json lines", "ndjson"),
+        selects=(names.FORMAT, names.PATTERN, names.CSV_DELIMITER, names.CSV_HEADER),
     )
 
     @classmethod
@@ -77,6 +99,23 @@ class FilesSourceConnector(SourceConnector):
             errors.setdefault(setting, []).append(problem)
         return errors
 
+    def examine(self, config: Mapping[str, str]) -> Examination:
+        """List the first files, and propose their format."""
+        if not config.get(names.URL, "").strip():
+            return Examination({names.URL: ["Say where the files are."]})
+        own = {name: value for name, value in config.items() if name == names.URL or name in _PLACE_SETTINGS}
+        try:
+            settings = CONFIG_DEF.parse({names.TOPIC: "t", names.FORMAT: next(iter(FORMATS)), **own})
+            with closing(open_place(settings.string(names.URL), settings)) as place:
+                place.check()
+                files = [each.name for each in islice(place.list(), _LOOKED_AT)]
+        except (ConfigException, ConnectorError) as error:
+            return Examination({names.URL: [str(error)]})
+        except OSError as error:
+            diagnosis = diagnose(error, config[names.URL].strip())
+            return Examination({names.URL: [diagnosis.text if diagnosis else str(error)]})
+        return Examination(summary=_describe_files(files), proposals=_propose_format(files))
+
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
         """Supported: a file's content does not change while it is read, or the task notices."""
         return ExactlyOnceSupport.SUPPORTED
@@ -95,6 +134,25 @@ class FilesSourceConnector(SourceConnector):
             if offset is not None and names.BUCKET_KEY not in partition:
                 parse(offset)
         return True
+
+
+def _describe_files(files: Sequence[str]) -> str:
+    if not files:
+        return "The folder is empty now."
+    count = (
+        f"{len(files)} or more files"
+        if len(files) == _LOOKED_AT
+        else f"{len(files)} file{'s' if len(files) != 1 else ''}"
+    )
+    return f"{count}: {list_first(files, _SHOWN)}."
+
+
+def _propose_format(files: Sequence[str]) -> dict[str, str]:
+    """Return the format by the commonest ending."""
+    endings = [PurePath(name.lower()) for name in files]
+    plain = [each.with_suffix("") if each.suffix in _COMPRESSED else each for each in endings]
+    counted = Counter(_BY_ENDING[each.suffix] for each in plain if each.suffix in _BY_ENDING)
+    return {names.FORMAT: counted.most_common(1)[0][0]} if counted else {}
 
 
 def _find_problems(settings: ParsedConfig) -> list[tuple[str, str]]:

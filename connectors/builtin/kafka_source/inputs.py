@@ -1,10 +1,11 @@
 """How a task reads its partitions: as record batches that may go out whole, or with a consumer, record by record."""
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Final, Protocol
 
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from ringfence.connectors.api import ConnectorError, RetriableError, SourceMetrics
 from ringfence.connectors.api.fetching import NO_TOPIC, NOT_ALLOWED, BatchReader, FetchedBatch, OutOfRange, Place, Run
@@ -20,6 +21,11 @@ _DENIED: Final = frozenset(
 )
 
 
+_PROBE_SECONDS: Final = 2.0
+_PROBES_EVERY: Final = 3.0
+"""Seconds without a record, after which a broker is asked whether it is there."""
+
+
 class Taker(Protocol):
     """Gets what was read, in order for each partition."""
 
@@ -32,6 +38,11 @@ class Taker(Protocol):
 
 class Input(Protocol):
     """Reads partitions. After `poll` has raised an error, what was read before it has been taken."""
+
+    @property
+    def has_answered(self) -> bool:
+        """Whether the source answers: then a `poll` without records means that there are none."""
+        ...
 
     def assign(self, positions: Mapping[Place, int]) -> None:
         """Read these partitions, too, from an offset on."""
@@ -65,6 +76,10 @@ class BatchInput:
     @property
     def positions(self) -> Mapping[Place, int]:
         return self._reader.positions
+
+    @property
+    def has_answered(self) -> bool:
+        return self._reader.has_answered
 
     def poll(self, seconds: float, taker: Taker) -> None:
         batches = self._reader.poll(seconds)
@@ -123,12 +138,14 @@ class BatchInput:
 
 
 class ConsumerInput:
-    """Single records, by librdkafka."""
+    """Single records, by librdkafka, which does not tell a broker with nothing new from one that is away."""
 
     def __init__(self, consumer: Consumer, batch_size: int) -> None:
         self._consumer = consumer
         self._batch_size = batch_size
         self._places: set[Place] = set()
+        self._next_probe = 0.0
+        self.has_answered = True
 
     def assign(self, positions: Mapping[Place, int]) -> None:
         self._places |= positions.keys()
@@ -142,7 +159,9 @@ class ConsumerInput:
         # `consume` waits until it has the requested number, so this waits for the first record only.
         first = self._consumer.poll(seconds)
         if first is None:
+            self._probe()
             return
+        self.has_answered, self._next_probe = True, time.monotonic() + _PROBES_EVERY
         messages = [first, *self._consumer.consume(self._batch_size - 1, 0.0)] if self._batch_size > 1 else [first]
         failed = [message for message in messages if message.error() is not None]
         if failed:
@@ -151,6 +170,20 @@ class ConsumerInput:
             taker.take_run(of_messages(run))
         for message in failed:
             self._raise(message)
+
+    def _probe(self) -> None:
+        """Ask a broker for the end of a partition, from time to time. Raises `RetriableError` without an answer."""
+        if not self._places or time.monotonic() < self._next_probe:
+            return
+        self.has_answered = False
+        place = next(iter(self._places))
+        try:
+            self._consumer.get_watermark_offsets(TopicPartition(*place), _PROBE_SECONDS, cached=False)
+        except KafkaException as error:
+            raise error_of(error.args[0], "The source cluster cannot be reached") from error
+        finally:
+            self._next_probe = time.monotonic() + _PROBES_EVERY
+        self.has_answered = True
 
     def _runs(self, messages: list[Message]) -> list[Sequence[Message]]:
         """Group the messages by partition, unless only one partition is read."""

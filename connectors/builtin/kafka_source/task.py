@@ -181,7 +181,10 @@ class KafkaSourceTask(SourceTask):
                 self.take_run(of_records(part))
             return self._ready.popleft()[1] if self._ready else None
         self._read()
-        return self._ready.popleft()[1] if self._ready else None
+        if self._ready:
+            return self._ready.popleft()[1]
+        self.has_answered = self._input is None or self._input.has_answered
+        return None
 
     def _read(self) -> None:
         assert self._input is not None

@@ -11,6 +11,7 @@ from ringfence.connectors.api import (
     ConnectorError,
     ConnectorTransactionBoundaries,
     ExactlyOnceSupport,
+    Examination,
     Guarantee,
     SourceConnector,
     SourceOffset,
@@ -57,6 +58,7 @@ class PostgresSourceConnector(SourceConnector):
         },
         icon="database-zap",
         keywords=("cdc", "logical replication", "wal"),
+        selects=(names.TABLES,),
     )
     _reached = False
 
@@ -134,6 +136,13 @@ class PostgresSourceConnector(SourceConnector):
             return {**list_choices(session), names.SNAPSHOT: describe_snapshot(session, selection_of(settings))}
         finally:
             session.close()
+
+    def examine(self, config: Mapping[str, str]) -> Examination:
+        try:
+            from ringfence.connectors.builtin.postgres.examination import examine
+        except ModuleNotFoundError:
+            return Examination({"connector.class": [_EXTRA]})
+        return examine(with_boundary(self, config))
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
         return ExactlyOnceSupport.SUPPORTED

@@ -14,6 +14,7 @@ from ringfence.connectors.api import (
     ConfigException,
     ConnectorError,
     ExactlyOnceSupport,
+    Examination,
     Guarantee,
     ParsedConfig,
     SourceConnector,
@@ -55,6 +56,7 @@ class SqlSourceConnector(SourceConnector):
         },
         icon="table-2",
         keywords=("jdbc", "query"),
+        selects=(names.TABLES, names.MODE, names.INCREMENTING, names.TIMESTAMP),
     )
 
     @classmethod
@@ -102,6 +104,13 @@ class SqlSourceConnector(SourceConnector):
         from ringfence.connectors.builtin.sql.checks import list_choices
 
         return list_choices(CONFIG_DEF.parse(config))
+
+    def examine(self, config: Mapping[str, str]) -> Examination:
+        try:
+            from ringfence.connectors.builtin.sql.examination import examine
+        except ModuleNotFoundError:
+            return Examination({"connector.class": [_EXTRA]})
+        return examine(config)
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
         """Unsupported if a table is read as a whole: its rows have no positions."""

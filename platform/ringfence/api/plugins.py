@@ -16,7 +16,7 @@ from ringfence.api import connector_writes, topic_grant_check
 from ringfence.api.base import ConnectView
 from ringfence.api.jsonbody import config_with_nulls
 from ringfence.audit import probes
-from ringfence.connectors.api.config_types import CHOICE_NOTES, GUARANTEE
+from ringfence.connectors.api.config_types import CHOICE_NOTES, EXAMINES, GUARANTEE, SELECTS
 from ringfence.connectors.catalog import find_part, parts
 from ringfence.dispatch import Refusal
 from ringfence.http.errors import bad_request
@@ -86,7 +86,12 @@ class PluginValidate(ConnectView):
         class_name = config.get("connector.class", name)
         connector_writes.remember_secrets(class_name, validation)
         validation = topic_grant_check.add_to(validation, config, self.principal)
-        for ours in (CHOICE_NOTES, GUARANTEE):  # for forms: Kafka Connect's answer has no field for them
+        for ours in (
+            CHOICE_NOTES,
+            GUARANTEE,
+            SELECTS,
+            EXAMINES,
+        ):  # for forms only
             validation.pop(ours, None)
         return Response(
             connector_writes.mask_validation(validation, class_name, config), headers=_warn_of_slots(config)

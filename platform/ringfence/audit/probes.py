@@ -49,7 +49,7 @@ def record_foreign_record(connector: str, message: str, **_: object) -> None:
     )
 
 
-PREVIEW, TRIAL, VALIDATION, PREFLIGHT = "preview", "try transforms", "validate", "preflight"
+PREVIEW, TRIAL, VALIDATION, PREFLIGHT, TEST = "preview", "try transforms", "validate", "preflight", "test connection"
 FOLDED_SECONDS: Final = 300.0
 
 _LONGEST: Final = 1000

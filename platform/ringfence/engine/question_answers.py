@@ -46,6 +46,9 @@ class Services:
     readers: Readers
 
 
+_EXAMINATION_SECONDS: Final = 22.0
+"""For what `SourceConnector.examine` may take, and the start of a process."""
+
 Asking = TypeVar("Asking", bound=Question[Any])
 _ANSWERS: Final[dict[type[Question[Any]], Callable[[Any, Services, Deadline], object]]] = {}
 
@@ -83,6 +86,12 @@ def _validate(request: questions.Validate, services: Services, limit: Deadline) 
     return services.validation.validate(
         request.plugin, request.config, limit, java=request.java, ask_brokers=request.ask_brokers
     )
+
+
+@_answers(questions.Examine)
+def _examine(request: questions.Examine, services: Services, limit: Deadline) -> object:
+    check_permission(services.plugins, request.config.get("connector.class", "").strip(), limit, java=request.java)
+    return services.plugins.examine(request.config, limit.slice(_EXAMINATION_SECONDS))
 
 
 @_answers(questions.DescribeGuarantee)

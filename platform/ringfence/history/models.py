@@ -159,11 +159,13 @@ class WorkerInstallation(models.Model):
 class WorkerPlugins(models.Model):
     """The plugins of a worker, as of its last report. plugins: JSON, the versions of each class, newest first.
 
-    installs: whether the worker's settings allow installations.
+    titles: JSON, how the catalog calls a connector, by each of its names. installs: whether the worker's settings allow
+    installations.
     """
 
     worker = models.TextField(primary_key=True)
     incarnation = models.TextField()
     plugins = models.TextField(default="{}")
+    titles = models.TextField(default="{}", db_default="{}")
     installs = models.BooleanField(default=False)
     time_ms = models.BigIntegerField()

@@ -18,3 +18,11 @@ def versions_by_worker() -> dict[str, dict[str, list[str]]]:
     Raises DatabaseError.
     """
     return {row.worker: json.loads(row.plugins) for row in find_live()}
+
+
+def read_titles() -> dict[str, str]:
+    """Return how the catalogs of live workers call a connector, by each of its names. Raises DatabaseError."""
+    titles: dict[str, str] = {}
+    for row in find_live():
+        titles |= json.loads(row.titles)
+    return titles

@@ -49,6 +49,12 @@ class ValidateConfig(PluginCall[Json]):
 
 
 @dataclass(frozen=True)
+class ExamineSource(PluginCall[Json | None]):
+    name: ClassVar[str] = "examine"
+    config: Config
+
+
+@dataclass(frozen=True)
 class ReadExactlyOnceSupport(PluginCall[tuple[str, bool, str]]):
     """The answer arrives as a list of three, since JSON has no tuples."""
 
@@ -155,9 +161,9 @@ class StopInstance(PluginCall[None]):
 
 
 PLUGIN_CALLS: Final[tuple[type[PluginCall[object]], ...]] = (
-    ListPlugins, ReadConfigKeys, ReadCommonKeys, ValidateConfig, ReadExactlyOnceSupport, ReadGuarantee, CheckIsJava,
-    FindSlot, CheckOffsets, PreviewRecords, TryChain, ConvertDeadLetters, ReadRecordPositions, CountRecords,
-    StartInstance, MakeTaskConfigs, StopInstance,
+    ListPlugins, ReadConfigKeys, ReadCommonKeys, ValidateConfig, ExamineSource, ReadExactlyOnceSupport, ReadGuarantee,
+    CheckIsJava, FindSlot, CheckOffsets, PreviewRecords, TryChain, ConvertDeadLetters, ReadRecordPositions,
+    CountRecords, StartInstance, MakeTaskConfigs, StopInstance,
 )  # fmt: skip
 _BY_NAME: Final = {kind.name: kind for kind in PLUGIN_CALLS}
 

@@ -54,6 +54,17 @@ class Validate(Question[Json]):
 
 
 @dataclass(frozen=True)
+class Examine(Question[Json | None]):
+    """Return what a source answers to a test of the connection: `errors` by setting, `summary`, `proposals` by setting;
+    None if its connector offers no test. The configuration may be incomplete. java: as in `Validate`.
+    """
+
+    name = "examine"
+    config: Config
+    java: bool
+
+
+@dataclass(frozen=True)
 class DescribeGuarantee(Question[dict[str, str]]):
     """Return what a connector guarantees with this configuration: `{"guarantee", "why"}`. Asks the plugin only."""
 
@@ -247,7 +258,7 @@ class StartProof(Question[Json]):
 
 
 QUESTIONS: Final[tuple[type[Question[Any]], ...]] = (
-    ListPlugins, ConfigKeys, Validate, DescribeGuarantee, ReadOffsets, Preflight, Preview, TryTransforms,
+    ListPlugins, ConfigKeys, Validate, Examine, DescribeGuarantee, ReadOffsets, Preflight, Preview, TryTransforms,
     DescribeTransactions, FindHanging, ReadLastRecords, ListShareGroups, DescribeShareGroup,
     ShareTimeline, FindArchived, ListDeadLetters, ReplayDeadLetters, StartProof, ReadRecords, FindOrigin, FindRecords,
     DescribeTopics, ListConsumerGroups, DescribeConsumerGroup,

@@ -24,7 +24,7 @@ from ringfence.web.handbook import pages as handbook
 from ringfence.web.lists import bulk, palette
 from ringfence.web.lists import pages as lists
 from ringfence.web.live.events_view import events
-from ringfence.web.new import create, live_results, preflight, review
+from ringfence.web.new import connection_test, create, live_results, preflight, review
 from ringfence.web.new import form as filling
 from ringfence.web.share_groups import pages as share_pages
 from ringfence.web.topics import live_tail as topic_tail
@@ -57,6 +57,7 @@ urlpatterns = [
     path("/new/field", filling.field),
     path("/new/steps", filling.steps),
     path("/new/as", filling.switch_mode),
+    path("/new/test", connection_test.test),
     path("/new/beside", live_results.beside),
     path("/new/preflight", preflight.preflight),
     path("/new/preview", preflight.preview),

@@ -81,6 +81,19 @@ def test_a_retriable_exception_is_ours(start: Start) -> None:
         poll(start("retry"))
 
 
+def test_a_plugin_that_pauses_after_a_refusal_has_not_asked_its_source(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Debezium does so for ten seconds, and its polls return nothing in the meantime."""
+    task = start("pause")
+    with pytest.raises(RetriableError, match="the source is away"):
+        poll(task)
+    assert task.poll() is None
+    assert not task.has_answered
+    monkeypatch.setattr(java_task, "_QUIET_SECONDS", 1.0)  # in place of 15
+    eventually(lambda: task.poll() is None and task.has_answered, 30, "the source counts as being there", pause=0)
+
+
 def test_a_frozen_process_is_killed(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     task = start("wait")
     assert task._process is not None

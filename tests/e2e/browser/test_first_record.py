@@ -1,6 +1,10 @@
-"""A newcomer's way to the first record: each kind of source, from Home to a record in Kafka, in clicks and seconds."""
+"""A newcomer's way to the first record: each kind of source, from Home to a record in Kafka, in clicks and seconds.
+
+The form asks only for what reaches the source. A test proposes all else, and shows the first records.
+"""
 
 import os
+import re
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -13,6 +17,7 @@ import psycopg
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
+from ringfence.fencing.clock import Deadline
 from tests.e2e.browser.visitor import Visitor
 from tests.e2e.up import Up
 from tests.support.debezium_stage import orders_postgres
@@ -53,53 +58,49 @@ class Hand:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """card: its title in the catalog; settings: what the newcomer fills in; shows: what the record has; give: makes
-    the source give it, if it must be asked to.
+    """card: its title in the catalog; settings: what the newcomer fills in; shows: what the record has; answer: what a
+    test of the connection says, "" if there is nothing to test; give: makes the source give the record, if it must be
+    asked to.
     """
 
     card: str
     settings: Mapping[str, str]
     shows: str
+    answer: str = ""
     give: Callable[[Hand], None] = field(default=lambda _: None)
 
 
 @contextmanager
 def text_file(folder: Path, name: str) -> Iterator[Source]:
-    file = folder / "lines.txt"
+    file = folder / f"{name}.txt"
     file.write_text("an apple\na pear\n")
-    yield Source("One text file", {"file": str(file), "topic": name}, "a pear")
+    yield Source("One text file", {"file": str(file)}, "a pear", "16 bytes so far")
 
 
 @contextmanager
 def sqlite(folder: Path, name: str) -> Iterator[Source]:
-    file = folder / "shop.db"
+    file = folder / f"{name}.db"
     with closing(sqlite3.connect(file)) as database:
         database.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, item TEXT NOT NULL)")
         database.execute("INSERT INTO orders VALUES (1, 'an apple'), (2, 'a pear')")
         database.commit()
-    settings = {
-        "connection.url": f"sqlite:///{file}",
-        "topic.prefix": f"{name}.",
-        "mode": "incrementing",
-        "incrementing.column.name": "id",
-    }
-    yield Source("SQL tables by queries", settings, "a pear")
+    yield Source("SQL tables by queries", {"connection.url": f"sqlite:///{file}"}, "a pear", "SQLite, 1 table: orders.")
 
 
 @contextmanager
 def csv_folder(folder: Path, name: str) -> Iterator[Source]:
-    (folder / "in").mkdir()
-    (folder / "in" / "fruit.csv").write_text("id,item\n1,an apple\n2,a pear\n")
-    settings = {"url": str(folder / "in"), "format": "csv", "topic": name}
-    yield Source("Files of a folder, S3, Google Cloud, Azure or SFTP", settings, "a pear")
+    (folder / name).mkdir()
+    (folder / name / "fruit.csv").write_text("id,item\n1,an apple\n2,a pear\n")
+    card = "Files of a folder, S3, Google Cloud, Azure or SFTP"
+    yield Source(card, {"url": str(folder / name)}, "a pear", "1 file: fruit.csv.")
 
 
 @contextmanager
 def rest_api(_folder: Path, name: str) -> Iterator[Source]:
     with OrdersApi() as api:
         api.add(3)
-        settings = {"rest.config": api.config(), "topic.prefix": f"{name}."}
-        yield Source("REST APIs and dlt sources", settings, "updated_at")
+        answer = "3 records under data; pages by offset; cursor updated_at."
+        yield Source("REST APIs and dlt sources", {"rest.url": f"{api.url}{name}"}, "updated_at", answer)
 
 
 @contextmanager
@@ -111,35 +112,33 @@ def webhook(_folder: Path, name: str) -> Iterator[Source]:
         address, sent = hand.page.locator("#hook-url").inner_text(), {"id": "1", "item": "a pear"}
         eventually(lambda: httpx.post(address, json=sent, timeout=20).is_success, _PATIENCE, pause=0.3)
 
-    settings = {"topic": name, "signature": "none", "idempotency.key": "body:/id"}
-    yield Source("Webhooks", settings, "a pear", give)
+    yield Source("Webhooks", {"signature": "none", "idempotency.key": "body:/id"}, "a pear", give=give)
 
 
-def _connection(server: Postgres, name: str) -> dict[str, str]:
+def _connection(server: Postgres) -> dict[str, str]:
     return {
         "database.hostname": "127.0.0.1",
         "database.port": str(server.port),
         "database.user": "ringfence",
         "database.password": "none",
         "database.dbname": "ringfence",
-        "topic.prefix": name,
     }
 
 
 @contextmanager
-def _orders(folder: Path, name: str, card: str) -> Iterator[Source]:
+def _orders(card: str, answer: str) -> Iterator[Source]:
     with orders_postgres() as server:
         with psycopg.connect(server.url, autocommit=True) as connection:
             connection.execute("insert into orders(customer) values ('a pear')")
-        yield Source(card, _connection(server, name), "a pear")
+        yield Source(card, _connection(server), "a pear", answer)
 
 
 def postgres(folder: Path, name: str) -> AbstractContextManager[Source]:
-    return _orders(folder, name, "PostgreSQL changes")
+    return _orders("PostgreSQL changes", "1 table: public.orders.")
 
 
 def debezium(folder: Path, name: str) -> AbstractContextManager[Source]:
-    return _orders(folder, name, "PostgreSQL changes, by Debezium")
+    return _orders("PostgreSQL changes, by Debezium", "finds nothing wrong with these settings")
 
 
 Kind = Callable[[Path, str], AbstractContextManager[Source]]
@@ -165,6 +164,18 @@ def newcomer(chromium: Browser, installation: Up) -> Iterator[Visitor]:
     yield made
     made.close()
     assert made.complaints == []
+
+
+def expect_preview(page: Page, text: str) -> None:
+    """Wait for the first records. On a machine where a plugin's process takes too long, they are requested again."""
+    preview, deadline = page.locator("#preview"), Deadline.after(_PATIENCE)
+    while not deadline.expired:
+        expect(preview).to_contain_text(re.compile(f"{re.escape(text)}|machine is busy"), timeout=_PATIENCE * 1000)
+        if text in preview.inner_text():
+            return
+        page.get_by_role("button", name="Preview", exact=True).click()
+        expect(page.locator("#new .htmx-request")).to_have_count(0, timeout=_PATIENCE * 1000)
+    raise AssertionError(f"no record with {text!r}: {preview.inner_text()}")
 
 
 def slowness() -> float:
@@ -196,10 +207,14 @@ def test_the_first_record_takes_a_minute_and_a_dozen_clicks(
             hand.click(page.get_by_role("link", name="New connector").first)
             hand.click(page.locator("a.plugin").filter(has=page.get_by_text(source.card, exact=True)))
             expect(page.get_by_role("heading", level=1)).to_have_text(source.card)
-            expect(page.get_by_role("textbox", name="Name required", exact=True)).to_be_focused()
-            page.keyboard.type(name)
+            expect(page.locator("#card-source .field :focus")).to_have_count(1)
             for setting, value in source.settings.items():
                 hand.fill(setting, value)
+            if source.answer:
+                hand.click(page.get_by_role("button", name="Test", exact=True))
+                expect(page.locator("#tested")).to_contain_text(source.answer)
+                expect_preview(page, source.shows)
+            name = page.locator("#in-name").input_value()
             hand.click(page.get_by_role("button", name="Create connector"))
             expect(page.get_by_role("heading", level=1)).to_have_text(name, timeout=_PATIENCE * 1000)
             source.give(hand)

@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Dialog, Page, expect
@@ -43,15 +44,16 @@ def test_a_pipeline_is_made_by_keys_alone_and_shows_a_record_at_each_step(visito
         expect(page.locator("#written")).to_contain_text("Preview reads the source's first records")
         give_sample(page)
         page.get_by_role("textbox", name="Name required").focus()
+        page.keyboard.press("Control+A")  # a name is proposed
         page.keyboard.type(flow.name)
         add(page, "mask value")
-        expect(page.get_by_label("fields required")).to_be_focused()
+        expect(page.get_by_label("Fields required")).to_be_focused()
         page.keyboard.type("email")
         mask = page.locator(".step").first.locator(".sample")
         expect(mask).to_contain_text("ann@example.com")
         expect(mask.locator(".plus")).to_contain_text('"email": ""')
         add(page, "rename topic")
-        expect(page.get_by_label("regex required")).to_be_focused()
+        expect(page.get_by_label("Regex required")).to_be_focused()
         page.keyboard.type("(.*)")
         page.keyboard.press("Tab")
         page.keyboard.type("$1-masked")
@@ -113,6 +115,48 @@ def test_fields_and_json_follow_each_other_and_broken_json_stays(visitors: Visit
     assert visitor.overflow() == 0, visitor.what_overflows()
 
 
+def test_a_test_takes_its_press_beside_a_field_that_has_focus(visitors: Visitors, tmp_path: Path) -> None:
+    """On a narrow page, the field shows a line more while it is the current one."""
+    file = tmp_path / "lines.txt"
+    page = visitors(width=NARROW).go("/ui/new?class=FileStreamSource")
+    path = page.locator("[name='setting:file']")
+    for exists, words in ((False, "Not connected"), (True, "7 bytes so far.")):
+        if exists:
+            file.write_text("a line\n")
+        path.fill(str(file))
+        path.press("Tab")
+        expect(page.locator("#new .htmx-request")).to_have_count(0)
+        if exists:
+            expect(page.locator("#card-source .more a")).to_be_focused()
+        page.locator("#test").click()
+        expect(page.locator("#tested")).to_contain_text(words)
+    expect(page.locator("#in-name")).to_have_value("lines")
+
+
+def test_all_other_settings_are_found_by_what_they_mean(visitor: Visitor) -> None:
+    page = visitor.go("/ui/new?class=VerifiableSource")
+    page.locator("#all-settings > summary").click()
+    retry = page.locator('[name="setting:errors.retry.timeout"]')
+    expect(retry).to_be_visible()
+    page.locator("#settings-search").fill("how long called again")
+    expect(retry).to_be_visible()
+    expect(page.locator('[name="setting:errors.tolerance"]')).to_be_hidden()
+    page.locator("#settings-search").fill("no setting has this")
+    expect(page.locator("#settings-nothing")).to_be_visible()
+    expect(retry).to_be_hidden()
+
+
+def test_the_topic_is_named_after_the_connector_until_somebody_changes_it(visitor: Visitor) -> None:
+    page = visitor.go("/ui/new?class=VerifiableSource")
+    name, topic = page.locator("#in-name"), page.locator("[name='setting:topic']")
+    expect(topic).to_have_value(name.input_value())
+    name.fill("numbers")
+    expect(topic).to_have_value("numbers")
+    topic.fill("own")
+    name.fill("figures")
+    expect(topic).to_have_value("own")
+
+
 @pytest.mark.slow
 def test_a_draft_outlives_the_page_without_its_secrets_and_leaving_asks_first(visitor: Visitor) -> None:
     page = visitor.go("/ui/new?class=PostgresSource")
@@ -151,7 +195,7 @@ def test_advanced_settings_come_when_they_are_opened_and_are_checked_like_the_ot
     topic.fill("t")
     topic.press("Tab")
     expect(retry).to_have_count(0)
-    page.locator("#advanced-topic summary").click()
+    page.locator("#all-settings > summary").click()
     expect(retry).to_be_visible()
     expect(topic).to_have_value("t")
     retry.fill("soon")

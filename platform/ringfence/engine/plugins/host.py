@@ -23,6 +23,7 @@ from ringfence.requests.plugin_calls import (
     CheckOffsets,
     ConvertDeadLetters,
     CountRecords,
+    ExamineSource,
     FindSlot,
     PluginCall,
     PreviewRecords,
@@ -168,6 +169,10 @@ class PluginHost:
         exactly_once: whether the cluster runs with `exactly.once.source.support=enabled`.
         """
         return self._ask(ValidateConfig(plugin, dict(config), exactly_once), timeout)
+
+    def examine(self, config: Mapping[str, str], timeout: float) -> dict[str, object] | None:
+        """Return `errors`, `summary` and `proposals` of a test of the connection; None if the connector offers none."""
+        return self._ask(ExamineSource(dict(config)), timeout)
 
     def exactly_once_support(self, config: Mapping[str, str], timeout: float | None = None) -> tuple[str, bool, str]:
         """Return what the connector declares for this configuration (supported, unsupported or unknown), whether it

@@ -8,7 +8,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from django.db import DatabaseError, close_old_connections
 
@@ -73,10 +73,12 @@ class PluginInstallations:
         state = self._plugins.installed_plugins.read()
         if state == self._reported_state:
             return
-        versions = {str(each["class"]): each["versions"] for each in self._plugins.plugins()}
+        plugins = self._plugins.plugins()
+        versions = {str(each["class"]): each["versions"] for each in plugins}
         row = {
             "incarnation": self._incarnation,
             "plugins": json.dumps(versions),
+            "titles": json.dumps(_list_titles(plugins)),
             "installs": self._installer is not None,
             "time_ms": _now_ms(),
         }
@@ -138,6 +140,16 @@ class PluginInstallations:
         if not installation.sha256:
             return installer.fetch(installation.plugin)
         return installer.unpack(installation.plugin, installation.sha256, read_pieces(installation))
+
+
+def _list_titles(plugins: Iterable[Mapping[str, object]]) -> dict[str, str]:
+    """Return the titles of the catalog by all names of their connectors."""
+    titles: dict[str, str] = {}
+    for plugin in plugins:
+        entry = cast("Mapping[str, object] | None", plugin.get("catalog"))
+        if entry is not None:
+            titles |= {name: str(entry["title"]) for name in cast("list[str]", plugin["names"])}
+    return titles
 
 
 def _now_ms() -> int:

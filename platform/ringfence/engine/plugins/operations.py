@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final, cast
 
-from ringfence.connectors.api import ConfigException, ConnectorError, SourceOffset, SourcePartition
+from ringfence.connectors.api import ConfigException, ConnectorError, Examination, SourceOffset, SourcePartition
 from ringfence.connectors.common_settings import CONNECTOR_CLASS, PLUGIN_VERSION, of_a_part, source_config_def
 from ringfence.connectors.compatibility import read_report
 from ringfence.connectors.config_providers import PROVIDERS, ConfigProviders, ResolvedConfig
@@ -94,6 +94,20 @@ class Operations:
         settings = {name: value for name, value in {**resolution.config, **nulls}.items() if name not in file_errors}
         answer = validation.validate(self._registry, plugin, settings, exactly_once=exactly_once)
         return validation.as_given(answer, resolution, {**errors, **file_errors})
+
+    def examine(self, config: Mapping[str, str]) -> dict[str, object] | None:
+        """Return the answer of `SourceConnector.examine`; None for a connector without one."""
+        plugin = plugin_choice.find_nearest(self._registry, config)
+        resolution, errors = self._attempt(config)
+        errors |= self._find_closed(config[CONNECTOR_CLASS], resolution.config)
+        if errors:
+            closed = Examination({name: [text] for name, text in errors.items()})
+            return _describe_examination(closed, resolution.hide)
+        redact = validation.redactor(plugin, resolution.config)
+        examination = plugin.cls().examine(resolution.config)
+        if examination is None:
+            return None
+        return _describe_examination(examination, lambda text: redact(resolution.hide(text)))
 
     def exactly_once_support(self, config: Mapping[str, str]) -> tuple[str, bool, str]:
         """Return what the connector declares for this configuration; see `validation.support_of`."""
@@ -262,6 +276,14 @@ class Operations:
                 everything = Redactor(config, None)
                 return lambda text: everything(resolution.hide(text))
         return self._instances.redactor(str(name)) if name else str
+
+
+def _describe_examination(examination: Examination, hide: Callable[[str], str]) -> dict[str, object]:
+    return {
+        "errors": {name: [hide(str(text)) for text in texts] for name, texts in examination.errors.items()},
+        "summary": hide(examination.summary),
+        "proposals": {name: value for name, value in examination.proposals.items() if hide(value) == value},
+    }
 
 
 def _summary(cls: type) -> dict[str, object] | None:

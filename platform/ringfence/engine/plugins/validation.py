@@ -18,7 +18,7 @@ from ringfence.connectors.api import (
     Guarantee,
     SourceConnector,
 )
-from ringfence.connectors.api.config_types import CHOICE_NOTES, GUARANTEE, HIDDEN
+from ringfence.connectors.api.config_types import CHOICE_NOTES, EXAMINES, GUARANTEE, HIDDEN, SELECTS
 from ringfence.connectors.common_settings import (
     CONNECTOR_CLASS,
     EXACTLY_ONCE_SUPPORT,
@@ -28,6 +28,7 @@ from ringfence.connectors.common_settings import (
 from ringfence.connectors.config_providers import ResolvedConfig
 from ringfence.connectors.java.connector import JavaSourceConnector
 from ringfence.connectors.java_settings import SNAPSHOT_TRANSACTION
+from ringfence.connectors.known_plugins import find_known
 from ringfence.connectors.plugins import PluginInfo, PluginRegistry
 from ringfence.connectors.sdk.delivery import (
     TRANSACTION_BOUNDARY,
@@ -135,8 +136,17 @@ def validate(
             {"definition": keys[name].info(), "value": value.info(keys[name].type)} for name, value in values.items()
         ],
         GUARANTEE: {**guarantee, "why": redact(guarantee["why"])},
+        SELECTS: list_selects(plugin),
+        EXAMINES: isinstance(connector, JavaSourceConnector) or type(connector).examine is not SourceConnector.examine,
         **({CHOICE_NOTES: notes} if notes else {}),
     }
+
+
+def list_selects(plugin: PluginInfo) -> list[str]:
+    """Return the settings that choose what is read, as far as the plugin's catalog entry names them."""
+    known = find_known(plugin.class_name)
+    entry = plugin.cls.catalog or (known.entry if known is not None else None)
+    return [] if entry is None else list(entry.selects)
 
 
 @dataclass(frozen=True)

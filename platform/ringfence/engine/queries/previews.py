@@ -23,7 +23,7 @@ from ringfence.requests.request import Refusal
 from ringfence.worker_config import WorkerConfig
 
 AT_ONCE: Final = 2
-_MARGIN_SECONDS: Final = 5.0
+_MARGIN_SECONDS: Final = 15.0
 """The time to start the process and the plugin, in addition to the time for polls."""
 _CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
 _TEXTS: Final = frozenset({"STRING", "LIST", "CLASS", "PASSWORD"})

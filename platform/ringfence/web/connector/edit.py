@@ -25,8 +25,9 @@ from ringfence.web.connector.config_diff import changes
 from ringfence.web.connector.config_merge import fill_masks, mask_again, merge, three_way
 from ringfence.web.connector.tab_page import record_failure
 from ringfence.web.new import form as filling
+from ringfence.web.new.connection_test import test_context
 from ringfence.web.new.field import pretty
-from ringfence.web.new.form_state import FormState, draft_of
+from ringfence.web.new.form_state import FormState, draft_of, read_posted
 from ringfence.web.views import find, is_fragment, render_gone
 
 
@@ -46,6 +47,8 @@ def edit(request: HttpRequest, name: str) -> HttpResponse:
     mode = str(request.POST.get("mode", ""))
     if "step" in request.POST:  # a transform button, used without JavaScript
         return _change_steps(request, row)
+    if "test" in request.POST:  # without JavaScript
+        return _test_connection(request, row)
     config: dict[str, str] | None = None
     try:
         base = _base(row, str(request.POST.get("version", "")))
@@ -148,6 +151,16 @@ def _change_steps(request: HttpRequest, row: Connector) -> HttpResponse:
     except ConnectError as error:
         return _page(request, row, None, mode="form", status=record_failure(request, error), problem=error.message)
     return _page(request, row, config, mode="form", loaded=str(request.POST.get("version", "")))
+
+
+def _test_connection(request: HttpRequest, row: Connector) -> HttpResponse:
+    try:
+        context = test_context(request, read_posted(request))
+    except (ConnectError, Refusal) as error:
+        return _page(request, row, None, mode="form", status=record_failure(request, error), problem=error.message)
+    loaded, config = str(request.POST.get("version", "")), context["draft"].config
+    more = {name: context[name] for name in ("tested", "layout")}
+    return _page(request, row, config, mode="form", loaded=loaded, **more)
 
 
 def _draft(row: Connector, config: Mapping[str, str]) -> FormState:

@@ -28,8 +28,10 @@ from ringfence.projection.models import Connector
 from ringfence.requests.questions import ConfigKeys, ListPlugins
 from ringfence.web.new import form as filling
 from ringfence.web.new.catalog import card_of, find_installable, group, matches
+from ringfence.web.new.connection_test import propose_topics, proposed_name, test_context
 from ringfence.web.new.field import SETTING
 from ringfence.web.new.form_state import FormState, complete, read_posted
+from ringfence.web.new.proposals import topic_suffix
 from ringfence.web.views import find, is_fragment
 
 
@@ -95,8 +97,14 @@ def _show_form(request: HttpRequest, class_name: str) -> HttpResponse:
     foreign = find_known(str(plugin.get("class")))
     preset = foreign.preset if foreign is not None else {}
     config = {"connector.class": class_name, **preset, **sample, **_settings_in(request.GET.dict())}
-    draft = FormState(name=request.GET.get("name", "").strip(), config=config)
-    return _page(request, draft, tell_all=False, plugin=card_of(plugin) if plugin else None)
+    proposal = proposed_name(request, class_name, config)
+    draft = FormState(name=request.GET.get("name", "").strip() or proposal, config=config)
+    more: dict[str, Any] = {
+        "plugin": card_of(plugin) if plugin else None,
+        "name_proposal": proposal,
+        "topic_suffix": topic_suffix((plugin.get("catalog") or {}).get("sample", {})),
+    }
+    return _page(request, draft, tell_all=False, proposes=True, **more)
 
 
 def _find_plugin(class_name: str) -> Mapping[str, Any]:
@@ -133,9 +141,18 @@ def _free(name: str) -> str:
 
 
 def _page(
-    request: HttpRequest, draft: FormState, *, tell_all: bool = True, status: int = 200, **more: Any
+    request: HttpRequest,
+    draft: FormState,
+    *,
+    tell_all: bool = True,
+    status: int = 200,
+    proposes: bool = False,
+    **more: Any,
 ) -> HttpResponse:
+    """proposes: whether to fill in the names of topics."""
     context = {"section": "new", **filling.form_context(request, draft, tell_all=tell_all), **more}
+    if proposes:
+        propose_topics(context["layout"], draft, context["topic_suffix"])
     if draft.class_name:
         context.setdefault("text", filling.text_of(draft))
     context |= {"json_open": not draft.class_name}
@@ -148,6 +165,8 @@ def _create(request: HttpRequest) -> HttpResponse:
         if "step" in request.POST:  # a transform button, used without JavaScript
             return _page(request, filling.read_changed(request), tell_all=False)
         draft = read_posted(request)
+        if "test" in request.POST:  # without JavaScript
+            return render(request, "ringfence/new_form.html", {"section": "new", **test_context(request, draft)})
         config = complete(request, draft)
         by = principal_of(request)
         if draft.fresh:

@@ -15,6 +15,10 @@ SETTING = "setting:"
 _REFERENCE: Final = re.compile(r"^\s*\$\{[^{}]+\}\s*$")
 
 
+_PREFIX: Final = re.compile(r"^(?:transforms|predicates)\.[^.]+\.|^(?:key|value|header)\.converter\.(?=.)")
+_WORDS: Final = re.compile(r"[._-]+|(?<=[a-z])(?=[A-Z])")
+
+
 @dataclass(slots=True)
 class Field:
     """One setting in the form."""
@@ -90,6 +94,16 @@ def _reword(error: str, name: str) -> str:
     return "This setting is required: fill it in." if error == empty else error
 
 
+def _label(name: str, display_name: str) -> str:
+    """Return the plugin's label, or the setting's name in words: `replace.null.with.default` is "Replace null with
+    default". A setting of a transform or converter is named without its prefix.
+    """
+    if not name.endswith(display_name):
+        return display_name
+    words = " ".join(_WORDS.sub(" ", _PREFIX.sub("", name)).split())
+    return words[:1].upper() + words[1:] if words else name
+
+
 def make_field(
     definition: Mapping[str, Any], value: Mapping[str, Any], config: Mapping[str, str], secret: Callable[[str], bool]
 ) -> Field:
@@ -97,7 +111,7 @@ def make_field(
     name, default = str(definition["name"]), definition.get("default_value")
     form_field = Field(
         name=name,
-        label=str(definition.get("display_name") or name),
+        label=_label(name, str(definition.get("display_name") or name)),
         kind=kind_of(definition),
         required=bool(definition.get("required")),
         advanced=not definition.get("required") and definition.get("importance") != "HIGH",

@@ -13,7 +13,7 @@ from ringfence.access.principal import Verb
 from ringfence.access.routes import requires, somewhere
 from ringfence.api import connector_writes, topic_grant_check
 from ringfence.audit import probes
-from ringfence.connectors.api.config_types import GUARANTEE
+from ringfence.connectors.api.config_types import EXAMINES, GUARANTEE
 from ringfence.connectors.common_settings import TASKS_MAX
 from ringfence.connectors.java_settings import SNAPSHOT_TRANSACTION
 from ringfence.dispatch import Refusal
@@ -66,7 +66,7 @@ def form_context(
     for each in form_layout.fields():
         if each.name == TASKS_MAX:
             each.warning = find_shortage(settings)
-    _shut_drawers(request, form_layout)
+    _shut_drawer(request, form_layout)
     return {
         "draft": draft,
         "class_name": draft.class_name,
@@ -75,7 +75,10 @@ def form_context(
         "wrong": form_layout.wrong,
         "others_count": len(form_layout.others),
         "guarantee": validation.get(GUARANTEE),
+        "has_test": bool(validation.get(EXAMINES)),
         "editing": draft.editing,
+        "name_proposal": str(request.POST.get("name-proposal", "")),
+        "topic_suffix": str(request.POST.get("topic-suffix", "")),
         "menu": menu_items(),
         "kinds": KINDS,
         "java": any(entry["definition"]["name"] == SNAPSHOT_TRANSACTION for entry in validation.get("configs", [])),
@@ -83,13 +86,13 @@ def form_context(
     }
 
 
-def _shut_drawers(request: HttpRequest, form_layout: Layout) -> None:
-    """Leave out advanced settings that the page does not have yet; all of them at first, without `?all=1`."""
+def _shut_drawer(request: HttpRequest, form_layout: Layout) -> None:
+    """Leave out the settings of the drawer if the page does not have them yet; at first, without `?all=1`."""
     is_first = request.method != "POST"
-    for card in form_layout.cards:
-        absent = "all" not in request.GET if is_first else card.key in request.POST.getlist("later")
-        card.later = absent and card.may_come_later
-        card.missed = absent and not card.later and not is_first
+    drawer = form_layout.drawer
+    absent = "all" not in request.GET if is_first else "later" in request.POST
+    drawer.later = absent and drawer.may_come_later
+    drawer.missed = absent and not drawer.later and not is_first
 
 
 def begins(request: HttpRequest, draft: FormState, *, tell_all: bool = True) -> dict[str, Any]:
@@ -126,7 +129,7 @@ def text_of(draft: FormState) -> str:
 @require_POST
 def field(request: HttpRequest) -> HttpResponse:
     """`?key=`: the errors of one setting during typing, with dependent settings; all fields if the set
-    of fields changes. `?drawer=`: the advanced settings of that card, which has just been opened.
+    of fields changes. `?drawer=1`: the settings of the drawer, which has just been opened.
     """
     key = request.GET.get("key", "")
     try:
@@ -135,11 +138,8 @@ def field(request: HttpRequest) -> HttpResponse:
         return render(request, "ringfence/parts/field_errors.html", {"errors": [error.message]})
     if key == "name":
         return render(request, "ringfence/parts/new_name.html", {"draft": draft, **begins(request, draft)})
-    drawer = request.GET.get("drawer", "")
     context = form_context(request, draft, tell_all=False, changed=key)  # others have not been visited yet
-    if drawer:
-        cards = [card for card in context["layout"].cards if card.key == drawer]
-        context |= {"card": cards[0] if cards else None, "key": drawer}
+    if "drawer" in request.GET:
         return render(request, "ringfence/parts/new_drawer.html", context)
     if context["undeclared"]:
         return render(request, "ringfence/parts/field_errors.html", {"errors": [context["undeclared"]]})

@@ -43,6 +43,8 @@ class FormState:
     text_format: str = ""
     editing: bool = False
     """Whether it replaces the connector stored under its name."""
+    has_answer: bool = False
+    """Whether the source has answered a test, so that the form asks what to read."""
 
     @property
     def class_name(self) -> str:
@@ -66,6 +68,7 @@ def draft_of(data: QueryDict, values: Mapping[str, str] | None = None) -> FormSt
         state=state if state in connector_writes.INITIAL_STATES else "RUNNING",
         fresh=data.get("begin") == "fresh",
         editing=data.get("editing") == "1",
+        has_answer=data.get("has-answer") == "1",
         mode="json" if data.get("mode") == "json" or ("json" in data and "class" not in data) else "form",
     )
     if draft.mode == "form":

@@ -1,4 +1,5 @@
-"""The layout of a connector's form: four cards along a record's path, with important settings open and the rest folded.
+"""The layout of a connector's form: four cards along a record's path with the important settings, and a drawer with
+the others.
 
 It is made from the answer of a validation, so that errors, recommended values and visibility match the current values.
 """
@@ -8,16 +9,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ringfence.connectors.api.config_types import CHOICE_NOTES
+from ringfence.connectors.api.config_types import CHOICE_NOTES, SELECTS
 from ringfence.connectors.common_settings import source_config_def
 from ringfence.connectors.transforms.keys import aliases
-from ringfence.web.new.cards import CONVERTER, SOURCE, TITLES, TOPIC, TRANSFORMS, Card, Layout, Section, Step
+from ringfence.web.new.cards import CONVERTER, SOURCE, TITLES, TOPIC, TRANSFORMS, Card, Drawer, Layout, Section, Step
 from ringfence.web.new.field import Field, make_field, other_field
 from ringfence.web.new.transform_menu import describe_type
 from ringfence.web.new.transform_predicates import LIST, describe, predicate_of
 
 _ELSEWHERE: Final = ("name", "connector.class")
-_IN_TOPIC: Final = ("topic", "topic.prefix", "topic.pattern")
+TOPIC_NAMES: Final = ("topic", "topic.prefix")
+_IN_TOPIC: Final = (*TOPIC_NAMES, "topic.pattern")
 """Settings of connectors that name the records' topic."""
 _CONVERTERS: Final = {"value.converter": "Value", "key.converter": "Key", "header.converter": "Headers"}
 _OF_STEP: Final = ("type", "plugin.version")
@@ -57,7 +59,8 @@ def layout(
             _FieldPlace(field, ours, group, order if isinstance(order, int) else -1)
         )
     if any(by_card.values()):
-        form_layout.cards = [_card(key, places, config) for key, places in by_card.items()]
+        selects = frozenset(validation.get(SELECTS, ()))
+        form_layout.cards = [_card(key, places, config, form_layout.drawer, selects) for key, places in by_card.items()]
     declared_names = {each.name for each in form_layout.fields()} | set(_ELSEWHERE)
     form_layout.others = [other_field(key, config[key], secret) for key in sorted(config.keys() - declared_names)]
     return form_layout
@@ -78,18 +81,19 @@ def _card_of(name: str, ours: bool, group: str) -> str:
         return TRANSFORMS
     if any(name == converter or name.startswith(f"{converter}.") for converter in _CONVERTERS):
         return CONVERTER
-    in_topic = (ours and group != "Common") or name in _IN_TOPIC or name.startswith("topic.creation.")
-    return TOPIC if in_topic else SOURCE
+    return TOPIC if ours or name in _IN_TOPIC else SOURCE
 
 
-def _card(key: str, places: Sequence[_FieldPlace], config: Mapping[str, str]) -> Card:
+def _card(
+    key: str, places: Sequence[_FieldPlace], config: Mapping[str, str], drawer: Drawer, selects: frozenset[str]
+) -> Card:
     if key == TRANSFORMS:
-        return _transforms(places, config)
+        return _transforms(places, config, drawer)
     if key == CONVERTER:
-        return _converters(places)
+        return _converters(places, drawer)
     card = Card(key)
     for title, fields in _groups(places):
-        _add_section(card, title, fields)
+        _add_section(card, drawer, title, fields, selects)
     return card
 
 
@@ -104,15 +108,23 @@ def _groups(places: Iterable[_FieldPlace]) -> list[tuple[str, list[Field]]]:
     ]
 
 
-def _add_section(card: Card, title: str, fields: Sequence[Field]) -> None:
-    open_fields = [each for each in fields if not each.advanced]
-    folded_fields = [each for each in fields if each.advanced]
-    shown_title = "" if title == "Common" else title
-    card.open_sections += [Section(shown_title, open_fields)] if open_fields else []
-    card.advanced_sections += [Section(title or "The connector's own", folded_fields)] if folded_fields else []
+def _add_section(
+    card: Card, drawer: Drawer, title: str, fields: Sequence[Field], selects: frozenset[str] = frozenset()
+) -> None:
+    """Divide a group's fields: the important ones stand in the card, with or after those that reach the source."""
+    important = [each for each in fields if not each.advanced]
+    selection = [each for each in important if each.name in selects]
+    shown_title = "" if title == "Common" or card.key == TOPIC else title
+    for sections, part in (
+        (card.sections, [each for each in important if each.name not in selects]),
+        (card.selection, selection),
+    ):
+        sections += [Section(shown_title, part)] if part else []
+    rest = [each for each in fields if each.advanced]
+    drawer.sections += [Section(title or "The connector's own", rest)] if rest else []
 
 
-def _converters(places: Sequence[_FieldPlace]) -> Card:
+def _converters(places: Sequence[_FieldPlace], drawer: Drawer) -> Card:
     """Make the card of converters, each with its settings below it."""
     card = Card(CONVERTER)
     for name, title in _CONVERTERS.items():
@@ -120,11 +132,11 @@ def _converters(places: Sequence[_FieldPlace]) -> Card:
         if name != "header.converter":
             for each in fields:
                 each.advanced = each.advanced and each.name != name
-        _add_section(card, title, fields)
+        _add_section(card, drawer, title, fields)
     return card
 
 
-def _transforms(places: Sequence[_FieldPlace], config: Mapping[str, str]) -> Card:
+def _transforms(places: Sequence[_FieldPlace], config: Mapping[str, str], drawer: Drawer) -> Card:
     fields = {each.field.name: each.field for each in places}
     card = Card(TRANSFORMS, list_field=fields.pop("transforms", None), predicates=aliases(config, LIST))
     names = list(dict.fromkeys(aliases(config, "transforms")))
@@ -149,7 +161,7 @@ def _transforms(places: Sequence[_FieldPlace], config: Mapping[str, str]) -> Car
             each.advanced = (
                 each.advanced and each.name == "predicates"
             )  # a named converter: all of its settings are important
-        _add_section(card, title, group)
+        _add_section(card, drawer, title, group)
     return card
 
 

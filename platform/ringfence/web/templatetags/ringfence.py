@@ -17,6 +17,7 @@ from ringfence.connectors.plural_forms import write_count
 from ringfence.web.icons import draw_icon
 from ringfence.web.markdown import render_markdown
 from ringfence.web.new.field import Field
+from ringfence.web.plugin_titles import find_title
 from ringfence.web.state_badges import Badge
 
 register = template.Library()
@@ -174,6 +175,12 @@ def count(value: int | None, noun: str) -> str:
 def short_class(value: str) -> str:
     """Return the last part of a class name."""
     return value.rpartition(".")[2] or value
+
+
+@register.filter
+def plugin_title(value: str) -> str:
+    """Return what people call a connector's class."""
+    return find_title(value)
 
 
 @register.filter

@@ -96,6 +96,11 @@ public class HostileConnector extends SourceConnector {
                 }
                 case "hang": Thread.sleep(Long.MAX_VALUE); return null;
                 case "retry": throw new RetriableException("the source is away");
+                case "pause": {
+                    if (polls == 1) throw new RetriableException("the source is away");
+                    Thread.sleep(200);
+                    return null;
+                }
                 case "transactions": return transactions();
                 case "connect": return polls > 1 ? null : List.of(record(tryToConnect(), 1L));
                 case "version": return polls > 1 ? null : List.of(record(versionOfJar(), 1L));
