@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ringfence.connectors.api import ConnectorError, DataException, DistantDate, DistantTimestamp, UnreadableRecord
@@ -320,6 +320,7 @@ KINDS = ("boolean", "real", "date", "time_of_day", "timestamp", "binary", "text"
 
 
 @given(value=anything, kind=st.sampled_from(KINDS), zone=st.sampled_from([UTC]))
+@example(value=2.0806633505350878e300, kind="date", zone=UTC)
 def test_any_value_is_converted_or_refused(value: object, kind: str, zone: Any) -> None:
     values = SqliteValues(Handling.FAIL, zone)
     described = getattr(values, kind)()

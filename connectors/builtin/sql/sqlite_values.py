@@ -174,9 +174,10 @@ class SqliteValues(DriverValues):
         if isinstance(value, int):
             return value * self._unit
         if isinstance(value, float):
-            if not math.isfinite(value):
+            milliseconds = (value - _EPOCH_JULIAN) * 86_400_000
+            if not math.isfinite(milliseconds):
                 raise ValueError("not a day")
-            return math.floor((value - _EPOCH_JULIAN) * 86_400_000 + 0.5) * 1000
+            return math.floor(milliseconds + 0.5) * 1000
         if isinstance(value, str):
             return micros_of_text(value, zone)
         raise ValueError("not a time")
