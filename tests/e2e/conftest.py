@@ -83,13 +83,14 @@ def flows(up: Up) -> Iterator[Callable[..., Flow]]:
 def forget_suspicions(up: Up) -> None:
     """Make every worker trusted again at once: after a test that has frozen it, it would wait for tasks for long."""
 
-    def suspected() -> list[str]:
+    def trusted() -> bool:
         rows = up.rest.expect(200, "GET", "/api/v1/workers")["results"]
-        return [row["worker"] for row in rows if row["trust"] != "trusted" or row["suspicions"]]
+        suspected = [row["worker"] for row in rows if row["trust"] != "trusted" or row["suspicions"]]
+        for worker in suspected:  # again, if the leader has just written that one is back
+            write(up, STATUSES, f"suspicion-{worker}".encode(), None)
+        return not suspected
 
-    for worker in suspected():
-        write(up, STATUSES, f"suspicion-{worker}".encode(), None)
-    eventually(lambda: not suspected(), 30, lambda: f"trust in {suspected()}", pause=0.2)
+    eventually(trusted, 30, "trust in all workers", pause=0.5)
 
 
 def await_calm(up: Up, seconds: float = 120) -> None:
