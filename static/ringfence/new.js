@@ -5,19 +5,6 @@
   const theForm = () => byId("new"); // looked up each time: a refused save swaps it
 
   document.documentElement.classList.add("scripted");
-  const firstField = document.querySelector("#card-source .field:not([hidden]) :is(input:not([type=hidden]), select, textarea)") || byId("in-name");
-  if (firstField && !firstField.value && !location.hash && !byId("version") && matchMedia("(pointer: fine)").matches) firstField.focus({ preventScroll: true });
-
-  // The proposed name of a topic follows the connector's, until somebody changes it.
-  let named = byId("in-name")?.value || "";
-  document.addEventListener("input", (event) => {
-    if (event.target.id !== "in-name") return;
-    const suffix = byId("topic-suffix").value;
-    for (const topic of document.querySelectorAll("[name='setting:topic'], [name='setting:topic.prefix']")) {
-      if (topic.value === named + suffix) topic.value = event.target.value + suffix;
-    }
-    named = event.target.value;
-  });
 
   // The drawer with all settings: typing searches their labels, names and meanings.
   const searchSettings = () => {
@@ -66,7 +53,6 @@
     const again = typed.focused && byId(typed.focused.id);
     if (again && again.name === typed.focused.name) again.value = typed.focused.value;
     typed = null;
-    named = byId("in-name")?.value || "";
   });
 
   document.addEventListener("click", (event) => {
