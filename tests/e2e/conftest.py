@@ -45,12 +45,8 @@ def shared_up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     if os.environ.get("RINGFENCE_TEST_UP"):
         yield Up.attached(Path(os.environ["RINGFENCE_TEST_UP"]), workers=2)
         return
-    up = Up(tmp_path_factory.mktemp("platform"), workers=2)
-    up.start()
-    try:
+    with Up(tmp_path_factory.mktemp("platform"), workers=2) as up:
         yield up
-    finally:
-        up.end()
 
 
 @pytest.fixture

@@ -62,12 +62,9 @@ def platform_with_a_remote_worker(root: Path) -> Iterator[tuple[Up, RemoteWorker
     with proxied_kafka(root) as kafka:
         up = Up(root / "platform", settings={"CONNECT_BOOTSTRAP_SERVERS": kafka.direct.bootstrap, **one_broker})
         up.kafka_port = kafka.kafka.port
-        up.start()
-        try:
+        with up:
             worker = RemoteWorker(up, kafka)
             try:
                 yield up, worker
             finally:
                 worker.end()
-        finally:
-            up.end()
