@@ -80,6 +80,17 @@ def make_leader(platform: Up, worker: str) -> None:
     await_calm(platform)
 
 
+def pause_and_resume(page: Page) -> None:
+    """Of a connector whose records go on, by its page."""
+    state(page, "Healthy")
+    await_more_records(page)
+    page.locator("#do-pause").click()
+    expect(page.locator("#notices")).to_contain_text("Pause requested")
+    state(page, "Paused")
+    page.locator("#do-resume").click()
+    state(page, "Healthy")
+
+
 def test_a_worker_is_cut_off_from_kafka(
     visitors: Visitors, platform: Up, remote: RemoteWorker, flow: Make, stopwatch: Note
 ) -> None:
@@ -93,13 +104,7 @@ def test_a_worker_is_cut_off_from_kafka(
         stopwatch("said by every page", said)
         assert said < promised(SAID_WITHIN_SECONDS)
         stopwatch("both tasks write again", one.await_progress(since=began, timeout=90))
-        state(pages[0], "Healthy")
-        await_more_records(pages[0])
-        pages[0].locator("#do-pause").click()
-        expect(pages[0].locator("#notices")).to_contain_text("Pause requested")
-        state(pages[0], "Paused")
-        pages[0].locator("#do-resume").click()
-        state(pages[0], "Healthy")
+        pause_and_resume(pages[0])
     await_calm_head(pages)
     one.settle()
 
@@ -115,13 +120,7 @@ def test_a_worker_is_cut_off_from_redis(
         said = await_problem(pages, f"no-redis-{NAME}", f"{NAME} does not reach Redis")
         stopwatch("said by every page", said)
         assert said < promised(SAID_WITHIN_SECONDS)
-        state(pages[0], "Healthy")
-        await_more_records(pages[0])
-        pages[0].locator("#do-pause").click()
-        expect(pages[0].locator("#notices")).to_contain_text("Pause requested")
-        state(pages[0], "Paused")
-        pages[0].locator("#do-resume").click()
-        state(pages[0], "Healthy")
+        pause_and_resume(pages[0])
     await_calm_head(pages)
     one.settle()
 
