@@ -180,7 +180,7 @@ users who may see something else. If each page shows a connector of its own, not
 
 The page of a connector gets its numbers in the event itself; they are looked up for all open pages at once. Charts and
 tables below them follow after 5 to 15 s. The more pages are open and the more processor time each part has cost
-recently, the less often parts are fetched because of numbers (`web/live/rate_control.py`). A change of state is never
+recently, the less often parts are fetched because of numbers (`web/live/streams.py`). A change of state is never
 delayed. The pages' connections and their driver ran on the same two processors.
 
 The first byte of a page over a socket, {args.rounds} times after one warm-up:

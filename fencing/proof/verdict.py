@@ -5,13 +5,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ringfence.fencing.proof.alignment import Check, ProofTally, Result
-from ringfence.fencing.proof.checks.deleted_records import check_deleted
-from ringfence.fencing.proof.checks.gaps_and_duplicates import check_positions
-from ringfence.fencing.proof.checks.older_generations import check_order
-from ringfence.fencing.proof.checks.other_producers import check_others, count_others
-from ringfence.fencing.proof.checks.records_without_offsets import check_offsets_with_records
-from ringfence.fencing.proof.checks.source_count import check_source
-from ringfence.fencing.proof.checks.visible_records import check_transactions
+from ringfence.fencing.proof.checks import (
+    check_deleted,
+    check_offsets_with_records,
+    check_order,
+    check_others,
+    check_positions,
+    check_source,
+    check_transactions,
+    count_others,
+)
 from ringfence.fencing.proof.count import ProofCounts
 from ringfence.fencing.proof.topic_tally import Fate, TopicTally
 

@@ -180,6 +180,3 @@ class Reader:
     def classic_string(self) -> str | None:
         size = self.i16()
         return None if size < 0 else self.raw(size).decode(errors="replace")
-
-    def classic_data(self) -> bytes:
-        return self.raw(max(0, self.i32()))

@@ -106,7 +106,7 @@ def session_hours(text: str) -> int:
 @dataclass(frozen=True, slots=True)
 class RequestLimits:
     """Limits for each web process: on accounts' concurrent requests (`ringfence.quotas`), on connections
-    (`web/door.py`), and on event streams (`web/live/places.py`).
+    (`web/door.py`), and on event streams (`web/live/events_view.py`).
     """
 
     connections: int = 1000

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ringfence.alerts.conditions import Finding, Kind, RuleCondition, changes, evaluate_rules, pause_ms
-from ringfence.alerts.failure_episodes import follow
+from ringfence.alerts.evaluation import follow
 from ringfence.alerts.snapshot import ClusterSnapshot, ConnectorSnapshot, ForeignRecords, TaskSnapshot
 
 NOW = 1_000_000_000

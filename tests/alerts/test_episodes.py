@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ringfence.alerts.conditions import Kind, RuleCondition, evaluate_rules
-from ringfence.alerts.failure_episodes import STABLE_MS, follow
+from ringfence.alerts.evaluation import STABLE_MS, follow
 from ringfence.alerts.snapshot import ClusterSnapshot, ConnectorSnapshot, Episode, TaskSnapshot
 
 START = 1_000_000_000

@@ -8,28 +8,14 @@ import pytest
 from django.test import Client, override_settings
 
 from ringfence.access.oidc.settings import OidcSettings
-from tests.support import database, own_api
+from tests.support import own_api
 from tests.support.accounts import CONFIG, JSON, MASTER
-from tests.support.leader import FakeLeader, replace_leader
+from tests.support.database import empty_tables, migrated
+from tests.support.leader import FakeLeader, leader
 from tests.support.oidc import FakeProvider, run
 from tests.support.single_sign_on import GROUPS, PUBLIC
 
-
-@pytest.fixture(scope="session", autouse=True)
-def _tables() -> None:
-    database.migrate()
-
-
-@pytest.fixture(autouse=True)
-def _empty_tables(_tables: None) -> Iterator[None]:
-    database.empty()
-    yield
-    database.empty()
-
-
-@pytest.fixture(autouse=True)
-def leader(monkeypatch: pytest.MonkeyPatch) -> FakeLeader:
-    return replace_leader(monkeypatch)
+__all__ = ["empty_tables", "leader", "migrated"]
 
 
 @pytest.fixture

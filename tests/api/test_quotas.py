@@ -272,7 +272,7 @@ def _routes_with_bodies() -> list[tuple[str, str]]:
     assert len(found) > 100
     return [
         route for route in found if not route[1].startswith("/hooks/")
-    ]  # answered before Django, web/hooks/limits.py
+    ]  # answered before Django, web/hooks/receiver.py
 
 
 @pytest.mark.parametrize(("method", "path"), _routes_with_bodies())

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ringfence.api.topics.search_query import MOST, USUAL, RecordSearch, RecordSearchShape
+from ringfence.api.topics import MOST, USUAL, RecordSearch, RecordSearchShape
 from ringfence.api.v1.request_fields import check
 from ringfence.http.errors import ConnectError
 

@@ -99,7 +99,7 @@ def test_lists_show_what_may_be_seen_and_no_more(client: Client, two_connectors_
 
 def test_the_stream_tells_of_changes_that_may_be_seen() -> None:
     from ringfence.projection.change_notifications import Notice
-    from ringfence.web.live.listener import Listener
+    from ringfence.web.live.streams import Listener
 
     listener = Listener(None, Principal("ann", "token", (Right(ROLES["viewer"], "team-*"),)))
     listener.tell(Notice(("other",), ("other",)))

@@ -22,12 +22,8 @@ TEN_MINUTES = 600.0
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    made = Up(tmp_path_factory.mktemp("chaos"), workers=3)
-    made.start()
-    try:
+    with Up(tmp_path_factory.mktemp("chaos"), workers=3) as made:
         yield made
-    finally:
-        made.end()
 
 
 def chaos(up: Up, seed: int, seconds: float) -> Monkey:

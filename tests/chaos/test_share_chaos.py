@@ -19,24 +19,15 @@ from tests.guarantees.share_monkey import ShareMonkey
 from tests.guarantees.share_troubles import KINDS, Troubles
 from tests.guarantees.shares import FLOORS, Queue
 from tests.support.broker import new_kafka
-from tests.support.cluster import three_brokers
+from tests.support.cluster import REPLICATED, three_brokers
 
 TEN_MINUTES = 600.0
 CONTROL = 60.0
-_REPLICATED = {
-    "default_replication_factor": "3",
-    "min_insync_replicas": "2",
-    "offsets_topic_replication_factor": "3",
-    "transaction_state_log_replication_factor": "3",
-    "transaction_state_log_min_isr": "2",
-    "share_coordinator_state_topic_replication_factor": "3",
-    "share_coordinator_state_topic_min_isr": "2",
-}
 
 
 @pytest.fixture(params=[1, 3], ids=["one broker", "three brokers"])
 def brokers(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Sequence[EmbeddedKafka]]:
-    made = [new_kafka(tmp_path, **FLOORS)] if request.param == 1 else three_brokers(tmp_path, **FLOORS, **_REPLICATED)
+    made = [new_kafka(tmp_path, **FLOORS)] if request.param == 1 else three_brokers(tmp_path, **FLOORS, **REPLICATED)
     try:
         for one in made:
             one.start()

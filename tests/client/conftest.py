@@ -1,6 +1,5 @@
 """The whole server in this process, and a home of its own for the client."""
 
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -10,9 +9,11 @@ import pytest
 from ringfence import cli
 from ringfence.client import arguments
 from ringfence.client.rest import Rest
-from tests.support import database
 from tests.support.client_runs import CONFIG, Captured, write
-from tests.support.leader import FakeLeader, replace_leader
+from tests.support.database import empty_tables, migrated
+from tests.support.leader import FakeLeader, leader
+
+__all__ = ["empty_tables", "leader", "migrated"]
 
 
 def transport() -> httpx.WSGITransport:
@@ -20,23 +21,6 @@ def transport() -> httpx.WSGITransport:
     from django.core.wsgi import get_wsgi_application
 
     return httpx.WSGITransport(app=get_wsgi_application())
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _tables() -> None:
-    database.migrate()
-
-
-@pytest.fixture(autouse=True)
-def _empty_tables(_tables: None) -> Iterator[None]:
-    database.empty()
-    yield
-    database.empty()
-
-
-@pytest.fixture(autouse=True)
-def leader(monkeypatch: pytest.MonkeyPatch) -> FakeLeader:
-    return replace_leader(monkeypatch)
 
 
 @pytest.fixture(autouse=True)

@@ -57,19 +57,28 @@ def add_line(file: Path, oddity: Oddity) -> bool:
     return True
 
 
-class FileStreamScenario(Scenario):
+class NumberedScenario(Scenario):
+    """Its values are numbered texts."""
+
+    added = 0
+
+    def number(self, word: str, count: int) -> list[str]:
+        """The next so many: "word 0", "word 1", ..."""
+        first, self.added = self.added, self.added + count
+        return [f"{word} {number}" for number in range(first, self.added)]
+
+
+class FileStreamScenario(NumberedScenario):
     """One file that grows."""
 
     connector = FileStreamSourceConnector
     records = 20_000
-    added = 0
 
     def config(self) -> Mapping[str, str]:
         return {"file": str(self.folder / "lines.txt"), "topic": self.topic, "batch.size": "200", **TEXT}
 
     def add(self, count: int) -> Sequence[str]:
-        lines = [f"line {number}" for number in range(self.added, self.added + count)]
-        self.added += count
+        lines = self.number("line", count)
         with (self.folder / "lines.txt").open("a") as file:
             file.write("".join(f"{line}\n" for line in lines))
         return lines
@@ -78,21 +87,19 @@ class FileStreamScenario(Scenario):
         return add_line(self.folder / "lines.txt", oddity)
 
 
-class FilesScenario(Scenario):
+class FilesScenario(NumberedScenario):
     """Hundreds of files, on two tasks."""
 
     connector = FilesSourceConnector
     tasks = 2
     records = 20_000
-    added = 0
 
     def config(self) -> Mapping[str, str]:
         reading = {"format": "text", "settle.ms": "0", "batch.size": "100"}
         return {"url": f"file://{self.folder}", "topic": self.topic, **reading, **TEXT}
 
     def add(self, count: int) -> Sequence[str]:
-        lines = [f"line {number}" for number in range(self.added, self.added + count)]
-        self.added += count
+        lines = self.number("line", count)
         for part in range(60):
             (self.folder / f"{self.added:09}-{part}.txt").write_text("".join(f"{line}\n" for line in lines[part::60]))
         return lines
@@ -101,12 +108,11 @@ class FilesScenario(Scenario):
         return add_line(self.folder / "values.txt", oddity)
 
 
-class SqlScenario(Scenario):
+class SqlScenario(NumberedScenario):
     """A table that grows."""
 
     connector = SqlSourceConnector
     records = 4000
-    added = 0
 
     def __init__(self, folder: Path, topic: str) -> None:
         super().__init__(folder, topic)
@@ -120,8 +126,7 @@ class SqlScenario(Scenario):
         return {"connection.url": f"sqlite:///{self.folder}/shop.sqlite", **reading, **batches}
 
     def add(self, count: int) -> Sequence[str]:
-        names = [f"order {number}" for number in range(self.added, self.added + count)]
-        self.added += count
+        names = self.number("order", count)
         self.database.execute("BEGIN")
         self.database.executemany("INSERT INTO orders (name) VALUES (?)", [(name,) for name in names])
         self.database.execute("COMMIT")
@@ -149,13 +154,12 @@ class SqlScenario(Scenario):
         self.database.close()
 
 
-class KafkaScenario(Scenario):
+class KafkaScenario(NumberedScenario):
     """A topic with four partitions, copied by two tasks. Copies are called `<alias>.<topic>`."""
 
     connector = KafkaSourceConnector
     tasks = 2
     records = 20_000
-    added = 0
 
     def config(self) -> Mapping[str, str]:
         self._create()
@@ -173,8 +177,7 @@ class KafkaScenario(Scenario):
 
     def add(self, count: int) -> Sequence[str]:
         self._create()
-        values = [f"message {number}" for number in range(self.added, self.added + count)]
-        self.added += count
+        values = self.number("message", count)
         producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 5})
         for number, value in enumerate(values):
             producer.produce(self._source, value.encode(), partition=number % 4)
@@ -216,12 +219,11 @@ class DltScenario(Scenario):
         self.api.__exit__(None, None, None)
 
 
-class PySparkScenario(Scenario):
+class PySparkScenario(NumberedScenario):
     """An installed data source of PySpark that divides its reads."""
 
     connector = PySparkSourceConnector
     records = 20_000
-    added = 0
 
     def __init__(self, folder: Path, topic: str) -> None:
         super().__init__(folder, topic)
@@ -238,8 +240,7 @@ class PySparkScenario(Scenario):
         return {"data.source": "numbers", "topic": self.topic, **reading}
 
     def add(self, count: int) -> Sequence[str]:
-        rows = [f"row {number}" for number in range(self.added, self.added + count)]
-        self.added += count
+        rows = self.number("row", count)
         self._tell(self.added)
         return rows
 
@@ -325,13 +326,12 @@ class ShareGroupScenario(KafkaScenario):
         return {**super().config(), **waiting, "transaction.boundary": "poll"}
 
 
-class WebhookScenario(Scenario):
+class WebhookScenario(NumberedScenario):
     """Senders that send again until they hear 2xx, and some of them once more."""
 
     connector = WebhookSourceConnector
     records = 6000
     reset_reads_again = False
-    added = 0
     _senders: Senders | None = None
 
     def config(self) -> Mapping[str, str]:
@@ -342,8 +342,7 @@ class WebhookScenario(Scenario):
     def add(self, count: int) -> Sequence[str]:
         if self._senders is None:
             self._senders = Senders(Connection(self.bootstrap), status_topic(self.topic))
-        events = [f"event {number}" for number in range(self.added, self.added + count)]
-        self.added += count
+        events = self.number("event", count)
         self._senders.send(events)
         return events
 

@@ -1,25 +1,22 @@
 """A task's surroundings, in memory."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from ringfence.connectors.api import (
-    Converters,
     Endpoint,
-    GroupInput,
     RecordBatch,
     RecordRefused,
-    ShareInput,
-    Signal,
     SourceOffset,
     SourcePartition,
     SourceRecord,
     SourceTask,
-    TransactionContext,
 )
-from ringfence.fencing.task.plugin_metrics import Gauges
+from ringfence.engine.plugins.instances import DetachedContext, SnapshotReader
 
 
-class FakeOffsets:
+class FakeOffsets(SnapshotReader):
+    """Committed offsets that change while a task runs."""
+
     def __init__(self, offsets: Sequence[tuple[SourcePartition, SourceOffset]] = ()) -> None:
         self.known = [(dict(partition), offset) for partition, offset in offsets]
 
@@ -31,49 +28,18 @@ class FakeOffsets:
     def offset(self, partition: SourcePartition) -> SourceOffset | None:
         return next((offset for known, offset in self.known if known == dict(partition)), None)
 
-    def offsets(self, partitions: Sequence[SourcePartition]) -> list[SourceOffset | None]:
-        return [self.offset(partition) for partition in partitions]
 
-
-class FakeContext:
+class FakeContext(DetachedContext):
     """Waits are counted, not slept."""
 
     def __init__(self, offsets: FakeOffsets | None = None, *, raw: bool = False) -> None:
-        self.config: Mapping[str, str] = {}
-        self.offset_reader = offsets or FakeOffsets()
-        self.transaction_context: TransactionContext | None = None
+        super().__init__({}, offsets or FakeOffsets())
         self.raw_batches = raw
-        self.converters: Converters | None = None
-        self.metrics = Gauges()
-        self.signals: Sequence[Signal] = ()
         self.waits: list[float] = []
         self.endpoints: list[Endpoint] = []
         self.reconfigurations = 0
         self.refused: dict[object, RecordRefused] = {}
         """By key of the record; all others are admitted."""
-
-    def read_offsets(self) -> FakeOffsets:
-        return self.offset_reader
-
-    def join_group(
-        self,
-        group: str,
-        topics: Sequence[str],
-        *,
-        session_timeout_ms: int,
-        first: Mapping[tuple[str, int], int] | None = None,
-    ) -> GroupInput:
-        raise NotImplementedError
-
-    def join_share_group(
-        self,
-        group: str | None,
-        topics: Sequence[str],
-        settings: Mapping[str, str],
-        *,
-        cluster: Mapping[str, str] | None = None,
-    ) -> ShareInput:
-        raise NotImplementedError
 
     def admit(self, records: Sequence[SourceRecord]) -> list[SourceRecord | RecordRefused]:
         return [self.refused.get(record.key, record) for record in records]

@@ -293,9 +293,7 @@ def test_a_connector_delivers_with_these_logins_and_without_any_one_broker(guard
     settings = {**guarded.settings, "RINGFENCE_WORKER_CONFIG": str(guarded.file(tmp_path))}
     data = tmp_path / "data"
     data.mkdir(mode=0o700)
-    up = Up(data, settings=settings)
-    up.start()
-    try:
+    with Up(data, settings=settings) as up:
         body = {"name": "v", "config": {"connector.class": "VerifiableSource", "topic": "delivered", "tasks.max": "1"}}
         up.rest.expect(201, "POST", "/connectors", body)
 
@@ -316,5 +314,3 @@ def test_a_connector_delivers_with_these_logins_and_without_any_one_broker(guard
             await_more(300)
         for role in ("worker-1", "web"):
             assert "AUTHORIZATION_FAILED" not in up.log(role).upper().replace(" ", "_")
-    finally:
-        up.end()

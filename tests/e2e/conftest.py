@@ -1,6 +1,11 @@
-"""One running platform with two workers for all tests that leave it working; each test starts from a calm one."""
+"""One running platform with two workers for all tests that leave it working; each test starts from a calm one.
 
+After a failed test, the ends of its processes' logs are shown, and where their threads stand.
+"""
+
+import contextlib
 import os
+import signal
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
@@ -11,13 +16,30 @@ from ringfence.fencing.errors import Retriable
 from ringfence.fencing.ids import parse_member_client_id
 from ringfence.fencing.kafka.consumer_groups import group_members
 from tests.e2e import processes
-from tests.e2e.evidence import worker_logs
 from tests.e2e.flow import Flow
 from tests.e2e.topics import STATUSES, write
 from tests.e2e.up import Up
 from tests.support.cases import tests_in
 from tests.support.names import unique
 from tests.support.waiting import eventually
+
+_MOST_LINES = 150
+_SECONDS = 5.0
+
+
+def worker_logs(up: Up) -> dict[str, str]:
+    """The last lines of each worker's log by role, with the stacks of all threads; a frozen process writes none."""
+    roles = [f"worker-{number}" for number in range(1, up.workers + 1)]
+    for role in roles:
+        with contextlib.suppress(AssertionError, OSError):
+            _ask_for_stacks(up, role)
+    return {role: "\n".join(up.log(role).splitlines()[-_MOST_LINES:]) for role in roles}
+
+
+def _ask_for_stacks(up: Up, role: str) -> None:
+    before = len(up.log(role))
+    os.kill(up.pid(role), signal.SIGUSR2)
+    eventually(lambda: "Thread 0x" in up.log(role)[before:], _SECONDS, "the stacks", pause=0.1)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -46,12 +68,8 @@ def shared_up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     if os.environ.get("RINGFENCE_TEST_UP"):
         yield Up.attached(Path(os.environ["RINGFENCE_TEST_UP"]), workers=2)
         return
-    up = Up(tmp_path_factory.mktemp("platform"), workers=2)
-    up.start()
-    try:
+    with Up(tmp_path_factory.mktemp("platform"), workers=2) as up:
         yield up
-    finally:
-        up.end()
 
 
 @pytest.fixture

@@ -61,12 +61,8 @@ class SmallUp(Up):
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    up = SmallUp(tmp_path_factory.mktemp("platform"), workers=2)
-    up.start()
-    try:
+    with SmallUp(tmp_path_factory.mktemp("platform"), workers=2) as up:
         yield up
-    finally:
-        up.end()
 
 
 @pytest.fixture(scope="module")

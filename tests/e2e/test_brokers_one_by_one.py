@@ -33,12 +33,8 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[EmbeddedK
 
 @pytest.fixture(scope="module")
 def up(brokers: list[EmbeddedKafka], tmp_path_factory: pytest.TempPathFactory) -> Iterator[OnBrokers]:
-    made = OnBrokers(tmp_path_factory.mktemp("on-brokers"), list(brokers), 2, {})
-    made.start()
-    try:
+    with OnBrokers(tmp_path_factory.mktemp("on-brokers"), list(brokers), 2, {}) as made:
         yield made
-    finally:
-        made.end()
 
 
 @pytest.fixture

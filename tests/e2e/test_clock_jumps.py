@@ -29,12 +29,8 @@ def clock(tmp_path: Path) -> ShiftedClock:
 
 @pytest.fixture
 def shifted(clock: ShiftedClock, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    up = Up(tmp_path_factory.mktemp("shifted"), workers=2, settings=clock.settings)
-    up.start()
-    try:
+    with Up(tmp_path_factory.mktemp("shifted"), workers=2, settings=clock.settings) as up:
         yield up
-    finally:
-        up.end()
 
 
 @pytest.fixture

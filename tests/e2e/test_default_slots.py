@@ -14,9 +14,7 @@ CONNECTORS = 50
 @pytest.mark.thorough
 @pytest.mark.timeout(900)
 def test_fifty_connectors_one_after_another_run_on_one_worker_without_a_setting(tmp_path: Path) -> None:
-    up = Up(tmp_path / "platform")
-    up.start()
-    try:
+    with Up(tmp_path / "platform") as up:
         flows = [Flow(up, unique("small"), throughput=1) for _ in range(CONNECTORS)]
         for flow in flows:
             # Patient: on a busy machine SQLite's file is locked for longer than a request waits.
@@ -24,5 +22,3 @@ def test_fifty_connectors_one_after_another_run_on_one_worker_without_a_setting(
         for flow in flows:
             flow.await_states("RUNNING", 240)
         assert {flow.worker_of() for flow in flows} == {flows[0].worker_of()}
-    finally:
-        up.end()

@@ -65,12 +65,8 @@ def inbox() -> Iterator[Inbox]:
 @pytest.fixture
 def alerting(tmp_path: Path) -> Iterator[Up]:
     """A platform that may send to this machine."""
-    up = Up(tmp_path / "platform", settings={"RINGFENCE_ALERTS_LOOPBACK": "1"})
-    up.start()
-    try:
+    with Up(tmp_path / "platform", settings={"RINGFENCE_ALERTS_LOOPBACK": "1"}) as up:
         yield up
-    finally:
-        up.end()
 
 
 def fail(up: Up, folder: Path) -> tuple[str, Json]:

@@ -24,10 +24,8 @@ def up(tmp_path: Path) -> Iterator[Up]:
         "CONNECT_PLUGIN_INSTALL_PATH": folder,
         "CONNECT_FILE_ROOTS": str(tmp_path),
     }
-    made = Up(tmp_path / "data", workers=2, settings=settings)
-    made.start()
-    yield made
-    made.end()
+    with Up(tmp_path / "data", workers=2, settings=settings) as made:
+        yield made
 
 
 def install(up: Up, version: str) -> None:

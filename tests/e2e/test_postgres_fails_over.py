@@ -29,12 +29,8 @@ def pair() -> Iterator[PostgresPair]:
 
 @pytest.fixture
 def on_pair(pair: PostgresPair, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    up = Up(tmp_path_factory.mktemp("on-pair"), workers=1, settings={"RINGFENCE_DATABASE_URL": pair.url})
-    up.start()
-    try:
+    with Up(tmp_path_factory.mktemp("on-pair"), workers=1, settings={"RINGFENCE_DATABASE_URL": pair.url}) as up:
         yield up
-    finally:
-        up.end()
 
 
 @pytest.fixture

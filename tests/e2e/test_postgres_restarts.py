@@ -24,12 +24,8 @@ def postgres() -> Iterator[Postgres]:
 
 @pytest.fixture
 def on_postgres(postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    up = Up(tmp_path_factory.mktemp("on-postgres"), workers=1, settings={"RINGFENCE_DATABASE_URL": postgres.url})
-    up.start()
-    try:
+    with Up(tmp_path_factory.mktemp("on-postgres"), workers=1, settings={"RINGFENCE_DATABASE_URL": postgres.url}) as up:
         yield up
-    finally:
-        up.end()
 
 
 @pytest.fixture

@@ -27,12 +27,8 @@ def postgres() -> Iterator[Postgres]:
 
 @pytest.fixture
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    up = Up(tmp_path_factory.mktemp("snapshot"), workers=1, settings={"CONNECT_EGRESS_ALLOW": "loopback"})
-    up.start()
-    try:
+    with Up(tmp_path_factory.mktemp("snapshot"), workers=1, settings={"CONNECT_EGRESS_ALLOW": "loopback"}) as up:
         yield up
-    finally:
-        up.end()
 
 
 def test_tasks_share_the_rows_and_one_is_left_for_the_changes(alone: Up, postgres: Postgres) -> None:

@@ -54,6 +54,18 @@ def visible(up: Up, topic: str) -> Counter[bytes]:
     return found
 
 
+def process(up: Up, name: str, *, records: int, tasks: int, **more: str) -> str:
+    """Have a new connector of this name read so many records of `<name>-in`, and return its share group."""
+    topic, target = f"{name}-in", f"out.{name}-in"
+    create_topics(up.connection, [TopicSpec(topic), TopicSpec(target)], Deadline.after(30))
+    write(up, topic, range(records))
+    up.rest.create(name, {**settings(up, topic, tasks), **more})
+    eventually(lambda: len(visible(up, target)) == records, 90, "all records", pause=0.5)
+    groups = up.rest.expect(200, "GET", "/api/v1/share-groups")["results"]
+    (group,) = [str(each["group"]) for each in groups if each["connectors"] == [name]]
+    return group
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_queue_through_its_life(platform: Up) -> None:
@@ -109,13 +121,8 @@ def test_a_queue_through_its_life(platform: Up) -> None:
 @pytest.mark.timeout(300)
 def test_a_group_is_moved_with_its_connectors_ledger(platform: Up) -> None:
     up, name = platform, unique("moved")
-    topic, target = f"{name}-in", f"out.{name}-in"
-    create_topics(up.connection, [TopicSpec(topic), TopicSpec(target)], Deadline.after(30))
-    write(up, topic, range(200))
-    up.rest.create(name, settings(up, topic, 2))
-    eventually(lambda: len(visible(up, target)) == 200, 90, "all records", pause=0.5)
-    groups = up.rest.expect(200, "GET", "/api/v1/share-groups")["results"]
-    (group,) = [each["group"] for each in groups if each["connectors"] == [name]]
+    target = f"out.{name}-in"
+    group = process(up, name, records=200, tasks=2)
     offsets = f"/api/v1/share-groups/{group}/offsets"
     body = {"to": {"offset": 150}, "reason": "again"}
     assert up.rest.call("PATCH", offsets, body).status_code in (400, 409)
@@ -232,13 +239,8 @@ def test_archived_records_are_processed_now_and_offsets_go_back_to_a_snapshot(pl
     """The sweep would come in an hour. What was forgotten by mistake is undone: nothing is processed again."""
     up, name = platform, unique("archived")
     topic, target = f"{name}-in", f"out.{name}-in"
-    create_topics(up.connection, [TopicSpec(topic), TopicSpec(target)], Deadline.after(30))
-    write(up, topic, range(100))
     later = {"share.sweep.after.ms": "3600000", "share.delivery.limit": "2"}
-    up.rest.create(name, {**settings(up, topic, 1), **later})
-    eventually(lambda: len(visible(up, target)) == 100, 90, "all records", pause=0.5)
-    groups = up.rest.expect(200, "GET", "/api/v1/share-groups")["results"]
-    (group,) = [each["group"] for each in groups if each["connectors"] == [name]]
+    group = process(up, name, records=100, tasks=1, **later)
     path = f"/api/v1/share-groups/{group}"
     nobody = lambda: not up.rest.expect(200, "GET", path)["members"]  # noqa: E731
     up.rest.settled(204, "PUT", f"/connectors/{name}/stop")

@@ -28,10 +28,8 @@ def server() -> Iterator[Postgres]:
 
 @pytest.fixture
 def up(tmp_path: Path) -> Iterator[Up]:
-    made = Up(tmp_path / "data", settings={"CONNECT_EGRESS_ALLOW": "public,private,loopback"})
-    made.start()
-    yield made
-    made.end()
+    with Up(tmp_path / "data", settings={"CONNECT_EGRESS_ALLOW": "public,private,loopback"}) as made:
+        yield made
 
 
 def test_a_table_is_read_once_and_its_tasks_end(up: Up, server: Postgres) -> None:

@@ -32,9 +32,7 @@ def test_a_trace_of_a_change(tmp_path: Path, receiver: Receiver) -> None:
         "OTEL_METRIC_EXPORT_INTERVAL": "500",
         "RINGFENCE_LOG_FORMAT": "json",
     }
-    up = Up(tmp_path / "up", workers=1, settings=settings)
-    up.start()
-    try:
+    with Up(tmp_path / "up", workers=1, settings=settings) as up:
         trace, id_ = uuid.uuid4().hex, f"deploy-{uuid.uuid4().hex[:8]}"
         one = Flow(up, unique("traced"), tasks=2).create()
         up.rest.settled(200, "PUT", f"/connectors/{one.name}/config", one.config(password="secret-of-the-source"))
@@ -57,8 +55,6 @@ def test_a_trace_of_a_change(tmp_path: Path, receiver: Receiver) -> None:
         eventually(lambda: _metric(receiver, status), 30, "metrics of the cluster")
         one.settle()
         variables = _environments_of_tasks(up)
-    finally:
-        up.end()
     for role in ("web", "worker-1"):
         lines = (up.data / "logs" / f"{role}.log").read_text().splitlines()
         objects = [json.loads(line) for line in lines if line.startswith("{")]

@@ -27,12 +27,8 @@ Note = Callable[[str, float], None]
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     """A platform of this module's own, with one worker."""
-    up = Up(tmp_path_factory.mktemp("alone"), workers=1)
-    up.start()
-    try:
+    with Up(tmp_path_factory.mktemp("alone"), workers=1) as up:
         yield up
-    finally:
-        up.end()
 
 
 @pytest.fixture

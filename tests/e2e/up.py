@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Self
 
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.local.data_directory import DataDirectory
@@ -40,7 +41,10 @@ def environment(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 class Up:
-    """One `up` on `data`. After its end another one may go on with the same directory: `start` again."""
+    """One `up` on `data`. After its end another one may go on with the same directory: `start` again.
+
+    A `with` block starts it, and ends it.
+    """
 
     def __init__(self, data: Path, workers: int = 1, settings: Mapping[str, str] | None = None) -> None:
         self.data = data
@@ -52,6 +56,17 @@ class Up:
         """Where it is started; None: where the tests are."""
         self._settings = dict(settings or {})
         self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.end()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
 
     @classmethod
     def attached(cls, data: Path, workers: int) -> "Up":

@@ -1,9 +1,6 @@
 """The Celery applications of a worker's lanes."""
 
-import subprocess
-import sys
-
-from tests.e2e.up import environment
+from tests.support.scripts import run_script
 
 _SCRIPT = """
 import warnings
@@ -30,16 +27,7 @@ print(*app.tasks)
 
 def test_each_lane_has_all_tasks_and_no_duplicates() -> None:
     """In a process of its own: the real tasks would take the names that other tests register."""
-    done = subprocess.run(
-        [sys.executable, "-c", _SCRIPT],
-        env=environment({"DJANGO_SETTINGS_MODULE": "ringfence.settings"}),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "ringfence.leader.command" in done.stdout.split()
+    assert "ringfence.leader.command" in run_script(_SCRIPT).split()
 
 
 _COMMANDS = """
@@ -93,13 +81,4 @@ print(refused[0])
 
 def test_one_accounts_commands_leave_half_of_the_threads_to_others() -> None:
     """The leader's, whatever its commands wait for. The web process sends the refused ones again."""
-    done = subprocess.run(
-        [sys.executable, "-c", _COMMANDS],
-        env=environment({"DJANGO_SETTINGS_MODULE": "ringfence.settings"}),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "already carries out 12 commands of your account" in done.stdout
+    assert "already carries out 12 commands of your account" in run_script(_COMMANDS)

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -13,23 +13,10 @@ from ringfence.fencing.kafka.membership import GroupMembership
 from ringfence.fencing.leader.term import Term, TopicRecord
 from ringfence.fencing.topics.config_records import ConfigRecord, ConnectorRecord
 from ringfence.fencing.transactions.producer import Producer
-from tests.support.broker import Broker
 from tests.support.engine_cluster import C, Cluster
 from tests.support.waiting import eventually
 
 Commit = Callable[[Producer, Deadline], None]
-
-
-@pytest.fixture
-def cluster(
-    broker: Broker,
-    unique: Callable[[str], str],
-    environment: Mapping[str, str],
-) -> Iterator[Cluster]:
-    made = Cluster(broker, unique, environment)
-    made.start()
-    yield made
-    made.close()
 
 
 def lose_the_term(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, *, written: bool) -> None:

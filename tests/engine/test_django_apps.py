@@ -1,9 +1,6 @@
 """What listens to a worker's log goes on listening, whoever sets Django up again."""
 
-import subprocess
-import sys
-
-from tests.e2e.up import environment
+from tests.support.scripts import run_script
 
 PROGRAM = """
 import logging
@@ -26,12 +23,4 @@ assert heard == ["here"], heard
 
 
 def test_a_handler_stays() -> None:
-    told = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
-        env=environment({"DJANGO_SETTINGS_MODULE": "ringfence.settings"}),
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=100,
-    )
-    assert told.returncode == 0, told.stderr
+    run_script(PROGRAM)

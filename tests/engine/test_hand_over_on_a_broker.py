@@ -1,6 +1,6 @@
 """On the real broker: the leader resigns, another worker leads, no task moves; a drained worker's tasks do."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import pytest
@@ -9,22 +9,9 @@ from ringfence.engine.leader.members import live_workers
 from ringfence.fencing.clock import Deadline
 from ringfence.requests.commands import SentCommand
 from ringfence.requests.request import Refusal
-from tests.support.broker import Broker
 from tests.support.engine_cluster import C, Cluster
 from tests.support.second_leader import Second
 from tests.support.waiting import eventually
-
-
-@pytest.fixture
-def cluster(
-    broker: Broker,
-    unique: Callable[[str], str],
-    environment: Mapping[str, str],
-) -> Iterator[Cluster]:
-    made = Cluster(broker, unique, environment)
-    made.start()
-    yield made
-    made.close()
 
 
 @pytest.mark.slow

@@ -1,7 +1,6 @@
 """The broker's disk is full: it ends, and what was committed is whole when it is back with room to write."""
 
 import os
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,25 +10,18 @@ from ringfence.fencing.kafka.connection import Connection
 from ringfence.local.kafka import EmbeddedKafka
 from tests.guarantees.stage import Counting, Script, Stage
 from tests.support.broker import new_kafka
+from tests.support.small_disk import fill, new_small_disk
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 SIZE = "256m"
-CHUNK = bytes(1024 * 1024)
 
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of its own, small; making one takes root."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    made = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "none", str(place)], capture_output=True)
-    if made.returncode != 0:
-        pytest.skip(f"no file system can be mounted here: {made.stderr.decode().strip()}")
-    try:
+    with new_small_disk(tmp_path / "disk", SIZE) as place:
         yield place
-    finally:
-        subprocess.run(["umount", "--lazy", str(place)], check=True)
 
 
 @pytest.fixture
@@ -40,19 +32,6 @@ def broker_on_it(small_disk: Path) -> Iterator[EmbeddedKafka]:
         yield kafka
     finally:
         kafka.kill()
-
-
-def fill(place: Path) -> Path:
-    """Until nothing more fits."""
-    ballast = place / "ballast"
-    with ballast.open("wb", buffering=0) as file:
-        for size in (len(CHUNK), 4096, 1):
-            try:
-                while file.write(CHUNK[:size]):
-                    pass
-            except OSError:
-                continue
-    return ballast
 
 
 def test_nothing_is_lost_and_nothing_twice(

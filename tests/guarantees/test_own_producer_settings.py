@@ -6,20 +6,41 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from kafka.protocol.admin.client_quotas import AlterClientQuotasRequest
 
 from ringfence.connectors.sdk.kafka_settings.java_names import Role, translate
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Abortable, Fatal
 from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.kafka_python_client import PythonClient
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, delete_topics
 from ringfence.fencing.transactions.producer import Producer
 from ringfence.fencing.transactions.record_columns import RecordColumns
 from tests.support.broker import new_kafka
 from tests.support.encoded import read_numbers
 from tests.support.proxy import Api, Fate, Proxied, Request
-from tests.support.quotas import set_write_quota
 from tests.support.transaction_version import set_transaction_version
 from tests.support.waiting import eventually
+
+_Entry = AlterClientQuotasRequest.EntryData
+
+
+def set_write_quota(connection: Connection, client_id: str, bytes_per_second: float) -> None:
+    entry = _Entry(
+        entity=[_Entry.EntityData(entity_type="client-id", entity_name=client_id)],
+        ops=[_Entry.OpData(key="producer_byte_rate", value=bytes_per_second, remove=False)],
+    )
+    client = PythonClient(**connection.kafka_python())
+    try:
+
+        async def alter() -> int:
+            answer = await client.send(AlterClientQuotasRequest(entries=[entry], validate_only=False))
+            return int(answer.entries[0].error_code)
+
+        assert client.run(alter) == 0
+    finally:
+        client.close()
+
 
 pytestmark = pytest.mark.broker
 

@@ -1,19 +1,117 @@
-"""SparkTableSource as Spark jobs, two tasks side by side: each row once, though processes of executors are killed."""
+"""SparkTableSource as Spark jobs, two tasks side by side: each row once, though processes of executors are killed.
 
-from collections.abc import Iterator
+The tables are folders of Parquet files, as they are and as versions of Delta and Iceberg tables, large enough to kill
+readers.
+"""
+
+import json
+import tarfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any, Final
 
+import fastavro
+import pyarrow
+import pyarrow.parquet
 import pytest
 
 from ringfence.engine.spark.driver import SparkHost
 from ringfence.fencing.kafka.connection import Connection
 from tests.guarantees.stage import Stage
 from tests.support.broker import Broker
-from tests.support.lake_tables import LakeTable
 from tests.support.names import unique
 from tests.support.postgres import Postgres, new_postgres
 from tests.support.spark_tables import Tasks, fill
 from tests.support.waiting import eventually
+
+_GOLDEN: Final = Path(__file__).parents[1] / "connectors" / "golden" / "tables.tar.gz"
+"""Tables that Delta's and Iceberg's own libraries wrote: the Avro schemas are theirs."""
+_FIELD: Final = {"id": 1, "name": "n", "type": "string", "required": False}
+
+
+class LakeTable:
+    """A column `n` of texts. `write` adds a version of these numbers alone: it takes the place of the one before."""
+
+    def __init__(self, folder: Path, kind: str) -> None:
+        """kind: parquet, which has no versions, delta or iceberg."""
+        self.folder = folder
+        self._kind = kind
+        self._version = -1
+        self._files: list[Path] = []
+        folder.mkdir()
+
+    def write(self, numbers: range, files: int) -> None:
+        """In so many files, with row groups of 250."""
+        self._version += 1
+        former, self._files = self._files, []
+        size = -(-len(numbers) // files)
+        for index in range(files):
+            path = self.folder / f"part-{self._version}-{index:05}.parquet"
+            self._write_file(path, [str(n) for n in numbers[index * size : (index + 1) * size]])
+            self._files.append(path)
+        match self._kind:
+            case "delta":
+                self._commit_delta(former)
+            case "iceberg":
+                self._commit_iceberg()
+            case _:
+                assert not former, "a folder of files has no versions"
+
+    def _write_file(self, path: Path, texts: Sequence[str]) -> None:
+        field = pyarrow.field("n", pyarrow.string(), metadata={b"PARQUET:field_id": b"1"})
+        table = pyarrow.table([texts], schema=pyarrow.schema([field]))
+        pyarrow.parquet.write_table(table, path, row_group_size=250)
+
+    def _commit_delta(self, former: Sequence[Path]) -> None:
+        log = self.folder / "_delta_log"
+        log.mkdir(exist_ok=True)
+        fields = [{"name": "n", "type": "string", "nullable": True, "metadata": {}}]
+        actions: list[dict[str, Any]] = [{"remove": {"path": path.name, "dataChange": True}} for path in former]
+        for path in self._files:
+            add = {"path": path.name, "partitionValues": {}, "size": path.stat().st_size, "dataChange": True}
+            actions.append({"add": {**add, "modificationTime": int(path.stat().st_mtime * 1000)}})
+        if self._version == 0:
+            about = {"id": "t", "format": {"provider": "parquet", "options": {}}, "partitionColumns": []}
+            about |= {"configuration": {}, "schemaString": json.dumps({"type": "struct", "fields": fields})}
+            actions = [{"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}, {"metaData": about}, *actions]
+        text = "\n".join(json.dumps(action) for action in actions)
+        (log / f"{self._version:020}.json").write_text(text)
+
+    def _commit_iceberg(self) -> None:
+        metadata = self.folder / "metadata"
+        metadata.mkdir(exist_ok=True)
+        (_, manifest_schema, entry), (_, list_schema, listed) = _golden_manifests()
+        snapshot = self._version + 1
+        manifest, manifests = metadata / f"{snapshot}-m0.avro", metadata / f"snap-{snapshot}.avro"
+        entries = []
+        for path in self._files:
+            file = {**entry["data_file"], "file_path": f"file://{path}", "file_size_in_bytes": path.stat().st_size}
+            entries.append({**entry, "snapshot_id": snapshot, "data_file": file})
+        with manifest.open("wb") as out:
+            fastavro.writer(out, manifest_schema, entries)
+        with manifests.open("wb") as out:
+            fastavro.writer(out, list_schema, [{**listed, "manifest_path": f"file://{manifest}"}])
+        table = {
+            "format-version": 2,
+            "location": f"file://{self.folder}",
+            "current-schema-id": 0,
+            "schemas": [{"type": "struct", "schema-id": 0, "fields": [_FIELD]}],
+            "current-snapshot-id": snapshot,
+            "snapshots": [{"snapshot-id": snapshot, "schema-id": 0, "manifest-list": f"file://{manifests}"}],
+        }
+        (metadata / f"v{snapshot}.metadata.json").write_text(json.dumps(table))
+
+
+def _golden_manifests() -> Iterator[tuple[str, Any, Any]]:
+    """Of a manifest and of a manifest list: the name, the Avro schema, and a record."""
+    with tarfile.open(_GOLDEN) as archive:
+        names = sorted(name for name in archive.getnames() if name.endswith(".avro"))
+        for name in (next(each for each in names if "/snap-" not in each), next(n for n in names if "/snap-" in n)):
+            content = archive.extractfile(name)
+            assert content is not None
+            reader = fastavro.reader(content)
+            yield name, reader.writer_schema, next(iter(reader))
+
 
 FILES, ROWS, TASKS = 10, 2000, 2
 DB_ROWS = 40_000

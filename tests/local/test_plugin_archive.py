@@ -14,7 +14,7 @@ import pytest
 from ringfence.cli import main
 from ringfence.connectors.java.discovery import find_plugins
 from ringfence.local.errors import LocalError
-from ringfence.local.plugin_archive import Limits, install_archive
+from ringfence.local.plugin_installer import Limits, install_archive
 from ringfence.local.scratch import scratch_beside
 
 MANIFEST = "META-INF/services/org.apache.kafka.connect.source.SourceConnector"

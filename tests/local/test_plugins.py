@@ -87,7 +87,7 @@ def test_a_worker_fetches_from_the_mirror_that_it_was_started_with(
 KILLED = """
 import resource, signal, sys
 from ringfence.cli import main
-import ringfence.local.plugin_archive
+import ringfence.local.plugin_installer
 signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))

@@ -1,15 +1,10 @@
 """An empty database for every test of the metrics."""
 
-from collections.abc import Iterator
-
 import pytest
 
-from tests.support import database
+from tests.support.database import empty_tables, migrated
 
-
-@pytest.fixture(scope="session", autouse=True)
-def _tables() -> None:
-    database.migrate()
+__all__ = ["empty_tables", "migrated"]
 
 
 @pytest.fixture(autouse=True)
@@ -18,10 +13,3 @@ def _clocks(monkeypatch: pytest.MonkeyPatch) -> None:
     from ringfence.clock_differences import clocks
 
     monkeypatch.setattr(clocks, "offsets", lambda: {"web": 0.0, "worker-1": -0.25})
-
-
-@pytest.fixture(autouse=True)
-def _empty_tables(_tables: None) -> Iterator[None]:
-    database.empty()
-    yield
-    database.empty()

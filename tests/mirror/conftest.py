@@ -1,19 +1,5 @@
 """An empty database for every test of the projection."""
 
-from collections.abc import Iterator
+from tests.support.database import empty_tables, migrated
 
-import pytest
-
-from tests.support import database
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _tables() -> None:
-    database.migrate()
-
-
-@pytest.fixture(autouse=True)
-def _empty_tables(_tables: None) -> Iterator[None]:
-    database.empty()
-    yield
-    database.empty()
+__all__ = ["empty_tables", "migrated"]

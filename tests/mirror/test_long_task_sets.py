@@ -16,8 +16,8 @@ from ringfence.fencing.topics.config_records import (
     TaskRecord,
 )
 from ringfence.fencing.topics.connector_state import TargetState
+from ringfence.projection.config_rows import SHORT
 from ringfence.projection.models import Connector, Task
-from ringfence.projection.task_rows import SHORT
 from ringfence.projection.topic_projection import Projection
 from tests.support.topics import Topic, connector
 

@@ -14,7 +14,7 @@ from benchmarks.connect import ConnectWorker
 from ringfence.connectors.api import SerializedRecords
 from ringfence.local.jars import Coordinate
 from tests.postgres.comparison import Comparable, Load, by_topic, comparable, load_json
-from tests.postgres.debezium import PLUGIN
+from tests.postgres.debezium import PLUGIN, connection_settings
 from tests.postgres.generated import LAST, SCHEMA, Generated
 from tests.postgres.local import Run, config_of
 from tests.support.broker import new_kafka
@@ -61,13 +61,7 @@ class _Side:
             **variant.settings,
         }
         self._config = {
-            "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
-            "plugin.name": "pgoutput",
-            "database.hostname": "127.0.0.1",
-            "database.port": str(postgres.port),
-            "database.user": "ringfence",
-            "database.password": "none",
-            "database.dbname": "ringfence",
+            **connection_settings(postgres),
             "slot.name": f"theirs_{variant.name}",
             "topic.prefix": self._prefix,
             "poll.interval.ms": "50",

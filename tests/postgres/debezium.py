@@ -76,8 +76,9 @@ def run(
         return _read(kafka.bootstrap, read, script)
 
 
-def _create(url: str, postgres: Postgres, settings: Mapping[str, str]) -> None:
-    config = {
+def connection_settings(postgres: Postgres) -> dict[str, str]:
+    """Of Debezium's connector, for this server."""
+    return {
         "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
         "plugin.name": "pgoutput",
         "database.hostname": "127.0.0.1",
@@ -85,8 +86,11 @@ def _create(url: str, postgres: Postgres, settings: Mapping[str, str]) -> None:
         "database.user": "ringfence",
         "database.password": "none",
         "database.dbname": "ringfence",
-        **settings,
     }
+
+
+def _create(url: str, postgres: Postgres, settings: Mapping[str, str]) -> None:
+    config = {**connection_settings(postgres), **settings}
     answer = httpx.put(f"{url}/connectors/compared/config", json=config, timeout=90)
     assert answer.status_code == 201, answer.text
 

@@ -3,7 +3,8 @@
 import json
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.offsets.source_offsets import read_offsets
 from ringfence.fencing.task.task_spec import TaskSpec
 from tests.guarantees.stage import Stage
-from tests.postgres.local import drop_slots
+from tests.postgres.local import Run, config_of, drop_slots, loopback
 from tests.support.postgres import Postgres
 from tests.support.waiting import eventually
 
@@ -218,3 +219,25 @@ def confirmed(stand: Stand) -> int:
         ).fetchone()
     assert row is not None
     return int(row[0])
+
+
+@contextmanager
+def streamed(
+    server: Postgres, database: str, tables: str, changes: Sequence[str], *, serialized: bool, **settings: str
+) -> Iterator[Run]:
+    """A task that has read these changes, in a new database of this name. serialized: as of `Run`."""
+    with psycopg.connect(server.url, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {database}".encode())
+    url = f"host=127.0.0.1 port={server.port} user=ringfence dbname={database}"
+    with loopback(), psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(tables.encode())
+        run = Run(config_of(server, database, **settings), serialized=serialized).start()
+        try:
+            for change in changes[:-1]:
+                connection.execute(change.encode())
+            before = write_position(connection)
+            connection.execute(changes[-1].encode())
+            run.await_position(before + 1)
+            yield run
+        finally:
+            run.stop()

@@ -4,7 +4,7 @@ import psycopg
 import pytest
 
 from ringfence.connectors.api import ConnectorError
-from ringfence.connectors.builtin.postgres import slots, streaming
+from ringfence.connectors.builtin.postgres import slots, task
 from ringfence.connectors.builtin.postgres.session import Session
 from tests.postgres.local import Database, drop_slots
 from tests.support.snapshot_tables import TABLE, ids, insert
@@ -66,7 +66,7 @@ def test_a_slot_that_is_dropped_while_it_is_created(database: Database, monkeypa
 
 def test_a_slot_whose_stream_is_ended_and_that_is_dropped(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before the first records were returned."""
-    monkeypatch.setattr(streaming, "_QUIET_SECONDS", 3600.0)
+    monkeypatch.setattr(task, "_QUIET_SECONDS", 3600.0)
     database.execute(TABLE)
     run = database.run()
     run.task.poll()  # the position, which is not committed

@@ -3,14 +3,12 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-import psycopg
 import pytest
 
 from tests.postgres import debezium
 from tests.postgres.comparison import Comparable, by_topic
-from tests.postgres.local import Run, config_of, loopback
 from tests.postgres.oddities import CHANGES, COMPARED, TABLES
-from tests.postgres.stand import write_position
+from tests.postgres.stand import streamed
 from tests.support.postgres import Postgres
 
 KEPT = Path(__file__).with_name("debezium-oddities.json.gz")
@@ -22,22 +20,8 @@ SCRIPT = debezium.Script(TABLES, CHANGES, "compared.odd.last", lambda _key: True
 def ours(server: Postgres, request: pytest.FixtureRequest) -> Iterator[dict[str, list[Comparable]]]:
     """Our connector's records of the script by table, and who makes the bytes of them."""
     by_the_task = request.param == "by the task"
-    database = f"odd_{int(by_the_task)}"
-    with psycopg.connect(server.url, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {database}".encode())
-    url = f"host=127.0.0.1 port={server.port} user=ringfence dbname={database}"
-    with loopback(), psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(TABLES.encode())
-        run = Run(config_of(server, database, **SETTINGS), serialized=by_the_task).start()
-        try:
-            for change in CHANGES[:-1]:
-                connection.execute(change.encode())
-            before = write_position(connection)
-            connection.execute(CHANGES[-1].encode())
-            run.await_position(before + 1)
-            yield {topic.rpartition(".")[2]: records for topic, records in by_topic(run.as_written()).items()}
-        finally:
-            run.stop()
+    with streamed(server, f"odd_{int(by_the_task)}", TABLES, CHANGES, serialized=by_the_task, **SETTINGS) as run:
+        yield {topic.rpartition(".")[2]: records for topic, records in by_topic(run.as_written()).items()}
 
 
 def test_records_are_those_that_debezium_gave(ours: dict[str, list[Comparable]]) -> None:

@@ -3,15 +3,13 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-import psycopg
 import pytest
 
 from ringfence.connectors.api import SerializedRecords
 from tests.postgres import debezium
 from tests.postgres.changes import CHANGES, TABLES
 from tests.postgres.comparison import Comparable, by_topic
-from tests.postgres.local import Run, config_of, loopback
-from tests.postgres.stand import write_position
+from tests.postgres.stand import streamed
 from tests.support.postgres import Postgres
 
 
@@ -20,22 +18,9 @@ def ours(server: Postgres, request: pytest.FixtureRequest) -> Iterator[list[Comp
     """What our connector makes of the script, and who makes the bytes of it."""
     by_the_task = request.param == "by the task"
     database = f"compared_{int(by_the_task)}"
-    with psycopg.connect(server.url, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {database}".encode())
-    url = f"host=127.0.0.1 port={server.port} user=ringfence dbname={database}"
-    with loopback(), psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(TABLES.encode())
-        run = Run(config_of(server, database, **debezium.SETTINGS), serialized=by_the_task).start()
-        try:
-            for change in CHANGES[:-1]:
-                connection.execute(change.encode())
-            before = write_position(connection)
-            connection.execute(CHANGES[-1].encode())
-            run.await_position(before + 1)
-            assert any(isinstance(record, SerializedRecords) for record in run.records) is by_the_task
-            yield run.as_written()
-        finally:
-            run.stop()
+    with streamed(server, database, TABLES, CHANGES, serialized=by_the_task, **debezium.SETTINGS) as run:
+        assert any(isinstance(record, SerializedRecords) for record in run.records) is by_the_task
+        yield run.as_written()
 
 
 def test_records_are_those_that_debezium_gave(ours: list[Comparable]) -> None:

@@ -14,7 +14,7 @@ from tests.support.snapshot_tables import TABLE, ids, insert
 def test_a_kafka_transaction_holds_whole_source_transactions_only(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ringfence.connectors.builtin.postgres.streaming._GROUP_SECONDS", 0.0)
+    monkeypatch.setattr("ringfence.connectors.builtin.postgres.task._GROUP_SECONDS", 0.0)
     database.execute(TABLE)
     run = database.run(max_batch_size="7")
     ends, start = set(), 1
@@ -77,7 +77,7 @@ def test_the_server_is_told_only_what_kafka_has(database: Database) -> None:
 
 
 def test_a_quiet_table_does_not_hold_the_log_back(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ringfence.connectors.builtin.postgres.streaming._QUIET_SECONDS", 0.1)
+    monkeypatch.setattr("ringfence.connectors.builtin.postgres.task._QUIET_SECONDS", 0.1)
     database.execute(TABLE, "CREATE TABLE other (id integer)")
     run = database.run(table_include_list="public.t", message_prefix_include_list="none")
     database.execute("INSERT INTO other SELECT generate_series(1, 1000)")
@@ -92,7 +92,7 @@ def test_a_busy_table_that_is_not_read_does_not_hold_the_log_back(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is in the publication, too. So the stream is never at rest, and no transaction has a record."""
-    monkeypatch.setattr("ringfence.connectors.builtin.postgres.streaming._QUIET_SECONDS", 0.01)
+    monkeypatch.setattr("ringfence.connectors.builtin.postgres.task._QUIET_SECONDS", 0.01)
     monkeypatch.setattr("ringfence.connectors.builtin.postgres.stream._LONGEST_SECONDS", 0.0)
     database.execute(TABLE, "CREATE TABLE other (id integer)", f"CREATE PUBLICATION {database.name} FOR ALL TABLES")
     run = database.run(table_include_list="public.t", publication_name=database.name)

@@ -230,7 +230,7 @@ class Nowhere:
 
 def config_tasks(offsets: FakeOffsets, most: int, **settings: str) -> list[str]:
     connector = PostgresSourceConnector()
-    connector.context = InstanceContext(offsets, lambda: None)  # type: ignore[arg-type] # it only reads
+    connector.context = InstanceContext(offsets, lambda: None)
     names = {key.replace("_", "."): value for key, value in settings.items()}
     connector.start({**config_of(Nowhere(), "none"), "snapshot.mode": "initial", **names})
     try:

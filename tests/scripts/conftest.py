@@ -5,10 +5,13 @@ from pathlib import Path
 
 import django_htmx
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from tests.e2e.browser import chromium as program
+from tests.e2e.browser.chromium import chromium
 from tests.support.cases import tests_in
+
+__all__ = ["chromium"]
 
 STATIC = Path(__file__).resolve().parents[2] / "static" / "ringfence"
 HTMX = Path(django_htmx.__file__).parent / "static" / "django_htmx" / "htmx-2.min.js"
@@ -19,18 +22,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if program.find() is None:
         for item in tests_in(Path(__file__).parent, items):
             item.add_marker(pytest.mark.skip(reason=f"There is no Chromium on the PATH: {program.HOW_TO_INSTALL}"))
-
-
-@pytest.fixture(scope="package")
-def chromium() -> Iterator[Browser]:
-    path = program.find()
-    assert path is not None, program.HOW_TO_INSTALL
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=list(program.ARGUMENTS))
-        try:
-            yield browser
-        finally:
-            browser.close()
 
 
 @pytest.fixture

@@ -3,10 +3,12 @@
 import os
 import tempfile
 import time
+from collections.abc import Iterator
 from functools import cache
 from unittest.mock import patch
 
 import django
+import pytest
 
 _directory = tempfile.TemporaryDirectory(prefix="ringfence-test-")
 _settings = {
@@ -54,6 +56,20 @@ def empty() -> None:
     with transaction.atomic(), connection.cursor() as cursor:  # references are checked at its end
         for table in _tables():
             cursor.execute(f"DELETE FROM {connection.ops.quote_name(table)}")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def migrated() -> None:
+    """The tables are there. For a `conftest.py`, which imports it; `empty_tables` needs it."""
+    migrate()
+
+
+@pytest.fixture(autouse=True)
+def empty_tables(migrated: None) -> Iterator[None]:
+    """For each test of a folder whose `conftest.py` imports it."""
+    empty()
+    yield
+    empty()
 
 
 @cache

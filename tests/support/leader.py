@@ -545,6 +545,12 @@ class FakeSide:
         return {}
 
 
+@pytest.fixture(autouse=True)
+def leader(monkeypatch: pytest.MonkeyPatch) -> FakeLeader:
+    """For each test of a folder whose `conftest.py` imports it."""
+    return replace_leader(monkeypatch)
+
+
 def replace_leader(monkeypatch: pytest.MonkeyPatch) -> FakeLeader:
     """Have this process ask a new `FakeLeader`, and forget what it knows of the last one."""
     from ringfence import dispatch

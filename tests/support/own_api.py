@@ -5,13 +5,14 @@ from typing import Any
 
 from django.test import Client
 
-from ringfence.projection.topic_projection import Projection
 from tests.support.topics import Topic
 
 CONFIG = {"connector.class": "VerifiableSource", "topic": "t", "pin": "hunter2"}
 
 
 def report(*events: dict[str, Any]) -> None:
+    from ringfence.projection.topic_projection import Projection
+
     topic = Topic()
     for event in events:
         topic.event(**event)

@@ -1,6 +1,6 @@
 """An empty database, a stand-in leader and a client for every test of the pages."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -9,35 +9,10 @@ from django.test import Client
 from ringfence.engine.plugins.operations import Operations
 from ringfence.engine.plugins.validation import validate
 from ringfence.requests.request import Refusal
-from tests.support import database
-from tests.support.leader import FakeLeader
+from tests.support.database import empty_tables, migrated
+from tests.support.leader import FakeLeader, leader
 
-
-@pytest.fixture(scope="session", autouse=True)
-def _tables() -> None:
-    database.migrate()
-
-
-@pytest.fixture(autouse=True)
-def _empty_tables(_tables: None) -> Iterator[None]:
-    database.empty()
-    yield
-    database.empty()
-
-
-@pytest.fixture(autouse=True)
-def leader(monkeypatch: pytest.MonkeyPatch) -> FakeLeader:
-    from ringfence import dispatch
-    from ringfence.api import root
-    from ringfence.http import masking
-
-    fake = FakeLeader()
-    monkeypatch.setattr(dispatch, "command", fake.command)
-    monkeypatch.setattr(dispatch, "ask", fake.ask)
-    masking._asked_in_vain.clear()
-    root._cache.until = 0.0
-    root._cache.was_healthy = False
-    return fake
+__all__ = ["empty_tables", "leader", "migrated"]
 
 
 @pytest.fixture

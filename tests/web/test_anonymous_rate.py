@@ -1,6 +1,6 @@
 """How many requests without credentials an address may send."""
 
-from ringfence.web.anonymous_rate import _MOST_KNOWN, BURST, PER_SECOND, AnonymousRate, has_credentials
+from ringfence.web.asgi_handler import _MOST_KNOWN, BURST, PER_SECOND, AnonymousRate, has_credentials
 
 
 class Clock:

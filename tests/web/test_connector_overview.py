@@ -16,7 +16,7 @@ from ringfence.dispatch import Refusal
 from ringfence.fencing.topics.status import PollRetry, State
 from ringfence.projection.models import Connector, Minute, RecordTotals, SourceOffset, Task, Worker
 from ringfence.projection.task_minutes import Cell
-from ringfence.web.connector.task_heatmap import WIDTH, strip
+from ringfence.web.connector.overview import WIDTH, strip
 from ringfence.web.state_badges import Severity
 from tests.support.leader import FakeLeader
 from tests.support.pages import text

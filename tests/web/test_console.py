@@ -15,8 +15,7 @@ from django.test import Client, override_settings
 from ringfence import messages, transport
 from ringfence.access.models import Grant, Token
 from ringfence.audit.models import AuditEntry
-from ringfence.console import waiting_commands as queue
-from ringfence.console.stuck_operations import find_stuck
+from ringfence.console.views import cancel, find_stuck, list_queued_commands
 from ringfence.dispatch import Refusal
 from ringfence.projection.models import ClusterInfo, Connector, DrainedWorker, GenerationRow, Suspicion, Task, Worker
 from tests.support.leader import FakeLeader
@@ -29,7 +28,7 @@ CONSOLE = "/ui/connectors/flights"
 
 @pytest.fixture
 def flights(leader: FakeLeader, monkeypatch: pytest.MonkeyPatch) -> FakeLeader:
-    monkeypatch.setattr("ringfence.console.stuck_operations.list_queued_commands", list)
+    monkeypatch.setattr("ringfence.console.views.list_queued_commands", list)
     leader.config.config(connector("flights", topic="t", **{"db.password": "hunter22"}))
     leader.start("flights", tasks=2)
     return leader
@@ -322,7 +321,7 @@ def test_a_command_that_waits_is_taken_back_before_a_leader_takes_it(
     store = redis.Redis.from_url(valkey.url)
     store.delete("leader")
     monkeypatch.setattr(transport, "results", store)
-    monkeypatch.setattr("ringfence.console.stuck_operations.list_queued_commands", queue.list_queued_commands)
+    monkeypatch.setattr("ringfence.console.views.list_queued_commands", list_queued_commands)
     sender = transport.client(valkey.url)
     command = {"kind": "create", "connector": "x", "user": "ann", "body": {"config": {"password": "hunter22"}}}
     sent = sender.send_task(
@@ -335,7 +334,7 @@ def test_a_command_that_waits_is_taken_back_before_a_leader_takes_it(
     path = f"/ui/waiting/{sent.id}"
     assert client.get(path).status_code == 200
     assert client.post(path, {"reason": "wrong one"}).status_code == 200
-    assert [one.id for one in queue.list_queued_commands()] == []
+    assert [one.id for one in list_queued_commands()] == []
     told = messages.decode(cast(bytes, store.get(f"celery-task-meta-{sent.id}")))
     assert (told["result"]["ok"], told["result"]["status"]) == (False, 409)
     late = client.post(path, {"reason": "again"})
@@ -359,7 +358,7 @@ def test_a_leader_that_is_quicker_keeps_its_command(
         return lrem(*arguments)
 
     monkeypatch.setattr(store, "lrem", taken_before)
-    assert queue.cancel(str(sent.id), "ann") is False
+    assert cancel(str(sent.id), "ann") is False
     assert store.get(f"celery-task-meta-{sent.id}") is None
 
 

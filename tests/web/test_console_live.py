@@ -11,7 +11,7 @@ from django.test import Client, override_settings
 from ringfence.access.models import Grant
 from ringfence.projection.change_notifications import ANYTHING
 from ringfence.web.live import streams as live
-from ringfence.web.live.listener import Listener
+from ringfence.web.live.streams import Listener
 from tests.support import database
 from tests.support.leader import FakeLeader
 from tests.support.pages import text

@@ -9,7 +9,7 @@ from django.contrib.auth import get_user_model
 from django.test import Client, override_settings
 
 from ringfence.web.handbook import documents as handbook
-from ringfence.web.handbook.document_order import GROUPS, group
+from ringfence.web.handbook.pages import GROUPS, group
 from tests.support.pages import text
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -15,7 +15,7 @@ from ringfence.fencing.topics.status import State, TaskStatus, decode
 from ringfence.local.ports import free_port
 from ringfence.projection.endpoints import find_endpoint, pack_endpoint
 from ringfence.projection.models import Task
-from ringfence.web.hooks import arriving_bodies, limits
+from ringfence.web.hooks import arriving_bodies, receiver
 from ringfence.web.hooks.link import Unreachable
 from ringfence.web.hooks.links import Links, look_up
 from ringfence.web.hooks.receiver import Receiver, hook_name
@@ -137,7 +137,7 @@ def test_a_sender_keeps_its_connection_where_too_much_waits(length: bytes, kept:
         ({"method": "GET"}, 405),
         ({"body": b"x" * 101}, 413),
         ({"headers": [(b"content-length", b"101")]}, 413),
-        ({"headers": [(b"h", b"x" * limits.MOST_HEADER_BYTES)]}, 431),
+        ({"headers": [(b"h", b"x" * receiver.MOST_HEADER_BYTES)]}, 431),
         ({"headers": [(b"a", b"")] * 101}, 431),
     ],
 )
@@ -161,8 +161,8 @@ def test_whatever_may_pass_is_answered_with_retry_after() -> None:
 
 
 def test_one_webhook_leaves_room_for_others_and_all_for_the_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "MOST_OF_ONE", 2)
-    monkeypatch.setattr(limits, "MOST_AT_ONCE", 3)
+    monkeypatch.setattr(receiver, "MOST_OF_ONE", 2)
+    monkeypatch.setattr(receiver, "MOST_AT_ONCE", 3)
     monkeypatch.setattr(arriving_bodies, "MOST_BYTES", 10)
 
     async def ask(site: Site) -> None:
@@ -183,7 +183,7 @@ def test_one_webhook_leaves_room_for_others_and_all_for_the_pages(monkeypatch: p
 
 
 def test_an_address_gets_half_of_a_webhooks_places(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "MOST_OF_ADDRESS", 2)
+    monkeypatch.setattr(receiver, "MOST_OF_ADDRESS", 2)
 
     async def ask(site: Site) -> None:
         link = site.links.link
@@ -201,7 +201,7 @@ def test_an_address_gets_half_of_a_webhooks_places(monkeypatch: pytest.MonkeyPat
 
 @override_settings(BEHIND_PROXY=True)
 def test_behind_a_proxy_the_forwarded_address_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "MOST_OF_ADDRESS", 1)
+    monkeypatch.setattr(receiver, "MOST_OF_ADDRESS", 1)
 
     async def ask(site: Site) -> None:
         link = site.links.link
@@ -218,9 +218,9 @@ def test_behind_a_proxy_the_forwarded_address_counts(monkeypatch: pytest.MonkeyP
 
 
 def test_a_network_of_ipv6_is_one_sender() -> None:
-    assert limits.sender_of("2001:db8:1:2:3::4") == limits.sender_of("2001:db8:1:2::1") == "2001:db8:1:2::/64"
-    assert limits.sender_of("192.0.2.1") == "192.0.2.1"
-    assert limits.sender_of("unknown") == "unknown"
+    assert receiver.sender_of("2001:db8:1:2:3::4") == receiver.sender_of("2001:db8:1:2::1") == "2001:db8:1:2::/64"
+    assert receiver.sender_of("192.0.2.1") == "192.0.2.1"
+    assert receiver.sender_of("unknown") == "unknown"
 
 
 class SlowBody:
@@ -239,7 +239,7 @@ class SlowBody:
 
 
 def test_bodies_on_their_way_take_no_places_and_the_oldest_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "MOST_OF_ONE", 1)
+    monkeypatch.setattr(receiver, "MOST_OF_ONE", 1)
     monkeypatch.setattr(arriving_bodies, "MOST_AT_ONCE", 4)
     monkeypatch.setattr(arriving_bodies, "MOST_OF_ADDRESS", 3)
 

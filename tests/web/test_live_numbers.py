@@ -12,8 +12,8 @@ from django.test import Client
 
 from ringfence.projection.change_notifications import ANYTHING, Notice
 from ringfence.projection.models import Connector, Task
-from ringfence.web.live import change_stamps, numbers, streams
-from ringfence.web.live.listener import Listener
+from ringfence.web.live import streams
+from ringfence.web.live.streams import Listener
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
 from tests.support.topics import connector
@@ -46,7 +46,7 @@ def shown(page: str, id: str) -> str:
 
 def test_they_are_what_the_page_shows(client: Client, flights: FakeLeader) -> None:
     count(12_345)
-    found = numbers._read(["flights"], ["flights"])["flights"]
+    found = streams._read(["flights"], ["flights"])["flights"]
     assert found["records-in-all"] == "12,345 in all"
     assert found["open-transactions"] == "2 transactions open"
     assert found["rate-now"] == "25"
@@ -55,8 +55,8 @@ def test_they_are_what_the_page_shows(client: Client, flights: FakeLeader) -> No
         assert _AGE.sub("", shown(page, id)) == _AGE.sub("", html)
     overview = text(client.get("/ui/connectors/flights"))
     assert 'sse-connect="/ui/events?connector=flights&amp;tab="' in overview
-    assert numbers._read(["flights"], [])["flights"].keys() == {each for each in found if not each.startswith("task-")}
-    assert numbers._read(["nobody"], []) == {}
+    assert streams._read(["flights"], [])["flights"].keys() == {each for each in found if not each.startswith("task-")}
+    assert streams._read(["nobody"], []) == {}
 
 
 async def events_of(notices: list[Notice], tasks: bool = False) -> list[str]:
@@ -153,7 +153,7 @@ def test_a_change_of_the_vital_signs_is_told_twice(monkeypatch: pytest.MonkeyPat
         hub._listeners.add(listener)
         await hub._watch_vital_signs()
 
-    monkeypatch.setattr(change_stamps, "read_vital", read_vital)
+    monkeypatch.setattr(streams, "read_vital", read_vital)
     monkeypatch.setattr(streams, "_VITAL_SECONDS", 0.0)
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(watch())

@@ -16,7 +16,7 @@ from ringfence.fencing.topics.config_records import TargetStateRecord
 from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.status import State, WorkerRecord
 from ringfence.projection.models import Connector, Event, GenerationRow, Task
-from ringfence.web.live.rate_control import LONGEST, SHARE, SHORTEST, RateControl
+from ringfence.web.live.streams import LONGEST, SHARE, SHORTEST, RateControl
 from tests.support.leader import FakeLeader
 from tests.support.page_names import names_of
 from tests.support.pages import text
@@ -345,8 +345,7 @@ def test_static_files_are_served(client: Client) -> None:
 
 def test_the_stream_tells_only_about_its_connector() -> None:
     from ringfence.projection.change_notifications import ANYTHING, Notice
-    from ringfence.web.live.listener import Listener
-    from ringfence.web.live.streams import Hub
+    from ringfence.web.live.streams import Hub, Listener
 
     async def told() -> list[bool]:
         hub, mine, all_of_them = Hub(), Listener("a"), Listener(None)

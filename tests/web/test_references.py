@@ -16,7 +16,7 @@ from ringfence.http import section_links
 from ringfence.http.section_links import Reference, explain_check, explain_setting
 from ringfence.projection.models import ClusterInfo
 from ringfence.web.handbook.documents import documents
-from ringfence.web.lists.suggestions import STARTS
+from ringfence.web.lists.overview import STARTS
 from tests.support.catalog import BUILT_IN
 from tests.support.leader import FakeLeader
 from tests.support.pages import text

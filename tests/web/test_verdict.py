@@ -2,7 +2,7 @@
 
 import pytest
 
-from ringfence.web.lists.overall_state import judge
+from ringfence.web.lists.overview import judge
 
 
 @pytest.mark.parametrize(

@@ -185,7 +185,6 @@ _TEXTS: Final = frozenset(
     ]
 )
 _ADAPTIVE: Final = "adaptive"
-_ADAPTIVE_MICROS: Final = "adaptive_time_microseconds"
 _CONNECT: Final = "connect"
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from ringfence import dispatch
 from ringfence.access.principal import Principal, Verb
 from ringfence.api.topic_grant_check import may_look_at
-from ringfence.api.topics.readers import ELSEWHERE, find_writers, is_administrator
+from ringfence.api.topics import ELSEWHERE, find_writers, is_administrator
 from ringfence.fencing.ids import parse_task_transactional_id
 from ringfence.projection.models import Connector
 from ringfence.requests.topic_questions import DescribeConsumerGroup, ListConsumerGroups

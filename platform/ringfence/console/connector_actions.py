@@ -1,6 +1,7 @@
 """Dangerous actions on connectors and their transactions."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
@@ -14,12 +15,39 @@ from ringfence.access.authorise import principal_of
 from ringfence.access.principal import Verb
 from ringfence.access.routes import on_connector, requires
 from ringfence.console.confirm_page import ActionResult, ConfirmPage, Impact, run
-from ringfence.console.open_transactions import OpenNow, open_now
 from ringfence.dispatch import Refusal
 from ringfence.history import old_generations
 from ringfence.projection.models import Connector, GenerationRow, Task, find_connector
 from ringfence.requests import commands
 from ringfence.requests.questions import DescribeTransactions
+
+_SECONDS = 8.0
+
+
+@dataclass(frozen=True, slots=True)
+class OpenNow:
+    """Transactional ids (or tasks) with an open transaction, and the partitions in them."""
+
+    ids: Sequence[str]
+    partitions: Sequence[str]
+    is_requested: bool
+    warnings: Sequence[str] = ()
+
+
+def open_now(row: Connector, ids: int) -> OpenNow:
+    """Query a worker once, for a page that is about to abort the transactions."""
+    try:
+        transactions = dispatch.ask(
+            DescribeTransactions(row.name, ids, row.settings, old_generations.find_unfenced_configs(row)), _SECONDS
+        )
+    except Refusal as error:
+        tasks = Task.objects.filter(connector=row.name, known=True, open_since_ms__gt=0).order_by("number")
+        task_names = [f"task {number}" for number in tasks.values_list("number", flat=True)]
+        return OpenNow(task_names, (), False, [f"Kafka could not be queried for open transactions: {error.message}"])
+    are_open = [each for each in transactions if each["open"]]
+    partitions = {f"{one['topic']}-{one['partition']}" for each in are_open for one in each["partitions"]}
+    return OpenNow([str(each["id"]) for each in are_open], sorted(partitions), True)
+
 
 _both = require_http_methods(["GET", "POST"])
 _FENCES = requires(GET=on_connector(Verb.FENCE), POST=on_connector(Verb.FENCE).writing())

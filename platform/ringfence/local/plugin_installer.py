@@ -1,18 +1,128 @@
-"""Installs plugins in the worker's `plugin.install.path`, when users request them on the page or in the API."""
+"""Installs plugins in the worker's `plugin.install.path`, when users request them on the page or in the API: whole,
+or not at all.
+"""
 
 import os
+import re
+import shutil
+import stat
+import zlib
 from collections.abc import Iterable, Mapping
-from pathlib import Path
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Final
+from zipfile import BadZipFile, ZipFile, ZipInfo
 
 from ringfence.connectors.java.runtime import INSTALL_PATH
-from ringfence.connectors.plugin_names import NAME_RULE, are_coordinates, is_package, is_wheel
+from ringfence.connectors.plugin_names import FILE_RULE, NAME_RULE, are_coordinates, is_file_name, is_package, is_wheel
 from ringfence.engine.plugins.installations import InstallFailed
 from ringfence.local import maven_plugins
 from ringfence.local.errors import LocalError
-from ringfence.local.plugin_archive import install_archive
+from ringfence.local.maven_plugins import require_connector
 from ringfence.local.plugin_contents import digest, read_contents
 from ringfence.local.python_plugins import install_package, install_wheel
-from ringfence.local.scratch import scratch_beside
+from ringfence.local.scratch import put_in_place, scratch_beside
+
+_UNSAFE: Final = re.compile(r"[\\:\x00-\x1f\x7f]")
+_PIECE: Final = 1024 * 1024
+_ENCRYPTED: Final = 0x1
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """archive: bytes of the file itself. unpacked: bytes of all files in it. files: their number, including folders."""
+
+    archive: int = 512 * 1024 * 1024
+    unpacked: int = 1024 * 1024 * 1024
+    files: int = 10_000
+
+
+def unpack(archive: Path, into: Path, limits: Limits) -> None:
+    """Unpack into an empty folder. Raises LocalError at the first refused entry; earlier ones stay there."""
+    left = limits.unpacked
+    with ZipFile(archive) as zip_file:
+        entries = zip_file.infolist()
+        if len(entries) > limits.files:
+            raise LocalError(f"{archive.name} contains {len(entries):,} files; the maximum is {limits.files:,}")
+        for entry in entries:
+            path = into / _require_safe(archive, entry)
+            if entry.is_dir():
+                path.mkdir(parents=True, exist_ok=True)
+                continue
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # The size in a header is not trusted: the bytes are counted as they are unpacked.
+            with zip_file.open(entry) as source, open(path, "xb") as target:
+                while piece := source.read(_PIECE):
+                    left -= len(piece)
+                    if left < 0:
+                        raise LocalError(f"{archive.name} unpacks to more than {limits.unpacked:,} bytes")
+                    target.write(piece)
+
+
+def _require_safe(archive: Path, entry: ZipInfo) -> PurePosixPath:
+    """Return the entry's path below the plugin's folder. Raises LocalError for other paths, and if it is not a plain
+    file.
+    """
+    path = PurePosixPath(entry.filename)
+    if path.is_absolute() or ".." in path.parts or not path.parts or _UNSAFE.search(entry.orig_filename):
+        raise LocalError(f"{archive.name} contains {entry.orig_filename!r}, which leads out of it. Do not trust it")
+    kind = stat.S_IFMT(entry.external_attr >> 16)
+    if kind not in (0, stat.S_IFREG, stat.S_IFDIR) or entry.flag_bits & _ENCRYPTED:
+        raise LocalError(
+            f"{archive.name} contains {entry.filename!r}, which is a link, a device or encrypted. Pack it with plain "
+            "files"
+        )
+    return path
+
+
+_LIMITS: Final = Limits()
+_DIGEST: Final = ".ringfence-sha256"
+"""A file in a plugin's folder with its archive's digest, so that installing the same archive again succeeds."""
+
+
+def install_archive(archive: Path, folder: Path, limits: Limits = _LIMITS) -> Path:
+    """Return the plugin's own folder below `folder`, named after the archive. A jar is copied into it.
+
+    It appears whole or not at all, since workers may be reading `folder`. Raises LocalError, with the reason and the
+    remedy; also if another plugin exists under this name.
+    """
+    if not is_file_name(archive.name):
+        raise LocalError(f"{archive.name!r} is not a plugin: {FILE_RULE}")
+    target = folder / archive.stem
+    if target.exists():
+        return _require_same(archive, target)
+    try:
+        _require_size(archive, limits)
+        folder.mkdir(parents=True, exist_ok=True)
+        with scratch_beside(folder) as scratch:
+            new_folder = scratch / target.name
+            new_folder.mkdir()
+            if archive.suffix == ".jar":
+                shutil.copyfile(archive, new_folder / archive.name)
+            else:
+                unpack(archive, new_folder, limits)
+            (new_folder / _DIGEST).write_text(digest(archive) + "\n")
+            require_connector(archive.name, scratch)
+            put_in_place(new_folder, target)
+    except (BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+        raise LocalError(f"{archive.name} cannot be unpacked: {error}. Download it again") from error
+    except OSError as error:
+        raise LocalError(f"{archive.name} cannot be installed in {target}: {error}") from error
+    return _require_same(archive, target)
+
+
+def _require_same(archive: Path, target: Path) -> Path:
+    """Return the folder if it was created from the same archive: now, earlier, or by another process."""
+    made_of = target / _DIGEST
+    if not made_of.is_file() or made_of.read_text().strip() != digest(archive):
+        raise LocalError(f"{target} exists already: remove it first, or give the archive another name")
+    return target
+
+
+def _require_size(archive: Path, limits: Limits) -> None:
+    size = archive.stat().st_size
+    if size > limits.archive:
+        raise LocalError(f"{archive.name} has {size:,} bytes; the maximum is {limits.archive:,}")
 
 
 class PluginInstaller:

@@ -9,20 +9,15 @@ from typing import Final
 from ringfence.connectors.api import (
     ConnectorError,
     Endpoint,
-    GroupInput,
     OffsetRecord,
     RecordBatch,
-    RecordRefused,
     RetriableError,
-    ShareInput,
-    Signal,
     SourceOffset,
     SourcePartition,
     SourceRecord,
     SourceTask,
 )
-from ringfence.engine.plugins.instances import SnapshotReader
-from ringfence.fencing.task.plugin_metrics import Gauges
+from ringfence.engine.plugins.instances import DetachedContext, SnapshotReader
 
 _IDLE_SECONDS: Final = 0.02
 CommittedOffsets = dict[str, tuple[SourcePartition, SourceOffset]]
@@ -33,51 +28,21 @@ class NeedsBroker(ConnectorError):
     """The task asks for something that only a running cluster has."""
 
 
-class MemoryContext:
-    """The context of the task (`SourceTaskContext`), with given committed offsets."""
+class MemoryContext(DetachedContext):
+    """The context of the task, with given committed offsets."""
 
     def __init__(
         self, config: Mapping[str, str], offsets: Sequence[tuple[SourcePartition, SourceOffset]], ends_at: float
     ) -> None:
         """ends_at: when a wait ends at the latest, on the monotonic clock."""
-        self.config = config
-        self.offset_reader = SnapshotReader(offsets)
-        self.raw_batches = False
-        self.converters = None
-        self.transaction_context = None
-        self.metrics = Gauges()
-        self.signals: Sequence[Signal] = ()
+        super().__init__(config, SnapshotReader(offsets))
         self._ends_at = ends_at
         self._never = threading.Event()
         self.reconfigurations = 0
         """How often the task has requested new task configurations."""
 
-    def read_offsets(self) -> SnapshotReader:
-        return self.offset_reader
-
-    def join_group(
-        self,
-        group: str,
-        topics: Sequence[str],
-        *,
-        session_timeout_ms: int,
-        first: Mapping[tuple[str, int], int] | None = None,
-    ) -> GroupInput:
-        raise NeedsBroker("A task in memory joins no consumer group: check this connector with a broker.")
-
-    def join_share_group(
-        self,
-        group: str | None,
-        topics: Sequence[str],
-        settings: Mapping[str, str],
-        *,
-        cluster: Mapping[str, str] | None = None,
-    ) -> ShareInput:
-        raise NeedsBroker("A task in memory joins no share group: check this connector with a broker.")
-
-    def admit(self, records: Sequence[SourceRecord]) -> Sequence[SourceRecord | RecordRefused]:
-        """Admit all: nothing is converted in memory."""
-        return records
+    def refusal_to_join(self, group: str) -> NeedsBroker:
+        return NeedsBroker(f"A task in memory does not join {group}: check this connector with a broker.")
 
     def announce_endpoint(self, endpoint: Endpoint) -> None:
         raise NeedsBroker("A task in memory has no web process in front of it: check this connector with a broker.")

@@ -3,15 +3,18 @@
 Django's own ASGI handler changes threads for every synchronous middleware, in both directions: that costs six
 milliseconds a request, and two hundred open pages send many. It also occupies a thread, and with it a database
 connection, for the whole life of an event stream; here a stream needs neither.
+
+An address may send a few requests a second without any credentials: each one takes a thread before it is refused.
 """
 
 import asyncio
 import contextlib
 import functools
 import io
-from collections.abc import Callable, Iterator, MutableMapping
+import time
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from django.conf import settings
 from django.core import signals
@@ -23,7 +26,7 @@ from django.http import HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.urls import set_script_prefix
 
 from ringfence import after_answer, quotas
-from ringfence.access.client_address import address_in
+from ringfence.access.client_address import address_in, group_of
 from ringfence.access.identify import Nobody, identify_again
 from ringfence.access.principal import Principal
 from ringfence.after_answer import Work
@@ -32,10 +35,39 @@ from ringfence.metrics.web_process import requests
 from ringfence.middleware.access import METRICS, PLACE
 from ringfence.web import access_log, request_body
 from ringfence.web.access_log import Exchange
-from ringfence.web.anonymous_rate import AnonymousRate, has_credentials
 from ringfence.web.door import PROBES, process_door
 from ringfence.web.hooks.links import Links, look_up
 from ringfence.web.hooks.receiver import Receiver, hook_name
+
+BURST: Final = 300
+PER_SECOND: Final = 30.0
+"""A login page with its files is a dozen requests."""
+_MOST_KNOWN: Final = 10_000
+
+
+def has_credentials(headers: Iterable[tuple[bytes, bytes]], session_cookie: str) -> bool:
+    """Return whether there is something to be checked: a header, or a session's cookie."""
+    mark = f"{session_cookie}=".encode()
+    return any(name == b"authorization" or (name == b"cookie" and mark in value) for name, value in headers)
+
+
+class AnonymousRate:
+    """The rates of this process, for one event loop."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._left: dict[str, tuple[float, float]] = {}
+
+    def allows(self, address: str) -> bool:
+        """Count one request. Returns whether it is answered."""
+        group, now = group_of(address), self._clock()
+        left, then = self._left.pop(group, (float(BURST), now))
+        left = min(BURST, left + (now - then) * PER_SECOND)
+        if len(self._left) >= _MOST_KNOWN:  # the one that was heard of the longest time ago has its whole burst again
+            del self._left[next(iter(self._left))]
+        self._left[group] = max(0.0, left - 1), now
+        return left >= 1
+
 
 THREADS = 168
 """The most requests at once. A request that waits for the leader or a plugin occupies its thread until the answer."""

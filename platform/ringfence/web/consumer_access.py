@@ -12,7 +12,7 @@ from django.views.decorators.http import require_safe
 from ringfence.access.authorise import principal_of
 from ringfence.access.principal import Principal, Verb
 from ringfence.access.routes import requires, somewhere
-from ringfence.api.topics.readers import ELSEWHERE
+from ringfence.api.topics import ELSEWHERE
 from ringfence.consumer_commands import CLIENT_FILE, ConsumerCommand, consumer_commands
 from ringfence.projection.models import ActiveTopic, ClusterInfo, find_connector
 

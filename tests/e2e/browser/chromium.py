@@ -2,6 +2,13 @@
 
 import os
 import shutil
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 # The first one is the browser without its window: the tests take half the time and half the CPU.
 _NAMES = (
@@ -30,3 +37,18 @@ def find() -> str | None:
     chosen = os.environ.get("RINGFENCE_TEST_CHROMIUM")
     names = (chosen,) if chosen else _NAMES
     return next((path for path in map(shutil.which, names) if path), None)
+
+
+@pytest.fixture(scope="package")
+def chromium() -> Iterator["Browser"]:
+    """One browser for all tests of a folder whose `conftest.py` imports it."""
+    from playwright.sync_api import sync_playwright
+
+    path = find()
+    assert path is not None, HOW_TO_INSTALL
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=list(ARGUMENTS))
+        try:
+            yield browser
+        finally:
+            browser.close()

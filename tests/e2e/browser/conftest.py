@@ -4,13 +4,16 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 
 from tests.e2e.browser import chromium as program
+from tests.e2e.browser.chromium import chromium
 from tests.e2e.browser.scene import Scene
 from tests.e2e.browser.visitor import Visitor
 from tests.e2e.conftest import await_calm
 from tests.e2e.up import Up
+
+__all__ = ["chromium"]
 
 _failed = pytest.StashKey[bool]()
 Visitors = Callable[..., Visitor]
@@ -38,19 +41,6 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 def has_failed(request: pytest.FixtureRequest) -> bool:
     """Whether the test itself has; for what comes after it."""
     return bool(request.node.stash.get(_failed, False))
-
-
-@pytest.fixture(scope="package")
-def chromium() -> Iterator[Browser]:
-    """One browser for all of these tests."""
-    path = program.find()
-    assert path is not None, program.HOW_TO_INSTALL
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=list(program.ARGUMENTS))
-        try:
-            yield browser
-        finally:
-            browser.close()
 
 
 @pytest.fixture

@@ -21,12 +21,9 @@ def platform(tmp_path: Path) -> Iterator[Up]:
     """One of its own: from the first account on, nobody needs no login."""
     up = Up(tmp_path / "platform", settings={"RINGFENCE_TOKEN": TOKEN})
     up.rest._client.headers["Authorization"] = f"Bearer {TOKEN}"
-    up.start()
-    try:
+    with up:
         eventually(lambda: up.rest.call("GET", "/health").status_code == 200, 60, "a leader", pause=0.3)
         yield up
-    finally:
-        up.end()
 
 
 @pytest.mark.thorough

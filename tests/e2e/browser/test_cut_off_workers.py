@@ -1,22 +1,86 @@
 """One worker loses its way to Kafka or to Redis: every page says which one within 15 seconds, and no record is lost."""
 
+import contextlib
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
+import psutil
 import pytest
 from playwright.sync_api import Page, expect
 
+from ringfence.local.guarded_process import GuardedProcess
 from tests.e2e.browser.conftest import Visitors
 from tests.e2e.browser.facts import await_more_records, state
 from tests.e2e.browser.visitor import NARROW
 from tests.e2e.conftest import await_calm
 from tests.e2e.flow import Flow
 from tests.e2e.machine import promised
-from tests.e2e.remote_worker import NAME, RemoteWorker, platform_with_a_remote_worker
 from tests.e2e.up import Up
+from tests.support.proxy import Fate, Proxied, proxied_kafka
 from tests.support.waiting import eventually
+from tests.support.wire import Wire
+
+NAME = "worker-2"
+_ALL = 10**9
+
+
+class RemoteWorker:
+    """The second worker of `up`, its settings those of the first but for the two addresses."""
+
+    def __init__(self, up: Up, kafka: Proxied) -> None:
+        self._kafka = kafka
+        self.redis = Wire(up.redis_port)
+        password = (up.data / "redis-password").read_text().strip()
+        settings = psutil.Process(up.pid("worker-1")).environ() | {
+            "CONNECT_BOOTSTRAP_SERVERS": kafka.through.bootstrap,
+            "RINGFENCE_REDIS_URL": f"redis://:{password}@127.0.0.1:{self.redis.port}/0",
+        }
+        self._process = GuardedProcess.start(
+            NAME,
+            [sys.executable, "-m", "ringfence.cli", "worker", "--id", NAME, "--slots", "8"],
+            log=up.data / "logs" / f"{NAME}.log",
+            env=settings,
+            cwd=up.data,
+            pid_file=up.data / "run" / f"{NAME}.pid",
+        )
+        up.workers = 2
+
+    @contextlib.contextmanager
+    def without_kafka(self) -> Iterator[None]:
+        """None of its requests arrives, and nobody says so."""
+        self._kafka.proxy.set_trap(lambda _: True, Fate.SILENCE, _ALL)
+        try:
+            yield
+        finally:
+            self._kafka.proxy.clear()
+
+    def without_redis(self) -> contextlib.AbstractContextManager[None]:
+        return self.redis.silent()
+
+    def end(self) -> None:
+        """With all that it has started."""
+        self._process.stop(60)
+        self.redis.close()
+
+
+@contextlib.contextmanager
+def platform_with_a_remote_worker(root: Path) -> Iterator[tuple[Up, RemoteWorker]]:
+    """On a broker of its own. worker-1, web and Redis are on this side of the lines."""
+    one_broker = {f"CONNECT_{topic}_STORAGE_REPLICATION_FACTOR": "1" for topic in ("CONFIG", "OFFSET", "STATUS")}
+    with proxied_kafka(root) as kafka:
+        up = Up(root / "platform", settings={"CONNECT_BOOTSTRAP_SERVERS": kafka.direct.bootstrap, **one_broker})
+        up.kafka_port = kafka.kafka.port
+        with up:
+            worker = RemoteWorker(up, kafka)
+            try:
+                yield up, worker
+            finally:
+                worker.end()
+
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -80,6 +144,17 @@ def make_leader(platform: Up, worker: str) -> None:
     await_calm(platform)
 
 
+def pause_and_resume(page: Page) -> None:
+    """Of a connector whose records go on, by its page."""
+    state(page, "Healthy")
+    await_more_records(page)
+    page.locator("#do-pause").click()
+    expect(page.locator("#notices")).to_contain_text("Pause requested")
+    state(page, "Paused")
+    page.locator("#do-resume").click()
+    state(page, "Healthy")
+
+
 def test_a_worker_is_cut_off_from_kafka(
     visitors: Visitors, platform: Up, remote: RemoteWorker, flow: Make, stopwatch: Note
 ) -> None:
@@ -93,13 +168,7 @@ def test_a_worker_is_cut_off_from_kafka(
         stopwatch("said by every page", said)
         assert said < promised(SAID_WITHIN_SECONDS)
         stopwatch("both tasks write again", one.await_progress(since=began, timeout=90))
-        state(pages[0], "Healthy")
-        await_more_records(pages[0])
-        pages[0].locator("#do-pause").click()
-        expect(pages[0].locator("#notices")).to_contain_text("Pause requested")
-        state(pages[0], "Paused")
-        pages[0].locator("#do-resume").click()
-        state(pages[0], "Healthy")
+        pause_and_resume(pages[0])
     await_calm_head(pages)
     one.settle()
 
@@ -115,13 +184,7 @@ def test_a_worker_is_cut_off_from_redis(
         said = await_problem(pages, f"no-redis-{NAME}", f"{NAME} does not reach Redis")
         stopwatch("said by every page", said)
         assert said < promised(SAID_WITHIN_SECONDS)
-        state(pages[0], "Healthy")
-        await_more_records(pages[0])
-        pages[0].locator("#do-pause").click()
-        expect(pages[0].locator("#notices")).to_contain_text("Pause requested")
-        state(pages[0], "Paused")
-        pages[0].locator("#do-resume").click()
-        state(pages[0], "Healthy")
+        pause_and_resume(pages[0])
     await_calm_head(pages)
     one.settle()
 

@@ -150,12 +150,8 @@ def installation(request: pytest.FixtureRequest, kind: Kind, tmp_path: Path) -> 
     if kind is not debezium:
         yield request.getfixturevalue("platform")
         return
-    up = Up(tmp_path / "data", settings={"CONNECT_PLUGIN_PATH": str(plugin_path(tmp_path, DEBEZIUM))})
-    up.start()
-    try:
+    with Up(tmp_path / "data", settings={"CONNECT_PLUGIN_PATH": str(plugin_path(tmp_path, DEBEZIUM))}) as up:
         yield up
-    finally:
-        up.end()
 
 
 @pytest.fixture

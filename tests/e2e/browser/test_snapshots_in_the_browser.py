@@ -26,12 +26,8 @@ def postgres() -> Iterator[Postgres]:
 
 @pytest.fixture
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    up = Up(tmp_path_factory.mktemp("snapshots"), workers=1, settings={"CONNECT_EGRESS_ALLOW": "loopback"})
-    up.start()
-    try:
+    with Up(tmp_path_factory.mktemp("snapshots"), workers=1, settings={"CONNECT_EGRESS_ALLOW": "loopback"}) as up:
         yield up
-    finally:
-        up.end()
 
 
 @pytest.fixture

@@ -13,8 +13,7 @@ from ringfence.fencing.errors import Retriable
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.task import clients
 from ringfence.fencing.transactions.broker_connection import Access
-from ringfence.fencing.transactions.driver import Driver
-from ringfence.fencing.transactions.producer import Producer, parse_member
+from ringfence.fencing.transactions.producer import Driver, Producer, parse_member
 from ringfence.fencing.transactions.state_machine import StateMachine
 from ringfence.fencing.transactions.steps import Outgoing
 

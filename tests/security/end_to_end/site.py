@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,25 +64,27 @@ class Site:
         return eventually(failed, 90, f"the task of {name} fails", pause=0.3)
 
 
+@contextmanager
+def running_site(up: Up, *limits: str) -> Iterator[Site]:
+    """`up` from its start to its end, with both accounts; `limits`: further options of the editor's."""
+    up.http = up.http.replace("127.0.0.1", "0.0.0.0")
+    with up:
+        url = up.http.replace("0.0.0.0", "127.0.0.1")
+        with closing(Rest(f"http://{url}")) as boss, closing(Rest(f"http://{url}")) as editor:
+            site = Site(up, boss, editor)
+            rights = ["--allow", "editor", "--pattern", "team-a-*", *limits]
+            site.run("users", "create", "editor", "--no-password", *rights)
+            token = site.run("tokens", "create", "editor", "work", "--allow", "admin").strip()
+            for rest, secret in ((site.boss, BOSS), (site.editor, token)):
+                rest._client.headers["Authorization"] = f"Bearer {secret}"
+            eventually(lambda: site.boss.call("GET", "/health").status_code == 200, 60, "a leader", pause=0.3)
+            yield site
+
+
 @pytest.fixture(scope="package")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    up = Up(tmp_path_factory.mktemp("site"), settings={"RINGFENCE_TOKEN": BOSS})
-    up.http = up.http.replace("127.0.0.1", "0.0.0.0")
-    up.start()
-    url = up.http.replace("0.0.0.0", "127.0.0.1")
-    site = Site(up, Rest(f"http://{url}"), Rest(f"http://{url}"))
-    try:
-        rights = ["--allow", "editor", "--pattern", "team-a-*"]
-        site.run("users", "create", "editor", "--no-password", *rights)
-        token = site.run("tokens", "create", "editor", "work", "--allow", "admin").strip()
-        for rest, secret in ((site.boss, BOSS), (site.editor, token)):
-            rest._client.headers["Authorization"] = f"Bearer {secret}"
-        eventually(lambda: site.boss.call("GET", "/health").status_code == 200, 60, "a leader", pause=0.3)
-        yield site
-    finally:
-        up.end()
-        site.boss.close()
-        site.editor.close()
+    with running_site(Up(tmp_path_factory.mktemp("site"), settings={"RINGFENCE_TOKEN": BOSS})) as made:
+        yield made
 
 
 @pytest.fixture

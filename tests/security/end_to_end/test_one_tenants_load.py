@@ -10,9 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
-from tests.e2e.rest import Rest
 from tests.e2e.up import Up
-from tests.security.end_to_end.site import BOSS, Site
+from tests.security.end_to_end.site import BOSS, Site, running_site
 from tests.support.names import unique
 from tests.support.waiting import eventually
 
@@ -36,22 +35,8 @@ def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     up = OneSlot(
         tmp_path_factory.mktemp("crowded"), settings={"RINGFENCE_TOKEN": BOSS, "CONNECT_TASKS_MAX_LIMIT": str(_MANY)}
     )
-    up.http = up.http.replace("127.0.0.1", "0.0.0.0")
-    up.start()
-    url = up.http.replace("0.0.0.0", "127.0.0.1")
-    site = Site(up, Rest(f"http://{url}"), Rest(f"http://{url}"))
-    try:
-        rights = ["--allow", "editor", "--pattern", "team-a-*", "--connectors", "3", "--tasks", str(10 * _MANY)]
-        site.run("users", "create", "editor", "--no-password", *rights)
-        token = site.run("tokens", "create", "editor", "work", "--allow", "admin").strip()
-        for rest, secret in ((site.boss, BOSS), (site.editor, token)):
-            rest._client.headers["Authorization"] = f"Bearer {secret}"
-        eventually(lambda: site.boss.call("GET", "/health").status_code == 200, 60, "a leader", pause=0.3)
-        yield site
-    finally:
-        up.end()
-        site.boss.close()
-        site.editor.close()
+    with running_site(up, "--connectors", "3", "--tasks", str(10 * _MANY)) as made:
+        yield made
 
 
 def numbers(tasks: str = "1") -> dict[str, str]:

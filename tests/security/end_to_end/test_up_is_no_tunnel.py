@@ -28,10 +28,8 @@ REFUSED = "never allowed"
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    started = Up(tmp_path_factory.mktemp("up"))
-    started.start()
-    yield started
-    started.end()
+    with Up(tmp_path_factory.mktemp("up")) as started:
+        yield started
 
 
 def run(up: Up, *arguments: str) -> str:

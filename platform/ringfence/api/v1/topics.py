@@ -8,11 +8,9 @@ from rest_framework.response import Response
 
 from ringfence.access.principal import Verb
 from ringfence.access.routes import somewhere
+from ringfence.api import topics
 from ringfence.api.parameters import whole
-from ringfence.api.topics import record_reads, visible_topics
-from ringfence.api.topics.readers import find_reader
-from ringfence.api.topics.search_query import RecordSearch, RecordSearchShape
-from ringfence.api.topics.visible_topics import TopicRow
+from ringfence.api.topics import RecordSearch, RecordSearchShape, TopicRow, find_reader
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.request_fields import FlagField, IntegerField, QueryShape, StringField
 from ringfence.audit.trail import note
@@ -181,7 +179,7 @@ class Topics(V1View):
 
     def get(self, request: Request) -> Response:
         query = self.parse_query()
-        page = visible_topics.list_topics(self.principal, query["search"], query["page"], internal=query["internal"])
+        page = topics.list_topics(self.principal, query["search"], query["page"], internal=query["internal"])
         body = {"count": page.count, "page": page.page, "pages": page.pages, "problem": page.problem}
         return Response(TopicListShape({**body, "results": [_row(each) for each in page.rows]}).data)
 
@@ -194,7 +192,7 @@ class Topic(V1View):
 
     def get(self, request: Request, name: str) -> Response:
         self.parse_parameters()
-        row = visible_topics.find_topic(self.principal, name)
+        row = topics.find_topic(self.principal, name)
         if row is None:
             raise not_found(f"There is no topic {name}, or you may not see it.")
         return Response(TopicShape(_row(row)).data)
@@ -211,7 +209,7 @@ class TopicRecords(V1View):
         query = self.parse_query()
         record_search = RecordSearch.of(query)
         reader = find_reader(self.http_request, name, query["connector"])
-        answer = record_reads.read_records(self.http_request, reader, record_search)
+        answer = topics.read_records(self.http_request, reader, record_search)
         return Response(TopicRecordsShape({**answer, "topic": name}).data)
 
 
@@ -231,7 +229,7 @@ class RecordOrigin(V1View):
         place = (whole(str(partition), "partition", 0, 2**31 - 1), whole(str(offset), "offset"))
         reader = find_reader(self.http_request, name, query["connector"])
         note(self.http_request, f"looked at where {name}-{partition} offset {offset} comes from")
-        origin = record_reads.find_origin(self.http_request, reader, *place)
+        origin = topics.find_origin(self.http_request, reader, *place)
         body = {"transaction": None, "source": None, "why": "", **origin}
         return Response(RecordOriginShape({**body, "topic": name, "partition": partition, "offset": offset}).data)
 

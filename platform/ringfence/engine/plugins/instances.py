@@ -1,4 +1,5 @@
-"""The connector instances in the instance process, and the limits of the task configurations that they make.
+"""The connector instances in the instance process, the limits of the task configurations that they make, and the
+context of a task that runs without Kafka.
 
 All connector instances of a leader share a process, so the number of tasks is cut before `task_configs` builds a
 configuration for each. A connector from an earlier version, or with a value from a config provider, may ask for more.
@@ -10,7 +11,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ringfence.connectors.api import SourceConnector, SourceOffset, SourcePartition
+from ringfence.connectors.api import (
+    ConnectorError,
+    Converters,
+    GroupInput,
+    RecordRefused,
+    ShareInput,
+    Signal,
+    SourceConnector,
+    SourceOffset,
+    SourcePartition,
+    SourceRecord,
+    TransactionContext,
+)
 from ringfence.connectors.common_settings import TASKS_MAX, TASKS_MAX_ENFORCE
 from ringfence.connectors.config_providers import ResolvedConfig
 from ringfence.connectors.java.channel import JavaFailure
@@ -20,6 +33,7 @@ from ringfence.connectors.sdk.worker_limits import TASKS_MAX_LIMIT, current
 from ringfence.engine.plugins.errors import PluginError
 from ringfence.engine.plugins.plugin_choice import find_for
 from ringfence.engine.plugins.validation import redactor
+from ringfence.fencing.task.plugin_metrics import Gauges
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 
 logger = logging.getLogger(__name__)
@@ -45,6 +59,50 @@ class SnapshotReader:
 
     def offsets(self, partitions: Sequence[SourcePartition]) -> list[SourceOffset | None]:
         return [self.offset(partition) for partition in partitions]
+
+
+class DetachedContext:
+    """The context of a task without Kafka (`SourceTaskContext`). It joins no group, and admits every record."""
+
+    def __init__(self, config: Mapping[str, str], offset_reader: SnapshotReader) -> None:
+        self.config = config
+        self.offset_reader = offset_reader
+        self.raw_batches = False
+        self.converters: Converters | None = None
+        self.transaction_context: TransactionContext | None = None
+        self.metrics = Gauges()
+        self.signals: Sequence[Signal] = ()
+
+    def refusal_to_join(self, group: str) -> ConnectorError:
+        """The error for a task that asks to join; group: "the consumer group ..." or "a share group"."""
+        return ConnectorError(f"This task cannot join {group}: it runs without Kafka.")
+
+    def read_offsets(self) -> SnapshotReader:
+        return self.offset_reader
+
+    def join_group(
+        self,
+        group: str,
+        topics: Sequence[str],
+        *,
+        session_timeout_ms: int,
+        first: Mapping[tuple[str, int], int] | None = None,
+    ) -> GroupInput:
+        raise self.refusal_to_join(f"the consumer group {group}")
+
+    def join_share_group(
+        self,
+        group: str | None,
+        topics: Sequence[str],
+        settings: Mapping[str, str],
+        *,
+        cluster: Mapping[str, str] | None = None,
+    ) -> ShareInput:
+        raise self.refusal_to_join("a share group")
+
+    def admit(self, records: Sequence[SourceRecord]) -> Sequence[SourceRecord | RecordRefused]:
+        """Admit all: nothing is delivered."""
+        return records
 
 
 class InstanceContext:

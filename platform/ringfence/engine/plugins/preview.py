@@ -14,14 +14,9 @@ from dataclasses import dataclass
 from ringfence.connectors.api import (
     ConnectorError,
     Endpoint,
-    GroupInput,
-    OffsetReader,
     OffsetRecord,
     RecordBatch,
-    RecordRefused,
     RetriableError,
-    ShareInput,
-    Signal,
     SourceConnector,
     SourceRecord,
     SourceTask,
@@ -33,11 +28,10 @@ from ringfence.connectors.config_providers import ResolvedConfig
 from ringfence.connectors.plugins import PluginInfo
 from ringfence.connectors.sdk.delivery import transaction_boundary, with_boundary
 from ringfence.engine.plugins import instances
-from ringfence.engine.plugins.instances import InstanceContext, Offsets, SnapshotReader, check_shape
+from ringfence.engine.plugins.instances import DetachedContext, InstanceContext, Offsets, SnapshotReader, check_shape
 from ringfence.engine.plugins.record_display import size_of
 from ringfence.engine.plugins.secret_removal import Scrubber
 from ringfence.engine.plugins.transform_trial import TransformationChain
-from ringfence.fencing.task.plugin_metrics import Gauges
 from ringfence.fencing.task.transaction_context import RequestedEndings
 
 logger = logging.getLogger(__name__)
@@ -89,19 +83,15 @@ def preview(
     return {**result, "took_ms": int((time.monotonic() - began) * 1000)}
 
 
-class PreviewContext:
+class PreviewContext(DetachedContext):
     """The context of a task in a preview. Nothing reaches Kafka."""
 
     def __init__(
-        self, config: Mapping[str, str], reader: OffsetReader, raw: bool, transactions: TransactionContext | None
+        self, config: Mapping[str, str], reader: SnapshotReader, raw: bool, transactions: TransactionContext | None
     ) -> None:
-        self.config = config
-        self.offset_reader = reader
+        super().__init__(config, reader)
         self.raw_batches = raw
-        self.converters = None
         self.transaction_context = transactions
-        self.metrics = Gauges()
-        self.signals: Sequence[Signal] = ()
         self.ends_at = float("inf")
         self._never = threading.Event()
 
@@ -109,40 +99,12 @@ class PreviewContext:
     def over(self) -> bool:
         return time.monotonic() >= self.ends_at
 
-    def read_offsets(self) -> OffsetReader:
-        return self.offset_reader
-
-    def join_group(
-        self,
-        group: str,
-        topics: Sequence[str],
-        *,
-        session_timeout_ms: int,
-        first: Mapping[tuple[str, int], int] | None = None,
-    ) -> GroupInput:
-        """Refuse: a member would take partitions away from running tasks."""
-        raise ConnectorError(
-            f"This task reads as a member of the consumer group {group}, and a preview joins no group. Look at the "
-            "records of its topics instead."
+    def refusal_to_join(self, group: str) -> ConnectorError:
+        """A member would take partitions, or records, away from running tasks."""
+        return ConnectorError(
+            f"This task reads as a member of {group}, and a preview joins no group. Look at the records of its topics "
+            "instead."
         )
-
-    def join_share_group(
-        self,
-        group: str | None,
-        topics: Sequence[str],
-        settings: Mapping[str, str],
-        *,
-        cluster: Mapping[str, str] | None = None,
-    ) -> ShareInput:
-        """Refuse: a member would get records that running tasks wait for."""
-        raise ConnectorError(
-            "This task reads as a member of a share group, and a preview joins no group. Look at the records of its "
-            "topics instead."
-        )
-
-    def admit(self, records: Sequence[SourceRecord]) -> Sequence[SourceRecord | RecordRefused]:
-        """Admit all: a preview converts what `poll` returns."""
-        return records
 
     def announce_endpoint(self, endpoint: Endpoint) -> None:
         raise ConnectorError("This task waits for incoming requests, but a preview receives none.")

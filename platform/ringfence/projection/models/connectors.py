@@ -106,7 +106,7 @@ class Task(models.Model):
     """A task: its config, its newest status, and what it last reported about itself.
 
     `known`: it belongs to the newest generation. `next_config`: what `config` becomes with the next commit record, ""
-    for nothing (`projection.task_rows`). The live numbers are those of `live_attempt` of `live_generation`;
+    for nothing (`projection.config_rows`). The live numbers are those of `live_attempt` of `live_generation`;
     `recent` is JSON: [second, records of that report] of the last reports, with
     the transactions that ended since the one before, if any, or the time between two attempts
     (`projection.progress_reports`).

@@ -1,10 +1,14 @@
-"""The overview: the state of everything that the user may see, problems first. A constant number of queries."""
+"""The overview: the state of everything that the user may see, problems first. A constant number of queries.
+
+Its head says the state of all connectors in one sentence and one bar. An empty installation shows suggestions instead.
+"""
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
+from urllib.parse import urlencode
 
 from django.db.models import Count, Min, Q, Sum
 
@@ -14,6 +18,7 @@ from ringfence.api.history_series import Scope
 from ringfence.clock_differences import clocks, describe_largest
 from ringfence.fencing.modes import lagging
 from ringfence.http.masking import Masker
+from ringfence.http.section_links import Reference
 from ringfence.projection.health import Health
 from ringfence.projection.health_reasons import bad_records, reason
 from ringfence.projection.known_health import KnownHealth, known_health, leader_of
@@ -24,10 +29,158 @@ from ringfence.web.connector.event_folding import fold, headline
 from ringfence.web.connector.header import EventView, event_view
 from ringfence.web.consumer_access import consumption
 from ringfence.web.lists.connector_rows import LIVE_MS
-from ringfence.web.lists.overall_state import judge
-from ringfence.web.lists.suggestions import STARTS
-from ringfence.web.state_badges import GROUPS, HEALTH, Badge, look_of
+from ringfence.web.new.field import SETTING
+from ringfence.web.state_badges import GROUPS, HEALTH, Badge, Severity, look_of
 from ringfence.web.time_axis import Span, draw_axis, is_asked, read_span
+
+_MOST_NAMES = 2
+_MOTIONS = {
+    Health.STARTING: "starting",
+    Health.RESTARTING: "restarting",
+    Health.FENCING: "being fenced",
+    Health.PAUSING: "pausing",
+    Health.STOPPING: "stopping",
+}
+_BAR = ("attention", "motion", "resting", "healthy")
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A part of the bar. x, width: in hundredths of its length."""
+
+    word: str
+    count: int
+    tone: str
+    address: str
+    x: float
+    width: float
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    sentence: str
+    tone: str
+    shares: Sequence[Share]
+
+
+def judge(
+    counts: Mapping[str, int], worst: Sequence[str], *, stale: bool = False, placeless: Sequence[str] = ()
+) -> Verdict:
+    """counts: connectors by health; worst: names of those that need attention, the worst first.
+
+    placeless: names of those in motion without a slot, which wait until one becomes free.
+    """
+    shares = _shares(counts)
+    total = sum(counts.values())
+    sick = next((share.count for share in shares if share.tone == Severity.BAD), 0)
+    moving = next((share.count for share in shares if share.tone == Severity.MOTION), 0)
+    if stale:
+        return Verdict("The connectors' states are unknown: no worker reports.", Severity.UNKNOWN, shares)
+    if not total:
+        return Verdict("There are no connectors yet.", Severity.REST, shares)
+    if sick:
+        verb = "needs" if sick == 1 else "need"
+        return Verdict(f"{_of(sick, total)} {verb} attention: {_names(worst, sick)}.", Severity.BAD, shares)
+    if placeless:
+        verb = "waits" if len(placeless) == 1 else "wait"
+        sentence = f"{_of(len(placeless), total)} {verb} for a slot: {_names(placeless, len(placeless))}."
+        return Verdict(sentence, Severity.WARN, shares)
+    if moving:
+        verb = "is" if moving == 1 else "are"
+        return Verdict(f"{_of(moving, total)} {verb} {_motions(counts)}.", Severity.MOTION, shares)
+    sentence = "All is well: the connector is" if total == 1 else f"All is well: all {total:,} connectors are"
+    return Verdict(f"{sentence} in the requested state.", Severity.OK, shares)
+
+
+def _of(part: int, total: int) -> str:
+    return "The only connector" if total == 1 else f"{part:,} of {total:,} connectors"
+
+
+def _motions(counts: Mapping[str, int]) -> str:
+    kinds = [(counts[health], word) for health, word in _MOTIONS.items() if counts.get(health)]
+    return kinds[0][1] if len(kinds) == 1 else ", ".join(f"{word} ({count:,})" for count, word in kinds)
+
+
+def _names(worst: Sequence[str], sick: int) -> str:
+    names = worst[: min(_MOST_NAMES, sick)]
+    more = sick - len(names)
+    if more > 0:
+        return ", ".join(names) + f" and {more:,} more"
+    return " and ".join(names)
+
+
+def _shares(counts: Mapping[str, int]) -> list[Share]:
+    """Return the non-empty shares, in the order of GROUPS. Unknown states need attention."""
+    total = sum(counts.values())
+    known_healths = {str(health) for _, _, healths in GROUPS.values() for health in healths}
+    shares, x = [], 0.0
+    for key in _BAR:
+        word, tone, healths = GROUPS[key]
+        count = sum(counts.get(health, 0) for health in healths)
+        if Health.UNKNOWN in healths:
+            count += sum(number for health, number in counts.items() if str(health) not in known_healths)
+        if count:
+            width = 100 * count / total
+            word = "Needs attention" if key == "attention" and count == 1 else word
+            shares.append(Share(word, count, str(tone), f"/ui/connectors?state={key}", round(x, 2), round(width, 2)))
+            x += width
+    return shares
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A suggested first connector. class_name: as users write it; settings: in addition to the plugin's sample;
+    command: to run first, "" for none; topic: where the records go, "" if the source decides.
+    """
+
+    title: str
+    icon: str
+    about: str
+    class_name: str
+    name: str
+    more: Reference
+    settings: tuple[tuple[str, str], ...] = ()
+    command: str = ""
+    topic: str = ""
+
+    @property
+    def address(self) -> str:
+        """The address of the prefilled form."""
+        fields = [(SETTING + name, value) for name, value in self.settings]
+        return "/ui/new?" + urlencode([("class", self.class_name), ("sample", "1"), ("name", self.name), *fields])
+
+
+STARTS: Final = (
+    Start(
+        "A text file",
+        "file-text",
+        "Every line becomes a record, and lines that are appended follow. Nothing to install.",
+        "FileStreamSource",
+        "lines",
+        Reference("connectors#filestreamsource", "FileStreamSource"),
+        (("file", "/tmp/lines.txt"), ("topic", "lines")),  # noqa: S108 - `ringfence up` lets configurations read there
+        "printf 'one\\ntwo\\nthree\\n' > /tmp/lines.txt",
+        "lines",
+    ),
+    Start(
+        "A PostgreSQL database",
+        "database",
+        "The rows of its tables, and then each change, by logical replication. The form checks the server and lists "
+        "its tables.",
+        "PostgresSource",
+        "shop",
+        Reference("postgres#five-minutes-to-the-first-table", "Five minutes to the first table"),
+    ),
+    Start(
+        "A REST API",
+        "app-window",
+        "Pages of JSON, requested as often as you choose. The preview shows its rows before anything is written.",
+        "DltSource",
+        "orders",
+        Reference("dlt#five-minutes-to-the-first-record", "REST APIs"),
+    ),
+)
+
 
 WRONG_SHOWN = 10
 HANGING_SHOWN = 20

@@ -3,6 +3,7 @@ connectors, their topics, workers, and documents, the best first.
 
 An action opens its confirmation in place. Results are limited to what the user may do and see. The browser finds the
 places of the navigation, commands of its own, and what was opened lately (`keys.js`).
+What somebody types may have words in any order, parts of words, and left-out letters.
 """
 
 import time
@@ -19,11 +20,113 @@ from ringfence.access.authorise import principal_of
 from ringfence.access.principal import Principal, Verb
 from ringfence.access.routes import requires, somewhere
 from ringfence.projection.models import ActiveTopic, Connector, Worker
+from ringfence.web.action_buttons import ACTIONS
 from ringfence.web.handbook.documents import search_headings
 from ringfence.web.lists.connector_query import choose
-from ringfence.web.lists.fuzzy import match
-from ringfence.web.lists.palette_actions import ACTS, NEW
 from ringfence.web.navigation import BELOW, PLACES
+
+_EXACT: Final = 100
+_BEGINS: Final = 60
+_IN_WORD: Final = 40
+_LETTERS: Final = 10
+_SHORTEST_ABBREVIATION: Final = 3
+_NAME: Final = 60
+"""Letters may be left out across the words of a name, not of a longer text, where they are always somewhere."""
+_SEPARATORS: Final = str.maketrans("-_./:", "     ")
+
+
+def match(typed: str, text: str) -> int:
+    """Return how well all words of `typed` are in the text, 0 if one is not. A word may leave out letters, if it has at
+    least three and begins as a word of the text.
+    """
+    typed, text = typed.casefold().strip(), text.casefold()
+    if typed == text:
+        return _EXACT * 2
+    words = text.translate(_SEPARATORS).split()
+    whole = "".join(words) if len(words) > 1 and len(text) <= _NAME else ""
+    total = 0
+    for part in typed.split():
+        score = max((_score(part, word) for word in words), default=0)
+        if not score:
+            score = _IN_WORD if part in text else _score(part, whole) if whole else 0
+        if not score:
+            return 0
+        total += score
+    # Of two texts with the same words the shorter one is meant.
+    return max(1, total - len(text) // 8)
+
+
+def _score(part: str, word: str) -> int:
+    if part == word:
+        return _EXACT
+    if word.startswith(part):
+        return _BEGINS
+    if part in word:
+        return _IN_WORD
+    is_short_form = len(part) >= _SHORTEST_ABBREVIATION and part[0] == word[0] and _leaves_letters_out(part, word)
+    return _LETTERS if is_short_form else 0
+
+
+def _leaves_letters_out(part: str, word: str) -> bool:
+    letters = iter(word)
+    return all(letter in letters for letter in part)
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """word: what the user types, or its beginning; title: what it is called; address: of the confirmation or page, with
+    {} for the connector; in_place: the confirmation opens over the page where the user is.
+    """
+
+    word: str
+    title: str
+    address: str
+    verb: Verb
+    icon: str
+    in_place: bool = False
+
+
+ACTS: Final = (
+    *(
+        Act(
+            each.name.replace("-", " "),
+            each.word,
+            f"/ui/connectors/{{}}/actions/{each.name}",
+            each.verb,
+            each.icon,
+            in_place=True,
+        )
+        for each in ACTIONS
+    ),
+    Act("edit", "Edit", "/ui/connectors/{}/edit", Verb.EDIT, "pencil"),
+    Act("fence", "Fence", "/ui/connectors/{}/fence", Verb.FENCE, "shield", in_place=True),
+    Act("delete", "Delete", "/ui/connectors/{}/delete", Verb.DELETE, "trash-2", in_place=True),
+    Act("offsets", "Offsets of", "/ui/connectors/{}/offsets", Verb.VIEW, "list-ordered"),
+    Act("logs", "Logs of", "/ui/connectors/{}/logs", Verb.VIEW, "file-text"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NewThing:
+    """Something to create. known_as: other words for it."""
+
+    word: str
+    address: str
+    icon: str
+    known_as: str = ""
+
+
+NEW: Final = (
+    NewThing("New connector", "/ui/new", "plus", "create add source"),
+    NewThing("New connector from PostgreSQL", "/ui/new?class=PostgresSource", "database", "postgres database cdc"),
+    NewThing("New connector from a SQL database", "/ui/new?class=SqlSource", "database", "mysql mariadb sqlite tables"),
+    NewThing("New connector from files", "/ui/new?class=FilesSource", "file-text", "csv parquet json s3 folder"),
+    NewThing("New connector from a REST API", "/ui/new?class=DltSource", "app-window", "dlt http json"),
+    NewThing("New connector from webhooks", "/ui/new?class=WebhookSource", "app-window", "http hooks"),
+    NewThing("New alert rule", "/ui/incidents/rules/new", "bell", "create add"),
+    NewThing("New destination", "/ui/incidents/destinations/new", "send", "slack teams pagerduty opsgenie mail"),
+)
+
 
 MOST_MATCHES: Final = 12
 _MOST_OF_A_KIND: Final = 6

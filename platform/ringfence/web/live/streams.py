@@ -12,26 +12,281 @@ every two seconds. The events:
   names is null for many connectors;
 - `numbers` (streams about one connector only): the connector's changed numbers. Data: `{"at", "html"}`, with the
   HTML by element id.
+
+Data without notifications has values that change with it, which are polled while pages are open (`read_vital`).
+
+`RateControl` decides how often pages get events. A page fetches a fragment for each event; fragments that many pages
+share are made once and cost little, others cost much. So the cost is measured: the process's processor time, divided by
+its events.
+
+The numbers on open connector pages are read for all of these pages at once. The event contains them, each with the id
+of the element that shows it (`connector_head.html`, `tasks.html`).
 """
 
 import asyncio
 import contextlib
+import json
 import logging
 import math
 import random
 import time
 import weakref
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 
+from asgiref.sync import sync_to_async
+from django.db import Error as DatabaseError
+from django.db import close_old_connections
+from django.db.models import Count, Max, Sum
 from redis.exceptions import RedisError
 
 from ringfence import redis_client
 from ringfence.access.principal import EVERYBODY_HERE, Principal
+from ringfence.alerts.models import Incident
+from ringfence.audit.models import AuditEntry
+from ringfence.heartbeats.cluster_view import look
+from ringfence.projection import record_totals
 from ringfence.projection.change_notifications import ANYTHING, CHANNEL, Notice, decode
-from ringfence.web.live import change_stamps
-from ringfence.web.live.listener import Listener
-from ringfence.web.live.numbers import read_numbers
-from ringfence.web.live.rate_control import RateControl
+from ringfence.projection.known_health import find_data_age, known_health
+from ringfence.projection.models import Connector, RecordTotals, Task, TopicPosition
+from ringfence.web.connector.header import now_ms
+from ringfence.web.connector.transaction_lanes import open_now
+from ringfence.web.lists.connector_rows import rate_of
+from ringfence.web.templatetags.ringfence import ago, num, open_transactions, rate
+
+Numbers = dict[str, str]
+"""HTML by element id."""
+
+_OF_TASKS = (
+    "connector", "number", "state", "rate", "reported_ms", "generation", "attempt", "live_generation", "live_attempt",
+    "open_since_ms", "data_as_of_ms",
+)  # fmt: skip
+
+
+@sync_to_async
+def read_numbers(names: Collection[str], with_tasks: Collection[str]) -> dict[str, Numbers]:
+    """Read the numbers, by connector. with_tasks: connectors that also need each task's. Empty while the
+    database is away.
+    """
+    try:
+        return _read(names, with_tasks)
+    except DatabaseError:
+        return {}
+    finally:
+        close_old_connections()  # this thread serves no request that would do it
+
+
+def _read(names: Collection[str], with_tasks: Collection[str]) -> dict[str, Numbers]:
+    now, stale = now_ms(), known_health().vitals.stale
+    tasks: dict[str, list[Task]] = {}
+    for task in Task.objects.filter(connector__in=names, known=True).order_by("number").only(*_OF_TASKS):
+        tasks.setdefault(task.connector, []).append(task)
+    rows = Connector.objects.filter(name__in=names, known=True).values_list("name", "records_total", "last_commit_ms")
+    totals = record_totals.of_tasks(with_tasks) if with_tasks else {}
+    numbers = {}
+    for name, records, last_commit_ms in rows:
+        of_name = tasks.get(name, [])
+        numbers[name] = {
+            "rate-now": rate(None if stale else rate_of(of_name, now)),
+            "records-in-all": f"{num(records)} in all",
+            "last-commit": ago(last_commit_ms),
+            "data-as-of": ago(find_data_age(of_name)),
+            "open-transactions": open_transactions(sum(open_now(task) for task in of_name)),
+        }
+        if name in with_tasks:
+            for task in of_name:
+                numbers[name] |= _of_task(task, totals.get((name, task.number)) or RecordTotals(), now)
+    return numbers
+
+
+def _of_task(task: Task, totals: RecordTotals, now: int) -> Numbers:
+    return {
+        f"task-{task.number}-rate": rate(rate_of([task], now)),
+        f"task-{task.number}-records": num(totals.records),
+        f"task-{task.number}-last-commit": ago(totals.last_commit_ms),
+    }
+
+
+MANY = 60
+"""More changed rows than this are sent as "many": a page shows fifty."""
+
+
+class Listener:
+    """One open page. name: the connector it shows, None for all that `who` may see. audit: it shows the audit trail, or
+    something that changes only with an audit entry, and no connectors. tasks: it shows each task's numbers.
+    """
+
+    def __init__(
+        self, name: str | None, who: Principal = EVERYBODY_HERE, *, audit: bool = False, tasks: bool = False
+    ) -> None:
+        self.name = name
+        self.who = who
+        self.audit = audit
+        self.tasks = tasks
+        self.woken = asyncio.Event()
+        self.moved = False
+        """Whether its connector's numbers must be read again."""
+        self.only_numbers = True
+        """Whether only numbers have changed since the last event."""
+        self._changes: Numbers = {}
+        self._numbers: Numbers = {}
+        self._looked_ms = 0
+        self.changed = asyncio.Event()
+        self.urgent = asyncio.Event()
+        """Set if more than numbers has changed."""
+        self._at_ms = 0
+        self._whole = False
+        self._vital = False
+        self._rows: set[str] = set()
+
+    def tell(self, notice: Notice, at_ms: int = 0) -> None:
+        """Wake the page if the notice concerns it."""
+        if self.audit:
+            return
+        if self.name is None:
+            urgent = whole = notice.other or bool(self.who.filter_names(notice.changed))
+            rows = self.who.filter_names(notice.moved)
+        else:
+            urgent = self.name in notice.changed
+            moved = self.name in notice.moved
+            self.moved = self.moved or moved
+            self.only_numbers = self.only_numbers and not (urgent or notice.other)
+            whole, rows = urgent or notice.other or moved, []
+        if urgent:
+            self.urgent.set()
+        if whole or rows:
+            self._at_ms = at_ms
+            self._whole = self._whole or whole
+            self._rows.update(rows)
+            self._wake()
+
+    def _wake(self) -> None:
+        self.changed.set()
+        self.woken.set()
+
+    def give(self, numbers: Numbers, at_ms: int) -> None:
+        """Set its numbers, as read at or after that time."""
+        self._looked_ms = at_ms
+        self._changes = {id: text for id, text in numbers.items() if self._numbers.get(id) != text}
+        self._numbers = numbers
+        self.woken.set()
+
+    def take_numbers(self) -> str:
+        """Return an event with the numbers that changed; "" if none did."""
+        numbers, self._changes = self._changes, {}
+        data = {"at": self._looked_ms, "html": numbers}
+        return f"event: numbers\ndata: {json.dumps(data)}\n\n" if numbers else ""
+
+    def tell_vital_signs(self, at_ms: int) -> None:
+        """Wake the page because the vital signs have changed, and with them the reliability of all states."""
+        self._vital = True
+        self.urgent.set()
+        self.look_again(at_ms)
+
+    def look_again(self, at_ms: int) -> None:
+        """Wake the page without a notice."""
+        self._at_ms = at_ms
+        self._whole = True
+        self.only_numbers = False
+        self._wake()
+
+    def take(self) -> str:
+        """Return one event for everything since the last one."""
+        self.changed.clear()
+        self.urgent.clear()
+        whole, vital, rows = self._whole, self._vital, sorted(self._rows)
+        self._whole = self._vital = False
+        self.only_numbers = True
+        self._rows.clear()
+        head = "event: vital\ndata: .\n\n" if vital else ""
+        if whole:
+            return f"{head}event: changed\ndata: {self._at_ms}\n\n"
+        data = {"at": self._at_ms, "names": rows if len(rows) <= MANY else None}
+        return f"event: rows\ndata: {json.dumps(data)}\n\n"
+
+
+SHORTEST, LONGEST = 0.8, 10.0
+"""Bounds on the seconds between two number events, for each page."""
+SHARE = 0.6
+"""The share of one core that number events may use."""
+_LOOK_SECONDS, _ENOUGH = 1.0, 10
+"""Seconds between two measurements, and the fewest events for one. With fewer, the process's other work
+would distort it.
+"""
+_MORE, _LESS = 0.3, 0.8
+"""The weight of a new measurement, if it is higher, or lower, than the average. A costly second is forgotten quickly:
+often it is an exception, such as the start of the process, and users notice late numbers.
+"""
+_STATES = 0.3
+
+
+class RateControl:
+    """The rate control of one process."""
+
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, cpu_clock: Callable[[], float] = time.process_time
+    ) -> None:
+        self._clock, self._cpu_clock = clock, cpu_clock
+        self._since, self._then = clock(), cpu_clock()
+        self._events = 0
+        self._cost = 0.0
+
+    def count_event(self) -> None:
+        """Count an event that was sent to a page."""
+        self._events += 1
+        now = self._clock()
+        if now - self._since < _LOOK_SECONDS:
+            return
+        cpu_seconds = self._cpu_clock()
+        if self._events >= _ENOUGH:
+            cost = (cpu_seconds - self._then) / self._events
+            self._cost += (cost - self._cost) * (_MORE if cost > self._cost else _LESS)
+        self._since, self._then, self._events = now, cpu_seconds, 0
+
+    def numbers_s(self, pages: int) -> float:
+        """Return the seconds between two events, if only numbers have changed."""
+        return min(LONGEST, max(SHORTEST, pages * self._cost / SHARE))
+
+    def states_s(self, pages: int) -> float:
+        """Return the seconds between two events, if a state has changed: never long, because users wait for it."""
+        return min(SHORTEST, self.numbers_s(pages) * _STATES)
+
+
+_LAST_ENTRIES = 20
+
+
+@sync_to_async
+def read_projected() -> object:
+    """Return a value that changes with every projected record; None while the database is away."""
+    try:
+        return TopicPosition.objects.aggregate(sum=Sum("applied_offset"))["sum"]
+    except DatabaseError:
+        return None
+    finally:
+        close_old_connections()  # this thread serves no request that would do it
+
+
+@sync_to_async
+def read_audit() -> object:
+    """Return a value that changes with every audit entry that begins or completes; None while the database is away."""
+    try:
+        return list(AuditEntry.objects.order_by("-pk").values_list("pk", "completed")[:_LAST_ENTRIES])
+    except DatabaseError:
+        return None
+    finally:
+        close_old_connections()
+
+
+@sync_to_async
+def read_vital() -> str:
+    try:
+        open_now = Incident.objects.filter(resolved_ms=0)
+        summary = open_now.aggregate(n=Count("pk"), last=Max("pk"), by=Max("acknowledged_ms"))
+        return f"{look.vitals().stamp}|{summary}"
+    except DatabaseError:
+        return look.vitals().stamp
+    finally:
+        close_old_connections()
+
 
 BEAT_SECONDS = 3.0
 """A page that has heard nothing for three of these says so (`SILENT` in live.js), well within 15 seconds."""
@@ -119,7 +374,7 @@ class Hub:
         before = projection = None
         times = 0
         while True:
-            now = await change_stamps.read_vital()
+            now = await read_vital()
             if before is not None and now != before:
                 times = 2  # the page may be answered by another process, whose signs are up to a second old
             if times:
@@ -129,7 +384,7 @@ class Hub:
                 times -= 1
             before = now
             if "no-redis" in now:  # a frozen Redis does not break the connection, and sends nothing
-                projection, last = await change_stamps.read_projected(), projection
+                projection, last = await read_projected(), projection
                 if projection != last:
                     self.tell(ANYTHING)
             await asyncio.sleep(_VITAL_SECONDS)
@@ -138,7 +393,7 @@ class Hub:
         before: object = None
         while True:
             if following := [each for each in self._listeners if each.audit]:
-                now = await change_stamps.read_audit()
+                now = await read_audit()
                 if now is not None and now != before:
                     at_ms = int(time.time() * 1000)
                     for listener in following:
@@ -171,7 +426,7 @@ class Hub:
         until = loop.time() + seconds
         before = None
         while loop.time() < until:
-            now = await change_stamps.read_projected()
+            now = await read_projected()
             if now != before:
                 self.tell(ANYTHING)
                 before = now

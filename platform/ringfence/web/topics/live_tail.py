@@ -16,9 +16,8 @@ from django.views.decorators.http import require_POST
 from ringfence.access.authorise import Forbidden, principal_of
 from ringfence.access.principal import Verb
 from ringfence.access.routes import requires, somewhere
-from ringfence.api.topics import record_reads
-from ringfence.api.topics.readers import find_reader
-from ringfence.api.topics.search_query import FIELDS, LEVELS, MOST, RecordSearch
+from ringfence.api import topics
+from ringfence.api.topics import FIELDS, LEVELS, MOST, RecordSearch, find_reader
 from ringfence.dispatch import Refusal
 from ringfence.http.errors import ConnectError, bad_request
 from ringfence.web.topics.pages import render_part, render_problem
@@ -38,7 +37,7 @@ def begin(request: HttpRequest, name: str) -> HttpResponse:
     context: dict[str, Any] = {"name": name, "path": quote(name, safe=""), "given": fields, "section": "topics"}
     try:
         reader = find_reader(request, name, fields.get("connector", ""))
-        page = record_reads.read_records(request, reader, RecordSearch.parse(fields), "followed")
+        page = topics.read_records(request, reader, RecordSearch.parse(fields), "followed")
     except (ConnectError, Refusal, Forbidden) as error:
         return render_problem(request, "ringfence/topics/tail.html", context, error)
     cursor = {str(each["partition"]): each["until"] for each in page["partitions"]}
@@ -59,7 +58,7 @@ def go_on(request: HttpRequest, name: str) -> HttpResponse:
             return render_part(request, "ringfence/topics/tail_next.html", {**context, "over": True})
         query = {**fields, "from": "earliest", "cursor": json.dumps(cursor), "limit": str(MOST)}
         reader = find_reader(request, name, fields.get("connector", ""))
-        page = record_reads.read_records(request, reader, RecordSearch.parse(query))
+        page = topics.read_records(request, reader, RecordSearch.parse(query))
     except (ConnectError, Refusal, Forbidden) as error:
         if (
             isinstance(error, Refusal) and error.retry

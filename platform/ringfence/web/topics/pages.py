@@ -12,9 +12,18 @@ from ringfence.access.authorise import Forbidden, principal_of
 from ringfence.access.principal import Verb
 from ringfence.access.routes import requires, somewhere
 from ringfence.api.parameters import whole
-from ringfence.api.topics import record_reads, visible_topics
-from ringfence.api.topics.readers import find_reader, is_administrator
-from ringfence.api.topics.search_query import FIELDS, LEVELS, PLACES, RecordSearch
+from ringfence.api.topics import (
+    FIELDS,
+    LEVELS,
+    PLACES,
+    RecordSearch,
+    find_origin,
+    find_reader,
+    find_topic,
+    is_administrator,
+    list_topics,
+    read_records,
+)
 from ringfence.audit.trail import note
 from ringfence.dispatch import Refusal
 from ringfence.http.errors import ConnectError
@@ -34,7 +43,7 @@ def topics(request: HttpRequest) -> HttpResponse:
     number = int(page_text) if page_text.isascii() and page_text.isdigit() and len(page_text) < 7 else 1
     internal = request.GET.get("internal") == "true"
     context: dict[str, Any] = {
-        "found": visible_topics.list_topics(who, text, number, internal=internal),
+        "found": list_topics(who, text, number, internal=internal),
         "search": text,
         "internal": internal,
         "administrator": is_administrator(who),
@@ -51,7 +60,7 @@ def topics(request: HttpRequest) -> HttpResponse:
 def topic(request: HttpRequest, name: str) -> HttpResponse:
     """Show a topic's details, and the form that reads records. Parameters in the address prefill the form."""
     try:
-        row = visible_topics.find_topic(principal_of(request), name)
+        row = find_topic(principal_of(request), name)
         problem = ""
     except Refusal as error:
         row, problem = None, error.message
@@ -73,7 +82,7 @@ def records(request: HttpRequest, name: str) -> HttpResponse:
     try:
         query = RecordSearch.parse(fields)
         reader = find_reader(request, name, fields.get("connector", ""))
-        page = record_reads.read_records(request, reader, query)
+        page = read_records(request, reader, query)
     except (ConnectError, Refusal, Forbidden) as error:
         return render_problem(request, "ringfence/topics/records.html", context, error)
     rows = [show_record(each) for each in page["records"]]
@@ -96,7 +105,7 @@ def origin(request: HttpRequest, name: str) -> HttpResponse:
         context |= {"partition": partition, "offset": offset}
         reader = find_reader(request, name, str(request.POST.get("connector", "")))
         note(request, f"looked at where {name}-{partition} offset {offset} comes from")
-        record_origin = record_reads.find_origin(request, reader, partition, offset)
+        record_origin = find_origin(request, reader, partition, offset)
     except (ConnectError, Refusal, Forbidden) as error:
         return render_problem(request, "ringfence/topics/origin.html", context, error)
     return render_part(request, "ringfence/topics/origin.html", {**context, "found": record_origin})
