@@ -69,13 +69,13 @@ def folders_in(plugin_path: str) -> tuple[str, ...]:
 
 
 def converters_of(settings: Mapping[str, str]) -> dict[str, str]:
-    """Return the worker's converter settings. In place of `TextOrJsonConverter`, Java gets its own for strings."""
+    """Return the worker's converter settings. In place of `TextOrJsonConverter`, Java gets the host's."""
     own = {name: value for name, value in settings.items() if name in _CONVERTERS or name.startswith(_PREFIXES)}
-    return {name: _STRINGS if value == _OWN_DEFAULT else value for name, value in own.items()}
+    return {name: _DEFAULT_IN_JAVA if value == _OWN_DEFAULT else value for name, value in own.items()}
 
 
 _OWN_DEFAULT: Final = "TextOrJsonConverter"
-_STRINGS: Final = "org.apache.kafka.connect.storage.StringConverter"
+_DEFAULT_IN_JAVA: Final = "io.ringfence.connect.TextOrJsonConverter"
 _PREFIXES: Final = tuple(f"{name}." for name in _CONVERTERS)
 
 

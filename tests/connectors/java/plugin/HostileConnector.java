@@ -16,6 +16,8 @@ import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.connect.connector.Task;
 import org.apache.kafka.connect.data.Schema;
+import org.apache.kafka.connect.data.SchemaBuilder;
+import org.apache.kafka.connect.data.Struct;
 import org.apache.kafka.connect.errors.ConnectException;
 import org.apache.kafka.connect.errors.RetriableException;
 import org.apache.kafka.connect.source.ConnectorTransactionBoundaries;
@@ -103,6 +105,7 @@ public class HostileConnector extends SourceConnector {
                 }
                 case "transactions": return transactions();
                 case "connect": return polls > 1 ? null : List.of(record(tryToConnect(), 1L));
+                case "shapes": return polls > 1 ? null : shapes();
                 case "version": return polls > 1 ? null : List.of(record(versionOfJar(), 1L));
                 case "skip": {
                     SourceRecord first = record("a", 1L);
@@ -111,6 +114,26 @@ public class HostileConnector extends SourceConnector {
                 }
                 default: Thread.sleep(200); return null;
             }
+        }
+
+        /** A value of each shape that the default converter tells apart. */
+        private List<SourceRecord> shapes() {
+            Schema schema = SchemaBuilder.struct().field("id", Schema.INT32_SCHEMA).field("name", Schema.STRING_SCHEMA).build();
+            Schema numbers = SchemaBuilder.array(Schema.INT32_SCHEMA).optional().build();
+            List<SourceRecord> records = new ArrayList<>();
+            records.add(of(schema, new Struct(schema).put("id", 1).put("name", "Ann")));
+            records.add(of(numbers, List.of(1, 2)));
+            records.add(of(numbers, null));
+            records.add(of(null, Map.of("a", 1L)));
+            records.add(of(Schema.STRING_SCHEMA, "a line"));
+            records.add(of(Schema.BYTES_SCHEMA, new byte[] {65, 66}));
+            records.add(of(Schema.INT64_SCHEMA, 7L));
+            records.add(of(null, null));
+            return records;
+        }
+
+        private SourceRecord of(Schema schema, Object value) {
+            return new SourceRecord(Map.of("table", "t"), Map.of("row", 1L), "topic", schema, value);
         }
 
         /** With and without a deadline, which a JVM does in different ways. */
