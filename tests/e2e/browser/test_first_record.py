@@ -59,8 +59,8 @@ class Hand:
 @dataclass(frozen=True, slots=True)
 class Source:
     """card: its title in the catalog; settings: what the newcomer fills in; shows: what the newest record has; answer:
-    what a test of the connection says, "" if there is nothing to test; first: what the first record has; give: makes the
-    source give the record, if it must be asked to.
+    what a test of the connection says, "" if there is nothing to test; first: what the first record has; give: makes
+    the source give the record, if it must be asked to.
     """
 
     card: str
