@@ -97,5 +97,5 @@ def _no_memory_limit() -> Iterator[None]:
 
 
 if __name__ == "__main__":  # of a JVM that outlives the process which starts it
-    kept, names, *rest = sys.argv[1:]
-    exec_guarded(rest, {name: os.environ[name] for name in json.loads(kept)}, Path(names))
+    variables, names, *rest = sys.argv[1:]
+    exec_guarded(rest, {name: os.environ[name] for name in json.loads(variables)}, Path(names))

@@ -48,14 +48,14 @@ class JavaRuntime:
     places: tuple[str, ...] = ()
 
     def as_settings(self) -> dict[str, str]:
-        """Return the settings that `of_settings` reads."""
+        """Return the settings that `of_settings` reads. Connectors in Python read those of converters, too."""
         return {
             _JAVA: self.java,
             _CLASS_PATH: self.class_path,
             PLUGIN_PATH: self.plugin_path,
             _FIXED_OPTIONS: json.dumps(self.options),
             _FIXED_SHARED_OPTIONS: json.dumps(self.shared_options),
-            **self.worker,
+            **{name: _OWN_DEFAULT if value == _DEFAULT_IN_JAVA else value for name, value in self.worker.items()},
         }
 
     @property

@@ -81,9 +81,9 @@ def describe(cause: Cause, where: str) -> str:
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
     """Yield the exception and what led to it."""
-    seen: set[int] = set()
+    ids: set[int] = set()
     each: BaseException | None = error
-    while each is not None and id(each) not in seen:
-        seen.add(id(each))
+    while each is not None and id(each) not in ids:
+        ids.add(id(each))
         yield each
         each = each.__cause__ or each.__context__

@@ -294,7 +294,7 @@ class _Rules:
         self._resolve = resolve
         self._lock = threading.Lock()
         self._hosts: dict[str, None] = {}
-        self._known: dict[str, float] = {}
+        self._times: dict[str, float] = {}
         """Until when an address counts as that of an allowed name."""
 
     def note(self, texts: Iterable[str]) -> None:
@@ -322,8 +322,8 @@ class _Rules:
         now = time.monotonic()
         with contextlib.suppress(OSError, UnicodeError):
             for each in self._resolve(host, port):
-                self._known[f"{host} {egress.parse_address(each)}"] = now + _NAME_SECONDS
-        return self._known.get(f"{host} {address}", 0.0) > now
+                self._times[f"{host} {egress.parse_address(each)}"] = now + _NAME_SECONDS
+        return self._times.get(f"{host} {address}", 0.0) > now
 
 
 def _nameservers() -> Iterator[str]:

@@ -8,7 +8,7 @@ import pytest
 from ringfence.connectors.api import Schema, SchemaType, Struct
 from ringfence.connectors.api.schemas import array, decimal, struct
 from ringfence.connectors.converters import TextOrJsonConverter, value_converter
-from ringfence.connectors.java.runtime import converters_of
+from ringfence.connectors.java.runtime import JavaRuntime, converters_of
 from ringfence.worker_config import WorkerConfig
 
 ROW = struct({"id": Schema(SchemaType.INT64), "name": Schema(SchemaType.STRING), "amount": decimal(2)})
@@ -50,4 +50,12 @@ def test_a_converter_that_is_named_is_used_as_in_kafka_connect() -> None:
 
 
 def test_java_connectors_get_a_converter_that_java_has() -> None:
-    assert "TextOrJson" not in str(converters_of(WORKER))
+    assert {value for name, value in converters_of(WORKER).items() if name in ("key.converter", "value.converter")} == {
+        "io.ringfence.connect.TextOrJsonConverter"
+    }
+
+
+def test_python_connectors_beside_them_get_the_one_of_python() -> None:
+    """The settings of a task contain those of its worker's Java."""
+    java = JavaRuntime("java", "classes", "plugins", worker=converters_of(WORKER))
+    assert {**WORKER, **java.as_settings()}["value.converter"] == WORKER["value.converter"]

@@ -93,7 +93,8 @@ ATTEMPTS: Final[dict[str, list[dict[str, str]]]] = {
         {
             "rest.config": '{"client": {"base_url": "http://HOST/"}, "resources": ["connectors"]}',
             "topic.prefix": "t.",
-        }
+        },
+        {"rest.url": "http://HOST/connectors", "topic.prefix": "t."},
     ],
     "SqlSource": [
         {"connection.url": f"jdbc:{kind}://HOST/d", "connection.user": "u", "mode": "xmin", "topic.prefix": "t."}

@@ -195,7 +195,7 @@ def find_records(document: Any) -> tuple[str | None, list[dict[str, Any]]]:
 
     An empty list is one, if nothing else is.
     """
-    lists = sorted(_lists(document, ""), key=lambda found: (not found[1], _rank(found[0]), -len(found[1])))
+    lists = sorted(_lists(document, ""), key=lambda entry: (not entry[1], _rank(entry[0]), -len(entry[1])))
     return lists[0] if lists else (None, [])
 
 
@@ -219,9 +219,9 @@ def _rank(path: str) -> tuple[int, int]:
 def find_key(rows: Sequence[Mapping[str, Any]], name: str) -> str:
     """Return the field that identifies the records; "" if none does."""
     singular = name.removesuffix("s").lower()
-    wanted = [*_KEYS, f"{singular}_id", f"{singular}id"]
+    candidates = [*_KEYS, f"{singular}_id", f"{singular}id"]
     fields = {field.lower(): field for field in (rows[0] if rows else {})}
-    for field in (fields[each] for each in wanted if each in fields):
+    for field in (fields[each] for each in candidates if each in fields):
         values = [row.get(field) for row in rows]
         if all(isinstance(value, str | int) for value in values) and len(set(values)) == len(values):
             return field

@@ -143,7 +143,7 @@ class Cluster:
         self._seconds = seconds
         self._settings = dict(settings)
         all_settings = {**oauth_tokens.for_librdkafka(_without_reading(settings)), **_LOGS}
-        self._admin = _guarded(lambda: AdminClient(all_settings), settings)
+        self._admin = _create_guarded(lambda: AdminClient(all_settings), settings)
 
     def topics(self) -> dict[str, int]:
         """Return the number of partitions of every topic that may be described."""
@@ -205,7 +205,7 @@ class Cluster:
         # Such a consumer requests stable offsets; it does not join the group, since it subscribes to nothing.
         reading = {"group.id": group, "isolation.level": names.READ_COMMITTED, "enable.auto.commit": False}
         settings = {**oauth_tokens.for_librdkafka(self._settings), **_LOGS, **reading}
-        reader = _guarded(lambda: Consumer(settings), self._settings)
+        reader = _create_guarded(lambda: Consumer(settings), self._settings)
         try:
             offsets = self._read_offsets(reader, partitions)
         except KafkaException as error:
@@ -266,10 +266,10 @@ def consumer(settings: Mapping[str, str], isolation: str) -> Consumer:
         "enable.auto.offset.store": False,
         "auto.offset.reset": "error",
     }
-    return _guarded(lambda: Consumer(all_settings), settings)
+    return _create_guarded(lambda: Consumer(all_settings), settings)
 
 
-def _guarded(make: Callable[[], _Client], settings: Mapping[str, str]) -> _Client:
+def _create_guarded(make: Callable[[], _Client], settings: Mapping[str, str]) -> _Client:
     """Return the client that `make` creates. Except for the workers' own Kafka, it connects to allowed addresses only,
     whatever brokers the cluster names.
     """

@@ -45,9 +45,9 @@ def examine(config: Mapping[str, str]) -> Examination:
         session.close()
     if errors := find_errors(config):
         return Examination(errors)
-    shown = list_first([f"{schema}.{table}" for schema, table in tables], _SHOWN)
+    listing = list_first([f"{schema}.{table}" for schema, table in tables], _SHOWN)
     count = f"{len(tables)} table{'s' if len(tables) != 1 else ''}"
-    return Examination(summary=f"PostgreSQL {version}, {count}: {shown}.")
+    return Examination(summary=f"PostgreSQL {version}, {count}: {listing}.")
 
 
 def _describe_failure(error: ConnectorError, where: str) -> Examination:

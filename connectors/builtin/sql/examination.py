@@ -38,18 +38,20 @@ def examine(config: Mapping[str, str]) -> Examination:
         return Examination({names.URL: [str(error).removeprefix(f"{names.URL}: ")]})
     except sa.exc.SQLAlchemyError as error:
         return _describe_failure(error)
-    shown = list_first([table for _, table in tables], _SHOWN)
+    listing = list_first([table for _, table in tables], _SHOWN)
     count = f"{len(tables)} table{'s' if len(tables) != 1 else ''}"
-    return Examination(summary=f"{_PRODUCTS.get(database.kind, database.kind)}, {count}: {shown}.", proposals=proposals)
+    return Examination(
+        summary=f"{_PRODUCTS.get(database.kind, database.kind)}, {count}: {listing}.", proposals=proposals
+    )
 
 
 def _describe_failure(error: sa.exc.SQLAlchemyError) -> Examination:
     diagnosis = diagnose(error, "the database server")
-    said = explain(error)
+    explanation = explain(error)
     if diagnosis is None:
-        return Examination({names.URL: [f"The database cannot be read: {said}."]})
+        return Examination({names.URL: [f"The database cannot be read: {explanation}."]})
     setting = names.USER if diagnosis.cause in (Cause.LOGIN, Cause.PERMISSION) else names.URL
-    return Examination({setting: [f"{diagnosis.text} It says: {said}"]})
+    return Examination({setting: [f"{diagnosis.text} It says: {explanation}"]})
 
 
 def propose(database: Database, connection: Connection, tables: Sequence[TableName]) -> dict[str, str]:

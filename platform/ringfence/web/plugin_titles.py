@@ -42,5 +42,5 @@ def find_title(class_name: str) -> str:
     name = class_name.strip()
     if title := installed_titles.read().get(name):
         return title
-    known = find_known(name)
-    return known.entry.title if known is not None else name.rpartition(".")[2]
+    plugin = find_known(name)
+    return plugin.entry.title if plugin is not None else name.rpartition(".")[2]

@@ -144,8 +144,8 @@ def validate(
 
 def list_selects(plugin: PluginInfo) -> list[str]:
     """Return the settings that choose what is read, as far as the plugin's catalog entry names them."""
-    known = find_known(plugin.class_name)
-    entry = plugin.cls.catalog or (known.entry if known is not None else None)
+    known_plugin = find_known(plugin.class_name)
+    entry = plugin.cls.catalog or (known_plugin.entry if known_plugin is not None else None)
     return [] if entry is None else list(entry.selects)
 
 

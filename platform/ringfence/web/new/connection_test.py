@@ -71,8 +71,8 @@ def test_context(request: HttpRequest, draft: FormState) -> dict[str, Any]:
 
 def _take_proposals(request: HttpRequest, draft: FormState, proposals: Mapping[str, str], former: str) -> str:
     """Fill in what is not set, and the names that were only proposed before: `former`. Returns the proposed name."""
-    given = {name for name, value in draft.config.items() if value.strip()}
-    draft.config |= {name: value for name, value in proposals.items() if name not in given}
+    filled_names = {name for name, value in draft.config.items() if value.strip()}
+    draft.config |= {name: value for name, value in proposals.items() if name not in filled_names}
     if draft.editing or draft.name != former:
         return former
     draft.name = proposed_name(request, draft.class_name, draft.config) or former
@@ -106,7 +106,7 @@ def propose_topics(form_layout: Layout, draft: FormState, suffix: str) -> None:
 def proposed_name(request: HttpRequest, class_name: str, config: Mapping[str, str]) -> str:
     """Return a name that the user may give to a new connector and that nothing has had; "" if there is none."""
     who = principal_of(request)
-    shown = Masker([class_name]).mask(config)
+    masked_config = Masker([class_name]).mask(config)
 
     def is_free(name: str) -> bool:
         return (
@@ -115,4 +115,4 @@ def proposed_name(request: HttpRequest, class_name: str, config: Mapping[str, st
             and not SourceOffset.objects.filter(connector=name).exists()
         )
 
-    return propose_name(shown, class_name, is_free)
+    return propose_name(masked_config, class_name, is_free)

@@ -26,8 +26,8 @@ _WORDS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 def propose_name(config: Mapping[str, str], class_name: str, is_free: Callable[[str], bool]) -> str:
     """Return a name for a connector with these settings; "" if none of them is free."""
-    told = next((slug for name in _SAYING if (slug := _slug(_last_part(config.get(name, ""))))), "")
-    name = told or _slug("-".join(_WORDS.split(_KIND.sub("", class_name.rpartition(".")[2]))))
+    slug_of_source = next((slug for name in _SAYING if (slug := _slug(_last_part(config.get(name, ""))))), "")
+    name = slug_of_source or _slug("-".join(_WORDS.split(_KIND.sub("", class_name.rpartition(".")[2]))))
     candidates = (name, *(f"{name}-{number}" for number in range(2, 100)))
     return next((each for each in candidates if each and is_free(each)), "")
 
