@@ -60,7 +60,10 @@ def upload(up: Up, wheel: Path) -> int:
 
 
 def test_python_plugins_run_in_environments_of_their_own_without_a_restart_of_a_worker(up: Up, tmp_path: Path) -> None:
-    workers = {each["incarnation"] for each in up.rest.expect(200, "GET", "/api/v1/workers")["results"]}
+    def incarnations() -> set[str]:
+        return {each["incarnation"] for each in up.rest.expect(200, "GET", "/api/v1/workers")["results"]}
+
+    workers = eventually(incarnations, _SECONDS, "no worker has reported")
     install(up, "1.2")
     name = unique("red")
     config = {"connector.class": RED, "topic": name, "tasks.max": "1", "value.converter": "StringConverter"}
@@ -95,6 +98,6 @@ def test_python_plugins_run_in_environments_of_their_own_without_a_restart_of_a_
     pinned = {**config, "connector.plugin.version": "1.2"}
     up.rest.settled(200, "PUT", f"/connectors/{name}/config", pinned)
     eventually(lambda: version_that_runs(name) == "1.2", _SECONDS, "the older version does not run again")
-    assert {each["incarnation"] for each in up.rest.expect(200, "GET", "/api/v1/workers")["results"]} == workers
+    assert incarnations() == workers
     for each in (name, blue, newer):
         up.rest.settled(204, "DELETE", f"/connectors/{each}")
