@@ -147,15 +147,6 @@ def _check(result: int) -> int:
     return result
 
 
-class _Call(NamedTuple):
-    """A thread waits in `connect(descriptor, address)`. sockaddr: what the address points to."""
-
-    id: int
-    thread: int
-    descriptor: int
-    sockaddr: bytes
-
-
 class _Supervisor:
     """Answers for the threads and processes behind one listener, until the last of them has ended."""
 
@@ -200,7 +191,7 @@ class _Supervisor:
         try:
             sockaddr = _read_memory(thread, pointer, min(length, _MOST_ADDRESS))
             fcntl.ioctl(self._listener, _IS_VALID, struct.pack("=Q", id))  # else the number may be another thread's
-            outcome = self._connect(_Call(id, thread, descriptor, sockaddr))
+            outcome = self._connect(thread, descriptor, sockaddr)
         except OSError as error:
             outcome = -(error.errno or errno.EACCES)
         except Exception:
@@ -210,24 +201,24 @@ class _Supervisor:
         with contextlib.suppress(OSError):  # ENOENT: it was killed
             fcntl.ioctl(self._listener, _SEND, _RESPONSE.pack(id, 0, min(outcome, 0), flags))
 
-    def _connect(self, call: _Call) -> int:
-        """Connect in the caller's place. Returns 0 or a negative error number; 1 if the caller may go on by itself."""
-        where = _read_address(call.sockaddr)
+    def _connect(self, thread: int, descriptor: int, sockaddr: bytes) -> int:
+        """Connect in the thread's place. Returns 0 or a negative error number; 1 if the thread may go on by itself."""
+        where = _read_address(sockaddr)
         if where is None:
             return 1  # a Unix socket, or nothing that could be connected to
         try:
-            own = _copy_descriptor(call.thread, call.descriptor)
+            own = _copy_descriptor(thread, descriptor)
         except PermissionError:
-            # A container without CAP_SYS_PTRACE. The caller goes on by itself: hostile native code could change the
+            # A container without CAP_SYS_PTRACE. The thread goes on by itself: hostile native code could change the
             # address in this moment, a resolver could not.
             return 1 if self._judge(*where) else -errno.EACCES
-        # No socket of Python's: it would take this process' default timeout, and make the caller's non-blocking.
+        # No socket of Python's: it would take this process' default timeout, and make the thread's non-blocking.
         try:
             if _read_type(own) != socket.SOCK_STREAM:
                 return 1
             if not self._judge(*where):
                 return -errno.EACCES
-            result = _libc.connect(own, ctypes.create_string_buffer(call.sockaddr), len(call.sockaddr))
+            result = _libc.connect(own, ctypes.create_string_buffer(sockaddr), len(sockaddr))
             return -ctypes.get_errno() if result < 0 else 0
         finally:
             os.close(own)
