@@ -10,7 +10,7 @@ import ipaddress
 import re
 import socket
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from ringfence.connectors.sdk import own_listeners
 
@@ -58,24 +58,24 @@ class Policy:
 
     def __init__(self, text: str) -> None:
         self._entries = [_entry(part.strip()) for part in text.split(",") if part.strip()]
-        self._names = [name for part in text.split(",") if (name := _name_of(part.strip()))]
 
     def allows(self, host: str, address: Address, port: int) -> bool:
         return not is_forbidden(address) and any(
-            low <= port <= high and matches(host.lower().rstrip("."), address) for matches, low, high in self._entries
+            each.low <= port <= each.high and each.matches(host.lower().rstrip("."), address) for each in self._entries
         )
 
     @property
     def has_wildcards(self) -> bool:
         """Whether an entry is `*.` and the end of a name."""
-        return any(each.startswith("*.") for each in self._names)
+        return any(each.name.startswith("*.") for each in self._entries)
 
     def names_in(self, texts: Iterable[str]) -> Iterator[str]:
         """Yield the host names that entries allow by their name: those of entries, and those in texts that match
         `*.example.com`.
         """
-        yield from (each for each in self._names if not each.startswith("*."))
-        endings = tuple(each[1:] for each in self._names if each.startswith("*."))
+        names = [each.name for each in self._entries if each.name]
+        yield from (each for each in names if not each.startswith("*."))
+        endings = tuple(each[1:] for each in names if each.startswith("*."))
         if endings:
             for text in texts:
                 yield from (host for host in _HOST.findall(text.lower()) if host.endswith(endings))
@@ -109,18 +109,16 @@ def look_up(host: str, port: int) -> list[str]:
     return [str(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
 
 
-def _name_of(text: str) -> str:
-    """Return the name that a valid entry allows, "" for one of addresses."""
-    match = _PORTS.match(text)
-    host = match["host"].lower() if match else ""
-    try:
-        ipaddress.ip_network(host.strip("[]").replace("]", ""), strict=False)
-    except ValueError:
-        return "" if host in _CLASSES else host
-    return ""
+class _Entry(NamedTuple):
+    """matches: whether it allows a host name, or an address. name: that of hosts, "" for an entry of addresses."""
+
+    matches: Callable[[str, Address], bool]
+    low: int
+    high: int
+    name: str = ""
 
 
-def _entry(text: str) -> tuple[Callable[[str, Address], bool], int, int]:
+def _entry(text: str) -> _Entry:
     match = _PORTS.match(text)
     if match is None:
         raise ValueError(f"{EGRESS_ALLOW}: {text!r} is malformed")
@@ -128,10 +126,10 @@ def _entry(text: str) -> tuple[Callable[[str, Address], bool], int, int]:
     low = int(match["low"] or 0)
     high = int(match["high"] or match["low"] or 65535)
     if host in _CLASSES:
-        return lambda _, address: classify(address) == host, low, high
+        return _Entry(lambda _, address: classify(address) == host, low, high)
     try:
         network = ipaddress.ip_network(host.replace("[", "").replace("]", ""), strict=False)
-        return lambda _, address: address in network, low, high
+        return _Entry(lambda _, address: address in network, low, high)
     except ValueError:
         pass
     if not re.fullmatch(r"(\*\.)?[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?", host):
@@ -139,8 +137,8 @@ def _entry(text: str) -> tuple[Callable[[str, Address], bool], int, int]:
             f"{EGRESS_ALLOW}: {text!r} is not a network, an address, a host name, public, private or loopback"
         )
     if host.startswith("*."):
-        return lambda name, _: name.endswith(host[1:]), low, high
-    return lambda name, _: name == host, low, high
+        return _Entry(lambda name, _: name.endswith(host[1:]), low, high, host)
+    return _Entry(lambda name, _: name == host, low, high, host)
 
 
 def check_servers(policy: Policy, servers: str) -> None:
