@@ -16,12 +16,14 @@ What it decides is in the status topic (`SuspicionRecord`), so the next leader c
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeVar
 
 from ringfence.fencing.ids import Incarnation, WorkerId
 from ringfence.fencing.leader.next_placement import LiveWorker, Place, place_of
 from ringfence.fencing.topics.cluster_state import ClusterState
-from ringfence.fencing.topics.status import SuspicionRecord, Trust
+from ringfence.fencing.topics.status import AnswerRecord, SuspicionRecord, Trust
+
+_Record = TypeVar("_Record", SuspicionRecord, AnswerRecord)
 
 SILENCE_S: Final = 2.0
 """How long a worker is silent before it is suspected for the first time."""
@@ -138,8 +140,14 @@ def decide(watch: Watch, worker: WorkerId, incarnation: Incarnation, delay_s: fl
 
 def trust_of(suspicions: Mapping[WorkerId, SuspicionRecord], place: Place) -> Trust:
     """Return whether the status topic trusts a worker process."""
-    record = suspicions.get(place[0])
-    return record.trust if record is not None and record.incarnation == place[1] else Trust.TRUSTED
+    record = find_record(suspicions, place)
+    return record.trust if record is not None else Trust.TRUSTED
+
+
+def find_record(records: Mapping[WorkerId, _Record], place: Place) -> _Record | None:
+    """Return the record of a worker, if it is about this incarnation."""
+    record = records.get(place[0])
+    return record if record is not None and record.incarnation == place[1] else None
 
 
 def take_out(

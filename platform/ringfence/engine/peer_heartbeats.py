@@ -22,7 +22,7 @@ import redis
 
 from ringfence import redis_client
 from ringfence.engine.dead_peers import remove
-from ringfence.fencing.leader.failure_detector import Evidence, Watch, calm_s, decide, look
+from ringfence.fencing.leader.failure_detector import Evidence, Watch, calm_s, decide, find_record, look
 from ringfence.fencing.leader.next_placement import Place
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import AnswerRecord, StatusState, SuspicionRecord, Trust, WorkerRecord
@@ -193,12 +193,8 @@ class SuspicionWatch:
 
 
 def _find_records(status: StatusState, place: Place) -> tuple[SuspicionRecord | None, int]:
-    worker, incarnation = place
-    record, answer = status.suspicions.get(worker), status.answers.get(worker)
-    return (
-        record if record is not None and record.incarnation == incarnation else None,
-        answer.question if answer is not None and answer.incarnation == incarnation else 0,
-    )
+    answer = find_record(status.answers, place)
+    return find_record(status.suspicions, place), answer.question if answer is not None else 0
 
 
 def _accuses(watch: Watch, record: SuspicionRecord) -> bool:
