@@ -128,6 +128,9 @@ def test_a_transaction_that_times_out_says_the_four_remedies(
         transaction_boundary="interval",
         transaction_boundary_interval_ms="500",
         producer_override_transaction_timeout_ms="1500",
+        # The records go to the broker at once. Otherwise the few of a poll may wait for the commit in the producer, and
+        # the broker has no transaction that it could end.
+        producer_override_linger_ms="0",
     )
     slow = [True]
 
