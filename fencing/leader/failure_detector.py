@@ -7,8 +7,8 @@ A wrong suspicion costs a fence, so suspicion may be quick. But a worker that is
 - Heartbeats alone are no evidence, since only the way that they take may be broken. A worker without heartbeats is
   asked in the status topic, and suspected if it does not answer, although the observer has read its own question there.
 - Nobody is suspected whom the observer has not heard before.
-- A worker that was suspected has to be silent for longer the next time, and gets no further tasks until it was calm for
-  a while, which grows, too.
+- A worker that was suspected has to be silent for longer the next time. Until it was calm for a while, which grows, too,
+  it gets further tasks only if no other worker has a slot for them.
 
 What it decides is in the status topic (`SuspicionRecord`), so the next leader continues with it.
 """
@@ -153,7 +153,7 @@ def find_record(records: Mapping[WorkerId, _Record], place: Place) -> _Record | 
 def take_out(
     members: Iterable[LiveWorker], suspicions: Mapping[WorkerId, SuspicionRecord], state: ClusterState
 ) -> list[LiveWorker]:
-    """Return the members without suspected ones. One that is calming has no slot for more tasks than it has."""
+    """Return the members without suspected ones. Of one that is calming, the slots that are free are in reserve."""
     members = list(members)
     trust = {(each.worker, each.incarnation): trust_of(suspicions, (each.worker, each.incarnation)) for each in members}
     if all(each is Trust.TRUSTED for each in trust.values()):
@@ -165,5 +165,6 @@ def take_out(
         if trust[place] is Trust.TRUSTED:
             remaining.append(member)
         elif trust[place] is Trust.CALMING:
-            remaining.append(replace(member, slots=min(member.slots, places[place])))
+            slots = min(member.slots, places[place])
+            remaining.append(replace(member, slots=slots, reserve=member.slots - slots))
     return remaining

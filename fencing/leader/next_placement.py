@@ -79,13 +79,20 @@ def next_restart_ms(policy: RestartPolicy, placement: Placement, status: TaskSta
 
 @dataclass(frozen=True, slots=True, order=True)
 class LiveWorker:
-    """A live worker. `slots`: how many tasks it can run at once; `format`: see `config_records.format`."""
+    """A live worker. `slots`: how many tasks it can run at once; `format`: see `config_records.format`; `reserve`: how
+    many more it can run, if no other worker has a slot for them.
+    """
 
     worker: WorkerId
     incarnation: Incarnation
     slots: int
     mode: Mode = Mode.ENABLED
     format: int = 1
+    reserve: int = 0
+
+    @property
+    def most(self) -> int:
+        return self.slots + self.reserve
 
 
 def assign(
@@ -107,24 +114,36 @@ def assign(
     unassigned_tasks: list[TaskId] = []
     for task in sorted(task_ids):
         member = by_key.get(current.get(task, (WorkerId(""), Incarnation(""))))
-        if member is not None and len(load[member]) < member.slots:
+        if member is not None and len(load[member]) < member.most:
             load[member].append(task)
         else:
             unassigned_tasks.append(task)
-    # The least loaded first: to look at all members for each task would take their numbers multiplied.
-    free = [(len(tasks), member) for member, tasks in load.items() if len(tasks) < member.slots]
+    left = _fill(load, unassigned_tasks, {member: member.slots for member in load}, avoid or {})
+    _level(load)
+    _fill(load, left, {member: member.most for member in load}, avoid or {})
+    return {task: member for member, tasks in load.items() for task in tasks}
+
+
+def _fill(
+    load: dict[LiveWorker, list[TaskId]],
+    unassigned_tasks: Sequence[TaskId],
+    most: Mapping[LiveWorker, int],
+    avoid: Mapping[TaskId, tuple[WorkerId, Incarnation]],
+) -> Sequence[TaskId]:
+    """Give the tasks to the least loaded workers; return those for which there is no room."""
+    # A heap: to look at all members for each task would take their numbers multiplied.
+    free = [(len(tasks), member) for member, tasks in load.items() if len(tasks) < most[member]]
     heapify(free)
-    for task in unassigned_tasks:
+    for number, task in enumerate(unassigned_tasks):
         if not free:
-            break
+            return unassigned_tasks[number:]
         count, member = heappop(free)
-        if free and (member.worker, member.incarnation) == (avoid or {}).get(task):
+        if free and (member.worker, member.incarnation) == avoid.get(task):
             count, member = heapreplace(free, (count, member))
         load[member].append(task)
-        if count + 1 < member.slots:
+        if count + 1 < most[member]:
             heappush(free, (count + 1, member))
-    _level(load)
-    return {task: member for member, tasks in load.items() for task in tasks}
+    return ()
 
 
 def _level(load: dict[LiveWorker, list[TaskId]]) -> None:

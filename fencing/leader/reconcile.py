@@ -139,7 +139,7 @@ def decide(
 def taking_tasks(state: ClusterState, members: Sequence[LiveWorker]) -> list[LiveWorker]:
     """Return the members, with no slot for drained ones: their tasks move as far as others have room; the rest stay."""
     return [
-        replace(member, slots=0) if state.drains.get(member.worker) == member.incarnation else member
+        replace(member, slots=0, reserve=0) if state.drains.get(member.worker) == member.incarnation else member
         for member in members
     ]
 

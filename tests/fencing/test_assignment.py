@@ -19,6 +19,17 @@ members = st.lists(
     max_size=5,
     unique_by=lambda member: (member.worker, member.incarnation),
 )
+members_with_reserve = st.lists(
+    st.builds(
+        LiveWorker,
+        st.sampled_from("uvwxyz").map(WorkerId),
+        st.sampled_from("12").map(Incarnation),
+        st.integers(0, 4),
+        reserve=st.integers(0, 3),
+    ),
+    max_size=5,
+    unique_by=lambda member: (member.worker, member.incarnation),
+)
 tasks = st.lists(
     st.builds(TaskId, st.sampled_from("ab").map(ConnectorName), st.integers(0, 5)), max_size=12, unique=True
 )
@@ -43,6 +54,21 @@ def test_no_worker_gets_more_than_its_slots_and_every_slot_is_used_before_a_task
     assert set(placed) <= set(tasks)
     assert all(load <= member.slots for member, load in loads(members, placed).items())
     assert len(placed) == min(len(tasks), sum(member.slots for member in members))
+
+
+@given(members_with_reserve, tasks, current)
+def test_reserves_are_for_what_finds_no_slot_and_all_are_used_before_a_task_is_left_out(
+    members: list[LiveWorker], tasks: list[TaskId], current: Where
+) -> None:
+    placed = assign(members, tasks, current)
+    load = loads(members, placed)
+    assert all(count <= member.slots + member.reserve for member, count in load.items())
+    assert len(placed) == min(len(tasks), sum(member.slots + member.reserve for member in members))
+    stays = Counter(place for task, place in where(placed).items() if current.get(task) == place)
+    for member, count in load.items():
+        if count > max(member.slots, stays[member.worker, member.incarnation]):
+            assert all(others >= other.slots for other, others in load.items()), "something new went to a reserve"
+    assert assign(members, tasks, where(placed)) == placed
 
 
 @given(members, tasks, current)

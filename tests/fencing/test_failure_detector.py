@@ -257,9 +257,9 @@ def test_a_suspected_member_gets_no_task() -> None:
 
 def test_a_calming_member_keeps_what_it_has() -> None:
     kept = take_out(MEMBERS, suspicion("b", Trust.CALMING), state_with("a", "b", "b"))
-    assert [member.slots for member in kept] == [8, 2, 8]
+    assert [(member.slots, member.reserve) for member in kept] == [(8, 0), (2, 6), (8, 0)]
     nothing_left = take_out(MEMBERS, suspicion("b", Trust.CALMING), state_with("a"))
-    assert [member.slots for member in nothing_left] == [8, 0, 8]
+    assert [(member.slots, member.reserve) for member in nothing_left] == [(8, 0), (0, 8), (8, 0)]
 
 
 def test_another_process_of_that_worker_is_trusted() -> None:
