@@ -45,8 +45,7 @@ LINGER_MS: Final = 5
 
 def idempotent_settings(connection: Connection) -> dict[str, object]:
     """Return the settings of `IdempotentProducer`, which retries without a limit."""
-    return connection.librdkafka(
-        enable_idempotence=True,
+    return connection.for_writing(
         message_timeout_ms=0,
         acks="all",
         linger_ms=LINGER_MS,

@@ -79,6 +79,15 @@ class Connection:
         """Return the configuration of a consumer. No setting can replace `more`."""
         return {**self.librdkafka(), **self.reading, **self.librdkafka(**more)}
 
+    def for_writing(self, **more: object) -> dict[str, object]:
+        """Return the configuration of an idempotent producer.
+
+        It has one request in flight for each broker. With more, the threads of librdkafka's idempotent producers run
+        without a pause as long as a partition has no leader: when a broker died, each of our processes took all
+        processors that it could get until Kafka had other leaders (librdkafka's issue 3692).
+        """
+        return self.librdkafka(enable_idempotence=True, max_in_flight_requests_per_connection=1, **more)
+
     def kafka_python(self) -> dict[str, object]:
         """Return the configuration for kafka-python. Raises as `librdkafka` does."""
         options: dict[str, object] = {

@@ -24,8 +24,7 @@ class PlainProducer:
         """partition_of: by a record's key; -1 leaves the choice to the partitioner."""
         self._partition_of = partition_of
         with kafka_errors("creating a producer"):
-            settings = connection.librdkafka(
-                enable_idempotence=True,
+            settings = connection.for_writing(
                 linger_ms=0,
                 queue_buffering_max_kbytes=4096,
                 message_timeout_ms=20_000,

@@ -77,8 +77,7 @@ class ReportProducer:
 
     def _create(self) -> Producer:
         with kafka_errors("creating the reports' producer"):
-            settings = self._connection.librdkafka(
-                enable_idempotence=True,
+            settings = self._connection.for_writing(
                 linger_ms=2,
                 queue_buffering_max_kbytes=2048,
                 message_timeout_ms=int(self._timeout_s * 1000),
