@@ -3,6 +3,7 @@
 from celery import Celery
 
 from ringfence import messages, redis_client
+from ringfence.redis_broker import Broker
 from ringfence.redis_results import backend
 
 
@@ -16,6 +17,7 @@ def application(*, current: bool = False) -> Celery:
         "ringfence",
         broker=redis_client.URL,
         backend=backend(redis_client.URL),
+        amqp=Broker,
         task_cls=messages.BoundTask,
         set_as_current=current,
     )

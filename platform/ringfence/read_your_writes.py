@@ -32,7 +32,7 @@ _KEPT_SECONDS: Final = 120
 """So long ends are remembered. After that, the rows show them, or never will."""
 _REDIS_SECONDS: Final = 0.25
 _SILENT_SECONDS: Final = 5.0
-_KEY: Final = "ringfence:answered"
+_KEY: Final = f"{redis_client.key_prefix()}ringfence:answered"
 _PARTITION: Final = re.compile("[0-9]{1,9}")
 _MOST_OFFSET: Final = 1 << 63
 

@@ -8,8 +8,12 @@ import logging
 from collections.abc import Callable
 from typing import Any, Final
 
+from celery.app.amqp import AMQP
+from kombu.connection import Connection
 from kombu.transport import TRANSPORT_ALIASES, virtual
 from kombu.transport import redis as kombu_redis
+
+from ringfence.redis_client import ClusterNodes, OwnerConnection, PrimaryConnection, servers_of
 
 log = logging.getLogger(__name__)
 
@@ -19,10 +23,27 @@ _MALFORMED: Final = (ValueError, TypeError, LookupError, AttributeError, Arithme
 _NEVER: Final = ("compression", "eta", "expires")
 
 
+_RETRY: Final = {"interval_start": 0.5, "interval_step": 0.5, "interval_max": 2}
+"""Seconds between a worker's tries to connect. By default kombu waits 2, 4, 6, … 30: three times as long as a fail-over."""
+
+
+class _Connection(Connection):
+    def ensure_connection(self, *args: Any, **options: Any) -> Any:
+        """Connect, with tries at shorter intervals than kombu's."""
+        return super().ensure_connection(*args, **{**_RETRY, **options})  # type: ignore[no-untyped-call]
+
+
+class Broker(AMQP):  # type: ignore[misc]  # Celery has no types
+    """Celery's part that connects to the broker."""
+
+    Connection = _Connection
+
+
 def use() -> None:
-    """Use this connection for addresses of Redis and of its Sentinels, in this process."""
+    """Use this connection for addresses of Redis, of its Sentinels and of a cluster, in this process."""
     TRANSPORT_ALIASES.update(dict.fromkeys(("redis", "rediss"), f"{__name__}:Transport"))
     TRANSPORT_ALIASES["sentinel"] = f"{__name__}:SentinelTransport"
+    TRANSPORT_ALIASES["cluster"] = f"{__name__}:ClusterTransport"
 
 
 def _warn(error: Exception) -> None:
@@ -95,7 +116,7 @@ class Transport(kombu_redis.Transport):
 
 
 class _SentinelChannel(_Channel, kombu_redis.SentinelChannel):
-    pass
+    connection_class = PrimaryConnection
 
 
 class SentinelTransport(Transport, kombu_redis.SentinelTransport):
@@ -103,3 +124,26 @@ class SentinelTransport(Transport, kombu_redis.SentinelTransport):
 
     Channel = _SentinelChannel
     default_port = kombu_redis.SentinelTransport.default_port
+
+
+class _ClusterChannel(_SentinelChannel):
+    connection_class = OwnerConnection
+    master_name: str
+    sentinel_kwargs: dict[str, Any]
+
+    def _sentinel_managed_pool(self, asynchronous: bool = False) -> Any:
+        """Return a pool of connections to the server of the cluster that has our keys."""
+        client = self.connection.client
+        servers, login = servers_of(";".join(client.alt or [client.as_uri(include_password=True)]))
+        params = self._connparams(asynchronous)  # type: ignore[no-untyped-call]
+        for name in ("host", "port", "username", "password", "db"):
+            params.pop(name, None)
+        nodes = ClusterNodes(servers, sentinel_kwargs=self.sentinel_kwargs, **params)  # type: ignore[no-untyped-call]
+        return nodes.master_for(self.master_name, **login).connection_pool  # type: ignore[no-untyped-call]
+
+
+class ClusterTransport(SentinelTransport):
+    """The same, to the server of a cluster that has our keys."""
+
+    Channel = _ClusterChannel
+    default_port = 6379

@@ -17,7 +17,7 @@ from ringfence import redis_client
 
 TOLD_SECONDS = 10.0
 _FORGOTTEN_SECONDS = 60.0
-_KEY = "ringfence:clocks"
+_KEY = f"{redis_client.key_prefix()}ringfence:clocks"
 _MOST_PROCESSES = 1000
 
 

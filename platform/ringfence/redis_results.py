@@ -13,7 +13,11 @@ from ringfence import messages, redis_client
 
 def backend(url: str) -> str:
     """Return Celery's address of the Redis at `url` as a store of results of this kind."""
-    kind = SentinelNotifyingBackend if redis_client.is_sentinel(url) else NotifyingBackend
+    kind: type[NotifyingBackend] = NotifyingBackend
+    if redis_client.is_sentinel(url):
+        kind = SentinelNotifyingBackend
+    elif redis_client.is_cluster(url):
+        kind = ClusterNotifyingBackend
     return f"{__name__}:{kind.__name__}+{url}"
 
 
@@ -52,3 +56,24 @@ class NotifyingBackend(RedisBackend):  # type: ignore[misc]  # Celery has no typ
 
 class SentinelNotifyingBackend(NotifyingBackend, SentinelBackend):  # type: ignore[misc]  # Celery has no types
     """The same, at the primary that Sentinel names."""
+
+    connection_class: type[redis_client.PrimaryConnection] = redis_client.PrimaryConnection
+
+    def _get_pool(self, **params: Any) -> Any:
+        primary = self._get_sentinel_instance(**params).master_for(
+            self._transport_options["master_name"], connection_class=self.connection_class
+        )
+        return primary.connection_pool
+
+
+class ClusterNotifyingBackend(SentinelNotifyingBackend):
+    """The same, at the server of a cluster that has our keys."""
+
+    connection_class = redis_client.OwnerConnection
+
+    def _get_sentinel_instance(self, **params: Any) -> Any:
+        servers, login = redis_client.servers_of(self.url)
+        for name in ("hosts", "username", "password", "db"):
+            params.pop(name, None)
+        options = self._transport_options["sentinel_kwargs"]
+        return redis_client.ClusterNodes(servers, sentinel_kwargs=options, **params, **login)  # type: ignore[no-untyped-call]

@@ -1,7 +1,7 @@
 """Django's settings, all from `RINGFENCE_*` variables. Kafka's settings are `CONNECT_*` worker keys.
 
 RINGFENCE_DATABASE_URL   sqlite:///path (default ./ringfence.sqlite3) or postgres://user:password@host:port/name
-RINGFENCE_REDIS_URL      redis://host:port/db, or sentinel://host:port;sentinel://host:port/db
+RINGFENCE_REDIS_URL      redis://host:port/db, sentinel://host:port;sentinel://host:port/db or cluster://host:port
 RINGFENCE_ENCRYPTION_KEY_FILE, RINGFENCE_ENCRYPTION_KEYS   see ringfence/encryption.py; web and workers need one of them
 RINGFENCE_HTTP           host:port that the web process is bound to
 RINGFENCE_TOKEN          a token that may do everything, to begin with; at least 24 characters

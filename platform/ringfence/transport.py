@@ -115,7 +115,8 @@ def _send(task: str, queue: str, arguments: Mapping[str, Any]) -> str:
 
 def _result(task_id: str, deadline: Deadline, awaited: str) -> dict[str, Any]:
     """Return the task's stored result. Redis may be away for a moment."""
-    key, answered_s = _RESULT_KEY + task_id, time.monotonic()
+    prefix = app.conf.broker_transport_options.get("global_keyprefix", "")
+    key, answered_s = f"{prefix}{_RESULT_KEY}{task_id}", time.monotonic()
     while not deadline.expired:
         try:
             _await_notice(key, deadline)

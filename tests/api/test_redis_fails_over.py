@@ -1,6 +1,9 @@
-"""Redis behind Sentinels: the primary is killed or frozen, and commands go on without a restart of anything of ours."""
+"""Redis behind Sentinels, and in cluster mode: the primary is killed or frozen, and commands go on without a restart of
+anything of ours.
+"""
 
 import ast
+import asyncio
 import contextlib
 import os
 import signal
@@ -8,31 +11,34 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import redis
 from celery import Celery
 from celery.contrib.testing.worker import start_worker
-from kombu.connection import Connection
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from ringfence import dispatch, messages, redis_client, transport
 from ringfence.celery import app as ringfence_app
 from ringfence.dispatch import Refusal
 from ringfence.heartbeats.cluster_view import CLUSTER_MODE, probe_redis
-from ringfence.local.ports import accepts, free_port
-from ringfence.local.valkey import find_server
+from ringfence.local.valkey import EmbeddedValkey
+from ringfence.redis_broker import Broker
 from ringfence.redis_results import backend
 from tests.support.commands import command_named
-from tests.support.sentinels import PRIMARY, SENTINEL_PASSWORD, Sentinels
+from tests.support.redis_servers import PASSWORD, PRIMARY, SENTINEL_PASSWORD, RedisCluster, Sentinels
 from tests.support.waiting import eventually
 
 real_command = dispatch.command  # before the stand-in of the other tests takes its place
 
 
-@pytest.fixture
-def servers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sentinels]:
-    made = Sentinels(tmp_path)
+@pytest.fixture(params=[Sentinels, RedisCluster])
+def servers(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Sentinels | RedisCluster]:
+    made = request.param(tmp_path)
     monkeypatch.setattr(redis_client, "_primary", PRIMARY)
     monkeypatch.setattr(redis_client, "_sentinel_password", SENTINEL_PASSWORD)
     with contextlib.closing(made):
@@ -43,9 +49,9 @@ def servers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sentine
 
 
 @pytest.fixture
-def worker(servers: Sentinels) -> Iterator[None]:
+def worker(servers: Sentinels | RedisCluster) -> Iterator[None]:
     options = redis_client.celery_options(servers.url)
-    app = Celery("stub", broker=servers.url, backend=backend(servers.url), task_cls=messages.BoundTask)
+    app = Celery("stub", broker=servers.url, backend=backend(servers.url), amqp=Broker, task_cls=messages.BoundTask)
     messages.use(app)
 
     @app.task(name="ringfence.leader.command", shared=False)  # type: ignore[untyped-decorator]
@@ -70,7 +76,7 @@ def answers(number: int) -> bool:
     return False
 
 
-def test_commands_go_on_with_the_new_primary(servers: Sentinels, worker: None) -> None:
+def test_commands_go_on_with_the_new_primary(servers: Sentinels | RedisCluster, worker: None) -> None:
     assert answers(1)
     first = servers.primary()
     servers.kill(first)
@@ -78,7 +84,9 @@ def test_commands_go_on_with_the_new_primary(servers: Sentinels, worker: None) -
     assert servers.primary() != first
 
 
-def test_a_primary_that_is_frozen_is_left_and_is_not_used_when_it_wakes_up(servers: Sentinels, worker: None) -> None:
+def test_a_primary_that_is_frozen_is_left_and_is_not_used_when_it_wakes_up(
+    servers: Sentinels | RedisCluster, worker: None
+) -> None:
     assert answers(1)
     first = servers.primary()
     os.kill(servers.pid(first), signal.SIGSTOP)
@@ -92,9 +100,55 @@ def test_a_primary_that_is_frozen_is_left_and_is_not_used_when_it_wakes_up(serve
     assert servers.primary() != first
 
 
+@pytest.mark.parametrize("servers", [RedisCluster], indirect=True)
+def test_keys_that_move_in_order_are_followed_at_once(servers: RedisCluster, worker: None) -> None:
+    """The old server lives, and answers on its connections that another one has the keys."""
+    assert answers(1)
+    first = servers.primary()
+    servers.hand_over()
+    eventually(lambda: servers.primary() != first, 30, "the replica has the keys")
+    eventually(lambda: answers(2), 30, "commands are answered again")
+    prefix = redis_client.key_prefix(servers.url)
+    with contextlib.closing(redis_client.connect(servers.url)) as client:
+        client.set(f"{prefix}name", "value")
+        pool: Any = client.connection_pool
+        assert pool.master_address == ("127.0.0.1", servers.primary())
+
+
+@pytest.mark.parametrize("servers", [RedisCluster], indirect=True)
+def test_open_connections_notice_that_the_keys_have_moved(servers: RedisCluster) -> None:
+    key = f"{redis_client.key_prefix(servers.url)}name"
+
+    async def follow() -> bytes | None:
+        client = redis_client.connect_asynchronously(servers.url, socket_connect_timeout=2)
+        async with client, client.pubsub() as subscription:
+            await subscription.subscribe("changes")
+            await client.set(key, "before")
+            first = servers.primary()
+            servers.hand_over()
+            while servers.primary() == first:
+                await asyncio.sleep(0.05)
+            async with asyncio.timeout(30):
+                while True:
+                    with contextlib.suppress(redis.ConnectionError):
+                        await client.set(key, "after")
+                        return cast(bytes | None, await client.get(key))
+
+    with contextlib.closing(redis_client.connect(servers.url, retry=Retry(NoBackoff(), 0))) as client:
+        client.set(key, "1")
+        assert asyncio.run(follow()) == b"after"
+        with pytest.raises(redis.ConnectionError, match="has our keys now"):
+            client.get(key)
+        assert client.get(key) == b"after"
+
+
 def test_an_address_of_another_kind_among_sentinels_is_refused() -> None:
     with pytest.raises(ValueError, match="sentinel://host:26379"):
         redis_client.connect("sentinel://127.0.0.1:1;redis://127.0.0.1:2/0")
+    with pytest.raises(ValueError, match="cluster://host:6379"):
+        redis_client.connect("cluster://127.0.0.1:1;redis://127.0.0.1:2/0")
+    with pytest.raises(ValueError, match="database 0"):
+        redis_client.connect("cluster://127.0.0.1:1/2")
 
 
 def test_a_worker_that_has_removed_its_variables_knows_the_sentinels() -> None:
@@ -114,32 +168,23 @@ def test_a_worker_that_has_removed_its_variables_knows_the_sentinels() -> None:
     assert options["sentinel_kwargs"]["password"] == SENTINEL_PASSWORD
 
 
-@pytest.fixture
-def cluster_node(tmp_path: Path) -> Iterator[int]:
-    """A server in cluster mode that has all slots: even alone it refuses commands on keys of several slots."""
-    port = free_port()
-    command = [str(find_server()), "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--cluster-enabled", "yes"]
-    # By default the port and 10,000, which may be none.
-    command += ["--cluster-port", str(free_port())]
-    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL)
-    client = redis.Redis(port=port)
-    try:
-        eventually(lambda: accepts("127.0.0.1", port), 20, "it listens")
-        ask: Any = client.execute_command
-        ask("CLUSTER ADDSLOTSRANGE", 0, 16383)
-        eventually(lambda: ask("CLUSTER INFO")["cluster_state"] == "ok", 20, "it takes commands")
-        yield port
-    finally:
-        client.close()
-        process.kill()
-        process.wait()
-
-
-def test_cluster_mode_is_refused_with_the_remedy(cluster_node: int) -> None:
-    """And kombu cannot use it, which is why."""
-    url = f"redis://127.0.0.1:{cluster_node}/0"
-    connect: Any = Connection
-    with connect(url) as connection, pytest.raises(redis.exceptions.ClusterCrossSlotError):
-        connection.SimpleQueue("leader").get(timeout=5)
+@pytest.mark.parametrize("servers", [RedisCluster], indirect=True)
+def test_cluster_mode_under_an_address_of_one_server_is_refused_with_the_remedy(servers: RedisCluster) -> None:
+    url = f"redis://:{PASSWORD}@127.0.0.1:{servers.primary()}/0"
     assert probe_redis(url) == CLUSTER_MODE
-    assert "Sentinels" in CLUSTER_MODE
+    assert "cluster://" in CLUSTER_MODE
+    assert probe_redis(servers.url) == ""
+
+
+def test_an_address_of_a_cluster_for_another_server_is_refused_with_the_remedy(valkey: EmbeddedValkey) -> None:
+    assert "is not in cluster mode" in probe_redis(valkey.url.replace("redis://", "cluster://"))
+
+
+@pytest.mark.parametrize("servers", [RedisCluster], indirect=True)
+def test_a_cluster_that_is_down_says_what_its_servers_say(servers: RedisCluster) -> None:
+    for port in servers.ports[2:4]:
+        servers.kill(port)
+    servers.kill(servers.primary())
+    eventually(
+        lambda: "the cluster is down" in probe_redis(servers.url), 30, lambda: probe_redis(servers.url), pause=0.2
+    )

@@ -26,8 +26,8 @@ from tests.e2e.rest import Rest
 from tests.e2e.up import Up
 from tests.support.cluster import REPLICATED, running, three_brokers
 from tests.support.postgres_pair import PostgresPair, new_postgres_pair
+from tests.support.redis_servers import Sentinels
 from tests.support.reverse_proxies import Site, running_proxy
-from tests.support.sentinels import Sentinels
 from tests.support.waiting import eventually
 
 TOKEN: Final = "a-token-of-at-least-24-characters"

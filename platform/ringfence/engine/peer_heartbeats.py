@@ -45,7 +45,7 @@ class Heartbeats:
     """The heartbeats of one cluster in Redis. Used by one thread."""
 
     def __init__(self, group_id: str, client: redis.Redis | None = None) -> None:
-        self._prefix = f"ringfence:heartbeat:{group_id}:"
+        self._prefix = f"{redis_client.key_prefix()}ringfence:heartbeat:{group_id}:"
         self._client = client or redis_client.connect(
             socket_timeout=_REDIS_SECONDS, socket_connect_timeout=_REDIS_SECONDS
         )
@@ -212,7 +212,7 @@ def _describe(record: SuspicionRecord, watch: Watch) -> tuple[str, str]:
         seconds = calm_s(record.times)
         return (
             "back",
-            f"It answers again. It keeps the tasks that it has, and gets others after {seconds:g} calm seconds",
+            f"It answers again. It keeps the tasks that it has. For {seconds:g} calm seconds it gets others only if no other worker has a slot",
         )
     return "trusted", "It was calm for long enough, and gets tasks again"
 

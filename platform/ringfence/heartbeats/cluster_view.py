@@ -19,10 +19,7 @@ from ringfence.heartbeats.models import Freshness, Heartbeat
 from ringfence.heartbeats.starting import read_starting
 
 KEPT_SECONDS = 1.0
-CLUSTER_MODE = (
-    "it is in cluster mode, which refuses Celery's commands on several keys: set RINGFENCE_REDIS_URL to a server "
-    "without cluster-enabled, or to Sentinels"
-)
+CLUSTER_MODE = "it is in cluster mode: set RINGFENCE_REDIS_URL to cluster://HOST:PORT in place of redis://HOST:PORT"
 _REDIS_SECONDS = 1.5
 
 
@@ -31,7 +28,9 @@ def probe_redis(url: str = redis_client.URL) -> str:
     client = redis_client.connect(url, socket_timeout=_REDIS_SECONDS, socket_connect_timeout=_REDIS_SECONDS)
     try:
         client.ping()
-        return CLUSTER_MODE if _is_in_cluster_mode(client) else ""
+        return CLUSTER_MODE if not redis_client.is_cluster(url) and _is_in_cluster_mode(client) else ""
+    except (redis_client.NoCluster, redis_client.NoOwner) as error:
+        return str(error)
     except redis.RedisError as error:
         return type(error).__name__
     finally:

@@ -21,7 +21,7 @@ class WorkerShape(serializers.Serializer[Any]):
     """`tasks`: those that the caller may see, as placed by the status topic. `drained`: it gets no new ones.
 
     `trust`: `trusted`; `suspected` while it is silent and its tasks are placed elsewhere; `calming` while it is back
-    and gets no further tasks. `suspicions`: how often it was suspected lately.
+    and gets further tasks only if no other worker has a slot. `suspicions`: how often it was suspected lately.
     """
 
     worker = serializers.CharField()
