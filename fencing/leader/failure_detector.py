@@ -7,8 +7,8 @@ A wrong suspicion costs a fence, so suspicion may be quick. But a worker that is
 - Heartbeats alone are no evidence, since only the way that they take may be broken. A worker without heartbeats is
   asked in the status topic, and suspected if it does not answer, although the observer has read its own question there.
 - Nobody is suspected whom the observer has not heard before.
-- A worker that was suspected has to be silent for longer the next time. Until it was calm for a while, which grows, too,
-  it gets further tasks only if no other worker has a slot for them.
+- A worker that was suspected has to be silent for longer the next time. Until it was calm for a while, which grows,
+  too, it gets further tasks only if no other worker has a slot for them.
 
 What it decides is in the status topic (`SuspicionRecord`), so the next leader continues with it.
 """

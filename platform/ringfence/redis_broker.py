@@ -24,7 +24,7 @@ _NEVER: Final = ("compression", "eta", "expires")
 
 
 _RETRY: Final = {"interval_start": 0.5, "interval_step": 0.5, "interval_max": 2}
-"""Seconds between a worker's tries to connect. By default kombu waits 2, 4, 6, … 30: three times as long as a fail-over."""
+"""Seconds between a worker's tries to connect. Kombu waits 2, 4, 6, … 30: three times as long as a fail-over takes."""
 
 
 class _Connection(Connection):

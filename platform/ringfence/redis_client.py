@@ -4,10 +4,10 @@ cluster that has our keys.
 An address of Sentinels has Celery's form: `sentinel://:password@one:26379;sentinel://two:26379/0`, with the login of
 the servers behind them. Each new connection asks them again, so that a fail-over needs no restart here.
 
-`cluster://:password@one:6379;cluster://two:6379/0` names servers in cluster mode. Celery waits for several queues in one
-command, and a cluster takes only commands whose keys are in one of its slots. So all keys have one hash tag there, and
-clients talk to the server with its slot as to one without cluster mode. Each new connection asks for that server again.
-Redis-py's client for Sentinels does the same for another way to ask, so the classes here are derived from it.
+`cluster://:password@one:6379;cluster://two:6379/0` names servers in cluster mode. Celery waits for several queues in
+one command, and a cluster takes only commands whose keys are in one of its slots. So all keys have one hash tag there,
+and clients talk to the server with its slot as to one without cluster mode. Each new connection asks for that server
+again. Redis-py's client for Sentinels does the same for another way to ask, so the classes here are derived from it.
 """
 
 import os
@@ -93,7 +93,7 @@ def celery_options(url: str = URL) -> dict[str, Any]:
 
 
 def servers_of(url: str) -> tuple[list[tuple[str, int]], dict[str, Any]]:
-    """Return host and port of each Sentinel, or server of a cluster, and the login of the servers, as the first one says.
+    """Return host and port of each Sentinel, or server of a cluster, and the servers' login, as the first one says.
 
     Raises ValueError if the address cannot be used.
     """

@@ -212,7 +212,8 @@ def _describe(record: SuspicionRecord, watch: Watch) -> tuple[str, str]:
         seconds = calm_s(record.times)
         return (
             "back",
-            f"It answers again. It keeps the tasks that it has. For {seconds:g} calm seconds it gets others only if no other worker has a slot",
+            f"It answers again. It keeps the tasks that it has. For {seconds:g} calm seconds it gets others only if no "
+            "other worker has a slot",
         )
     return "trusted", "It was calm for long enough, and gets tasks again"
 
