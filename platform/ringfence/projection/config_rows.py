@@ -5,11 +5,12 @@ lasts. So a long set is written as it arrives, in the transactions that also rea
 The commit record then only moves that column. A short set, as nearly all are, is written with its commit record.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from django.db.models import F, Max
+from django.db.models import F
 
 from ringfence.encryption import ConfigVault, encrypt_text
 from ringfence.fencing.errors import Unreadable
@@ -111,7 +112,8 @@ _CONNECTOR_FIELDS = (
     "known", "config", "config_offset", "class_name", "type", "target", "generation", "task_count", "stale",
     "fencing", "unreadable", "log_level", "log_level_until_ms", "topic_grant",
 )  # fmt: skip
-_GENERATION_FIELDS = ("tasks", "config_offset", "committed_ms", "stage")
+_KEY = ("connector", "generation")
+_GENERATION_FIELDS = ("tasks", "config_offset", "committed_ms", "stage", "number")
 _TOMBSTONES_KEPT_MS = 24 * 3600 * 1000
 
 
@@ -255,20 +257,65 @@ def write(change: ConfigChange) -> set[str]:
 
 
 def _write_generations(change: ConfigChange) -> None:
-    for row in change.generations:
-        # If rounds of older generations were unfinished, the new one's round includes them.
-        GenerationRow.objects.filter(connector=row.connector, ended_ms=0).exclude(generation=row.generation).update(
-            stage="superseded", ended_ms=row.committed_ms
-        )
-        GenerationRow.objects.bulk_create(
-            [row],
-            update_conflicts=True,
-            update_fields=_GENERATION_FIELDS,
-            unique_fields=["connector", "generation"],
-        )
-        _count_generation(row)
-    for connector, generation, time_ms in change.fenced:
-        GenerationRow.objects.filter(connector=connector, generation=generation).update(stage="done", ended_ms=time_ms)
+    for rows in _rounds_of(change.generations):
+        _write_newest_generations(rows)
+    ends = {(connector, generation): time_ms for connector, generation, time_ms in change.fenced}
+    fenced = []
+    for row in GenerationRow.objects.filter(connector__in={connector for connector, _ in ends}).only(*_KEY):
+        if (time_ms := ends.get((row.connector, row.generation))) is not None:
+            row.stage, row.ended_ms = "done", time_ms
+            fenced.append(row)
+    GenerationRow.objects.bulk_update(fenced, ["stage", "ended_ms"], batch_size=200)
+
+
+def _rounds_of(rows: Sequence[GenerationRow]) -> list[list[GenerationRow]]:
+    """Return the rows in lists with one for each connector, in each connector's order."""
+    counts: Counter[str] = Counter()
+    rounds: list[list[GenerationRow]] = []
+    for row in rows:
+        if counts[row.connector] == len(rounds):
+            rounds.append([])
+        rounds[counts[row.connector]].append(row)
+        counts[row.connector] += 1
+    return rounds
+
+
+def _write_newest_generations(rows: Sequence[GenerationRow]) -> None:
+    """Write a generation of each of some connectors, and the number that users see: one more than the previous one's.
+
+    One that is there already keeps its number.
+    """
+    names = [row.connector for row in rows]
+    numbers: dict[str, dict[int, int]] = {}
+    unfinished: set[tuple[str, int]] = set()
+    stored = GenerationRow.objects.filter(connector__in=names)
+    for name, generation, number, ended_ms in stored.values_list("connector", "generation", "number", "ended_ms"):
+        numbers.setdefault(name, {})[generation] = number
+        if not ended_ms:
+            unfinished.add((name, generation))
+    for row in rows:
+        others = numbers.get(row.connector, {})
+        row.number = others.pop(row.generation, 0) or 1 + max(others.values(), default=0)
+        if any((row.connector, generation) in unfinished for generation in others):
+            # If rounds of older generations were unfinished, the new one's round includes them.
+            GenerationRow.objects.filter(connector=row.connector, ended_ms=0).exclude(generation=row.generation).update(
+                stage="superseded", ended_ms=row.committed_ms
+            )
+    GenerationRow.objects.bulk_create(
+        rows,
+        update_conflicts=True,
+        update_fields=_GENERATION_FIELDS,
+        unique_fields=_KEY,
+        batch_size=80,
+    )
+    shown = {(row.connector, row.generation): row.number for row in rows}
+    changed = []
+    for connector in Connector.objects.filter(name__in=names).only("name", "generation", "generation_number"):
+        number = shown.get((connector.name, connector.generation), connector.generation_number)
+        if number != connector.generation_number:
+            connector.generation_number = number
+            changed.append(connector)
+    Connector.objects.bulk_update(changed, ["generation_number"], batch_size=200)
 
 
 def _write_tombstones(tombstones: Mapping[str, Tombstone]) -> None:
@@ -283,15 +330,6 @@ def _write_tombstones(tombstones: Mapping[str, Tombstone]) -> None:
         unique_fields=["connector"],
         batch_size=200,
     )
-
-
-def _count_generation(row: GenerationRow) -> None:
-    """Return the number that users see: one more than the previous one's. It keeps an existing number."""
-    mine = GenerationRow.objects.filter(connector=row.connector)
-    before = mine.exclude(generation=row.generation).aggregate(Max("number"))["number__max"] or 0
-    mine.filter(generation=row.generation, number=0).update(number=before + 1)
-    numbers = mine.filter(generation=row.generation).values_list("number", flat=True)
-    Connector.objects.filter(name=row.connector, generation=row.generation).update(generation_number=numbers[0])
 
 
 def _connector_row(state: ConnectorState) -> Connector:
