@@ -148,13 +148,20 @@ class TaskReport:
             return None
         return self._stage, self._clock.monotonic() - self._stage_since
 
-    def waiting(self, text: str) -> None:
-        """Report what the attempt waits for: in its status, on its page, in the log and as an event. Thread-safe."""
-        self._has_waiting_status = True
-        log.warning("Task %s, attempt %d waits: %s", self._spec.task, self._spec.placement.attempt, self._redact(text))
-        connector = self._spec.task.connector
-        self._reporter.event("task", connector, **self._fields(), stage="waiting", message=self._redact(text))
-        self._status(State.UNASSIGNED, self._redact(text))
+    def waiting(self, stage: str, text: str) -> None:
+        """Report what the attempt waits for: in its status, on its page, in the log and as an event. Thread-safe.
+
+        stage: of the start. Does nothing if the attempt is not in it any more: nobody would correct the status.
+        """
+        text = self._redact(text)
+        with self._lock:
+            if self.start_stage is None or self._stage != stage:
+                return
+            self._has_waiting_status = True
+            log.warning("Task %s, attempt %d waits: %s", self._spec.task, self._spec.placement.attempt, text)
+            connector = self._spec.task.connector
+            self._reporter.event("task", connector, **self._fields(), stage="waiting", message=text)
+            self._status(State.UNASSIGNED, text)
 
     def retrying(self, cause: str, attempts: int, pause_s: float) -> None:
         """Report that the source refuses: at once as an event, and in the status if that lasts.
@@ -182,10 +189,11 @@ class TaskReport:
 
     def going_on(self) -> None:
         """Report that the attempt continues after an interruption, in which `waiting` may have been called."""
-        if self._has_waiting_status:
-            self.running(State.RUNNING)
-        else:
-            self.stage("running")
+        with self._lock:
+            if self._has_waiting_status:
+                self.running(State.RUNNING)
+            else:
+                self.stage("running")
 
     def hanging_ended(self, one: Hanging) -> None:
         """Report that a hanging transaction of an older epoch of the task's producer was ended (invariant 13).
@@ -209,9 +217,10 @@ class TaskReport:
     def starting(self, stage: str, message: str) -> None:
         """Report a long stage of a start every few seconds, also in the status."""
         if self._clock.monotonic() - self._stage_reported_at >= _STARTING_EVERY_S:
-            self.stage(stage, message)
-            self._has_waiting_status = True
-            self._status(State.UNASSIGNED, f"{stage}: {message}")
+            with self._lock:
+                self.stage(stage, message)
+                self._has_waiting_status = True
+                self._status(State.UNASSIGNED, f"{stage}: {message}")
 
     def producer(self, producer: TransactionalClient) -> None:
         """Report the producer of the next transactions. Its epoch changes with each of them in transactions v2."""

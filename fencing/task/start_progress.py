@@ -34,15 +34,15 @@ class StartWatch:
     """A thread beside one attempt. stage(): returns its current stage and for how many seconds; None if it does not
     wait.
 
-    describe(stage): returns what delays it, as a message; may ask brokers. tell(text): called after 5 s in one stage,
-    and then every 30 s.
+    describe(stage): returns what delays it, as a message; may ask brokers. tell(stage, text): called after 5 s in one
+    stage, and then every 30 s; the attempt may just have left it.
     """
 
     def __init__(
         self,
         stage: Callable[[], tuple[str, float] | None],
         describe: Callable[[str], str],
-        tell: Callable[[str], None],
+        tell: Callable[[str, str], None],
     ) -> None:
         self._stage = stage
         self._describe = describe
@@ -69,7 +69,7 @@ class StartWatch:
             description = self._describe(last)
             again = self._stage()
             if again is not None and again[0] == last and not self._closing.is_set():
-                self._tell(f"{last}, for {again[1]:.0f} s{': ' if description else ''}{description}")
+                self._tell(last, f"{last}, for {again[1]:.0f} s{': ' if description else ''}{description}")
 
 
 def holding_up(stage: str, spec: TaskSpec, offsets_topic: str, clock: Clock) -> str:

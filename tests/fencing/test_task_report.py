@@ -1,5 +1,6 @@
 """What a task says of itself carries no secret that its plugin knows of."""
 
+import threading
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -28,6 +29,27 @@ def test_traces_and_messages_are_redacted() -> None:
     assert status.trace == "Traceback\nValueError: [hidden] is wrong"
     assert status.version == "1.0"
     assert "hunter22" not in repr(heard.events)
+
+
+def test_what_a_start_waits_for_is_not_its_status_once_it_runs() -> None:
+    """The watch beside the start asks brokers what delays it. The attempt may start to run at any moment."""
+    heard, clock = Heard(), Watch()
+    report = TaskReport(SPEC, cast(Reporter, heard), Counters(), clock)
+    report.stage("initialising")
+    started = threading.Thread(target=report.running, args=(State.RUNNING,))
+    event = heard.event
+
+    def start_beside(*args: Any, **fields: Any) -> None:
+        if fields.get("stage") == "waiting":
+            started.start()
+            started.join(0.2)  # it cannot end before the status is written
+        event(*args, **fields)
+
+    heard.event = start_beside  # type: ignore[method-assign]
+    report.waiting("initialising", "for 5 s")
+    started.join(30)
+    report.waiting("initialising", "for 35 s")
+    assert [cast(TaskStatus, each).state for each in heard.statuses] == [State.UNASSIGNED, State.RUNNING]
 
 
 class _EpochEach:
