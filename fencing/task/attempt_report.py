@@ -90,7 +90,7 @@ class TaskReport:
         self.locked_ranges: Callable[[], LockedRanges] = tuple
         """The records of a share group that the task holds."""
         self._producer: TransactionalClient | None = None
-        self._runs = False
+        self._state: State | None = None  # RUNNING or PAUSED, None before
         self._held_up_at = 0.0
         self._held_up_by = ""
         self._lock = threading.RLock()  # a status of `tick` never follows the last one
@@ -264,16 +264,21 @@ class TaskReport:
         with self._lock:
             self._has_waiting_status = False
             self._refused_since = self._retry = None
-            self._held_up_by, self._runs = "", state is State.RUNNING
+            self._held_up_by, self._state = "", state
             self.stage(state.lower())
             self._status(state, "")
         self._times.enter(state, self._clock.monotonic())
         self.progress()
 
     def request_task_reconfiguration(self) -> None:
-        """Ask the leader to have the connector make its task configurations again."""
-        self._reconfigure_ms = self._reporter.now_ms()
-        self._status(State.RUNNING, "")
+        """Ask the leader to have the connector make its task configurations again. Plugins call it on any thread.
+
+        Before the task runs, its next status asks.
+        """
+        with self._lock:
+            self._reconfigure_ms = self._reporter.now_ms()
+            if self._state is not None and not self._over and not self._has_waiting_status:
+                self._status(self._state, "")
 
     def report_failed(
         self, trace: str, why: str = FAILED, *, left_open: bool = False, failure: RecordFailure | None = None
@@ -325,7 +330,7 @@ class TaskReport:
         counters = self._counters
         numbers = (counters.records, counters.transactions, counters.open_records, self.locked_ranges())
         is_active = numbers != self._last_numbers
-        is_due = self._runs and now - self._last_progress >= _IDLE_EVERY_S
+        is_due = self._state is State.RUNNING and now - self._last_progress >= _IDLE_EVERY_S
         self._last = now
         if is_active or self._was_active or is_due or self._gauges_due(now):
             self._was_active, self._last_numbers = is_active, numbers
@@ -335,7 +340,7 @@ class TaskReport:
     def _tell_held_up(self, now: float) -> None:
         held_up = None if self._producer is None else self._producer.held_up
         with self._lock:
-            if self._over or not self._runs or self._has_waiting_status:
+            if self._over or self._state is not State.RUNNING or self._has_waiting_status:
                 return
             if held_up is None or now - held_up[0] < _RETRYING_AFTER_S:
                 if self._held_up_by:

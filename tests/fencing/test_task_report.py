@@ -52,6 +52,19 @@ def test_what_a_start_waits_for_is_not_its_status_once_it_runs() -> None:
     assert [cast(TaskStatus, each).state for each in heard.statuses] == [State.UNASSIGNED, State.RUNNING]
 
 
+def test_a_request_for_other_tasks_changes_no_state() -> None:
+    heard = Heard()
+    report = TaskReport(SPEC, cast(Reporter, heard), Counters(), Watch())
+    report.request_task_reconfiguration()
+    report.running(State.PAUSED)
+    report.request_task_reconfiguration()
+    report.report_failed("Traceback\nValueError: wrong")
+    report.request_task_reconfiguration()
+    statuses = [cast(TaskStatus, each) for each in heard.statuses]
+    assert [each.state for each in statuses] == [State.PAUSED, State.PAUSED, State.FAILED]
+    assert all(each.reconfigure_ms for each in statuses)
+
+
 class _EpochEach:
     """A producer with a new epoch for each transaction."""
 
