@@ -17,11 +17,13 @@ from celery.contrib.testing.worker import start_worker
 
 from ringfence import dispatch, messages, transport
 from ringfence.dispatch import CommandResult, Refusal
+from ringfence.engine.leader import commands
 from ringfence.local.ports import free_port
 from ringfence.local.valkey import EmbeddedValkey
 from ringfence.projection import cluster_topics, positions
 from ringfence.redis_results import backend
-from ringfence.requests import commands, questions
+from ringfence.requests import questions
+from ringfence.requests.commands import Command
 from ringfence.requests.questions import ListPlugins
 from tests.support.commands import command_named
 
@@ -303,7 +305,7 @@ def test_every_question_and_command_is_known_to_the_workers() -> None:
     """One that is left out of its list is refused by Celery, on a real platform only."""
     for kinds, module, known in (
         (questions.Question, questions, questions.QUESTIONS),
-        (commands.Command, commands, commands.COMMANDS),
+        (Command, commands, commands.COMMANDS),
     ):
         named = [each for each in vars(module).values() if isinstance(each, type) and issubclass(each, kinds)]
         assert {each for each in named if "name" in vars(each)} == set(known)

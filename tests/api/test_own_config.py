@@ -6,10 +6,10 @@ import pytest
 from django.test import Client
 
 from ringfence.dispatch import CommandResult, Refusal
+from ringfence.engine.leader.commands import Configure
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.topics.config_records import ConnectorRecord
 from ringfence.fencing.topics.topic_ids import Topic, TopicIds
-from ringfence.requests.commands import Configure
 from tests.support.accounts import JSON, account, bearer
 from tests.support.leader import FakeLeader
 from tests.support.own_api import problem, results

@@ -10,8 +10,8 @@ import pytest
 from confluent_kafka import Producer
 
 from ringfence.engine.leader import leader_jobs, reconcile_loop
+from ringfence.engine.leader.commands.command import WriteResult
 from ringfence.engine.leader.reconcile_loop import Reconciler
-from ringfence.engine.leader.write_result import WriteResult
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.topics.cluster_state import ClusterState

@@ -10,6 +10,7 @@ from django.db.models.functions import Now
 from django.test import Client
 
 from ringfence import dispatch
+from ringfence.engine.leader.commands import Pause
 from ringfence.fencing.errors import Retriable
 from ringfence.heartbeats.cluster_health import SILENT_S
 from ringfence.heartbeats.cluster_view import look, read
@@ -17,7 +18,6 @@ from ringfence.heartbeats.freshness import FreshnessWatch, Positions, write
 from ringfence.heartbeats.heartbeat_writer import HealthProbe, HeartbeatWriter
 from ringfence.heartbeats.models import Freshness, Heartbeat
 from ringfence.projection.models import Task
-from ringfence.requests.commands import Pause
 from ringfence.requests.questions import Preflight
 from tests.support.leader import FakeLeader
 from tests.support.pages import text

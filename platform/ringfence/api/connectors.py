@@ -18,9 +18,9 @@ from ringfence.api.jsonbody import config_of, object_of, text_of
 from ringfence.audit.outcome import Outcome
 from ringfence.audit.trail import record
 from ringfence.connectors.plural_forms import write_noun
+from ringfence.engine.leader import commands
 from ringfence.http.errors import bad_request
 from ringfence.http.masking import Masker
-from ringfence.requests import commands
 
 SIGNATURE_HEADER = "X-Connect-Authorization"
 ALGORITHM_HEADER = "X-Connect-Request-Signature-Algorithm"

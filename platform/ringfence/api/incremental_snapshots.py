@@ -10,11 +10,11 @@ from ringfence import dispatch
 from ringfence.connectors.api import ConnectorError
 from ringfence.connectors.sdk.features import IncrementalProgress, Snapshots, all_features, features_of
 from ringfence.connectors.sdk.snapshot_signals import COLLECTIONS, parse_request
+from ringfence.engine.leader.commands import SendSignal
 from ringfence.http.errors import ConnectError, bad_request
 from ringfence.projection.models import Connector, SourceOffset, Task, pack
 from ringfence.projection.models.connectors import partition_key
 from ringfence.projection.plugin_metrics import metrics_of
-from ringfence.requests.commands import SendSignal
 
 _GAUGE: Final = "incremental_snapshot_"
 

@@ -10,9 +10,10 @@ from ringfence import dispatch
 from ringfence.access.principal import Principal
 from ringfence.api import connector_writes
 from ringfence.dispatch import Refusal
+from ringfence.engine.leader import commands
+from ringfence.engine.leader.commands.offsets import OffsetCheck
 from ringfence.http.errors import ConnectError
-from ringfence.requests import commands
-from ringfence.requests.commands import Command, OffsetCheck, OffsetEntry
+from ringfence.requests.commands import Command, OffsetEntry
 
 _COMMANDS: Mapping[str, Callable[[str], Command[None]]] = {"RUNNING": commands.Resume, "PAUSED": commands.Pause}
 

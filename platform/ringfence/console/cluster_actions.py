@@ -13,8 +13,8 @@ from ringfence.access.principal import Verb
 from ringfence.access.routes import everywhere, requires
 from ringfence.connectors.plural_forms import write_count
 from ringfence.console.confirm_page import ActionResult, ConfirmPage, Impact, run
+from ringfence.engine.leader.commands import DrainWorker, HandOver
 from ringfence.projection.models import ClusterInfo, Connector, DrainedWorker, Task, Worker
-from ringfence.requests.commands import DrainWorker, HandOver
 
 _both = require_http_methods(["GET", "POST"])
 _ADMINISTERS = requires(GET=everywhere(Verb.ADMIN), POST=everywhere(Verb.ADMIN).writing())

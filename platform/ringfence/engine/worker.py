@@ -51,7 +51,7 @@ from ringfence.engine.spark.driver import SparkHost
 from ringfence.engine.spark.launcher import Launcher
 from ringfence.engine.thread_shutdown import END_SECONDS, LOST_SECONDS, join_all
 from ringfence.engine.worker_id import await_free_id
-from ringfence.engine.worker_threads import ProjectionMembership, run_heartbeat, watch_redis
+from ringfence.engine.worker_threads import ProjectionMembership, find_leader, run_heartbeat, watch_redis
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, Invalid
 from ringfence.fencing.ids import WorkerId
@@ -299,7 +299,7 @@ class Worker:
         self._thread("answers", lambda: answers.run(self._stop))
         self._thread("suspicions", lambda: peer_heartbeats.run(record, config, leader, reporter, self._stop))
         self._thread("grants", lambda: _follow_grants(leader, self._stop))
-        self._thread("alerts", lambda: watch(self._incarnation, leader.ready, self._stop))
+        self._thread("alerts", lambda: watch(self._incarnation, partial(find_leader, leader), self._stop))
         self._thread("projection", lambda: ProjectionMembership(config, record, ids).run(self._stop))
         guard = TopicGuard(config, self._connection, self._incarnation)
         self._thread("topics", lambda: guard.watch(ids, self._stop, lambda: self._end_for_good(LOST_SECONDS)))

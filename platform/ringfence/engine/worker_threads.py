@@ -15,8 +15,12 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from redis import RedisError
 
 from ringfence import django_apps
+from ringfence.engine.leader.commands import Ping
 from ringfence.engine.leader.leader_thread import Leader
 from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.clock import Deadline
@@ -192,3 +196,27 @@ def watch_redis(worker: WorkerRecord, leader: Leader, stop: threading.Event) -> 
             close_old_connections()
 
     RedisWatch(leader, worker.incarnation, beats).run(stop)
+
+
+_LEADER_SECONDS: Final = 5.0
+
+
+def find_leader(leader: Leader) -> bool | None:
+    """Return whether this worker leads, or another one; None if Redis does not answer, so that it is unknown."""
+    if leader.ready.is_set():
+        return True
+    from ringfence import dispatch, transport
+    from ringfence.heartbeats.cluster_view import look
+
+    vitals = look.vitals()
+    if vitals.is_known:
+        return bool(vitals.leader)
+    try:
+        transport.results.ping()
+        dispatch.command(Ping(), timeout=_LEADER_SECONDS)
+    except RedisError:
+        return None
+    except dispatch.Refusal as refused:
+        log.info("No leader answers: %s", refused.message)
+        return None if refused.status == 503 and refused.retry else False
+    return True

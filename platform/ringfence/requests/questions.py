@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ringfence.requests import commands
+from ringfence.requests.commands import Move
 from ringfence.requests.question import READ_EARLY, REPLAY_EARLY, Config, Json
 from ringfence.requests.question import Question as Question
 from ringfence.requests.question import task_of as task_of
@@ -179,7 +179,7 @@ class DescribeShareGroup(Question[Json]):
     seconds = 13.0
     early = READ_EARLY
     group: str
-    act: commands.Move | None = None
+    act: Move | None = None
     skip: int = 0
 
 

@@ -17,9 +17,9 @@ from ringfence.access.principal import Verb
 from ringfence.access.routes import on_connector, requires
 from ringfence.audit.trail import note
 from ringfence.dispatch import Refusal
+from ringfence.engine.leader import commands
 from ringfence.projection.known_health import known_health
 from ringfence.projection.models import find_connector
-from ringfence.requests import commands
 from ringfence.requests.commands import Command
 from ringfence.web.connector.header import count_open
 from ringfence.web.connector.tab_page import render_confirmation

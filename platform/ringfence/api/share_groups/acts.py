@@ -12,11 +12,12 @@ from ringfence.api import connector_reads, offset_changes, offset_snapshots
 from ringfence.api.share_groups.readers import Readers
 from ringfence.audit.trail import note, record_change
 from ringfence.connectors.sdk.names import list_first
+from ringfence.engine.leader.commands import ActOnShareGroup
 from ringfence.fencing.offsets.ledger_keys import InputPartition, parse_partition
 from ringfence.fencing.share.group_moves import PartitionMove
 from ringfence.fencing.share.ledger import State, decode_state
 from ringfence.projection.models import Connector
-from ringfence.requests.commands import Act, ActOnShareGroup, Done, Move, Setting
+from ringfence.requests.commands import Act, Done, Move, Setting
 from ringfence.requests.questions import DescribeShareGroup
 
 _MOST_NAMED = 10

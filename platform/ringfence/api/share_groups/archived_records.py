@@ -17,12 +17,12 @@ from ringfence.api.share_groups.acts import ledger_of
 from ringfence.api.share_groups.readers import Readers
 from ringfence.audit.trail import note
 from ringfence.dispatch import Refusal
+from ringfence.engine.leader.commands import SweepNow
 from ringfence.fencing.offsets.ledger_keys import InputPartition
 from ringfence.fencing.share.ledger import State
 from ringfence.fencing.share.offset_ranges import Ranges
 from ringfence.fencing.topics.sweep_requests import MOST
 from ringfence.projection.models import Connector
-from ringfence.requests.commands import SweepNow
 from ringfence.requests.questions import FindArchived
 
 

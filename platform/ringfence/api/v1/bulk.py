@@ -14,7 +14,7 @@ from ringfence.access.routes import somewhere
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.request_fields import FlagField, ListField, RequestShape, StringField
 from ringfence.bulk import MOST, command, each
-from ringfence.requests import commands
+from ringfence.engine.leader import commands
 from ringfence.requests.commands import Command
 
 

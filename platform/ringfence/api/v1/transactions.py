@@ -18,8 +18,8 @@ from ringfence.api import connector_reads
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.connectors import FencedShape
 from ringfence.api.v1.request_fields import FlagField, IntegerField, QueryShape, ReasonField, RequestShape, StringField
+from ringfence.engine.leader import commands
 from ringfence.history import old_generations
-from ringfence.requests import commands
 from ringfence.requests.questions import DescribeTransactions, FindHanging
 
 _LONGEST_ID = 600

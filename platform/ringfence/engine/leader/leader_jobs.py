@@ -10,8 +10,7 @@ from itertools import count
 from typing import Final
 
 from ringfence import telemetry
-from ringfence.engine.leader.command_plans import Plan, Records
-from ringfence.engine.leader.write_result import WriteResult
+from ringfence.engine.leader.commands.command import Plan, Records, WriteResult
 from ringfence.fencing import request_context, stages
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, NotLeader, Retriable

@@ -19,18 +19,16 @@ from functools import partial
 
 from ringfence import telemetry
 from ringfence.engine.config_topic import admit, refuse_to_lead
-from ringfence.engine.leader.command_plans import Plan
+from ringfence.engine.leader.commands.command import Plan, WriteResult
+from ringfence.engine.leader.commands.lifecycle import plan_restart
 from ringfence.engine.leader.connector_instances import LeaderInstances
 from ringfence.engine.leader.fencing_round_runner import RoundRunner
 from ringfence.engine.leader.hanging_watch import AbandonedTransactions, HangingWatch, report_found
-from ringfence.engine.leader.internal_requests import rotate_key
 from ringfence.engine.leader.leader_jobs import NOT_LEADING, TRY_SECONDS, Job, Jobs, carry_out_all
 from ringfence.engine.leader.members import ForeignRecords, MemberWatch, find_members
 from ringfence.engine.leader.offset_migration import OffsetMigration
 from ringfence.engine.leader.reconcile_loop import Reconciler
 from ringfence.engine.leader.reconfiguration_requests import ConfigReloads
-from ringfence.engine.leader.restart_plans import restart
-from ringfence.engine.leader.write_result import WriteResult
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.queries.connector_offsets import ConnectorOffsets
 from ringfence.engine.queries.hanging_transactions import admin_access_of, topics_of
@@ -138,6 +136,7 @@ _AGAIN_SECONDS = 5.0
 _RELOAD_SECONDS = 60.0
 _CLAIM_SECONDS = 10.0
 _TURNING_SECONDS = 30.0
+_KEY_SECONDS = 20.0
 _RELOADED = "A file that its configuration refers to was changed (config.action.reload)"
 
 
@@ -171,7 +170,7 @@ class Leader:
         self.offsets = ConnectorOffsets(config, f"ringfence-{worker.worker}-offsets", view)
         self.instances = LeaderInstances(plugins, self.offsets, self.wake, self._tell_upgrade)
         graceful = config.number("task.shutdown.graceful.timeout.ms") / 1000
-        self._rounds = RoundRunner(
+        self.rounds = RoundRunner(
             self._accesses, self._topics, graceful, self.wake, OffsetMigration(self.offsets), self._status.wait_until
         )
         self._writes = threading.Condition()
@@ -275,10 +274,6 @@ class Leader:
         if self._reconciler is not None:
             self._reconciler.statuses.restarting.update(TaskId(name, task) for task in tasks)
 
-    def retry_round(self, name: ConnectorName) -> None:
-        """Try a failed round again now."""
-        self._rounds.retry_now(name)
-
     def reconfigure(self, name: str) -> None:
         """Handle a connector instance's request for new task configurations."""
         self._reconfigure.put(ConnectorName(name))
@@ -313,7 +308,7 @@ class Leader:
                     stop.wait(_AGAIN_SECONDS)
         finally:
             self.instances.close()
-            self._rounds.close()
+            self.rounds.close()
             self._abandoned_transactions.close()
             self._hanging.close()
             following.join(_AGAIN_SECONDS)
@@ -386,7 +381,7 @@ class Leader:
         self._term = term
         self._member_watch.begin()
         self._reconciler = Reconciler(
-            term, self.worker_config.group_id, self._worker.worker, self._reporter, self._rounds,
+            term, self.worker_config.group_id, self._worker.worker, self._reporter, self.rounds,
             self._abandoned_transactions, self.instances, self.statuses, self.worker_config.settings,
         )  # fmt: skip
         me, now, tracking = self._worker, self._reporter.now_ms(), self.worker_config.flag("topic.tracking.enable")
@@ -422,12 +417,20 @@ class Leader:
             return
         self.places = [(member.worker, member.incarnation) for member in members]
         self.members = take_out(admit(self._term, members), self._status.state.suspicions, self._term.state)
-        rotate_key(self._term, self.worker_config.session_keys, self._reporter.now_ms())
+        self._rotate_key(self._term)
         self._reconciler.step(self.members, self._jobs.waiting)
         self._hanging.step(self._term.state, self._status.state.topics)
         self.instances.look_for_upgrades(time.monotonic())
         for name in self._reloads.due(self._term.state.existing(), time.monotonic()):
             self._reload(name, self._reconciler)
+
+    def _rotate_key(self, term: Term) -> None:
+        """Write a new session key if the newest has expired (KIP-507)."""
+        keys, now_ms = self.worker_config.session_keys, self._reporter.now_ms()
+        if keys.due(term.state.session_key, now_ms):
+            key = keys.make_key(now_ms)
+            limit = Deadline.after(_KEY_SECONDS)
+            term.write(lambda state: [key] if keys.due(state.session_key, now_ms) else [], limit)
 
     def _tell_upgrade(self, name: ConnectorName, text: str) -> None:
         self._reporter.event("command", name, kind="start", outcome="done", user="", offset=-1, message=text)
@@ -438,4 +441,4 @@ class Leader:
         self._reporter.event("command", name, kind="restart", outcome="done", user="", offset=-1, message=_RELOADED)
         reconciler.statuses.restarting.update(TaskId(name, task) for task in self.state().connector(name).placements)
         self.instances.restart(name)
-        self.submit(restart(name, True, False, self.statuses()), Deadline.after(_RELOAD_SECONDS))
+        self.submit(plan_restart(name, True, False, self.statuses()), Deadline.after(_RELOAD_SECONDS))

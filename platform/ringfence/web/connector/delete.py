@@ -12,10 +12,10 @@ from ringfence.access.routes import on_connector, requires
 from ringfence.api import offset_changes
 from ringfence.audit.trail import entry_of, note
 from ringfence.dispatch import Refusal
+from ringfence.engine.leader import commands
 from ringfence.history.models import ConfigVersion, OffsetSnapshot
 from ringfence.http.errors import ConnectError, bad_request
 from ringfence.projection.models import ActiveTopic, Connector, SourceOffset, Task, find_connector
-from ringfence.requests import commands
 from ringfence.web.connector.offsets import LONGEST_REASON
 from ringfence.web.connector.tab_page import record_failure, render_confirmation
 from ringfence.web.connector.transaction_lanes import open_now
