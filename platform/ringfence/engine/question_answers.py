@@ -11,7 +11,7 @@ from ringfence.engine.browsing import origins, records, topic_writers
 from ringfence.engine.browsing.readers import Readers
 from ringfence.engine.leader.command_service import CommandService
 from ringfence.engine.plugins import PluginHost
-from ringfence.engine.plugins.plugin_choice import check_permission
+from ringfence.engine.plugins.calls import ExamineSource, ReadConfigKeys, ReadGuarantee
 from ringfence.engine.preflight import report
 from ringfence.engine.preflight.topic_rules import TopicRules
 from ringfence.engine.preflight.validation import Modes, Validation
@@ -78,7 +78,7 @@ def _list_plugins(request: questions.ListPlugins, services: Services, limit: Dea
 @_answers(questions.ConfigKeys)
 def _config_keys(request: questions.ConfigKeys, services: Services, limit: Deadline) -> object:
     timeout = limit.slice(services.plugins.call_seconds)
-    return services.plugins.config_keys(request.plugin, timeout, common=request.common, version=request.version)
+    return services.plugins.ask(ReadConfigKeys(request.plugin, common=request.common, version=request.version), timeout)
 
 
 @_answers(questions.Validate)
@@ -90,14 +90,14 @@ def _validate(request: questions.Validate, services: Services, limit: Deadline) 
 
 @_answers(questions.Examine)
 def _examine(request: questions.Examine, services: Services, limit: Deadline) -> object:
-    check_permission(services.plugins, request.config.get("connector.class", "").strip(), limit, java=request.java)
-    return services.plugins.examine(request.config, limit.slice(_EXAMINATION_SECONDS))
+    services.plugins.check_permission(request.config.get("connector.class", "").strip(), limit, java=request.java)
+    return services.plugins.ask(ExamineSource(request.config), limit.slice(_EXAMINATION_SECONDS))
 
 
 @_answers(questions.DescribeGuarantee)
 def _describe_guarantee(request: questions.DescribeGuarantee, services: Services, limit: Deadline) -> object:
     timeout = limit.slice(services.plugins.call_seconds)
-    return services.plugins.guarantee(request.config, timeout, exactly_once=services.config.mode == "enabled")
+    return services.plugins.ask(ReadGuarantee(request.config, exactly_once=services.config.mode == "enabled"), timeout)
 
 
 @_answers(questions.ReadOffsets)
@@ -112,7 +112,7 @@ def _read_offsets(request: questions.ReadOffsets, services: Services, limit: Dea
 
 @_answers(questions.Preflight)
 def _preflight(request: questions.Preflight, services: Services, limit: Deadline) -> object:
-    check_permission(services.plugins, request.config.get("connector.class", "").strip(), limit, java=request.java)
+    services.plugins.check_permission(request.config.get("connector.class", "").strip(), limit, java=request.java)
 
     def has_offsets(within: Deadline) -> bool | None:
         name = ConnectorName(request.config.get("name", ""))
@@ -238,11 +238,11 @@ def _start_proof(request: questions.StartProof, services: Services, limit: Deadl
 
 @_answers(questions.Preview)
 def _preview(request: questions.Preview, services: Services, limit: Deadline) -> object:
-    check_permission(services.plugins, request.config.get("connector.class", "").strip(), limit, java=request.java)
+    services.plugins.check_permission(request.config.get("connector.class", "").strip(), limit, java=request.java)
     return services.previews.preview(request.config, request.secret, request.bounds, limit, fresh=request.fresh)
 
 
 @_answers(questions.TryTransforms)
 def _try_transforms(request: questions.TryTransforms, services: Services, limit: Deadline) -> object:
-    check_permission(services.plugins, request.config.get("connector.class", "").strip(), limit, java=request.java)
+    services.plugins.check_permission(request.config.get("connector.class", "").strip(), limit, java=request.java)
     return services.previews.try_transforms(request.config, request.record, request.secret, limit)

@@ -15,6 +15,7 @@ from typing import Any, Final
 from ringfence.connectors.sdk import worker_limits
 from ringfence.connectors.sdk.worker_limits import WorkerLimits
 from ringfence.engine.base64_text import encode
+from ringfence.engine.browsing.reader_calls import OpenReading, ReaderCall, SelectRecords, ShowRecords
 from ringfence.engine.plugins.errors import (
     BadRequest,
     OutOfMemory,
@@ -28,8 +29,6 @@ from ringfence.engine.spark.connector_limits import few_threads, only_harmless
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.topic_tail import MetRecord, TailRecord
 from ringfence.memory_limit import CALL_MEMORY_LIMIT, memory_limit
-from ringfence.requests.plugin_calls import PluginCall
-from ringfence.requests.reader_calls import OpenReading, SelectRecords, ShowRecords
 from ringfence.requests.request import Answer, Refusal
 
 log = logging.getLogger(__name__)
@@ -115,7 +114,7 @@ class Reader:
         self._child = child
         self._limit = limit
 
-    def call(self, call: PluginCall[Answer]) -> Answer:
+    def call(self, call: ReaderCall[Answer]) -> Answer:
         return self._child.call(call, max(0.001, self._limit.remaining))
 
     def select(self, records: Sequence[MetRecord]) -> list[bool]:
@@ -148,7 +147,7 @@ class Reader:
         return self._in_slices(wire, ShowRecords)
 
     def _in_slices(
-        self, records: Sequence[Json], call: Callable[[Sequence[Mapping[str, object]]], PluginCall[list[Answer]]]
+        self, records: Sequence[Json], call: Callable[[Sequence[Mapping[str, object]]], ReaderCall[list[Answer]]]
     ) -> list[Answer]:
         answers: list[Answer] = []
         for part in slices(records, _CALL_BYTES, _weight):

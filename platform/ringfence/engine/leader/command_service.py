@@ -16,6 +16,7 @@ from ringfence.engine.leader.leader_thread import Leader
 from ringfence.engine.leader.offset_migration import OffsetAlteration
 from ringfence.engine.leader.task_slices import TaskConfigs
 from ringfence.engine.plugins import PluginHost
+from ringfence.engine.plugins.calls import CheckOffsets, pairs_of
 from ringfence.engine.plugins.errors import OffsetsRefused, PluginError, UnknownPlugin
 from ringfence.engine.preflight.validation import Validation
 from ringfence.fencing import stages
@@ -151,7 +152,7 @@ class CommandContext:
             return False
         name, timeout = connector.name, min(_PLUGIN_SECONDS, self.limit.remaining)
         try:
-            return self.plugins.alter_offsets(connector.config or {}, changes, timeout)
+            return self.plugins.ask(CheckOffsets(connector.config or {}, pairs_of(changes)), timeout)
         except OffsetsRefused as error:
             raise Refusal(400, f"Connector {name} refuses these offsets: {error.message}") from error
         except PluginError as error:

@@ -20,8 +20,8 @@ from ringfence.connectors.plugin_environments import (
     installed_state,
     names_of,
 )
+from ringfence.engine.plugins.calls import ListPlugins, PluginCall
 from ringfence.engine.plugins.process_groups import ProcessGroups
-from ringfence.requests.plugin_calls import ListPlugins, PluginCall
 from ringfence.requests.request import Answer
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import cast
 
 from ringfence.connectors.plugin_environments import installed_state
+from ringfence.engine.plugins.call_server import ProcessCall
 from ringfence.engine.plugins.errors import (
     OutOfMemory,
     PluginCrash,
@@ -24,7 +25,6 @@ from ringfence.engine.plugins.errors import (
 )
 from ringfence.engine.spark.connector_limits import without_ours
 from ringfence.memory_limit import CALL_MEMORY_LIMIT
-from ringfence.requests.plugin_calls import PluginCall
 from ringfence.requests.request import Answer
 
 logger = logging.getLogger(__name__)
@@ -132,7 +132,7 @@ class ChildProcess:
         """Return whether calls are possible: the process has not ended, and is not being ended."""
         return not self._ended and self._why is None
 
-    def call(self, call: PluginCall[Answer], timeout: float, lane: str = "call") -> Answer:
+    def call(self, call: ProcessCall[Answer], timeout: float, lane: str = "call") -> Answer:
         """Return the call's answer. timeout: in seconds. A late call kills the process (`PluginTimeout`), unless the
         process is still starting: then it remains for the next call (`PluginStarting`).
 
@@ -146,7 +146,7 @@ class ChildProcess:
             self._pending[number] = answer
         topics = sorted(self._offsets_topics())
         body = {"id": number, "op": call.name, "lane": lane, "args": call.to_wire(), "offsets_topics": topics}
-        complete = self._send(json.dumps(body).encode() + b"\n", deadline)
+        complete = self._send(json.dumps(body, default=dict).encode() + b"\n", deadline)
         if not complete or not answer.arrival.wait(max(0.0, deadline - time.monotonic())):
             with self._lock:
                 self._pending.pop(number, None)

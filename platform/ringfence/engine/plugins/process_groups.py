@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from typing import Final
 
 from ringfence.connectors.plugin_environments import PluginEnvironment
+from ringfence.engine.plugins.call_server import ProcessCall
 from ringfence.engine.plugins.errors import PluginError
 from ringfence.engine.plugins.instance_supervisor import InstanceSupervisor
 from ringfence.engine.plugins.process import ChildProcess
 from ringfence.engine.plugins.process_pool import CallPool
-from ringfence.requests.plugin_calls import PluginCall
 from ringfence.requests.request import Answer
 
 StartProcess = Callable[[Mapping[str, str]], ChildProcess]
@@ -41,7 +41,7 @@ class ProcessGroup:
         self.users = 0
         self.used_at = time.monotonic()
 
-    def ask(self, call: PluginCall[Answer], timeout: float, *, leave_nothing: bool = False) -> Answer:
+    def ask(self, call: ProcessCall[Answer], timeout: float, *, leave_nothing: bool = False) -> Answer:
         """Make a call. leave_nothing: whether the process ends afterwards."""
         pool = self._previews if leave_nothing or call.leaves_nothing else self._calls
         return pool.call(call, timeout)

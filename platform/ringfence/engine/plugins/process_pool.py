@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from typing import Final
 
 from ringfence.engine.fair_places import FairPlaces, NoPlace, account
+from ringfence.engine.plugins.call_server import ProcessCall
 from ringfence.engine.plugins.errors import PluginTimeout
 from ringfence.engine.plugins.process import ChildProcess
 from ringfence.fencing.clock import Deadline
-from ringfence.requests.plugin_calls import PluginCall
 from ringfence.requests.request import Answer
 
 log = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ class CallPool:
         self._lock = threading.Lock()
         self._filling = threading.Lock()
 
-    def call(self, call: PluginCall[Answer], timeout: float) -> Answer:
+    def call(self, call: ProcessCall[Answer], timeout: float) -> Answer:
         """See `ChildProcess.call`. The timeout includes the time to get a process."""
         deadline = Deadline.after(timeout)
         with self.lease(call.name, deadline) as child:

@@ -15,6 +15,7 @@ from ringfence.connectors.sdk.kafka_settings.java_names import Role
 from ringfence.engine.base64_text import decode, encode
 from ringfence.engine.fair_places import FairPlaces, place_for
 from ringfence.engine.plugins import PluginHost
+from ringfence.engine.plugins.calls import ConvertDeadLetters
 from ringfence.engine.preflight.topic_rules import TopicRules
 from ringfence.fencing.clock import SYSTEM_CLOCK, Deadline
 from ringfence.fencing.dead_letters.listing import DeadLetterFilter, Page, Replay, page
@@ -181,8 +182,8 @@ class DeadLetters:
         converters = {key: value for key, value in self._worker.settings.items() if key.startswith(_NEEDED)}
         reserved_topics = [topic, config.get(OFFSETS_STORAGE_TOPIC, "").strip() or topic]
         payloads = [_encode(letter) for letter in letters]
-        results = self._plugins.replay(
-            config, payloads, converters, secret, reserved_topics, min(30.0, limit.remaining)
+        results = self._plugins.ask(
+            ConvertDeadLetters(config, payloads, converters, secret, reserved_topics), min(30.0, limit.remaining)
         )
         access = self._topics.access(config.get("name", ""))
         creations = [cast("dict[str, Any]", each["creation"]) for each in results if each["creation"] is not None]
