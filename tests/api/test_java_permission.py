@@ -11,11 +11,12 @@ from django.test import Client
 from ringfence.access.principal import ROLES, Principal, Right, Verb
 from ringfence.api import connector_writes, preflight
 from ringfence.dispatch import Refusal
+from ringfence.engine.celery_tasks import Services
 from ringfence.engine.preflight.validation import Validation
-from ringfence.engine.question_answers import Services, answer_to
+from ringfence.engine.questions import Preflight, Preview, TryTransforms, Validate
 from ringfence.fencing.clock import Deadline
 from ringfence.http.errors import ConnectError
-from ringfence.requests.questions import Preflight, Preview, Question, TryTransforms, Validate
+from ringfence.requests.request import Question
 from tests.support.leader import FakeLeader
 
 EDITOR = Principal("ann", "token", (Right(ROLES["editor"], "team-*"),))
@@ -60,7 +61,7 @@ def test_the_worker_refuses_before_any_java_code_runs(question: Question[Any]) -
     validation = Validation(cast("Any", plugins), cast("Any", None), cast("Any", None), cast("Any", None))
     services = cast("Services", SimpleNamespace(plugins=plugins, validation=validation))
     with pytest.raises(Refusal, match="you need the permission java-plugins"):
-        answer_to(question, services, Deadline.after(5))
+        question.answer(services, Deadline.after(5))
 
 
 def test_of_the_roles_only_admin_has_it() -> None:

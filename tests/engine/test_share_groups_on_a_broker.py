@@ -13,6 +13,7 @@ from confluent_kafka import Producer
 
 from ringfence.engine.leader import share_group_acts
 from ringfence.engine.leader.commands import ActOnShareGroup
+from ringfence.engine.leader.commands.offsets import Done
 from ringfence.engine.leader.commands.saving import plan_creation
 from ringfence.engine.leader.share_group_acts import ShareGroupAct
 from ringfence.engine.queries.share_groups import describe, find_states, find_timeline, foresee, list_all
@@ -27,7 +28,6 @@ from ringfence.fencing.offsets.source_offsets import SourceOffset
 from ringfence.fencing.topics.cluster_state import ClusterState, apply
 from ringfence.fencing.topics.config_records import TaskCountRecord
 from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
-from ringfence.requests.commands import Done
 from ringfence.requests.request import Refusal
 from ringfence.worker_config import WorkerConfig
 from tests.support.broker import Broker

@@ -18,7 +18,7 @@ from ringfence.dispatch import CommandResult, Refusal
 from ringfence.engine.leader import commands
 from ringfence.engine.leader.command_service import CommandContext
 from ringfence.engine.leader.commands.command import LeaderCommand, Plan, WriteResult
-from ringfence.engine.leader.commands.offsets import plan_alteration
+from ringfence.engine.leader.commands.offsets import Act, OffsetEntry, plan_alteration
 from ringfence.engine.leader.leader_thread import Leader
 from ringfence.engine.leader.task_slices import TaskConfigs
 from ringfence.fencing.clock import Deadline
@@ -39,8 +39,7 @@ from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 from ringfence.history.models import ProofRun
 from ringfence.projection.models import GenerationRow, Task, Worker
 from ringfence.projection.topic_projection import Projection
-from ringfence.requests.commands import Act, Command, OffsetEntry
-from ringfence.requests.questions import Question
+from ringfence.requests.request import Command, Question
 from ringfence.worker_config import WorkerConfig
 from tests.support.topics import Topic, connector_status, generation, task_status
 

@@ -12,7 +12,7 @@ from ringfence.audit.models import AuditEntry
 from ringfence.dispatch import CommandResult, Refusal
 from ringfence.history.models import OffsetSnapshot
 from ringfence.projection.models import ActiveTopic, Connector, Task
-from ringfence.requests.commands import Command
+from ringfence.requests.request import Command
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
 from tests.support.topics import connector

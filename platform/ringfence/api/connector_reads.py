@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from ringfence import dispatch
 from ringfence.access.principal import Principal, Verb
+from ringfence.engine.questions import ReadOffsets
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.leader.fence_targets import may_keep_own_offsets
 from ringfence.fencing.offsets.source_offsets import SourceOffset as CommittedOffset
@@ -15,7 +16,6 @@ from ringfence.http.masking import Masker, hide_all
 from ringfence.projection import offset_rows
 from ringfence.projection.models import ActiveTopic, ClusterInfo, Connector, Task, find_connector
 from ringfence.projection.offset_rows import TooManyOffsets
-from ringfence.requests.questions import ReadOffsets
 
 Json = dict[str, Any]
 

@@ -13,7 +13,9 @@ from ringfence.connectors.api import ConfigException
 from ringfence.connectors.common_settings import is_connector_name
 from ringfence.dispatch import Refusal
 from ringfence.engine.leader.commands import Configure, Create
+from ringfence.engine.leader.commands.offsets import OffsetEntry
 from ringfence.engine.leader.commands.saving import CreationResult, validation_result
+from ringfence.engine.questions import Validate
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.offsets.source_offsets import canonical
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord, limits
@@ -22,8 +24,6 @@ from ringfence.http.errors import ConnectError, bad_request, invalid_config
 from ringfence.http.masking import Masker, remember, unmask
 from ringfence.projection.models import find_connector
 from ringfence.read_your_writes import answered
-from ringfence.requests.commands import OffsetEntry
-from ringfence.requests.questions import Validate
 from ringfence.requests.quota import NO_LIMITS
 
 INITIAL_STATES = ("RUNNING", "PAUSED", "STOPPED")

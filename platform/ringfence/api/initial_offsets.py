@@ -11,9 +11,9 @@ from ringfence.access.principal import Principal
 from ringfence.api import connector_writes
 from ringfence.dispatch import Refusal
 from ringfence.engine.leader import commands
-from ringfence.engine.leader.commands.offsets import OffsetCheck
+from ringfence.engine.leader.commands.offsets import OffsetCheck, OffsetEntry
 from ringfence.http.errors import ConnectError
-from ringfence.requests.commands import Command, OffsetEntry
+from ringfence.requests.request import Command
 
 _COMMANDS: Mapping[str, Callable[[str], Command[None]]] = {"RUNNING": commands.Resume, "PAUSED": commands.Pause}
 

@@ -7,9 +7,9 @@ from typing import Any
 from ringfence import dispatch
 from ringfence.api import offset_snapshots
 from ringfence.engine.leader.commands import AlterOffsets, ResetOffsets
+from ringfence.engine.leader.commands.offsets import OffsetEntry
 from ringfence.history.models import OffsetSnapshot
 from ringfence.projection.models import Connector
-from ringfence.requests.commands import OffsetEntry
 
 Entries = Sequence[OffsetEntry]
 

@@ -9,9 +9,9 @@ from django.db import IntegrityError, transaction
 from django.db.models import Max
 
 from ringfence.api import connector_reads
+from ringfence.engine.leader.commands.offsets import OffsetEntry
 from ringfence.history.models import OffsetSnapshot
 from ringfence.projection.models import Connector, pack
-from ringfence.requests.commands import OffsetEntry
 
 Entry = Mapping[str, Any]
 KEPT = 100

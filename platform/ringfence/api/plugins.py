@@ -19,10 +19,10 @@ from ringfence.audit import probes
 from ringfence.connectors.api.config_types import CHOICE_NOTES, EXAMINES, GUARANTEE, SELECTS
 from ringfence.connectors.catalog import find_part, parts
 from ringfence.dispatch import Refusal
+from ringfence.engine.questions import ConfigKeys, ListPlugins, Validate
 from ringfence.http.errors import bad_request
 from ringfence.http.masking import unmask
 from ringfence.projection.slots import REMEDY, find_shortage
-from ringfence.requests.questions import ConfigKeys, ListPlugins, Validate
 
 _LATEST: Final = "latest"
 """The version that clients request for the newest one."""

@@ -8,11 +8,11 @@ from django.db import IntegrityError, transaction
 from django.db.models import Max
 
 from ringfence import dispatch
+from ringfence.engine.questions import StartProof
 from ringfence.history import old_generations
 from ringfence.history.models import OffsetSnapshot, ProofRun
 from ringfence.http.errors import ConnectError, bad_request
 from ringfence.projection.models import Connector
-from ringfence.requests.questions import StartProof
 
 KEPT: Final = 20
 SECONDS: Final = 300

@@ -17,9 +17,9 @@ from ringfence.access.routes import on_connector, requires
 from ringfence.console.confirm_page import ActionResult, ConfirmPage, Impact, run
 from ringfence.dispatch import Refusal
 from ringfence.engine.leader import commands
+from ringfence.engine.questions import DescribeTransactions
 from ringfence.history import old_generations
 from ringfence.projection.models import Connector, GenerationRow, Task, find_connector
-from ringfence.requests.questions import DescribeTransactions
 
 _SECONDS = 8.0
 

@@ -16,8 +16,8 @@ from ringfence.api.share_groups.acts import Foreseen
 from ringfence.api.share_groups.readers import Readers
 from ringfence.console.confirm_page import ActionResult, ConfirmPage, Impact, ReasonForm, run
 from ringfence.dispatch import Refusal
+from ringfence.engine.leader.commands.offsets import AlterShareGroupOffsets, DeleteShareGroupOffsets, Move
 from ringfence.fencing.share.group_moves import RequestedStart
-from ringfence.requests.commands import AlterShareGroupOffsets, DeleteShareGroupOffsets, Move
 
 _both = require_http_methods(["GET", "POST"])
 _CHANGES = requires(GET=somewhere(Verb.SHARE_GROUPS), POST=somewhere(Verb.SHARE_GROUPS).writing())

@@ -29,13 +29,13 @@ from ringfence.console.confirm_page import ActionResult, ConfirmPage, run
 from ringfence.console.live_page import CLOCK, CLUSTER, render_live
 from ringfence.console.tables import NOTHING, Table, links
 from ringfence.dispatch import COMMAND_TIMEOUT, Refusal
+from ringfence.engine.questions import DescribeTransactions
 from ringfence.history import old_generations
 from ringfence.http.section_links import FAILURES, SIZES, TROUBLES, Reference
 from ringfence.projection.health import Health
 from ringfence.projection.health_reasons import describe_wait
 from ringfence.projection.models import Connector, GenerationRow, Task, find_connector
 from ringfence.projection.slots import count_slots
-from ringfence.requests.questions import DescribeTransactions
 from ringfence.web.views import is_fragment
 
 _QUEUE = "leader"

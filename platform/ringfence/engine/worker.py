@@ -28,7 +28,7 @@ from ringfence.connectors.sdk.worker_limits import WorkerLimits
 from ringfence.engine import clock_watch, peer_heartbeats
 from ringfence.engine.browsing.readers import Readers
 from ringfence.engine.celery_host import CeleryHost
-from ringfence.engine.celery_tasks import provide
+from ringfence.engine.celery_tasks import Services, provide
 from ringfence.engine.config_topic import await_admission
 from ringfence.engine.dead_peers import PeerWatch, remove_predecessor
 from ringfence.engine.leader.command_service import CommandService
@@ -45,7 +45,6 @@ from ringfence.engine.queries.connector_offsets import ConnectorOffsets
 from ringfence.engine.queries.dead_letters import DeadLetters
 from ringfence.engine.queries.previews import Previews
 from ringfence.engine.queries.proofs import Proofs
-from ringfence.engine.question_answers import Services
 from ringfence.engine.spark.connector_limits import let_go, limits_of
 from ringfence.engine.spark.driver import SparkHost
 from ringfence.engine.spark.launcher import Launcher

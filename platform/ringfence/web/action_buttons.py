@@ -20,7 +20,7 @@ from ringfence.dispatch import Refusal
 from ringfence.engine.leader import commands
 from ringfence.projection.known_health import known_health
 from ringfence.projection.models import find_connector
-from ringfence.requests.commands import Command
+from ringfence.requests.request import Command
 from ringfence.web.connector.header import count_open
 from ringfence.web.connector.tab_page import render_confirmation
 from ringfence.web.state_badges import look_of

@@ -13,12 +13,12 @@ from ringfence.api.share_groups.readers import Readers
 from ringfence.audit.trail import note, record_change
 from ringfence.connectors.sdk.names import list_first
 from ringfence.engine.leader.commands import ActOnShareGroup
+from ringfence.engine.leader.commands.offsets import Act, Done, Move, Setting
+from ringfence.engine.questions import DescribeShareGroup
 from ringfence.fencing.offsets.ledger_keys import InputPartition, parse_partition
 from ringfence.fencing.share.group_moves import PartitionMove
 from ringfence.fencing.share.ledger import State, decode_state
 from ringfence.projection.models import Connector
-from ringfence.requests.commands import Act, Done, Move, Setting
-from ringfence.requests.questions import DescribeShareGroup
 
 _MOST_NAMED = 10
 

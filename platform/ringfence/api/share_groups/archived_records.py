@@ -18,12 +18,12 @@ from ringfence.api.share_groups.readers import Readers
 from ringfence.audit.trail import note
 from ringfence.dispatch import Refusal
 from ringfence.engine.leader.commands import SweepNow
+from ringfence.engine.questions import FindArchived
 from ringfence.fencing.offsets.ledger_keys import InputPartition
 from ringfence.fencing.share.ledger import State
 from ringfence.fencing.share.offset_ranges import Ranges
 from ringfence.fencing.topics.sweep_requests import MOST
 from ringfence.projection.models import Connector
-from ringfence.requests.questions import FindArchived
 
 
 @dataclass(frozen=True, slots=True)

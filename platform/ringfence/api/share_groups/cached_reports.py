@@ -9,8 +9,8 @@ from typing import Any
 from ringfence import dispatch
 from ringfence.api.share_groups.readers import Readers, find_readers
 from ringfence.dispatch import Refusal
+from ringfence.engine.questions import DescribeShareGroup, ListShareGroups
 from ringfence.history.models import ShareGroupAnswer
-from ringfence.requests.questions import DescribeShareGroup, ListShareGroups
 
 LIST = ""
 KEPT = 500

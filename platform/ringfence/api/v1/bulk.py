@@ -15,7 +15,7 @@ from ringfence.api.v1.base import V1View
 from ringfence.api.v1.request_fields import FlagField, ListField, RequestShape, StringField
 from ringfence.bulk import MOST, command, each
 from ringfence.engine.leader import commands
-from ringfence.requests.commands import Command
+from ringfence.requests.request import Command
 
 
 class ResultShape(serializers.Serializer[Any]):

@@ -15,10 +15,10 @@ from ringfence.api import connector_reads, offset_changes, offset_snapshots
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.listing import ListView, equal, since, until
 from ringfence.api.v1.request_fields import FlagField, IntegerField, OffsetsField, RequestShape, StringField
+from ringfence.engine.leader.commands.offsets import OffsetEntry
 from ringfence.history.models import OffsetSnapshot
 from ringfence.http.errors import not_found
 from ringfence.projection.models import Connector
-from ringfence.requests.commands import OffsetEntry
 
 
 class SnapshotShape(serializers.Serializer[Any]):

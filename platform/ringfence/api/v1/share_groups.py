@@ -30,8 +30,8 @@ from ringfence.api.v1.request_fields import (
     RequestShape,
     StringField,
 )
+from ringfence.engine.leader.commands.offsets import AlterShareGroupOffsets, Move
 from ringfence.fencing.share.group_moves import RequestedStart
-from ringfence.requests.commands import AlterShareGroupOffsets, Move
 
 _LONGEST_NAME, _MOST = 249, 10_000
 

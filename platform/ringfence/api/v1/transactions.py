@@ -19,8 +19,8 @@ from ringfence.api.v1.base import V1View
 from ringfence.api.v1.connectors import FencedShape
 from ringfence.api.v1.request_fields import FlagField, IntegerField, QueryShape, ReasonField, RequestShape, StringField
 from ringfence.engine.leader import commands
+from ringfence.engine.questions import DescribeTransactions, FindHanging
 from ringfence.history import old_generations
-from ringfence.requests.questions import DescribeTransactions, FindHanging
 
 _LONGEST_ID = 600
 _LISTED = "must be an integer: GET …/transactions/hanging lists hanging transactions"

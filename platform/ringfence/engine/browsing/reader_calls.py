@@ -52,7 +52,7 @@ class OpenReading(ReaderCall[None]):
 
     key, value: settings of a converter with a Schema Registry, without prefix; {} for none. explicit: whether a user
     named the registry: then an error in it is the answer. why: why no registry is used. secrets: values that are
-    removed. exact_key, contains, where: see `requests.topic_questions.ReadRecords`.
+    removed. exact_key, contains, where: see `engine.questions.ReadRecords`.
     """
 
     name: ClassVar[str] = "open"

@@ -11,6 +11,7 @@ from ringfence.engine.browsing.reader_calls import OpenReading
 from ringfence.engine.browsing.readers import Readers
 from ringfence.engine.browsing.topic_writers import Writer, check_topic, on_topic, secrets_of, writers_of
 from ringfence.engine.preflight.topic_rules import TopicRules
+from ringfence.engine.questions import ReadRecords
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.kafka.connection import Connection
@@ -18,7 +19,6 @@ from ringfence.fencing.kafka.open_transactions import HangingProber
 from ringfence.fencing.kafka.record_pages import Page, PageStart, PageStartKind, read_page
 from ringfence.fencing.kafka.topic_tail import Limits, TailRecord, Test
 from ringfence.requests.request import Refusal
-from ringfence.requests.topic_questions import ReadRecords
 from ringfence.worker_config import WorkerConfig
 
 MOST_RECORDS: Final = 200

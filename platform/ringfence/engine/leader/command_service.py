@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from ringfence.engine.config_topic import open_config_log
 from ringfence.engine.leader import commands
 from ringfence.engine.leader.commands.command import LeaderCommand, Outcome, Plan, WriteResult
-from ringfence.engine.leader.commands.offsets import Changes
+from ringfence.engine.leader.commands.offsets import Changes, OffsetEntry
+from ringfence.engine.leader.commands.saving import Validated
 from ringfence.engine.leader.leader_thread import Leader
 from ringfence.engine.leader.offset_migration import OffsetAlteration
 from ringfence.engine.leader.task_slices import TaskConfigs
@@ -35,9 +36,7 @@ from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import StatusTombstone
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
-from ringfence.requests.commands import OffsetEntry, SentCommand
-from ringfence.requests.question import Json as Validated
-from ringfence.requests.request import MalformedRequest, Refusal
+from ringfence.requests.request import MalformedRequest, Refusal, SentCommand
 
 _PLUGIN_SECONDS = 10.0
 _PAUSE_SECONDS = 0.05

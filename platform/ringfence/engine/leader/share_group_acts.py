@@ -21,7 +21,16 @@ from collections.abc import Callable, Mapping, Sequence
 from ringfence.connectors.sdk.kafka_settings import share_group
 from ringfence.connectors.sdk.kafka_settings.java_names import servers
 from ringfence.connectors.sdk.names import list_first
-from ringfence.engine.leader.commands.offsets import ActOnShareGroup, Changes, require_movable
+from ringfence.engine.leader.commands.offsets import (
+    ActOnShareGroup,
+    Changes,
+    ConfigureShareGroup,
+    DeleteShareGroupOffsets,
+    Done,
+    Move,
+    Setting,
+    require_movable,
+)
 from ringfence.engine.queries import share_groups
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Conflict, FencingError
@@ -42,13 +51,6 @@ from ringfence.fencing.share.partition_claims import PartitionBounds, reset_lead
 from ringfence.fencing.share.settings import ShareSettings
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.connector_state import ConnectorState
-from ringfence.requests.commands import (
-    ConfigureShareGroup,
-    DeleteShareGroupOffsets,
-    Done,
-    Move,
-    Setting,
-)
 from ringfence.requests.request import Refusal
 from ringfence.worker_config import WorkerConfig
 

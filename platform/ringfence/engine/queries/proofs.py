@@ -24,6 +24,7 @@ from ringfence.engine.plugins.errors import PluginError
 from ringfence.engine.preflight.topic_rules import TopicRules
 from ringfence.engine.queries.connector_offsets import ConnectorOffsets
 from ringfence.engine.queries.hanging_transactions import ids_of
+from ringfence.engine.questions import StartProof
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import ConnectorName
@@ -33,7 +34,6 @@ from ringfence.fencing.proof.alignment import Check, Result
 from ringfence.fencing.proof.count import Counting, ProofCounts, ProofScope
 from ringfence.fencing.proof.positions import parse_declaration
 from ringfence.fencing.proof.verdict import make_checks, to_json
-from ringfence.requests.questions import StartProof
 from ringfence.requests.request import Refusal
 from ringfence.worker_config import WorkerConfig
 

@@ -17,11 +17,11 @@ from ringfence.api import connector_reads, connector_writes, jsonbody, offset_ch
 from ringfence.audit.trail import note
 from ringfence.connectors.plural_forms import write_count
 from ringfence.dispatch import Refusal
+from ringfence.engine.leader.commands.offsets import OffsetEntry
 from ringfence.fencing.leader.fence_targets import may_keep_own_offsets
 from ringfence.history.models import OffsetSnapshot
 from ringfence.http.errors import ConnectError, bad_request
 from ringfence.projection.models import Connector, SourceOffset, find_connector, pack
-from ringfence.requests.commands import OffsetEntry
 from ringfence.web.connector.header import pretty
 from ringfence.web.connector.tab_page import (
     record_failure,

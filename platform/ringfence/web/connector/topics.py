@@ -19,10 +19,10 @@ from ringfence.access.routes import on_connector, requires
 from ringfence.api.topic_grant_check import may_look_at
 from ringfence.audit.trail import note
 from ringfence.dispatch import Refusal
+from ringfence.engine.questions import ReadLastRecords
 from ringfence.http.errors import ConnectError, bad_request
 from ringfence.http.masking import Masker
 from ringfence.projection.models import ActiveTopic, ClusterInfo, Connector
-from ringfence.requests.questions import ReadLastRecords
 from ringfence.web.connector.record_text import RecordText, decode
 from ringfence.web.connector.tab_page import record_failure, render_confirmation, tab
 from ringfence.web.consumer_access import consumption

@@ -21,11 +21,11 @@ from ringfence.audit.trail import note
 from ringfence.connectors.api.config_types import HIDDEN
 from ringfence.connectors.known_plugins import find_known
 from ringfence.dispatch import Refusal
+from ringfence.engine.questions import ConfigKeys, ListPlugins
 from ringfence.history.worker_plugins import versions_by_worker
 from ringfence.http.errors import ConnectError
 from ringfence.http.masking import Masker
 from ringfence.projection.models import Connector
-from ringfence.requests.questions import ConfigKeys, ListPlugins
 from ringfence.web.new import form as filling
 from ringfence.web.new.catalog import card_of, find_installable, group, matches
 from ringfence.web.new.connection_test import propose_topics, proposed_name, test_context

@@ -17,11 +17,11 @@ from ringfence.connectors.api.config_types import EXAMINES, GUARANTEE
 from ringfence.connectors.common_settings import TASKS_MAX
 from ringfence.connectors.java_settings import SNAPSHOT_TRANSACTION
 from ringfence.dispatch import Refusal
+from ringfence.engine.questions import Validate
 from ringfence.http.errors import ConnectError
 from ringfence.http.masking import Masker
 from ringfence.projection.models import Connector, SourceOffset
 from ringfence.projection.slots import find_shortage
-from ringfence.requests.questions import Validate
 from ringfence.web.new.cards import Layout
 from ringfence.web.new.field import SETTING
 from ringfence.web.new.form_state import FormState, read_posted, visible_settings

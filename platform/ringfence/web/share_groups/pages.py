@@ -23,11 +23,11 @@ from ringfence.api.share_groups.archived_records import find_waiting
 from ringfence.api.share_groups.cached_reports import LastAnswer
 from ringfence.api.share_groups.readers import Readers, find_readers
 from ringfence.dispatch import Refusal
+from ringfence.engine.questions import ShareTimeline
 from ringfence.fencing.offsets.ledger_keys import InputPartition
 from ringfence.fencing.share.ledger import State
 from ringfence.fencing.share.offset_ranges import Ranges
 from ringfence.projection.models import Task
-from ringfence.requests.questions import ShareTimeline
 from ringfence.web.share_groups.offset_strips import Piece, Strip, draw, lay_over, name_offsets, of_ledger, read_pieces
 from ringfence.web.state_badges import Badge, Severity, group_look
 from ringfence.web.views import is_fragment, with_token

@@ -18,8 +18,7 @@ from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_records import ConfigRecord
 from ringfence.fencing.topics.connector_state import ConnectorState
-from ringfence.requests.commands import Command
-from ringfence.requests.request import Answer, Refusal
+from ringfence.requests.request import Answer, Command, Refusal
 
 if TYPE_CHECKING:
     from ringfence.engine.leader.command_service import CommandContext

@@ -2,7 +2,7 @@
 
 import base64
 import binascii
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict
 
@@ -22,11 +22,13 @@ from ringfence.engine.leader.commands.lifecycle import require_readable
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_records import CommitRecord, ConfigRecord
 from ringfence.fencing.topics.session_keys import SignatureCheck
-from ringfence.requests.commands import Config, Json
 from ringfence.requests.request import Refusal
 
 if TYPE_CHECKING:
     from ringfence.engine.leader.command_service import CommandContext
+
+Config = Mapping[str, str]
+Json = dict[str, object]
 
 
 class NewGeneration(TypedDict):

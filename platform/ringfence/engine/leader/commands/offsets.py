@@ -4,7 +4,7 @@ share group.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Literal, NotRequired, TypedDict
 
 from ringfence.engine.leader.commands.command import (
     LeaderCommand,
@@ -24,7 +24,6 @@ from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_records import TargetStateRecord
 from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
 from ringfence.fencing.topics.sweep_requests import SweepRequestRecord
-from ringfence.requests.commands import Act, Done, OffsetEntry
 from ringfence.requests.request import Refusal
 
 if TYPE_CHECKING:
@@ -32,6 +31,13 @@ if TYPE_CHECKING:
 
 Changes = Sequence[tuple[Partition, Offset | None]]
 """Source partitions with their new offsets; None deletes one."""
+
+
+class OffsetEntry(TypedDict):
+    """A source partition and its new offset; None, or a missing offset, deletes it (KIP-875)."""
+
+    partition: Mapping[str, object]
+    offset: NotRequired[Mapping[str, object] | None]
 
 
 class OffsetCheck(TypedDict):
@@ -150,6 +156,73 @@ class SweepNow(OnConnector, WritingCommand[None]):
             return [record]
 
         return plan
+
+
+class AlterShareGroupOffsets(TypedDict):
+    """topics, partitions: None for all of the group; to: as `fencing.share.group_moves.RequestedStart` parses it."""
+
+    kind: Literal["alter"]
+    topics: Sequence[str] | None
+    partitions: NotRequired[Sequence[int] | None]
+    to: str | Mapping[str, int]
+
+
+class DeleteShareGroupOffsets(TypedDict):
+    kind: Literal["delete_offsets"]
+    topics: Sequence[str]
+
+
+class DeleteShareGroup(TypedDict):
+    kind: Literal["delete"]
+
+
+class ConfigureShareGroup(TypedDict):
+    """settings: None for the broker's own value."""
+
+    kind: Literal["configure"]
+    settings: Mapping[str, str | None]
+
+
+Move = AlterShareGroupOffsets | DeleteShareGroupOffsets | DeleteShareGroup
+"""The acts that change where the group starts."""
+
+Act = Move | ConfigureShareGroup
+
+
+class Place(TypedDict):
+    topic: str
+    partition: int
+
+
+class MovedPartition(TypedDict):
+    """The fields of `fencing.share.group_moves.PartitionMove`."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    first: int
+    end: int
+    start: int
+    to: int
+    forgets: bool
+
+
+class Setting(TypedDict):
+    """own: false for the broker's value."""
+
+    name: str
+    value: str
+    own: bool
+
+
+class Done(TypedDict, total=False):
+    """moves, unsure: of a move, each partition's, and those whose leader may still deliver records from before;
+    settings: all settings of the group after it was configured.
+    """
+
+    moves: Sequence[MovedPartition]
+    unsure: Sequence[Place]
+    settings: Sequence[Setting]
 
 
 @dataclass(frozen=True)

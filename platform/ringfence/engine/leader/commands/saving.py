@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypedDict
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from ringfence.connectors.common_settings import TASKS_MAX
 from ringfence.connectors.sdk.worker_limits import MAX_TASKS
@@ -24,13 +24,15 @@ from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_records import ConfigRecord, ConnectorRecord, TargetStateRecord
 from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
-from ringfence.requests.commands import Config
-from ringfence.requests.question import Json as Validated
 from ringfence.requests.quota import NO_LIMITS, QUOTAS, Quota
 from ringfence.requests.request import Refusal, always
 
 if TYPE_CHECKING:
     from ringfence.engine.leader.command_service import CommandContext
+
+Config = Mapping[str, str]
+Validated = Mapping[str, Any]
+"""Kafka Connect's validation object."""
 
 _INITIAL: Final = {"RUNNING": TargetState.RUNNING, "PAUSED": TargetState.PAUSED, "STOPPED": TargetState.STOPPED}
 
