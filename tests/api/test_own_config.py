@@ -85,7 +85,7 @@ def test_each_configuration_becomes_a_version_whichever_way_it_came(client: Clie
 
 
 def test_versions_outlive_a_projection_that_is_made_anew(client: Client, two_connectors: FakeLeader) -> None:
-    from ringfence.projection.topic_projection import Projection
+    from ringfence.projection.projector import Projection
 
     put(client, {**BASE, "topic": "u"})
     again = Projection("config", "config", "another id", TopicIds(1, {"config": Topic("config", "another id")}))

@@ -16,7 +16,7 @@ from ringfence.client.rest import Rest, Server
 from ringfence.commands.completion import following
 from ringfence.fencing.ids import Generation
 from ringfence.fencing.topics.status import State
-from ringfence.projection.topic_projection import Projection
+from ringfence.projection.projector import Projection
 from tests.client.conftest import transport
 from tests.support.client_runs import CONFIG, Captured, write
 from tests.support.leader import FakeLeader

@@ -38,7 +38,7 @@ from ringfence.fencing.topics.status import State, StatusState, StatusTombstone
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 from ringfence.history.models import ProofRun
 from ringfence.projection.models import GenerationRow, Task, Worker
-from ringfence.projection.topic_projection import Projection
+from ringfence.projection.projector import Projection
 from ringfence.requests.request import Command, Question
 from ringfence.worker_config import WorkerConfig
 from tests.support.topics import Topic, connector_status, generation, task_status

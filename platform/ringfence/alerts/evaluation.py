@@ -46,12 +46,10 @@ from ringfence.heartbeats.cluster_view import look
 from ringfence.http.masking import Masker
 from ringfence.lock_waits import give_way
 from ringfence.projection import cluster_topics
-from ringfence.projection.health import Health
-from ringfence.projection.health_reasons import reason_with_time
-from ringfence.projection.known_health import KnownHealth, known_health
+from ringfence.projection.health import Health, KnownHealth, known_health, reason_with_time
 from ringfence.projection.models import ActiveTopic, Connector, GenerationRow, Task
-from ringfence.projection.plugin_metrics import metrics_of
 from ringfence.projection.stalls import QUIET_MS
+from ringfence.projection.task_metrics import metrics_of
 
 STABLE_MS: Final = 600_000
 """After running for this long without a failure, a subject has recovered, whatever its source does."""

@@ -19,9 +19,8 @@ from ringfence.http.errors import bad_request
 from ringfence.projection.health import RETRYING
 from ringfence.projection.history_points import AT_REST, HOUR, MINUTE, NOBODY, SUMS, stored_minutes
 from ringfence.projection.models import Connector, Event, GenerationRow, HistoryPoint, Minute, Task, Tombstone
-from ringfence.projection.status_rows import WORKER_GONE
+from ringfence.projection.status_rows import TOPIC_REPLACED, WORKER_GONE
 from ringfence.projection.task_minutes import EVERYTHING, minute_of, shown_state, worst
-from ringfence.projection.topic_rows import TOPIC_REPLACED
 
 MOST_POINTS: Final = 720
 LONGEST_DAYS: Final = 400

@@ -12,9 +12,8 @@ from ringfence.connectors.sdk.features import IncrementalProgress, Snapshots, al
 from ringfence.connectors.sdk.snapshot_signals import COLLECTIONS, parse_request
 from ringfence.engine.leader.commands import SendSignal
 from ringfence.http.errors import ConnectError, bad_request
-from ringfence.projection.models import Connector, SourceOffset, Task, pack
-from ringfence.projection.models.connectors import partition_key
-from ringfence.projection.plugin_metrics import metrics_of
+from ringfence.projection.models import Connector, SourceOffset, Task, pack, partition_key
+from ringfence.projection.task_metrics import metrics_of
 
 _GAUGE: Final = "incremental_snapshot_"
 

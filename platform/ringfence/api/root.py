@@ -18,7 +18,7 @@ from ringfence.engine.leader.commands import Ping
 from ringfence.heartbeats.cluster_view import look
 from ringfence.http.errors import json_error
 from ringfence.projection import cluster_topics
-from ringfence.projection.known_health import count_attention, known_health
+from ringfence.projection.health import count_attention, known_health
 from ringfence.projection.models import ClusterInfo, Connector
 
 CONNECT_VERSION = "4.3.0"

@@ -32,8 +32,7 @@ from ringfence.dispatch import COMMAND_TIMEOUT, Refusal
 from ringfence.engine.questions import DescribeTransactions
 from ringfence.history import old_generations
 from ringfence.http.section_links import FAILURES, SIZES, TROUBLES, Reference
-from ringfence.projection.health import Health
-from ringfence.projection.health_reasons import describe_wait
+from ringfence.projection.health import Health, describe_wait
 from ringfence.projection.models import Connector, GenerationRow, Task, find_connector
 from ringfence.projection.slots import count_slots
 from ringfence.web.views import is_fragment

@@ -9,9 +9,9 @@ from django.db.models import Exists, OuterRef
 
 from ringfence.metrics.cluster_metrics import WORKER_PREFIX
 from ringfence.metrics.text import Families, Family, Kind, Sample, labels
-from ringfence.projection.known_health import KnownHealth, find_data_age
+from ringfence.projection.health import KnownHealth, find_data_age
 from ringfence.projection.models import Connector, GenerationRow, Task
-from ringfence.projection.plugin_metrics import metrics_of
+from ringfence.projection.task_metrics import metrics_of
 
 CONNECTOR_FIELDS: Final = (
     "name", "class_name", "type", "state", "worker", "version", "unreadable", "generation", "task_count", "fencing",

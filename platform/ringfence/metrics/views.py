@@ -18,7 +18,7 @@ from ringfence.metrics.connect_tasks import FIELDS, TaskMetricsRow
 from ringfence.metrics.other_names import SCHEMES, TextAttribute, text_attributes
 from ringfence.metrics.text import CONTENT_TYPE, Families, Family, Kind, Sample, labels, render
 from ringfence.projection import record_totals
-from ringfence.projection.known_health import known_health
+from ringfence.projection.health import known_health
 from ringfence.projection.models import ClusterInfo, Connector, Startups, Suspicion, Task, Worker
 
 _CLOCKS = Family(

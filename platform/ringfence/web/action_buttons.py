@@ -18,7 +18,7 @@ from ringfence.access.routes import on_connector, requires
 from ringfence.audit.trail import note
 from ringfence.dispatch import Refusal
 from ringfence.engine.leader import commands
-from ringfence.projection.known_health import known_health
+from ringfence.projection.health import known_health
 from ringfence.projection.models import find_connector
 from ringfence.requests.request import Command
 from ringfence.web.connector.header import count_open

@@ -25,7 +25,7 @@ from ringfence.api.history_series import Scope
 from ringfence.audit.trail import note, record_change
 from ringfence.history.models import ConfigVersion
 from ringfence.http.masking import Masker
-from ringfence.projection.health_reasons import describe_duration
+from ringfence.projection.health import describe_duration
 from ringfence.projection.models import Connector, Event, find_connector
 from ringfence.web.connector.event_folding import fold, headline
 from ringfence.web.connector.header import facts

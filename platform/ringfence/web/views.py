@@ -17,7 +17,7 @@ from ringfence.fencing.modes import lagging
 from ringfence.fencing.topics.status import Trust
 from ringfence.heartbeats.cluster_view import look
 from ringfence.history.models import ConfigVersion
-from ringfence.projection.known_health import leader_of
+from ringfence.projection.health import leader_of
 from ringfence.projection.models import ClusterInfo, Connector, DrainedWorker, Suspicion, Task, Worker, find_connector
 
 View = Callable[..., HttpResponse]

@@ -20,7 +20,7 @@ from ringfence.engine.leader.commands import SetConnectorLogLevel
 from ringfence.fencing.topics.connector_logs import DEFAULT, LEVELS
 from ringfence.http.errors import bad_request
 from ringfence.http.masking import Masker
-from ringfence.projection.log_rows import severity_of
+from ringfence.projection.event_rows import severity_of
 from ringfence.projection.models import Connector, LogLine
 
 MOST_MINUTES = 24 * 60

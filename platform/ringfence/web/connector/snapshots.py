@@ -19,7 +19,7 @@ from ringfence.connectors.sdk.snapshot_signals import EXECUTE, PAUSE, RESUME, ST
 from ringfence.dispatch import Refusal
 from ringfence.http.errors import ConnectError
 from ringfence.projection.models import Connector, find_connector
-from ringfence.projection.plugin_metrics import format_value
+from ringfence.projection.task_metrics import format_value
 from ringfence.web.connector.header import tasks_of
 from ringfence.web.connector.tab_page import (
     record_failure,

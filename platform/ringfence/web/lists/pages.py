@@ -18,7 +18,7 @@ from django.views.decorators.http import require_safe
 from ringfence.access.authorise import principal_of
 from ringfence.access.principal import Principal, Verb
 from ringfence.access.routes import requires, somewhere
-from ringfence.projection.known_health import known_health
+from ringfence.projection.health import known_health
 from ringfence.projection.models import Connector
 from ringfence.web.lists.connector_query import PAGE_SIZE, choose, listing
 from ringfence.web.lists.connector_rows import rows_of

@@ -1,4 +1,9 @@
-"""The rows of connectors and their tasks."""
+"""Rows made from the config, offsets, status and events topics. Only the projector writes them.
+
+Tables refer to connectors by name, not by foreign key: records of one topic may come before those of another. JSON is
+stored as ASCII text, since PostgreSQL's jsonb refuses some characters that a configuration may have. Times are in
+milliseconds since the epoch, 0 for "never".
+"""
 
 import hashlib
 import json
@@ -10,7 +15,127 @@ from django.db import models
 from ringfence.encryption import decrypt_text
 from ringfence.fencing.topics.status import PollRetry, failed_record
 from ringfence.fencing.topics.status.failed_record import RecordFailure
-from ringfence.projection.clean_text import loads_clean
+from ringfence.projection.records import loads_clean
+
+
+def pack(value: object) -> str:
+    """Return a value as compact ASCII JSON with sorted keys, so that equal values are equal strings."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), default=str)
+
+
+class TopicPosition(models.Model):
+    """The next offset to apply of a topic's partition. `role`: config, offsets, status or events.
+
+    shown_offset: if it is greater, the rows show what was committed up to there, despite another client's transaction
+    that was still open at `applied_offset`.
+    """
+
+    role = models.CharField(max_length=16)
+    partition = models.IntegerField()
+    topic = models.TextField()
+    topic_id = models.TextField()
+    applied_offset = models.BigIntegerField()
+    shown_offset = models.BigIntegerField(default=0)
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["role", "partition"], name="one_position")]
+
+
+class ClusterInfo(models.Model):
+    """One row (id 1): the leader, for pages, the Kafka cluster's id, address and protocol, and its topics
+    (`projection.cluster_topics`).
+
+    `topic_ids`: JSON of `fencing.topics.topic_ids`; `topics_lost`: why the cluster has stopped, "" if it has not.
+    """
+
+    leader = models.TextField(default="")
+    incarnation = models.TextField(default="")
+    group_generation = models.IntegerField(default=-1)
+    since_ms = models.BigIntegerField(default=0)
+    kafka_cluster_id = models.TextField(default="")
+    kafka_bootstrap = models.TextField(default="")
+    kafka_protocol = models.TextField(default="")
+    topic_tracking = models.BooleanField(default=True)
+    topic_ids = models.TextField(default="")
+    topics_lost = models.TextField(default="")
+    topics_lost_ms = models.BigIntegerField(default=0)
+
+
+class Worker(models.Model):
+    """A member of the worker group, as it described itself."""
+
+    worker = models.TextField(primary_key=True)
+    incarnation = models.TextField()
+    mode = models.CharField(max_length=16)
+    slots = models.IntegerField()
+    version = models.TextField()
+    since_ms = models.BigIntegerField()
+
+
+class DrainedWorker(models.Model):
+    """A worker that gets no tasks, only in this incarnation: after a restart, the same id gets tasks again."""
+
+    worker = models.TextField(primary_key=True)
+    incarnation = models.TextField()
+    since_ms = models.BigIntegerField(default=0)
+
+
+class Suspicion(models.Model):
+    """What the leader thinks of a worker that was silent, only in this incarnation.
+
+    trust: see `fencing.topics.status.suspicion`; times: how often it was suspected lately.
+    """
+
+    worker = models.TextField(primary_key=True)
+    incarnation = models.TextField()
+    trust = models.CharField(max_length=16)
+    times = models.IntegerField(default=0)
+    since_ms = models.BigIntegerField(default=0)
+
+
+class Startups(models.Model):
+    """The numbers of connector instances and tasks that a worker has started, according to the status topic."""
+
+    worker = models.TextField(primary_key=True)
+    connector_successes = models.BigIntegerField(default=0)
+    connector_failures = models.BigIntegerField(default=0)
+    task_attempts = models.BigIntegerField(default=0)
+    task_successes = models.BigIntegerField(default=0)
+    task_failures = models.BigIntegerField(default=0)
+
+
+class HangingTransaction(models.Model):
+    """A transaction that hangs on a partition, as the leader last saw it (KIP-664).
+
+    last_ms: of its newest records; connectors: JSON, those that write to the topic, none for the platform's topics;
+    why_not: why it was not ended.
+    """
+
+    cluster = models.TextField()
+    topic = models.TextField()
+    partition = models.IntegerField()
+    producer_id = models.BigIntegerField()
+    epoch = models.IntegerField(default=0)
+    start_offset = models.BigIntegerField(default=0)
+    last_ms = models.BigIntegerField(default=0)
+    transactional_id = models.TextField(default="")
+    connectors = models.TextField(default="[]")
+    why_not = models.TextField(default="")
+
+
+class LogLevel(models.Model):
+    """The newest log level that was set for the whole cluster, and the config-topic offset of its record."""
+
+    logger = models.TextField(primary_key=True)
+    level = models.CharField(max_length=16, default="")
+    config_offset = models.BigIntegerField()
+
+
+class PluginSecrets(models.Model):
+    """The secret settings of a plugin (type PASSWORD), last read from the plugin process. JSON list of names."""
+
+    class_name = models.TextField(primary_key=True)
+    names = models.TextField(default="[]")
 
 
 class Connector(models.Model):
@@ -27,7 +152,7 @@ class Connector(models.Model):
     `hanging_ended_total`: hanging transactions that were ended.
     `trouble`: why it moves nothing now (`projection.health.Trouble`), "" for no reason, since `trouble_since_ms`.
     `records_total` to `last_commit_ms`: the sums of its `RecordTotals`. `recent_skipped`, `recent_dead_letters`: of the
-    last hour, since `bad_since_ms` without a pause of an hour (`projection.bad_records`).
+    last hour, since `bad_since_ms` without a pause of an hour (`projection.record_totals`).
     """
 
     name = models.TextField(primary_key=True)
@@ -302,3 +427,107 @@ class ActiveTopic(models.Model):
 
     class Meta:
         constraints: ClassVar = [models.UniqueConstraint(fields=["connector", "topic"], name="one_active_topic")]
+
+
+class Event(models.Model):
+    """An event of a connector ("" for the cluster). `summary` is one line of text."""
+
+    connector = models.TextField(default="")
+    task = models.IntegerField(null=True)
+    type = models.CharField(max_length=32)
+    time_ms = models.BigIntegerField()
+    summary = models.TextField(default="")
+    body = models.TextField(default="{}")
+
+    class Meta:
+        indexes: ClassVar = [
+            models.Index(fields=["connector", "-time_ms"], name="event_list"),
+            models.Index(fields=["time_ms"], name="event_age"),
+        ]
+
+
+class Minute(models.Model):
+    """What a task did in one minute (minutes since the epoch); written and read by `projection.task_minutes`.
+
+    `state`: the worst in it; `began`: the one in which it began. `fences`: finished rounds; `restarts`: further
+    attempts of the same generation; `failed`: how often it failed; `records`: committed ones.
+    """
+
+    connector = models.TextField()
+    task = models.IntegerField()
+    minute = models.BigIntegerField()
+    state = models.CharField(max_length=16, default="")
+    began = models.CharField(max_length=16, default="")
+    records = models.BigIntegerField(default=0)
+    commits = models.BigIntegerField(default=0)
+    aborted = models.BigIntegerField(default=0)
+    errors = models.BigIntegerField(default=0)
+    skipped = models.BigIntegerField(default=0)
+    dead_letters = models.BigIntegerField(default=0)
+    fences = models.IntegerField(default=0)
+    restarts = models.IntegerField(default=0)
+    failed = models.IntegerField(default=0)
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["connector", "minute", "task"], name="one_minute")]
+        indexes: ClassVar = [models.Index(fields=["minute"], name="minute_age")]
+
+
+class HistoryPoint(models.Model):
+    """A connector over one minute or one hour (`step`: 1 or 60; `minute`: the first one since the epoch).
+
+    Written and read by `projection.history_points`. Connector "": the platform was running, with the sums of all;
+    `minutes`: in how many. Sums are over the whole step; `open_transactions`, `commit_max_ms`, `lag` and `age_ms`, how
+    old the data in Kafka was, are maxima; `lag`, `age_ms`: null if the source does not measure it; `lag_name`: the name
+    of the metric.
+    """
+
+    step = models.SmallIntegerField()
+    connector = models.TextField()
+    minute = models.BigIntegerField()
+    minutes = models.SmallIntegerField(default=1)
+    state = models.CharField(max_length=16, default="")
+    records = models.BigIntegerField(default=0)
+    commits = models.BigIntegerField(default=0)
+    aborted = models.BigIntegerField(default=0)
+    skipped = models.BigIntegerField(default=0)
+    dead_letters = models.BigIntegerField(default=0)
+    fences = models.IntegerField(default=0)
+    restarts = models.IntegerField(default=0)
+    failed = models.IntegerField(default=0)
+    open_transactions = models.IntegerField(default=0)
+    commit_sum_ms = models.FloatField(default=0)
+    commit_count = models.IntegerField(default=0)
+    commit_max_ms = models.FloatField(default=0)
+    lag = models.FloatField(null=True)
+    lag_name = models.TextField(default="")
+    age_ms = models.BigIntegerField(null=True)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["connector", "step", "minute"], name="one_history_point")
+        ]
+        indexes: ClassVar = [models.Index(fields=["step", "minute"], name="history_age")]
+
+
+class LogLine(models.Model):
+    """A line that a connector's task logged, or a worker about it. The newest of each connector are kept.
+
+    `severity`: Python's number of the level, so that levels compare; task, generation, attempt: -1 for a worker's.
+    request: the id of the request that led to it.
+    """
+
+    connector = models.TextField()
+    time_ms = models.BigIntegerField()
+    level = models.CharField(max_length=8)
+    severity = models.SmallIntegerField()
+    task = models.IntegerField(default=-1)
+    generation = models.BigIntegerField(default=-1)
+    attempt = models.IntegerField(default=-1)
+    worker = models.TextField(default="")
+    logger = models.TextField(default="")
+    message = models.TextField(default="")
+    request = models.CharField(max_length=100, default="", db_default="")
+
+    class Meta:
+        indexes: ClassVar = [models.Index(fields=["connector", "-id"], name="log_list")]
