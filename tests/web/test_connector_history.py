@@ -8,8 +8,7 @@ from django.test import Client
 
 from ringfence.access.principal import EVERYBODY_HERE, Principal, Right, Verb
 from ringfence.api.history_series import Scope, find_marks
-from ringfence.audit.models import AuditEntry
-from ringfence.audit.outcome import Outcome
+from ringfence.audit.models import AuditEntry, Outcome
 from ringfence.history.models import ConfigVersion
 from ringfence.projection.models import Event, HistoryPoint, LogLine, Tombstone, pack
 from ringfence.projection.status_rows import TOPIC_REPLACED, WORKER_GONE

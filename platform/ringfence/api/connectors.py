@@ -15,7 +15,7 @@ from ringfence.api.base import ConnectView
 from ringfence.api.connector_writes import Saved
 from ringfence.api.expansions import expand
 from ringfence.api.jsonbody import config_of, object_of, text_of
-from ringfence.audit.outcome import Outcome
+from ringfence.audit.models import Outcome
 from ringfence.audit.trail import record
 from ringfence.connectors.plural_forms import write_noun
 from ringfence.engine.leader import commands

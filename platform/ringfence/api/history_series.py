@@ -11,9 +11,8 @@ from typing import Any, Final
 from django.db.models import Max, Min, Q, QuerySet, Sum
 
 from ringfence.access.principal import Principal, Verb, display_name
-from ringfence.audit.deeds import describe_deed
-from ringfence.audit.listing import entries
-from ringfence.audit.outcome import Outcome
+from ringfence.audit.entries import describe_deed, entries
+from ringfence.audit.models import Outcome
 from ringfence.history.models import ConfigVersion
 from ringfence.http.errors import bad_request
 from ringfence.projection.health import RETRYING

@@ -18,9 +18,8 @@ from ringfence.access.authorise import principal_of
 from ringfence.access.models import Grant, Token
 from ringfence.access.principal import Verb, display_name
 from ringfence.access.routes import everywhere, requires, somewhere
-from ringfence.audit.listing import entries
-from ringfence.audit.models import AuditEntry
-from ringfence.audit.outcome import Outcome
+from ringfence.audit.entries import entries
+from ringfence.audit.models import AuditEntry, Outcome
 from ringfence.console.confirm_page import page
 from ringfence.console.live_page import AUDIT, render_live
 from ringfence.console.tables import NOTHING, Filter, Table, indent_json, links, list_context, moment, page_of, whole

@@ -517,7 +517,7 @@ def _read_versions() -> dict[str, dict[str, list[str]]] | None:
     from ringfence import django_apps
 
     django_apps.load()
-    from ringfence.history.worker_plugins import versions_by_worker
+    from ringfence.history.plugins import versions_by_worker
 
     try:
         return versions_by_worker()

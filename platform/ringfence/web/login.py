@@ -23,7 +23,7 @@ from ringfence.access.identify import (
 )
 from ringfence.access.login_link import redeem
 from ringfence.access.routes import PUBLIC
-from ringfence.audit.outcome import Outcome
+from ringfence.audit.models import Outcome
 from ringfence.audit.trail import record
 
 _OLD_LINK = (

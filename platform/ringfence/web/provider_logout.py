@@ -13,7 +13,7 @@ from ringfence.access.client_address import address_of
 from ringfence.access.oidc.errors import NotProven, Unavailable
 from ringfence.access.routes import PUBLIC, requires
 from ringfence.audit.accounts import VIA
-from ringfence.audit.outcome import Outcome
+from ringfence.audit.models import Outcome
 from ringfence.audit.trail import record
 from ringfence.web.sign_on import find_provider
 

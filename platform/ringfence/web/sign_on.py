@@ -23,7 +23,7 @@ from ringfence.access.oidc.errors import NotProven, Unavailable
 from ringfence.access.oidc.settings import CALLBACK, OidcSettings
 from ringfence.access.routes import ANYONE, PUBLIC, requires
 from ringfence.audit.accounts import VIA, account_for
-from ringfence.audit.outcome import Outcome
+from ringfence.audit.models import Outcome
 from ringfence.audit.trail import record
 from ringfence.connectors.sdk.egress import EGRESS_ALLOW
 from ringfence.fencing.errors import Invalid

@@ -10,7 +10,7 @@ from rest_framework.response import Response
 from ringfence.access.principal import Verb
 from ringfence.access.routes import everywhere, somewhere
 from ringfence.alerts import rule_editing, tasks
-from ringfence.alerts.incident_actions import incidents
+from ringfence.alerts.incident_report import incidents
 from ringfence.alerts.models import Delivery, Destination, Rule
 from ringfence.api.v1.alert_shapes import DeliveryShape, DestinationShape, DryRunShape, IncidentShape, RuleShape
 from ringfence.api.v1.base import V1View

@@ -11,10 +11,9 @@ from rest_framework.response import Response
 from ringfence.access.authorise import Forbidden
 from ringfence.access.principal import Verb
 from ringfence.access.routes import somewhere
-from ringfence.alerts import incident_actions
-from ringfence.alerts.deliveries import now_ms
-from ringfence.alerts.incident_actions import incidents
-from ringfence.alerts.models import Incident
+from ringfence.alerts import incident_report
+from ringfence.alerts.incident_report import incidents
+from ringfence.alerts.models import Incident, now_ms
 from ringfence.api.v1.alert_shapes import IncidentShape
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.listing import ListView, equal
@@ -44,7 +43,7 @@ class SilenceRequestShape(RequestShape):
         trim_whitespace=False,
         refusal='must be the name of a connector, or "" for all connectors and the cluster',
     )
-    hours = IntegerField(min_value=1, max_value=incident_actions.LONGEST_HOURS)
+    hours = IntegerField(min_value=1, max_value=incident_report.LONGEST_HOURS)
     reason = ReasonField()
 
 
@@ -53,7 +52,7 @@ class _OnIncidents(V1View):
         """Raise `Forbidden` without the permission. The audit entry is about the incident or silence,
         not the connector.
         """
-        if not incident_actions.may_operate(self.principal, connector):
+        if not incident_report.may_operate(self.principal, connector):
             raise Forbidden(self.principal, Verb.OPERATE, connector or None)
 
 
@@ -78,7 +77,7 @@ class AlertIncidentAcknowledgement(_OnIncidents):
         self.parse_parameters()
         one = _incident(self, number)
         self.require_operate(one.connector)
-        if (after := incident_actions.acknowledge(one, self.principal)) is not None:
+        if (after := incident_report.acknowledge(one, self.principal)) is not None:
             record_change(self.http_request, before=None, after=after, action="acknowledge incident")
         return Response(IncidentShape(one).data)
 
@@ -94,7 +93,7 @@ class AlertSilences(ListView, _OnIncidents):
     orders = {"until_ms": "until_ms", "created_ms": "created_ms"}
 
     def rows(self, **path: Any) -> QuerySet[Any]:
-        rows = incident_actions.in_force(now_ms())
+        rows = incident_report.in_force(now_ms())
         if self.principal.may_everywhere(Verb.VIEW):
             return rows
         return rows.filter(Q(connector="") | self.principal.query(Verb.VIEW, "connector"))
@@ -107,11 +106,11 @@ class AlertSilences(ListView, _OnIncidents):
         fields = self.parse_body()
         self.require_operate(fields["connector"])
         try:
-            silence = incident_actions.silence(fields["connector"], fields["hours"], fields["reason"], self.principal)
+            silence = incident_report.silence(fields["connector"], fields["hours"], fields["reason"], self.principal)
         except ValueError as error:
             raise bad_request(str(error)) from error
         record_change(
-            self.http_request, before=None, after=incident_actions.audit_data(silence), action="silence alerts"
+            self.http_request, before=None, after=incident_report.audit_data(silence), action="silence alerts"
         )
         return Response(SilenceShape(silence).data, status=201)
 
@@ -125,14 +124,14 @@ class AlertSilence(_OnIncidents):
 
     def delete(self, request: Request, number: int) -> Response:
         self.parse_parameters()
-        silence = incident_actions.in_force(now_ms()).filter(pk=number).first()
+        silence = incident_report.in_force(now_ms()).filter(pk=number).first()
         if silence is None:
             raise not_found(f"No silence {number} is in force: GET /api/v1/alerts/silences lists them")
         self.require_operate(silence.connector)
         record_change(
-            self.http_request, before=incident_actions.audit_data(silence), after=None, action="end silence of alerts"
+            self.http_request, before=incident_report.audit_data(silence), after=None, action="end silence of alerts"
         )
-        incident_actions.end(silence)
+        incident_report.end(silence)
         return Response(status=204)
 
 

@@ -17,7 +17,7 @@ from ringfence.api.v1.listing import ListView, equal
 from ringfence.api.v1.request_fields import IntegerField, RequestShape, StringField
 from ringfence.audit.trail import record_change
 from ringfence.history.models import PluginInstallation
-from ringfence.history.worker_plugins import versions_by_worker
+from ringfence.history.plugins import versions_by_worker
 from ringfence.http.errors import bad_request
 
 _INSTALLER = everywhere(Verb.INSTALL_PLUGINS)

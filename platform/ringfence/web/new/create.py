@@ -22,7 +22,7 @@ from ringfence.connectors.api.config_types import HIDDEN
 from ringfence.connectors.known_plugins import find_known
 from ringfence.dispatch import Refusal
 from ringfence.engine.questions import ConfigKeys, ListPlugins
-from ringfence.history.worker_plugins import versions_by_worker
+from ringfence.history.plugins import versions_by_worker
 from ringfence.http.errors import ConnectError
 from ringfence.http.masking import Masker
 from ringfence.projection.models import Connector

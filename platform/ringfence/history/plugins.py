@@ -1,9 +1,19 @@
-"""The plugins of each live worker, as of its last report."""
+"""What the database keeps of plugins: the files of installations, and the plugins of each live worker, as of its last
+report.
+"""
 
 import json
+from collections.abc import Iterator
 
-from ringfence.history.models import WorkerPlugins
+from ringfence.history.models import PluginInstallation, PluginPiece, WorkerPlugins
 from ringfence.projection.models import Worker
+
+
+def read_pieces(installation: PluginInstallation) -> Iterator[bytes]:
+    """Yield its pieces one by one: a plugin may be larger than a process should hold in memory."""
+    pieces = PluginPiece.objects.filter(installation=installation).order_by("start")
+    for key in list(pieces.values_list("pk", flat=True)):
+        yield bytes(PluginPiece.objects.values_list("data", flat=True).get(pk=key))
 
 
 def find_live() -> list[WorkerPlugins]:
