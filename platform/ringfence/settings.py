@@ -94,7 +94,7 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "ringfence.web.middleware.ServerTimingMiddleware",
-    "ringfence.api.v1.problems.ProblemMiddleware",
+    "ringfence.api.v1.base.ProblemMiddleware",
     "ringfence.api.middleware.PathMiddleware",
     "ringfence.web.middleware.SecurityHeadersMiddleware",
     "ringfence.web.compression.CompressionMiddleware",

@@ -21,8 +21,8 @@ from django.test import override_settings
 from kafka.errors import KafkaError
 from kafka.net.inet import KafkaNetSocket
 
-from ringfence.access.oidc.errors import Unavailable
 from ringfence.access.oidc.provider import Connection as ProviderConnection
+from ringfence.access.oidc.settings import Unavailable
 from ringfence.alerts import senders
 from ringfence.alerts.senders import URL, Endpoint, NotSent
 from ringfence.alerts.ssrf_guard import AddressDenied, AllowedNetworks, target

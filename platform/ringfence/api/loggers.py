@@ -10,8 +10,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from ringfence import dispatch
+from ringfence.access.authorise import everywhere, somewhere
 from ringfence.access.principal import Verb
-from ringfence.access.routes import everywhere, somewhere
 from ringfence.api.base import ConnectView
 from ringfence.api.jsonbody import object_of, text_of
 from ringfence.engine.leader.commands import SetLogLevel

@@ -10,8 +10,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from ringfence import dispatch
+from ringfence.access.authorise import somewhere
 from ringfence.access.principal import Verb
-from ringfence.access.routes import somewhere
 from ringfence.api import connector_writes, topic_grant_check
 from ringfence.api.base import ConnectView
 from ringfence.api.jsonbody import config_with_nulls

@@ -7,8 +7,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from ringfence import dispatch
+from ringfence.access.authorise import somewhere
 from ringfence.access.principal import Principal, Verb
-from ringfence.access.routes import somewhere
 from ringfence.api import connector_reads, connector_writes
 from ringfence.api.base import ConnectView
 from ringfence.api.jsonbody import check_size, config_of

@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from ringfence import __version__, dispatch, redis_clock
-from ringfence.access.routes import ANYONE, PUBLIC, requires
+from ringfence.access.authorise import ANYONE, PUBLIC, requires
 from ringfence.api.base import ConnectView, options_response
 from ringfence.dispatch import Refusal
 from ringfence.engine.leader.commands import Ping

@@ -14,10 +14,9 @@ from django.urls import path
 from django.utils.safestring import SafeString
 from django.views.decorators.http import require_safe
 
-from ringfence.access.authorise import principal_of
+from ringfence.access.authorise import everywhere, principal_of, requires, somewhere
 from ringfence.access.models import Grant, Token
 from ringfence.access.principal import Verb, display_name
-from ringfence.access.routes import everywhere, requires, somewhere
 from ringfence.audit.entries import entries
 from ringfence.audit.models import AuditEntry, Outcome
 from ringfence.console.confirm_page import page

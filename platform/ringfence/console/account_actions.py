@@ -10,9 +10,9 @@ from django.urls import path
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods
 
+from ringfence.access.authorise import everywhere, requires
 from ringfence.access.models import Grant, Token
 from ringfence.access.principal import ROLES, Verb, topics_of
-from ringfence.access.routes import everywhere, requires
 from ringfence.audit import accounts
 from ringfence.audit.accounts import AuditCallback
 from ringfence.audit.trail import record_change as tell_request

@@ -7,9 +7,9 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import path
 from django.views.decorators.http import require_safe
 
+from ringfence.access.authorise import everywhere, requires
 from ringfence.access.identify import rights_of
 from ringfence.access.principal import Principal, Verb
-from ringfence.access.routes import everywhere, requires
 from ringfence.console.live_page import AUDIT, render_live
 from ringfence.fencing.topics.topic_grants import Groups
 from ringfence.projection.models import Connector

@@ -21,9 +21,8 @@ from django.utils.safestring import SafeString
 from django.views.decorators.http import require_http_methods, require_safe
 
 from ringfence import dispatch, messages, redis_clock, transport
-from ringfence.access.authorise import principal_of
+from ringfence.access.authorise import everywhere, on_connector, principal_of, requires, somewhere
 from ringfence.access.principal import Principal, Verb
-from ringfence.access.routes import everywhere, on_connector, requires, somewhere
 from ringfence.audit.models import AuditEntry
 from ringfence.console.confirm_page import ActionResult, ConfirmPage, run
 from ringfence.console.live_page import CLOCK, CLUSTER, render_live

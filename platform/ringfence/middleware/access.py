@@ -12,11 +12,10 @@ from django.utils.deprecation import MiddlewareMixin
 from rest_framework.authentication import CSRFCheck
 
 from ringfence import after_answer, quotas
-from ringfence.access.authorise import Forbidden
+from ringfence.access.authorise import Forbidden, Need, Reach, declarations, methods_of, need_of
 from ringfence.access.client_address import address_of, group_of
 from ringfence.access.identify import Nobody, identify
 from ringfence.access.principal import Principal
-from ringfence.access.routes import Need, Reach, declarations, methods_of, need_of
 from ringfence.audit.trail import Draft
 from ringfence.fencing import stages
 from ringfence.http.error_pages import answer, database_away, is_page, render_refused, too_many

@@ -12,9 +12,8 @@ from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.http import require_http_methods, require_POST
 
 from ringfence import dispatch
-from ringfence.access.authorise import principal_of
+from ringfence.access.authorise import on_connector, principal_of, requires
 from ringfence.access.principal import Verb
-from ringfence.access.routes import on_connector, requires
 from ringfence.audit.trail import note
 from ringfence.dispatch import Refusal
 from ringfence.engine.leader import commands

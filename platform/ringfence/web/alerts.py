@@ -11,9 +11,8 @@ from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from ringfence.access.authorise import principal_of
+from ringfence.access.authorise import everywhere, principal_of, requires, somewhere
 from ringfence.access.principal import Principal, Verb
-from ringfence.access.routes import everywhere, requires, somewhere
 from ringfence.alerts import incident_report, rule_editing, tasks
 from ringfence.alerts.conditions import Kind
 from ringfence.alerts.incident_report import incidents

@@ -13,9 +13,8 @@ from django.shortcuts import render
 from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.http import require_POST, require_safe
 
-from ringfence.access.authorise import principal_of
+from ringfence.access.authorise import principal_of, requires, somewhere
 from ringfence.access.principal import Principal, Verb, display_name
-from ringfence.access.routes import requires, somewhere
 from ringfence.alerts import incident_report
 from ringfence.alerts.deliveries import GIVEN_UP, SENT
 from ringfence.alerts.incident_report import DAY_MS, IncidentReport, incidents, list_changes, list_log

@@ -10,9 +10,8 @@ from django.shortcuts import render
 from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.http import require_safe
 
-from ringfence.access.authorise import principal_of
+from ringfence.access.authorise import principal_of, requires, somewhere
 from ringfence.access.principal import Verb
-from ringfence.access.routes import requires, somewhere
 from ringfence.fencing.modes import lagging
 from ringfence.fencing.topics.status import Trust
 from ringfence.heartbeats.cluster_view import look

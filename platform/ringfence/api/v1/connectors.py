@@ -11,8 +11,8 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from ringfence.access.authorise import on_connector, somewhere
 from ringfence.access.principal import Verb
-from ringfence.access.routes import on_connector, somewhere
 from ringfence.api import connector_reads
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.listing import ListView, contains, equal, flag, since, until

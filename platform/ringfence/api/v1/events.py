@@ -7,8 +7,8 @@ from typing import Any
 from django.db.models import Q, QuerySet
 from rest_framework import serializers
 
+from ringfence.access.authorise import on_connector, somewhere
 from ringfence.access.principal import Verb
-from ringfence.access.routes import on_connector, somewhere
 from ringfence.api import connector_reads
 from ringfence.api.v1.listing import ListView, contains, equal, matching, number, since, until
 from ringfence.audit import entries

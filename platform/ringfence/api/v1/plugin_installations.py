@@ -9,8 +9,8 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from ringfence.access.authorise import everywhere, somewhere
 from ringfence.access.principal import Verb
-from ringfence.access.routes import everywhere, somewhere
 from ringfence.api import plugin_installations as installations
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.listing import ListView, equal

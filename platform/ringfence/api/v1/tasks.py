@@ -9,8 +9,8 @@ from typing import Any
 from django.db.models import QuerySet
 from rest_framework import serializers
 
+from ringfence.access.authorise import on_connector
 from ringfence.access.principal import Verb
-from ringfence.access.routes import on_connector
 from ringfence.api.topic_grant_check import may_look_at
 from ringfence.api.v1.connectors import OfConnector
 from ringfence.api.v1.listing import equal, number, since, until

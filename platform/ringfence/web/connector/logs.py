@@ -9,9 +9,8 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import path
 from django.views.decorators.http import require_POST
 
-from ringfence.access.authorise import principal_of
+from ringfence.access.authorise import on_connector, principal_of, requires
 from ringfence.access.principal import Verb
-from ringfence.access.routes import on_connector, requires
 from ringfence.api.v1.logs import at_least, level_now, set_level
 from ringfence.dispatch import Refusal
 from ringfence.fencing.topics.connector_logs import LEVELS

@@ -13,9 +13,8 @@ from django.urls import path
 from django.views.decorators.http import require_POST
 
 from ringfence import dispatch
-from ringfence.access.authorise import principal_of
+from ringfence.access.authorise import on_connector, principal_of, requires
 from ringfence.access.principal import Verb
-from ringfence.access.routes import on_connector, requires
 from ringfence.api.topic_grant_check import may_look_at
 from ringfence.audit.trail import note
 from ringfence.dispatch import Refusal

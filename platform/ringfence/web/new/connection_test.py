@@ -12,9 +12,8 @@ from django.shortcuts import render
 from django.views.decorators.http import require_POST
 
 from ringfence import dispatch
-from ringfence.access.authorise import principal_of
+from ringfence.access.authorise import principal_of, requires, somewhere
 from ringfence.access.principal import Verb
-from ringfence.access.routes import requires, somewhere
 from ringfence.audit import probes
 from ringfence.dispatch import Refusal
 from ringfence.engine.questions import Examine

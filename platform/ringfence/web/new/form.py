@@ -8,9 +8,8 @@ from django.shortcuts import render
 from django.views.decorators.http import require_POST
 
 from ringfence import dispatch
-from ringfence.access.authorise import principal_of
+from ringfence.access.authorise import principal_of, requires, somewhere
 from ringfence.access.principal import Verb
-from ringfence.access.routes import requires, somewhere
 from ringfence.api import connector_writes, topic_grant_check
 from ringfence.audit import probes
 from ringfence.connectors.api.config_types import EXAMINES, GUARANTEE
