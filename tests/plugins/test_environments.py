@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ringfence.engine.plugins import PluginHost, process_groups
+from ringfence.engine.plugins import PluginHost, environments
 from ringfence.engine.plugins import UnknownPlugin as Unknown
 from ringfence.engine.plugins.calls import ReadConfigKeys, ReadExactlyOnceSupport, ValidateConfig
 from ringfence.engine.plugins.errors import BadRequest
@@ -141,7 +141,7 @@ def test_processes_that_nobody_uses_end(host: PluginHost, folder: Path, monkeypa
     install_package("red-source==1.2", folder)
     host.ask(ReadConfigKeys("Red"))
     host.start_connector("r", RED)
-    monkeypatch.setattr(process_groups, "_UNUSED_SECONDS", 0.0)
+    monkeypatch.setattr(environments, "_UNUSED_SECONDS", 0.0)
     host.close_unused()
     assert seen(host, "r") == "1.0", "an instance lives in it"
     host.stop_connector("r")

@@ -228,7 +228,7 @@ class FindHanging(Question[list[Json]]):
 @dataclass(frozen=True)
 class ReadLastRecords(Question[Json]):
     """Return the last records of a topic that a connector with this configuration writes to; see
-    `engine.queries.topic_tail`."""
+    `engine.browsing.records.last_records`."""
 
     name = "last_records"
     seconds = 13.0
@@ -238,10 +238,10 @@ class ReadLastRecords(Question[Json]):
     committed_only: bool
 
     def answer(self, services: "Services", limit: Deadline) -> object:
-        from ringfence.engine.queries import topic_tail
+        from ringfence.engine.browsing import records
 
         access = services.topics.access(self.config.get("name", ""))
-        return topic_tail.last_records(
+        return records.last_records(
             self.topic, self.config, services.config, access, limit, committed_only=self.committed_only
         )
 

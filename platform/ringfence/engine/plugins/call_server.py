@@ -14,6 +14,7 @@ The process ends with its host, as soon as the request pipe ends. If a plugin ho
 this is not noticed, a watchdog outside the interpreter ends the process.
 """
 
+import base64
 import faulthandler
 import json
 import logging
@@ -33,6 +34,15 @@ from ringfence.connectors.sdk import worker_limits
 from ringfence.engine.plugins.errors import OutOfMemory, PluginError, to_wire
 from ringfence.memory_limit import change_memory_limit, keep_memory_limit
 from ringfence.requests.request import Answer, Request
+
+
+def encode_bytes(data: bytes | bytearray | memoryview | None) -> str | None:
+    return None if data is None else base64.b64encode(data).decode("ascii")
+
+
+def decode_bytes(text: str | None) -> bytes | None:
+    return None if text is None else base64.b64decode(text)
+
 
 WATCHDOG_SECONDS = 30.0
 HEARTBEAT_SECONDS = 5.0

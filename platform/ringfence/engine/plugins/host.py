@@ -9,13 +9,13 @@ from ringfence.engine.plugins.calls import CheckIsJava, Offsets, PluginCall
 from ringfence.engine.plugins.environments import (
     InstalledPlugins,
     PluginLists,
+    ProcessGroups,
     choose_version,
     describe_upgrade,
     names_in,
 )
 from ringfence.engine.plugins.errors import PluginError
 from ringfence.engine.plugins.process import ChildProcess
-from ringfence.engine.plugins.process_groups import ProcessGroups
 from ringfence.engine.spark.connector_limits import few_threads
 from ringfence.fencing.clock import Deadline
 from ringfence.memory_limit import CALL_MEMORY_LIMIT, INSTANCES_MEMORY_LIMIT, memory_limit
