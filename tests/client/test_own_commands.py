@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from ringfence import cli
-from ringfence.client import events as happenings
 from ringfence.client.output import Exit
 from ringfence.client.rest import Rest, Server
+from ringfence.commands import connectors as happenings
 from ringfence.commands.completion import following
 from ringfence.fencing.ids import Generation
 from ringfence.fencing.topics.status import State

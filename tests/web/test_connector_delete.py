@@ -109,7 +109,7 @@ def test_where_offsets_cannot_be_discarded_nothing_is_deleted(
 def test_discarding_offsets_takes_their_own_verb(
     client: Client, flights: FakeLeader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ringfence.middleware import access as middleware
+    from ringfence import middleware as middleware
 
     some = Principal("ann", "session", (Right(frozenset({Verb.VIEW, Verb.DELETE}), "*"),))
     monkeypatch.setattr(middleware, "identify", lambda request: some)

@@ -19,9 +19,20 @@ from ringfence.access.models import Grant, Token
 from ringfence.access.principal import Verb, display_name
 from ringfence.audit.entries import entries
 from ringfence.audit.models import AuditEntry, Outcome
-from ringfence.console.confirm_page import page
-from ringfence.console.live_page import AUDIT, render_live
-from ringfence.console.tables import NOTHING, Filter, Table, indent_json, links, list_context, moment, page_of, whole
+from ringfence.console.page_parts import (
+    AUDIT,
+    NOTHING,
+    Filter,
+    Table,
+    indent_json,
+    links,
+    list_context,
+    moment,
+    page,
+    page_of,
+    render_live,
+    whole,
+)
 from ringfence.requests.quota import QUOTAS
 
 _ADMINISTERS = requires(GET=everywhere(Verb.ADMIN))

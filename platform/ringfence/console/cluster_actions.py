@@ -11,7 +11,7 @@ from ringfence import dispatch
 from ringfence.access.authorise import everywhere, principal_of, requires
 from ringfence.access.principal import Verb
 from ringfence.connectors.plural_forms import write_count
-from ringfence.console.confirm_page import ActionResult, ConfirmPage, Impact, run
+from ringfence.console.page_parts import ActionResult, ConfirmPage, Impact, run
 from ringfence.engine.leader.commands import DrainWorker, HandOver
 from ringfence.projection.models import ClusterInfo, Connector, DrainedWorker, Task, Worker
 

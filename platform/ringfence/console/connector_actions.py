@@ -13,7 +13,7 @@ from django.views.decorators.http import require_http_methods
 from ringfence import dispatch
 from ringfence.access.authorise import on_connector, principal_of, requires
 from ringfence.access.principal import Verb
-from ringfence.console.confirm_page import ActionResult, ConfirmPage, Impact, run
+from ringfence.console.page_parts import ActionResult, ConfirmPage, Impact, run
 from ringfence.dispatch import Refusal
 from ringfence.engine.leader import commands
 from ringfence.engine.questions import DescribeTransactions

@@ -14,7 +14,7 @@ from ringfence.access.oidc.settings import OidcSettings
 from ringfence.access.principal import Verb
 from ringfence.audit import accounts
 from ringfence.console.account_actions import find_account, tells
-from ringfence.console.confirm_page import ActionResult, ConfirmPage, Impact, ReasonForm, run
+from ringfence.console.page_parts import ActionResult, ConfirmPage, Impact, ReasonForm, run
 
 _ACCOUNTS = "/ui/settings/people"
 _ADMINISTERS = requires(GET=everywhere(Verb.ADMIN), POST=everywhere(Verb.ADMIN).writing())

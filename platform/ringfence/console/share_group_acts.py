@@ -13,7 +13,7 @@ from ringfence.access.authorise import requires, somewhere
 from ringfence.access.principal import Verb
 from ringfence.api import share_groups
 from ringfence.api.share_groups import Foreseen, Readers
-from ringfence.console.confirm_page import ActionResult, ConfirmPage, Impact, ReasonForm, run
+from ringfence.console.page_parts import ActionResult, ConfirmPage, Impact, ReasonForm, run
 from ringfence.dispatch import Refusal
 from ringfence.engine.leader.commands.offsets import AlterShareGroupOffsets, DeleteShareGroupOffsets, Move
 from ringfence.fencing.share.group_moves import RequestedStart

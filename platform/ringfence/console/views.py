@@ -24,9 +24,17 @@ from ringfence import dispatch, messages, redis_clock, transport
 from ringfence.access.authorise import everywhere, on_connector, principal_of, requires, somewhere
 from ringfence.access.principal import Principal, Verb
 from ringfence.audit.models import AuditEntry
-from ringfence.console.confirm_page import ActionResult, ConfirmPage, run
-from ringfence.console.live_page import CLOCK, CLUSTER, render_live
-from ringfence.console.tables import NOTHING, Table, links
+from ringfence.console.page_parts import (
+    CLOCK,
+    CLUSTER,
+    NOTHING,
+    ActionResult,
+    ConfirmPage,
+    Table,
+    links,
+    render_live,
+    run,
+)
 from ringfence.dispatch import COMMAND_TIMEOUT, Refusal
 from ringfence.engine.questions import DescribeTransactions
 from ringfence.history import old_generations

@@ -1,6 +1,7 @@
 """The leader's thread: the membership in the group, the term while this worker leads, commands and the reconcile loop.
 
 One thread does all of it: so the worker only stays the leader while the loop makes progress, and there is one writer.
+Plans wait for it (`Jobs`): those of an account in order, and accounts in turn.
 
 To hand over the leadership, the leader leaves the group, waits until another worker leads, and joins again. Its tasks
 keep running. They do not need the membership, and its status record says that it will be back soon

@@ -1,4 +1,4 @@
-"""Authentication and authorisation, before every view of pages and API."""
+"""Authentication and authorisation of every request."""
 
 from collections.abc import Callable
 from typing import Any
