@@ -13,10 +13,9 @@ from ringfence.api import connector_writes, preflight
 from ringfence.dispatch import Refusal
 from ringfence.engine.celery_tasks import Services
 from ringfence.engine.preflight.validation import Validation
-from ringfence.engine.questions import Preflight, Preview, TryTransforms, Validate
+from ringfence.engine.questions import Preflight, Preview, TryTransforms, Validate, WorkerQuestion
 from ringfence.fencing.clock import Deadline
 from ringfence.http.errors import ConnectError
-from ringfence.requests.request import Question
 from tests.support.leader import FakeLeader
 
 EDITOR = Principal("ann", "token", (Right(ROLES["editor"], "team-*"),))
@@ -55,7 +54,7 @@ def test_so_do_the_validation_and_the_preview_of_people(leader: FakeLeader, clie
     ],
     ids=lambda question: question.name,
 )
-def test_the_worker_refuses_before_any_java_code_runs(question: Question[Any]) -> None:
+def test_the_worker_refuses_before_any_java_code_runs(question: WorkerQuestion[Any]) -> None:
     """Nothing but the plugins' names is there to be asked."""
     plugins = SimpleNamespace(is_java=lambda _name, _timeout: True, call_seconds=10.0)
     validation = Validation(cast("Any", plugins), cast("Any", None), cast("Any", None), cast("Any", None))

@@ -11,7 +11,7 @@ from ringfence.engine.leader.members import worker_modes
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.calls import ValidateConfig
 from ringfence.engine.preflight import client_overrides, validation
-from ringfence.engine.preflight.checks import check_idempotence
+from ringfence.engine.preflight.broker_checks import check_idempotence
 from ringfence.engine.preflight.other_workers import check_modes
 from ringfence.engine.preflight.report import PreflightInput, checks
 from ringfence.engine.preflight.subject import Check, Result

@@ -67,10 +67,8 @@ class Stage:
         asked = ActOnShareGroup.from_wire(sent)
         return ShareGroupAct(state, asked, self.worker, Deadline.after(60)).run(self._write)
 
-    def _write(
-        self, name: ConnectorName, connector: ConnectorState, decide: Callable[[list[SourceOffset]], Any]
-    ) -> None:
-        self.ledger.append((name, decide([])))
+    def _write(self, connector: ConnectorState, decide: Callable[[list[SourceOffset]], Any]) -> None:
+        self.ledger.append((connector.name, decide([])))
 
     def state(self) -> str | None:
         """None: there is no such group."""

@@ -97,7 +97,7 @@ def test_more_hung_calls_than_processes_are_told_so(environment: dict[str, str],
     host = PluginHost(call_processes=1, environment=environment, call_seconds=PATIENCE)
     hangs = tmp_path / "hangs"
     with ThreadPoolExecutor(1) as other:
-        held = other.submit(host.validate, "Hostile", hostile("hang until told", misbehaves=str(hangs)))
+        held = other.submit(host.ask, ValidateConfig("Hostile", hostile("hang until told", misbehaves=str(hangs))))
         eventually(hangs.exists)
         try:
             with pytest.raises(

@@ -26,10 +26,10 @@ from ringfence.engine.queries.connector_offsets import ConnectorOffsets
 from ringfence.engine.queries.dead_letters import DeadLetters
 from ringfence.engine.queries.previews import Previews
 from ringfence.engine.queries.proofs import Proofs
-from ringfence.engine.questions import QUESTIONS
+from ringfence.engine.questions import QUESTIONS, WorkerQuestion
 from ringfence.fencing import stages
 from ringfence.fencing.clock import Deadline
-from ringfence.requests.request import Question, Refusal, SentCommand
+from ringfence.requests.request import Refusal, SentCommand
 from ringfence.worker_config import WorkerConfig
 
 _Answer = Callable[..., dict[str, object] | None]
@@ -99,7 +99,7 @@ def _measure() -> Iterator[stages.Stages]:
     parts["other"] = (time.perf_counter() - began) * 1000 - sum(parts.values())
 
 
-def _register(kind: type[Question[Any]]) -> None:
+def _register(kind: type[WorkerQuestion[Any]]) -> None:
     @task(name=kind.task())
     def ask(deadline: float, account: str | None = None, **fields: object) -> dict[str, object]:
         def call() -> dict[str, object]:

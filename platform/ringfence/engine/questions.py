@@ -4,6 +4,7 @@ One class for each, with its fields and its answer. A web process makes one and 
 answers it (`celery_tasks`). So this module loads without Kafka's clients: what needs them is imported in the answers.
 """
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -26,8 +27,16 @@ _EXAMINATION_SECONDS: Final = 22.0
 """For what `SourceConnector.examine` may take, and the start of a process."""
 
 
+class WorkerQuestion(Question[Answer]):
+    """A question that a worker answers."""
+
+    @abstractmethod
+    def answer(self, services: "Services", limit: Deadline) -> object:
+        """Return its answer, a JSON value. Raises `Refusal` and `PluginError`."""
+
+
 @dataclass(frozen=True)
-class ListPlugins(Question[list[Json]]):
+class ListPlugins(WorkerQuestion[list[Json]]):
     """List every installed plugin, as `GET /connector-plugins?connectorsOnly=false` does."""
 
     name = "list"
@@ -37,7 +46,7 @@ class ListPlugins(Question[list[Json]]):
 
 
 @dataclass(frozen=True)
-class ConfigKeys(Question[list[Json]]):
+class ConfigKeys(WorkerQuestion[list[Json]]):
     """Return the key infos of a plugin's own settings; `common`: of all that it accepts.
 
     A plugin that is not installed is refused with 404, another version with 400.
@@ -56,7 +65,7 @@ class ConfigKeys(Question[list[Json]]):
 
 
 @dataclass(frozen=True)
-class Validate(Question[Json]):
+class Validate(WorkerQuestion[Json]):
     """Return Kafka Connect's validation object: name, error_count, groups, configs.
 
     java: whether Java plugins are permitted; otherwise one is refused with 403. ask_brokers: certain failures of the
@@ -76,7 +85,7 @@ class Validate(Question[Json]):
 
 
 @dataclass(frozen=True)
-class Examine(Question[Json | None]):
+class Examine(WorkerQuestion[Json | None]):
     """Return what a source answers to a test of the connection: `errors` by setting, `summary`, `proposals` by setting;
     None if its connector offers no test. The configuration may be incomplete. java: as in `Validate`.
     """
@@ -93,7 +102,7 @@ class Examine(Question[Json | None]):
 
 
 @dataclass(frozen=True)
-class DescribeGuarantee(Question[dict[str, str]]):
+class DescribeGuarantee(WorkerQuestion[dict[str, str]]):
     """Return what a connector guarantees with this configuration: `{"guarantee", "why"}`. Asks the plugin only."""
 
     name = "guarantee"
@@ -108,7 +117,7 @@ class DescribeGuarantee(Question[dict[str, str]]):
 
 
 @dataclass(frozen=True)
-class ReadOffsets(Question[list[Json]]):
+class ReadOffsets(WorkerQuestion[list[Json]]):
     """Return the committed source offsets as a worker reads them from Kafka: the connector's own topic first."""
 
     name = "offsets"
@@ -124,7 +133,7 @@ class ReadOffsets(Question[list[Json]]):
 
 
 @dataclass(frozen=True)
-class Preflight(Question[list[Json]]):
+class Preflight(WorkerQuestion[list[Json]]):
     """Run the preflight checks of a configuration: name, result, message, remedy, key. java: as in `Validate`."""
 
     name = "preflight"
@@ -151,7 +160,7 @@ class Preflight(Question[list[Json]]):
 
 
 @dataclass(frozen=True)
-class Preview(Question[Json]):
+class Preview(WorkerQuestion[Json]):
     """Return the first records of a configuration, or `{"busy": connector}`; see `engine.queries.previews`.
 
     bounds: records, bytes, seconds; fresh: from the source's beginning; java: as in `Validate`.
@@ -171,7 +180,7 @@ class Preview(Question[Json]):
 
 
 @dataclass(frozen=True)
-class TryTransforms(Question[Json]):
+class TryTransforms(WorkerQuestion[Json]):
     """Return what transforms and converters make of a sample record, step by step (`engine.plugins.transform_trial`).
 
     java: as in `Validate`.
@@ -189,7 +198,7 @@ class TryTransforms(Question[Json]):
 
 
 @dataclass(frozen=True)
-class DescribeTransactions(Question[list[Json]]):
+class DescribeTransactions(WorkerQuestion[list[Json]]):
     """Return what the coordinators know of the ids of tasks 0..tasks-1: id, task, state, open, producer_id, epoch,
     age_ms …
 
@@ -210,7 +219,7 @@ class DescribeTransactions(Question[list[Json]]):
 
 
 @dataclass(frozen=True)
-class FindHanging(Question[list[Json]]):
+class FindHanging(WorkerQuestion[list[Json]]):
     """Find open transactions on a connector's topics that no coordinator knows (KIP-664)."""
 
     name = "hanging"
@@ -226,7 +235,7 @@ class FindHanging(Question[list[Json]]):
 
 
 @dataclass(frozen=True)
-class ReadLastRecords(Question[Json]):
+class ReadLastRecords(WorkerQuestion[Json]):
     """Return the last records of a topic that a connector with this configuration writes to; see
     `engine.browsing.records.last_records`."""
 
@@ -247,7 +256,7 @@ class ReadLastRecords(Question[Json]):
 
 
 @dataclass(frozen=True)
-class ListShareGroups(Question[Json]):
+class ListShareGroups(WorkerQuestion[Json]):
     """Return the cluster's share groups, and its `group.id`; see `engine.queries.share_groups`."""
 
     name = "share_groups"
@@ -261,7 +270,7 @@ class ListShareGroups(Question[Json]):
 
 
 @dataclass(frozen=True)
-class DescribeShareGroup(Question[Json]):
+class DescribeShareGroup(WorkerQuestion[Json]):
     """Return a share group, with the state of the records in its partitions from number `skip` on; with `act`, what
     that would do. A missing group is refused with 404.
     """
@@ -286,7 +295,7 @@ class DescribeShareGroup(Question[Json]):
 
 
 @dataclass(frozen=True)
-class FindArchived(Question[Json]):
+class FindArchived(WorkerQuestion[Json]):
     """Return the records of a share group that the broker has archived; see
     `engine.queries.share_groups.find_archived`.
     """
@@ -303,7 +312,7 @@ class FindArchived(Question[Json]):
 
 
 @dataclass(frozen=True)
-class ShareTimeline(Question[Json]):
+class ShareTimeline(WorkerQuestion[Json]):
     """Return the persisted steps of one share-partition; see `engine.queries.share_groups`."""
 
     name = "share_timeline"
@@ -320,7 +329,7 @@ class ShareTimeline(Question[Json]):
 
 
 @dataclass(frozen=True)
-class ListDeadLetters(Question[Json]):
+class ListDeadLetters(WorkerQuestion[Json]):
     """Return a page of a connector's dead letters; see `engine.queries.dead_letters`. before: [partition,
     offset] each.
     """
@@ -341,7 +350,7 @@ class ListDeadLetters(Question[Json]):
 
 
 @dataclass(frozen=True)
-class ReplayDeadLetters(Question[Json]):
+class ReplayDeadLetters(WorkerQuestion[Json]):
     """Replay dead letters. It is not repeated automatically: a second one would only find what the first one did.
 
     chosen: `places`, [partition, offset] each, or `stage` and `class` of all that match.
@@ -360,7 +369,7 @@ class ReplayDeadLetters(Question[Json]):
 
 
 @dataclass(frozen=True)
-class StartProof(Question[Json]):
+class StartProof(WorkerQuestion[Json]):
     """Start to count whether a connector was exactly once; the result goes into its row (`history.ProofRun`).
 
     tasks: how many task numbers it has had; altered: whether its source offsets were ever altered by a user. It is not
@@ -382,7 +391,7 @@ class StartProof(Question[Json]):
 
 
 @dataclass(frozen=True)
-class ListConsumerGroups(Question[Json]):
+class ListConsumerGroups(WorkerQuestion[Json]):
     """List the groups whose name contains this text, with their lag in each topic; `topic`: only those that read it."""
 
     name = "consumer_groups"
@@ -398,7 +407,7 @@ class ListConsumerGroups(Question[Json]):
 
 
 @dataclass(frozen=True)
-class DescribeConsumerGroup(Question[Json]):
+class DescribeConsumerGroup(WorkerQuestion[Json]):
     """Return its members, its offsets and the transactions that it waits for. A missing group is refused with 404."""
 
     name = "consumer_group"
@@ -413,7 +422,7 @@ class DescribeConsumerGroup(Question[Json]):
 
 
 @dataclass(frozen=True)
-class TopicQuestion(Question[Answer]):
+class TopicQuestion(WorkerQuestion[Answer]):
     """A question about one topic, of the cluster that the connector `via` writes to; "" for the workers' own.
 
     writers: the connectors that write to it, with `name`, `config`, `secret` (names of settings) and `topics` (all that
@@ -497,7 +506,7 @@ class FindRecords(TopicQuestion[Json]):
 
 
 @dataclass(frozen=True)
-class DescribeTopics(Question[Json]):
+class DescribeTopics(WorkerQuestion[Json]):
     """Return the names of all topics of the workers' cluster, or the details of those with these names."""
 
     name = "topics"
@@ -525,7 +534,7 @@ def _read_versions() -> dict[str, dict[str, list[str]]] | None:
         return None  # the finding reports it
 
 
-QUESTIONS: Final[tuple[type[Question[Any]], ...]] = (
+QUESTIONS: Final[tuple[type[WorkerQuestion[Any]], ...]] = (
     ListPlugins, ConfigKeys, Validate, Examine, DescribeGuarantee, ReadOffsets, Preflight, Preview, TryTransforms,
     DescribeTransactions, FindHanging, ReadLastRecords, ListShareGroups, DescribeShareGroup,
     ShareTimeline, FindArchived, ListDeadLetters, ReplayDeadLetters, StartProof, ReadRecords, FindOrigin, FindRecords,

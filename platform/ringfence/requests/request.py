@@ -4,12 +4,10 @@ The commands of web processes to the leader are in `engine.leader.commands`, the
 `engine.questions`, and the calls of a worker to its plugin processes in `engine.plugins.calls`.
 """
 
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from types import NoneType, UnionType
 from typing import (
-    Any,
     ClassVar,
     Final,
     Generic,
@@ -24,8 +22,6 @@ from typing import (
     get_type_hints,
     is_typeddict,
 )
-
-from ringfence.fencing.clock import Deadline
 
 
 class Refusal(Exception):
@@ -143,13 +139,6 @@ class Question(Request[Answer]):
     def task(cls) -> str:
         """Return the name of the Celery task that answers it."""
         return f"ringfence.plugins.{cls.name}"
-
-    @abstractmethod
-    def answer(self, services: Any, limit: Deadline) -> object:
-        """Return the answer of a worker with these `engine.celery_tasks.Services`, as a JSON value.
-
-        Raises `Refusal` and `PluginError`.
-        """
 
 
 def _hints(cls: type[Request[object]]) -> dict[str, object]:

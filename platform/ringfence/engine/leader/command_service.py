@@ -12,7 +12,6 @@ from ringfence.engine.config_topic import open_config_log
 from ringfence.engine.leader import commands
 from ringfence.engine.leader.commands.command import LeaderCommand, Outcome, Plan, WriteResult
 from ringfence.engine.leader.commands.offsets import Changes, OffsetEntry
-from ringfence.engine.leader.commands.saving import Validated
 from ringfence.engine.leader.leader_thread import Leader
 from ringfence.engine.leader.offset_migration import OffsetAlteration
 from ringfence.engine.leader.task_slices import TaskConfigs
@@ -20,6 +19,7 @@ from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.calls import CheckOffsets, pairs_of
 from ringfence.engine.plugins.errors import OffsetsRefused, PluginError, UnknownPlugin
 from ringfence.engine.preflight.validation import Validation
+from ringfence.engine.questions import Json as Validated
 from ringfence.fencing import stages
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName

@@ -13,7 +13,7 @@ from typing import Final
 
 from ringfence.connectors.sdk.egress import EgressDenied
 from ringfence.connectors.sdk.kafka_settings.java_names import Role, servers
-from ringfence.engine.preflight import checks, share_checks
+from ringfence.engine.preflight import broker_checks, share_checks
 from ringfence.engine.preflight.client_overrides import has_placeholder
 from ringfence.engine.preflight.other_workers import requires_exactly_once
 from ringfence.engine.preflight.subject import PROBERS, Ask, Check, Result, Subject
@@ -60,26 +60,26 @@ def _if_required(subject: Subject) -> bool:
 
 
 CHECKS: Final = (
-    ClusterCheck(None, checks.check_version),
-    ClusterCheck(None, checks.check_topic_durability, _if_required),
-    ClusterCheck(None, checks.check_batches, _never),
-    ClusterCheck(None, checks.check_transaction_timeout),
-    ClusterCheck(None, checks.check_transactions_v2, _never),
-    ClusterCheck(Principal.WORKER, checks.check_worker_topics_durability, _if_required),
-    ClusterCheck(Principal.WORKER, checks.check_worker_offsets_compaction),
-    ClusterCheck(Principal.WORKER, checks.check_leader_id, _never),
-    ClusterCheck(Principal.PRODUCER, checks.check_task_ids, about_ids=True),
-    ClusterCheck(Principal.PRODUCER, checks.check_write_rights),
-    ClusterCheck(Principal.PRODUCER, checks.check_config_topic_rights, _never),
-    ClusterCheck(Principal.CONSUMER, checks.check_read_rights),
-    ClusterCheck(Principal.ADMIN, checks.check_fencing, about_ids=True),
-    ClusterCheck(Principal.ADMIN, checks.check_ending_hanging, _never),
-    ClusterCheck(Principal.ADMIN, checks.check_describe_rights),
-    ClusterCheck(Principal.ADMIN, checks.check_own_offsets_compaction),
-    ClusterCheck(Principal.ADMIN, checks.check_own_offsets_durability, _if_required),
-    ClusterCheck(Principal.ADMIN, checks.check_create_rights),
+    ClusterCheck(None, broker_checks.check_version),
+    ClusterCheck(None, broker_checks.check_topic_durability, _if_required),
+    ClusterCheck(None, broker_checks.check_batches, _never),
+    ClusterCheck(None, broker_checks.check_transaction_timeout),
+    ClusterCheck(None, broker_checks.check_transactions_v2, _never),
+    ClusterCheck(Principal.WORKER, broker_checks.check_worker_topics_durability, _if_required),
+    ClusterCheck(Principal.WORKER, broker_checks.check_worker_offsets_compaction),
+    ClusterCheck(Principal.WORKER, broker_checks.check_leader_id, _never),
+    ClusterCheck(Principal.PRODUCER, broker_checks.check_task_ids, about_ids=True),
+    ClusterCheck(Principal.PRODUCER, broker_checks.check_write_rights),
+    ClusterCheck(Principal.PRODUCER, broker_checks.check_config_topic_rights, _never),
+    ClusterCheck(Principal.CONSUMER, broker_checks.check_read_rights),
+    ClusterCheck(Principal.ADMIN, broker_checks.check_fencing, about_ids=True),
+    ClusterCheck(Principal.ADMIN, broker_checks.check_ending_hanging, _never),
+    ClusterCheck(Principal.ADMIN, broker_checks.check_describe_rights),
+    ClusterCheck(Principal.ADMIN, broker_checks.check_own_offsets_compaction),
+    ClusterCheck(Principal.ADMIN, broker_checks.check_own_offsets_durability, _if_required),
+    ClusterCheck(Principal.ADMIN, broker_checks.check_create_rights),
 )
-"""In their order in the report. A new check is one function in `checks` and one line here."""
+"""In their order in the report. A new check is one function in `broker_checks` and one line here."""
 
 
 class Passed:

@@ -1,7 +1,7 @@
 """The commands of web processes to the leader: one class for each, with all that it does."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from ringfence.engine.leader.commands.cluster import DrainWorker, HandOver, Ping, SetConnectorLogLevel, SetLogLevel
 from ringfence.engine.leader.commands.command import LeaderCommand
@@ -11,7 +11,36 @@ from ringfence.engine.leader.commands.offsets import ActOnShareGroup, AlterOffse
 from ringfence.engine.leader.commands.saving import Configure, Create
 from ringfence.requests.request import MalformedRequest
 
-COMMANDS: Final[tuple[type[LeaderCommand[Any]], ...]] = (
+__all__ = [
+    "COMMANDS",
+    "ActOnShareGroup",
+    "AlterOffsets",
+    "Configure",
+    "Create",
+    "Delete",
+    "DrainWorker",
+    "EndHanging",
+    "Fence",
+    "FenceId",
+    "FenceNow",
+    "HandOver",
+    "Pause",
+    "Ping",
+    "ResetOffsets",
+    "ResetTopics",
+    "Restart",
+    "RestartTask",
+    "Resume",
+    "RetryRound",
+    "SendSignal",
+    "SetConnectorLogLevel",
+    "SetLogLevel",
+    "Stop",
+    "SweepNow",
+    "parse",
+]
+
+COMMANDS: Final[tuple[type[LeaderCommand[object]], ...]] = (
     Ping, SetLogLevel, HandOver, DrainWorker, Create, Configure, Pause, Resume, Stop, Delete, Restart, RestartTask,
     ResetTopics, SetConnectorLogLevel, AlterOffsets, ResetOffsets, Fence, FenceNow, FenceId, EndHanging, RetryRound,
     ActOnShareGroup, SweepNow, SendSignal,
@@ -19,7 +48,7 @@ COMMANDS: Final[tuple[type[LeaderCommand[Any]], ...]] = (
 _BY_NAME: Final = {kind.name: kind for kind in COMMANDS}
 
 
-def parse(kind: str, connector: str | None, body: Mapping[str, object]) -> LeaderCommand[Any]:
+def parse(kind: str, connector: str | None, body: Mapping[str, object]) -> LeaderCommand[object]:
     """Parse a command as it was sent. Raises `MalformedRequest`."""
     if kind not in _BY_NAME:
         raise MalformedRequest(f"Unknown command {kind!r}")

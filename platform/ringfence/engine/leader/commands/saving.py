@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypedDict
+from typing import TYPE_CHECKING, Final, TypedDict
 
 from ringfence.connectors.common_settings import TASKS_MAX
 from ringfence.connectors.sdk.worker_limits import MAX_TASKS
@@ -29,10 +29,9 @@ from ringfence.requests.request import Refusal, always
 
 if TYPE_CHECKING:
     from ringfence.engine.leader.command_service import CommandContext
+    from ringfence.engine.questions import Json as Validated
 
 Config = Mapping[str, str]
-Validated = Mapping[str, Any]
-"""Kafka Connect's validation object."""
 
 _INITIAL: Final = {"RUNNING": TargetState.RUNNING, "PAUSED": TargetState.PAUSED, "STOPPED": TargetState.STOPPED}
 
@@ -56,7 +55,7 @@ class CreationResult(TypedDict, total=False):
     invalid: InvalidConfig
 
 
-def validation_result(validation: Validated) -> CreationResult:
+def validation_result(validation: "Validated") -> CreationResult:
     """Return what whoever saves a configuration needs of Kafka Connect's validation object."""
     entries = validation.get("configs", [])
     keys = (entry["definition"] for entry in entries)
