@@ -178,7 +178,7 @@ class Projected:
     def __init__(self, topics: Topics) -> None:
         from django.core.management import call_command
 
-        from ringfence.projection.topic_projection import Projection
+        from ringfence.projection.projector import Projection
 
         call_command("flush", interactive=False, verbosity=0)
         self._topics = topics

@@ -13,7 +13,7 @@ from ringfence.audit.trail import came_to
 from ringfence.dispatch import Refusal
 from ringfence.fencing.clock import Deadline
 from ringfence.http.errors import ConnectError
-from ringfence.requests.commands import Command
+from ringfence.requests.request import Command
 
 MOST = 1000
 _SECONDS = 240.0

@@ -20,10 +20,7 @@ from ringfence.heartbeats.cluster_view import look
 from ringfence.projection import cluster_topics
 from ringfence.quotas import COMMANDS, QUESTIONS, Lane, TooMany, asking, waiting
 from ringfence.read_your_writes import answered, wait_for_rows
-from ringfence.requests.commands import Command, SentCommand
-from ringfence.requests.question import ACCOUNT
-from ringfence.requests.questions import Question
-from ringfence.requests.request import Answer
+from ringfence.requests.request import ACCOUNT, Answer, Command, Question, SentCommand
 from ringfence.requests.request import Refusal as Refusal
 
 COMMAND_TIMEOUT = 90.0
@@ -85,7 +82,7 @@ def ask(question: Question[Answer], timeout: float | None = None) -> Answer:
     def ask_worker() -> dict[str, Any]:
         arguments = {ACCOUNT: asking.get(), **question.to_wire()}
         with _measure(question.name) as answers:
-            answers.append(transport.ask(question.task, "plugins", arguments, deadline, awaited, question.early))
+            answers.append(transport.ask(question.task(), "plugins", arguments, deadline, awaited, question.early))
         return answers[0]
 
     with _turn(QUESTIONS):

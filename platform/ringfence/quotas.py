@@ -2,7 +2,7 @@
 questions (validation, previews …) and commands, each in a lane of its own.
 
 Every request with a body computes in a place of `COMPUTING`, from its permission check to its answer, whatever its view
-does (`middleware/access.py`), and every other one reads in a place of `READING`; while it waits for a worker it gives
+does (`middleware.py`), and every other one reads in a place of `READING`; while it waits for a worker it gives
 that place back. Requests of senders without a login have `STRANGERS`, by address. Each request occupies a thread of the
 web process: the lanes together always leave some of them free for health and logins, and no account can fill a lane
 alone. Each web process counts for itself, and frees a place when nobody waits any more; a worker counts its own work

@@ -94,14 +94,14 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "ringfence.web.middleware.ServerTimingMiddleware",
-    "ringfence.api.v1.problems.ProblemMiddleware",
+    "ringfence.api.v1.base.ProblemMiddleware",
     "ringfence.api.middleware.PathMiddleware",
     "ringfence.web.middleware.SecurityHeadersMiddleware",
     "ringfence.web.compression.CompressionMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "ringfence.middleware.access.AccessMiddleware",
+    "ringfence.middleware.AccessMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django_htmx.middleware.HtmxMiddleware",

@@ -17,8 +17,8 @@ from django.test import override_settings
 from ringfence.alerts import deliveries, rule_editing
 from ringfence.alerts.conditions import Finding, MessageKind
 from ringfence.alerts.incident_report import write_report
-from ringfence.alerts.messages import incident_message
-from ringfence.alerts.models import Delivery, Destination, Incident
+from ringfence.alerts.models import Delivery, Destination, Incident, now_ms
+from ringfence.alerts.senders import incident_message
 from ringfence.audit.models import AuditEntry
 from ringfence.history.models import ConfigVersion
 from ringfence.projection.models import Connector, LogLine, Task
@@ -89,7 +89,7 @@ def send(receiver: Receiver, kind: str, incident: Incident | None, what: Message
     else:
         with override_settings(PUBLIC_URL="https://ringfence.example.org"):
             body = incident_message(incident, what)
-        delivery = deliveries.begin(row, body, incident, deliveries.now_ms())
+        delivery = deliveries.begin(row, body, incident, now_ms())
     assert deliveries.attempt(delivery.pk) == "sent", Delivery.objects.get(pk=delivery.pk).error
     content = receiver.got[-1][1]
     assert b"hunter22" not in content
@@ -240,7 +240,7 @@ def test_a_key_goes_to_no_receiver_of_another_kind(receiver: Receiver) -> None:
 def test_mail_and_webhook_say_as_much(receiver: Receiver, incident: Incident) -> None:
     says_everything(send(receiver, "webhook", incident, MessageKind.FIRING))
     duty = rule_editing.save_destination({"name": "duty", "kind": "mail", "recipients": ["ann@example.org"]}).row
-    delivery = deliveries.begin(duty, incident_message(incident, MessageKind.FIRING), incident, deliveries.now_ms())
+    delivery = deliveries.begin(duty, incident_message(incident, MessageKind.FIRING), incident, now_ms())
     with override_settings(EMAIL_BACKEND="django.core.mail.backends.locmem.EmailBackend"):
         mail.outbox = []
         assert deliveries.attempt(delivery.pk) == "sent"
@@ -261,7 +261,7 @@ def test_what_a_sender_did_not_foresee_counts_as_a_try(caplog: pytest.LogCapture
     row = Destination.objects.create(name="n", kind="opsgenie", url=f"http://127.0.0.1:1/{KEY}", secret="\u00e9" * 16)
     message = {"what": "firing", "summary": "s", "incident": 1, "connector": "c"}
     with override_settings(ALERTS_LOOPBACK=True):
-        delivery = deliveries.begin(row, message, None, deliveries.now_ms())
+        delivery = deliveries.begin(row, message, None, now_ms())
         assert deliveries.attempt(delivery.pk) == deliveries.WAITING
     delivery.refresh_from_db()
     assert (delivery.tries, delivery.error) == (1, "It could not be sent (UnicodeEncodeError)")

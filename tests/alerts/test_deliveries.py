@@ -18,7 +18,7 @@ from django.test.utils import CaptureQueriesContext
 from ringfence import messages
 from ringfence.alerts import deliveries, evaluation, rule_editing, tasks
 from ringfence.alerts.conditions import Kind
-from ringfence.alerts.models import Delivery, Destination, EpisodeRow, Incident, Rule, Silence, Turn
+from ringfence.alerts.models import Delivery, Destination, EpisodeRow, Incident, Rule, Silence, Turn, now_ms
 from ringfence.projection.models import Connector, Task
 from tests.alerts.conftest import Receiver
 
@@ -61,7 +61,7 @@ def recover() -> None:
 
 
 def deliver_due() -> list[str]:
-    return [deliveries.attempt(number) for number in deliveries.due(deliveries.now_ms())]
+    return [deliveries.attempt(number) for number in deliveries.due(now_ms())]
 
 
 def later() -> None:
@@ -74,7 +74,7 @@ def test_one_message_when_it_begins_and_one_when_it_is_over(
 ) -> None:
     caplog.set_level("INFO")
     failing(hook(receiver), hook(receiver, "slack", "chat"))
-    now = deliveries.now_ms()
+    now = now_ms()
     for seconds in range(3):
         evaluation.evaluate(now + seconds)
     assert Incident.objects.count() == 1
@@ -100,7 +100,7 @@ def test_one_message_when_it_begins_and_one_when_it_is_over(
 
 def test_a_webhook_is_signed_with_the_time_and_the_number(receiver: Receiver) -> None:
     failing(hook(receiver))
-    evaluation.evaluate(deliveries.now_ms())
+    evaluation.evaluate(now_ms())
     assert deliver_due() == ["sent"]
     headers, body = receiver.got[0]
     signed = headers["x-ringfence-timestamp"].encode() + b"." + body
@@ -113,7 +113,7 @@ def test_a_webhook_is_signed_with_the_time_and_the_number(receiver: Receiver) ->
 def test_a_receiver_that_is_away_is_tried_again_after_growing_pauses(receiver: Receiver, pauses: list[int]) -> None:
     failing(hook(receiver))
     receiver.answers = [500, 429, 200]
-    evaluation.evaluate(deliveries.now_ms())
+    evaluation.evaluate(now_ms())
     for _ in range(2):
         assert deliver_due() == ["waiting"]
         assert deliver_due() == []  # its pause is not over
@@ -127,7 +127,7 @@ def test_a_receiver_that_is_away_is_tried_again_after_growing_pauses(receiver: R
 def test_a_resolve_message_waits_for_its_incidents_first_one(receiver: Receiver) -> None:
     failing(hook(receiver))
     receiver.answers = [503]
-    now = deliveries.now_ms()
+    now = now_ms()
     evaluation.evaluate(now)
     assert deliver_due() == ["waiting"]
     recover()
@@ -143,7 +143,7 @@ def test_a_resolve_message_waits_for_its_incidents_first_one(receiver: Receiver)
 def test_redirects_are_not_followed_and_a_refusal_is_final(receiver: Receiver, status: int) -> None:
     failing(hook(receiver))
     receiver.answers = [status]
-    evaluation.evaluate(deliveries.now_ms())
+    evaluation.evaluate(now_ms())
     assert deliver_due() == ["given up" if status == 404 else "waiting"]
     assert len(receiver.got) == 1
     row = Delivery.objects.get()
@@ -153,7 +153,7 @@ def test_redirects_are_not_followed_and_a_refusal_is_final(receiver: Receiver, s
 
 def test_private_places_are_refused_when_it_is_sent(receiver: Receiver) -> None:
     failing(hook(receiver))
-    evaluation.evaluate(deliveries.now_ms())
+    evaluation.evaluate(now_ms())
     with override_settings(ALERTS_LOOPBACK=False):
         assert deliver_due() == ["waiting"]
     row = Delivery.objects.get()
@@ -167,7 +167,7 @@ def test_private_places_are_refused_when_it_is_sent(receiver: Receiver) -> None:
 
 def test_a_message_that_celery_brings_twice_or_loses_is_delivered(receiver: Receiver) -> None:
     failing(hook(receiver))
-    now = deliveries.now_ms()
+    now = now_ms()
     evaluation.evaluate(now)
     (number,) = deliveries.due(now)
     assert deliveries.due(now) == []  # handed out already
@@ -212,7 +212,7 @@ def test_a_test_is_tried_once_and_also_where_the_destination_is_off(receiver: Re
 def test_a_test_has_the_fields_of_other_messages(receiver: Receiver) -> None:
     row = hook(receiver)
     failing(row)
-    evaluation.evaluate(deliveries.now_ms())
+    evaluation.evaluate(now_ms())
     rule_editing.begin_test(row)
     assert deliver_due() == ["sent", "sent"]
     alert, trial = (json.loads(body) for _, body in receiver.got)
@@ -223,7 +223,7 @@ def test_a_test_has_the_fields_of_other_messages(receiver: Receiver) -> None:
 def test_mail_goes_through_django(receiver: Receiver) -> None:
     row = rule_editing.save_destination({"name": "duty", "kind": "mail", "recipients": ["ann@example.org"]}).row
     failing(row)
-    evaluation.evaluate(deliveries.now_ms())
+    evaluation.evaluate(now_ms())
     with override_settings(EMAIL_BACKEND="django.core.mail.backends.locmem.EmailBackend"):
         mail.outbox = []
         assert deliver_due() == ["sent"]
@@ -235,7 +235,7 @@ def test_mail_goes_through_django(receiver: Receiver) -> None:
 
 
 def test_one_worker_at_a_time_looks_and_another_takes_over() -> None:
-    now = deliveries.now_ms()
+    now = now_ms()
     assert evaluation.take_turn("a", now)
     assert not evaluation.take_turn("b", now + 1)
     assert evaluation.take_turn("a", now + 19_000)
@@ -248,7 +248,7 @@ def test_one_worker_at_a_time_looks_and_another_takes_over() -> None:
 def test_an_evaluator_that_starts_again_goes_on_with_open_incidents(receiver: Receiver) -> None:
     failing(hook(receiver))
     handed: list[int] = []
-    now = deliveries.now_ms()
+    now = now_ms()
     for holder in ("a", "b"):
         evaluation.Evaluator(holder, handed.append, lambda: True).once(now)
         now += 30_000
@@ -271,10 +271,10 @@ def test_nothing_is_computed_while_the_database_is_locked(monkeypatch: pytest.Mo
             return computed(*arguments)
 
         monkeypatch.setattr(evaluation, name, noting)
-    assert len(evaluation.evaluate(deliveries.now_ms()).opened) == 1
+    assert len(evaluation.evaluate(now_ms()).opened) == 1
     assert within == []
     with CaptureQueriesContext(connection) as queries:
-        evaluation.evaluate(deliveries.now_ms())
+        evaluation.evaluate(now_ms())
     assert not [query["sql"] for query in queries if not query["sql"].startswith("SELECT")], "nothing has changed"
 
 
@@ -298,7 +298,7 @@ def test_many_incidents_are_opened_in_short_transactions_by_whose_turn_it_is(
         real(*arguments)
 
     monkeypatch.setattr(evaluation, "_open", overtaken)
-    now = deliveries.now_ms()
+    now = now_ms()
     assert evaluation.take_turn("a", now)
     with pytest.raises(evaluation.Overtaken):
         evaluation.evaluate(now, holder="a")
@@ -312,7 +312,7 @@ def test_no_leader_is_told_and_unknown_is_not_no() -> None:
     rule_editing.save_rule({"name": "leader", "kind": Kind.NO_LEADER.value, "seconds": 10, "destinations": []})
     answers: list[bool | None] = [None, False, None, False, True]
     evaluator = evaluation.Evaluator("a", lambda _: None, lambda: answers.pop(0))
-    now = deliveries.now_ms()
+    now = now_ms()
     opened = []
     for tick in range(5):
         evaluator.once(now + tick * 6_000)
@@ -322,7 +322,7 @@ def test_no_leader_is_told_and_unknown_is_not_no() -> None:
 
 def test_a_restart_into_the_same_record_resolves_nothing(receiver: Receiver) -> None:
     failing(hook(receiver))
-    now = deliveries.now_ms()
+    now = now_ms()
     evaluation.evaluate(now)
     Task.objects.update(state="RUNNING", since_ms=now)
     evaluation.evaluate(now + 5_000)
@@ -338,7 +338,7 @@ def test_a_restart_into_the_same_record_resolves_nothing(receiver: Receiver) -> 
 
 def test_a_silence_holds_messages_back_until_it_ends(receiver: Receiver) -> None:
     failing(hook(receiver))
-    now = deliveries.now_ms()
+    now = now_ms()
     silence = Silence.objects.create(connector="flights", until_ms=now + 60_000, created_ms=now)
     evaluation.evaluate(now)
     assert (Incident.objects.get().withheld, deliver_due()) == (True, [])
@@ -356,7 +356,7 @@ def test_a_silence_holds_messages_back_until_it_ends(receiver: Receiver) -> None
 def test_messages_link_to_the_incident(receiver: Receiver) -> None:
     failing(hook(receiver), hook(receiver, "slack", "chat"))
     with override_settings(PUBLIC_URL="https://ringfence.example.org"):
-        evaluation.evaluate(deliveries.now_ms())
+        evaluation.evaluate(now_ms())
     assert deliver_due() == ["sent", "sent"]
     page = f"https://ringfence.example.org/ui/incidents/{Incident.objects.get().pk}"
     bodies = [json.loads(body) for _, body in receiver.got]

@@ -55,7 +55,7 @@ def views(patterns: Any = None, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def test_every_route_declares_what_each_of_its_methods_needs() -> None:
-    from ringfence.access.routes import Reach, declarations, methods_of
+    from ringfence.access.authorise import Reach, declarations, methods_of
 
     for route, view in views():
         needs = declarations(view)
@@ -73,7 +73,7 @@ def test_every_route_declares_what_each_of_its_methods_needs() -> None:
 
 
 def test_every_route_that_changes_something_is_a_write_with_its_own_verb() -> None:
-    from ringfence.access.routes import Reach, declarations
+    from ringfence.access.authorise import Reach, declarations
 
     asks_only = {"connector-plugins/<name:name>/config/validate", "api/v1/preflight", "ui/new/field", "ui/logout"}
     asks_only |= {"api/v1/transforms/trial"}

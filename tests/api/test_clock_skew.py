@@ -11,8 +11,8 @@ from django.test import Client
 
 from ringfence import clock_differences, dispatch, messages, redis_clock, transport
 from ringfence.dispatch import Refusal
+from ringfence.engine.questions import ListPlugins
 from ringfence.local.valkey import EmbeddedValkey
-from ringfence.requests.questions import ListPlugins
 from tests.support.commands import command_named
 from tests.support.waiting import eventually
 

@@ -8,13 +8,12 @@ import pytest
 from django.test import Client
 
 from ringfence.dispatch import Refusal
-from ringfence.engine.leader.command_plans import Plan
-from ringfence.engine.leader.write_result import WriteResult
+from ringfence.engine.leader.commands.command import Plan, WriteResult
 from ringfence.fencing.ids import ConnectorName, Incarnation, WorkerId
 from ringfence.fencing.topics.active_topics import TopicStatus
 from ringfence.fencing.topics.status import LeaderRecord, State
 from ringfence.projection import cluster_topics
-from tests.support.leader import FakeLeader, FakeSide
+from tests.support.leader import FakeContext, FakeLeader
 from tests.support.topics import connector_status
 
 CONFIG = {"connector.class": "VerifiableSource", "topic": "t"}
@@ -282,14 +281,14 @@ def test_a_task_that_reports_a_topic_at_once_after_a_reset_is_not_forgotten(
     client: Client, leader: FakeLeader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create(client)
-    write = FakeSide.write
+    write = FakeContext.write
 
-    def write_and_report(side: FakeSide, plan: Plan) -> WriteResult:
-        result = write(side, plan)
+    def write_and_report(context: FakeContext, plan: Plan) -> WriteResult:
+        result = write(context, plan)
         leader.status.status(TopicStatus(ConnectorName("c"), "t", 0, 1))
         return result
 
-    monkeypatch.setattr(FakeSide, "write", write_and_report)
+    monkeypatch.setattr(FakeContext, "write", write_and_report)
     assert client.put("/connectors/c/topics/reset").status_code == 202
     assert body(client.get("/connectors/c/topics")) == {"c": {"topics": ["t"]}}
 

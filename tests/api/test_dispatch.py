@@ -17,12 +17,14 @@ from celery.contrib.testing.worker import start_worker
 
 from ringfence import dispatch, messages, transport
 from ringfence.dispatch import CommandResult, Refusal
+from ringfence.engine import questions
+from ringfence.engine.leader import commands
+from ringfence.engine.questions import ListPlugins
 from ringfence.local.ports import free_port
 from ringfence.local.valkey import EmbeddedValkey
 from ringfence.projection import cluster_topics, positions
 from ringfence.redis_results import backend
-from ringfence.requests import commands, questions
-from ringfence.requests.questions import ListPlugins
+from ringfence.requests.request import Command, Question
 from tests.support.commands import command_named
 
 real_command = dispatch.command  # before the stand-in of the other tests takes its place
@@ -302,8 +304,8 @@ def test_the_command_after_a_failure_of_redis_is_carried_out(
 def test_every_question_and_command_is_known_to_the_workers() -> None:
     """One that is left out of its list is refused by Celery, on a real platform only."""
     for kinds, module, known in (
-        (questions.Question, questions, questions.QUESTIONS),
-        (commands.Command, commands, commands.COMMANDS),
+        (Question, questions, questions.QUESTIONS),
+        (Command, commands, commands.COMMANDS),
     ):
         named = [each for each in vars(module).values() if isinstance(each, type) and issubclass(each, kinds)]
         assert {each for each in named if "name" in vars(each)} == set(known)

@@ -10,12 +10,14 @@ from django.test import Client
 
 from ringfence.access.principal import ROLES, Principal, Right, Verb
 from ringfence.api import connector_writes, preflight
+from ringfence.connectors.java.runtime import ENVIRONMENT
 from ringfence.dispatch import Refusal
+from ringfence.engine.plugins import PluginHost
+from ringfence.engine.plugins.calls import CheckIsJava
 from ringfence.engine.preflight.validation import Validation
-from ringfence.engine.question_answers import Services, answer_to
+from ringfence.engine.questions import Preflight, Preview, TryTransforms, Validate, WorkerQuestion
 from ringfence.fencing.clock import Deadline
 from ringfence.http.errors import ConnectError
-from ringfence.requests.questions import Preflight, Preview, Question, TryTransforms, Validate
 from tests.support.leader import FakeLeader
 
 EDITOR = Principal("ann", "token", (Right(ROLES["editor"], "team-*"),))
@@ -44,6 +46,18 @@ def test_so_do_the_validation_and_the_preview_of_people(leader: FakeLeader, clie
     )
 
 
+class JavaPlugins(PluginHost):
+    """Nothing but the kind of a plugin is there to be asked."""
+
+    def __init__(self) -> None:
+        self.call_seconds = 10.0
+        self._environment = {ENVIRONMENT: "{}"}
+
+    def ask(self, call: Any, timeout: float | None = None) -> Any:
+        assert isinstance(call, CheckIsJava)
+        return True
+
+
 @pytest.mark.parametrize(
     "question",
     [
@@ -54,13 +68,12 @@ def test_so_do_the_validation_and_the_preview_of_people(leader: FakeLeader, clie
     ],
     ids=lambda question: question.name,
 )
-def test_the_worker_refuses_before_any_java_code_runs(question: Question[Any]) -> None:
-    """Nothing but the plugins' names is there to be asked."""
-    plugins = SimpleNamespace(is_java=lambda _name, _timeout: True, call_seconds=10.0)
-    validation = Validation(cast("Any", plugins), cast("Any", None), cast("Any", None), cast("Any", None))
-    services = cast("Services", SimpleNamespace(plugins=plugins, validation=validation))
+def test_the_worker_refuses_before_any_java_code_runs(question: WorkerQuestion[Any]) -> None:
+    plugins = JavaPlugins()
+    validation = Validation(plugins, cast("Any", None), cast("Any", None), cast("Any", None))
+    services: Any = SimpleNamespace(plugins=plugins, validation=validation)
     with pytest.raises(Refusal, match="you need the permission java-plugins"):
-        answer_to(question, services, Deadline.after(5))
+        question.answer(services, Deadline.after(5))
 
 
 def test_of_the_roles_only_admin_has_it() -> None:

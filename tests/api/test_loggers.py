@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from ringfence.engine.leader.commands import SetLogLevel
 from ringfence.fencing.topics import log_levels
 from ringfence.log_levels import _Follower
-from ringfence.requests.commands import SetLogLevel
 from tests.support.leader import FakeLeader
 
 JSON = "application/json"

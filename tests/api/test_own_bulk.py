@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ringfence.dispatch import CommandResult, Refusal
-from ringfence.requests.commands import Command
+from ringfence.requests.request import Command
 from tests.support.accounts import JSON, account, bearer
 from tests.support.leader import FakeLeader
 from tests.support.own_api import problem

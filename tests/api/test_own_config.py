@@ -6,10 +6,10 @@ import pytest
 from django.test import Client
 
 from ringfence.dispatch import CommandResult, Refusal
+from ringfence.engine.leader.commands import Configure
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.topics.config_records import ConnectorRecord
 from ringfence.fencing.topics.topic_ids import Topic, TopicIds
-from ringfence.requests.commands import Configure
 from tests.support.accounts import JSON, account, bearer
 from tests.support.leader import FakeLeader
 from tests.support.own_api import problem, results
@@ -85,7 +85,7 @@ def test_each_configuration_becomes_a_version_whichever_way_it_came(client: Clie
 
 
 def test_versions_outlive_a_projection_that_is_made_anew(client: Client, two_connectors: FakeLeader) -> None:
-    from ringfence.projection.topic_projection import Projection
+    from ringfence.projection.projector import Projection
 
     put(client, {**BASE, "topic": "u"})
     again = Projection("config", "config", "another id", TopicIds(1, {"config": Topic("config", "another id")}))

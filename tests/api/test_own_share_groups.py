@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from ringfence.audit.models import AuditEntry
-from ringfence.audit.outcome import Outcome
+from ringfence.audit.models import AuditEntry, Outcome
 from ringfence.dispatch import Refusal
 from tests.support.accounts import JSON, MASTER, account, bearer
 from tests.support.leader import FakeLeader

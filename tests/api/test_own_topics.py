@@ -7,8 +7,7 @@ import pytest
 from django.test import Client
 
 from ringfence.access.models import Grant
-from ringfence.audit.models import AuditEntry
-from ringfence.audit.outcome import Outcome
+from ringfence.audit.models import AuditEntry, Outcome
 from ringfence.projection.models import ActiveTopic
 from tests.support.accounts import MASTER, bearer
 from tests.support.accounts import account as plain_account

@@ -245,7 +245,7 @@ def test_every_permission_but_install_plugins_is_not_enough(
     others = frozenset(Verb) - {Verb.INSTALL_PLUGINS}
     some = Right(frozenset({Verb.INSTALL_PLUGINS}), "orders-*")
     mallory = Principal("mallory", "token", (Right(others, "*"), some))
-    monkeypatch.setattr("ringfence.middleware.access.identify", lambda request: mallory)
+    monkeypatch.setattr("ringfence.middleware.identify", lambda request: mallory)
     for method, address in asked:
         answer = getattr(client, method)(address, content_type="application/json")
         assert answer.status_code == 403, (method, address)

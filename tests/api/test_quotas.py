@@ -16,7 +16,7 @@ from django.test import Client
 from django.urls import URLPattern, get_resolver
 
 from ringfence import dispatch, quotas, transport
-from ringfence.access.routes import declarations
+from ringfence.access.authorise import declarations
 from ringfence.environment import RequestLimits, request_limits
 from ringfence.quotas import Hold, Lane, Limits, QueuedLane, TooMany, asking
 from tests.support.waiting import eventually

@@ -10,10 +10,9 @@ import redis
 from django.db import connection
 from django.test import Client
 
-from ringfence import after_answer, quotas, read_your_writes
+from ringfence import after_answer, middleware, quotas, read_your_writes
 from ringfence.local.ports import free_port
 from ringfence.local.valkey import EmbeddedValkey
-from ringfence.middleware import access
 from ringfence.projection import positions
 from ringfence.read_your_writes import Answered
 from tests.support.leader import FakeLeader
@@ -169,7 +168,7 @@ def test_who_finds_no_place_is_told_so_with_429(client: Client, monkeypatch: pyt
     assert client.get("/connectors").status_code == 200, "it does not wait"
     monkeypatch.setattr(positions, "shown_offset", lambda *_: 0)
     monkeypatch.setattr(read_your_writes, "answered", answered := Answered("redis://127.0.0.1:1/0"))
-    monkeypatch.setattr(access, "answered", answered)
+    monkeypatch.setattr(middleware, "answered", answered)
     answered.note("", WRITTEN)
     answer = client.get("/connectors")
     assert (answer.status_code, answer["retry-after"]) == (429, "1")

@@ -11,8 +11,7 @@ from django.utils import timezone
 
 from ringfence.access.models import LoginSession
 from ringfence.audit import retention
-from ringfence.audit.models import AppendOnly, AuditEntry
-from ringfence.audit.outcome import Outcome
+from ringfence.audit.models import AppendOnly, AuditEntry, Outcome
 from ringfence.audit.trail import record
 from ringfence.commands import audit
 from ringfence.fencing.errors import Invalid

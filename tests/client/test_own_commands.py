@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from ringfence import cli
-from ringfence.client import events as happenings
 from ringfence.client.output import Exit
 from ringfence.client.rest import Rest, Server
+from ringfence.commands import connectors as happenings
 from ringfence.commands.completion import following
 from ringfence.fencing.ids import Generation
 from ringfence.fencing.topics.status import State
-from ringfence.projection.topic_projection import Projection
+from ringfence.projection.projector import Projection
 from tests.client.conftest import transport
 from tests.support.client_runs import CONFIG, Captured, write
 from tests.support.leader import FakeLeader

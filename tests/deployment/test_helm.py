@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from ringfence import cli
-from ringfence.file_checks import checks as checked_files
+from ringfence import file_checks as checked_files
 from tests.support.api_server import ApiServer, running, what_is_lost
 from tests.support.built_tools import TOOLS, find
 from tests.support.compose import ROOT

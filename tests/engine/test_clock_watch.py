@@ -1,6 +1,6 @@
 """When a clock counts as set back. Pure."""
 
-from ringfence.engine.clock_watch import ClockWatch
+from ringfence.engine.worker_threads import ClockWatch
 
 
 class Hands:

@@ -4,7 +4,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from ringfence.engine.leader import command_plans, restart_plans
+from ringfence.engine.leader.commands import Delete, FenceNow, Pause, RestartTask, Stop
+from ringfence.engine.leader.commands.command import Plan
+from ringfence.engine.leader.commands.lifecycle import plan_restart, plan_resume
+from ringfence.engine.leader.commands.offsets import plan_alteration
+from ringfence.engine.leader.commands.saving import plan_change, plan_creation
+from ringfence.engine.leader.task_slices import plan_tasks
 from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
 from ringfence.fencing.leader.term import TopicRecord
 from ringfence.fencing.offsets.source_offsets import SourceOffsets
@@ -27,7 +32,7 @@ CONFIG = {"connector.class": "FileStreamSource", "file": "/data", "topic": "t"}
 TASKS = [{"file": "/data"}]
 
 
-def written(state: ClusterState, plan: command_plans.Plan) -> tuple[ClusterState, list[ConfigRecord | TopicRecord]]:
+def written(state: ClusterState, plan: Plan) -> tuple[ClusterState, list[ConfigRecord | TopicRecord]]:
     """The state after the plan's records, and the records."""
     records = list(plan(state))
     for record in records:
@@ -36,7 +41,7 @@ def written(state: ClusterState, plan: command_plans.Plan) -> tuple[ClusterState
     return state, records
 
 
-def after(*plans: command_plans.Plan) -> ClusterState:
+def after(*plans: Plan) -> ClusterState:
     state = ClusterState()
     for plan in plans:
         state, _ = written(state, plan)
@@ -59,7 +64,7 @@ def placed(state: ClusterState, tasks: Sequence[int] = (0,)) -> ClusterState:
     return state
 
 
-CREATED = command_plans.create(NAME, CONFIG, TargetState.RUNNING, TASKS)
+CREATED = plan_creation(NAME, CONFIG, TargetState.RUNNING, TASKS)
 
 
 def test_a_new_connector_its_tasks_and_their_commit_are_written_together_and_wait_for_their_round() -> None:
@@ -79,25 +84,25 @@ def test_a_second_connector_of_the_same_name_is_refused_with_409() -> None:
 
 
 def test_a_connector_whose_plugin_fails_is_stored_without_tasks_and_asked_again_later() -> None:
-    state, records = written(ClusterState(), command_plans.create(NAME, CONFIG, TargetState.RUNNING, None))
+    state, records = written(ClusterState(), plan_creation(NAME, CONFIG, TargetState.RUNNING, None))
     assert records == [ConnectorRecord(NAME, CONFIG)]
     assert state.connector(NAME).tasks_stale
 
 
 def test_a_connector_created_stopped_has_an_empty_generation() -> None:
-    state, records = written(ClusterState(), command_plans.create(NAME, CONFIG, TargetState.STOPPED, None))
+    state, records = written(ClusterState(), plan_creation(NAME, CONFIG, TargetState.STOPPED, None))
     assert records[0] == TargetStateRecord(NAME, TargetState.STOPPED)
     assert records[-1] == CommitRecord(NAME, 0)
     assert not state.connector(NAME).tasks_stale
 
 
 def test_the_same_configuration_again_writes_nothing() -> None:
-    assert command_plans.configure(NAME, CONFIG, TASKS, None)(after(CREATED)) == []
+    assert plan_change(NAME, CONFIG, TASKS, None)(after(CREATED)) == []
 
 
 def test_another_configuration_is_a_new_generation() -> None:
     before = after(CREATED)
-    state, _ = written(before, command_plans.configure(NAME, {**CONFIG, "topic": "u"}, TASKS * 2, None))
+    state, _ = written(before, plan_change(NAME, {**CONFIG, "topic": "u"}, TASKS * 2, None))
     assert state.connector(NAME).generation != before.connector(NAME).generation
     assert state.connector(NAME).round_pending
     assert sorted(state.connector(NAME).tasks) == [0, 1]
@@ -105,33 +110,33 @@ def test_another_configuration_is_a_new_generation() -> None:
 
 def test_a_change_made_from_an_old_version_is_refused() -> None:
     with pytest.raises(Refusal) as refused:
-        command_plans.configure(NAME, {**CONFIG, "topic": "u"}, TASKS, expected=99)(after(CREATED))
+        plan_change(NAME, {**CONFIG, "topic": "u"}, TASKS, expected=99)(after(CREATED))
     assert (refused.value.status, refused.value.retry) == (409, True)
 
 
 def test_pause_and_resume_keep_the_generation() -> None:
     before = after(CREATED)
-    paused, _ = written(before, command_plans.pause(NAME))
+    paused, _ = written(before, Pause(NAME).records)
     assert paused.connector(NAME).target is TargetState.PAUSED
-    resumed, records = written(paused, command_plans.resume(NAME, None))
+    resumed, records = written(paused, plan_resume(NAME, None))
     assert records == [TargetStateRecord(NAME, TargetState.RUNNING)]
     assert resumed.connector(NAME).generation == before.connector(NAME).generation
 
 
 def test_a_stop_is_an_empty_generation_and_a_resume_a_full_one() -> None:
-    stopped, _ = written(after(CREATED), command_plans.stop(NAME))
+    stopped, _ = written(after(CREATED), Stop(NAME).records)
     assert stopped.connector(NAME).commit is not None
     assert stopped.connector(NAME).tasks == {}
-    assert command_plans.stop(NAME)(stopped) == []
-    resumed, _ = written(stopped, command_plans.resume(NAME, TASKS))
+    assert Stop(NAME).records(stopped) == []
+    resumed, _ = written(stopped, plan_resume(NAME, TASKS))
     assert sorted(resumed.connector(NAME).tasks) == [0]
-    asked_later, _ = written(stopped, command_plans.resume(NAME, None))
+    asked_later, _ = written(stopped, plan_resume(NAME, None))
     assert asked_later.connector(NAME).tasks_stale
 
 
 def test_a_deleted_connector_keeps_what_is_needed_to_fence_its_last_tasks() -> None:
     state = fenced(after(CREATED))
-    deleted, _ = written(state, command_plans.delete(NAME))
+    deleted, _ = written(state, Delete(NAME).records)
     assert NAME not in deleted
     assert deleted.connector(NAME).round_pending
     assert deleted.connector(NAME).count is not None
@@ -144,24 +149,24 @@ def test_a_deleted_connector_keeps_what_is_needed_to_fence_its_last_tasks() -> N
 @pytest.mark.parametrize(
     ("plan", "message"),
     [
-        (command_plans.pause(NAME), "Unknown connector flights"),
-        (command_plans.resume(NAME, None), "Unknown connector flights"),
-        (command_plans.stop(NAME), "Unknown connector flights"),
-        (command_plans.delete(NAME), "Connector flights not found"),
-        (restart_plans.restart(NAME, True, False, StatusState()), "Unknown connector: flights"),
-        (restart_plans.restart_task(NAME, 0), "Unknown connector: flights"),
-        (command_plans.configure(NAME, CONFIG, TASKS, None), "Connector flights not found"),
+        (Pause(NAME).records, "Unknown connector flights"),
+        (plan_resume(NAME, None), "Unknown connector flights"),
+        (Stop(NAME).records, "Unknown connector flights"),
+        (Delete(NAME).records, "Connector flights not found"),
+        (plan_restart(NAME, True, False, StatusState()), "Unknown connector: flights"),
+        (RestartTask(NAME, 0).plan_for(None), "Unknown connector: flights"),
+        (plan_change(NAME, CONFIG, TASKS, None), "Connector flights not found"),
     ],
 )
-def test_an_unknown_connector_is_a_404_in_kafka_connects_words(plan: command_plans.Plan, message: str) -> None:
+def test_an_unknown_connector_is_a_404_in_kafka_connects_words(plan: Plan, message: str) -> None:
     with pytest.raises(Refusal) as refused:
         plan(ClusterState())
     assert (refused.value.status, refused.value.message) == (404, message)
 
 
 def test_a_restart_with_tasks_is_the_next_attempt_of_each_in_the_same_generation() -> None:
-    state = placed(fenced(after(command_plans.create(NAME, CONFIG, TargetState.RUNNING, TASKS * 2))), (0, 1))
-    records = restart_plans.restart(NAME, True, False, StatusState())(state)
+    state = placed(fenced(after(plan_creation(NAME, CONFIG, TargetState.RUNNING, TASKS * 2))), (0, 1))
+    records = plan_restart(NAME, True, False, StatusState())(state)
     assert [(r.task.task, r.attempt, r.generation) for r in records if isinstance(r, PlacementRecord)] == [
         (0, 2, state.connector(NAME).generation),
         (1, 2, state.connector(NAME).generation),
@@ -169,34 +174,34 @@ def test_a_restart_with_tasks_is_the_next_attempt_of_each_in_the_same_generation
 
 
 def test_a_restart_of_the_failed_ones_leaves_the_others_alone() -> None:
-    state = placed(fenced(after(command_plans.create(NAME, CONFIG, TargetState.RUNNING, TASKS * 2))), (0, 1))
+    state = placed(fenced(after(plan_creation(NAME, CONFIG, TargetState.RUNNING, TASKS * 2))), (0, 1))
     generation = state.connector(NAME).generation or Generation(-1)
     failed = TaskStatus(
         TaskId(NAME, 1), State.FAILED, WorkerId("w"), generation, 1, Incarnation("i"), "trace", True, FAILED
     )
     status = StatusState(tasks={failed.task: failed})
-    records = restart_plans.restart(NAME, True, True, status)(state)
+    records = plan_restart(NAME, True, True, status)(state)
     assert [r.task.task for r in records if isinstance(r, PlacementRecord)] == [1]
 
 
 def test_an_unknown_task_is_a_404() -> None:
     with pytest.raises(Refusal, match="Unknown task: flights-7") as refused:
-        restart_plans.restart_task(NAME, 7)(after(CREATED))
+        RestartTask(NAME, 7).plan_for(None)(after(CREATED))
     assert refused.value.status == 404
 
 
 def test_a_restart_of_a_task_whose_connector_was_changed_meanwhile_is_a_409() -> None:
     first = placed(fenced(after(CREATED)))
     seen = first.connector(NAME).generation
-    restart = restart_plans.restart_task(NAME, 0, seen)
+    restart = RestartTask(NAME, 0).plan_for(seen)
     assert [type(record) for record in restart(first)] == [PlacementRecord]
-    changed, _ = written(first, command_plans.configure(NAME, {**CONFIG, "new": "1"}, TASKS, None))
-    waiting, _ = written(first, command_plans.configure(NAME, {**CONFIG, "new": "1"}, None, None))
+    changed, _ = written(first, plan_change(NAME, {**CONFIG, "new": "1"}, TASKS, None))
+    waiting, _ = written(first, plan_change(NAME, {**CONFIG, "new": "1"}, None, None))
     for state in (placed(fenced(changed)), waiting):
         with pytest.raises(Refusal, match="stale configuration") as refused:
             restart(state)
         assert (refused.value.status, refused.value.retry) == (409, True)
-    stopped, _ = written(first, command_plans.stop(NAME))
+    stopped, _ = written(first, Stop(NAME).records)
     with pytest.raises(Refusal, match="Unknown task: flights-0") as refused:
         restart(stopped)
     assert refused.value.status == 404
@@ -208,19 +213,19 @@ def test_a_restart_by_hand_begins_the_count_of_automatic_ones_anew() -> None:
     record = PlacementRecord(TaskId(NAME, 0), WorkerId("w"), Incarnation("i"), 4, generation, restarts=3)
     state = apply(state, state.end, record)
     status = StatusState()
-    for plan in (restart_plans.restart_task(NAME, 0, generation), restart_plans.restart(NAME, True, False, status)):
+    for plan in (RestartTask(NAME, 0).plan_for(generation), plan_restart(NAME, True, False, status)):
         (again,) = plan(state)
         assert isinstance(again, PlacementRecord)
         assert (again.attempt, again.restarts) == (5, 0)
 
 
 def test_offsets_move_only_while_stopped_and_after_the_round() -> None:
-    plan = command_plans.alter_offsets(NAME, [({"filename": "/data"}, {"position": 0})], SourceOffsets(NAME), "offsets")
+    plan = plan_alteration(NAME, [({"filename": "/data"}, {"position": 0})], SourceOffsets(NAME), "offsets")
     running = fenced(after(CREATED))
     with pytest.raises(Refusal, match="STOPPED") as refused:
         plan(running)
     assert refused.value.status == 400
-    stopped, _ = written(running, command_plans.stop(NAME))
+    stopped, _ = written(running, Stop(NAME).records)
     with pytest.raises(Refusal, match="still being fenced") as refused:
         plan(stopped)
     assert (refused.value.status, refused.value.retry) == (409, True)
@@ -232,25 +237,25 @@ def test_offsets_move_only_while_stopped_and_after_the_round() -> None:
 def test_tasks_that_are_the_same_as_before_make_no_new_generation() -> None:
     state = after(CREATED)
     offset = state.connector(NAME).config_offset
-    assert command_plans.task_set(NAME, offset, TASKS)(state) == []
-    assert command_plans.task_set(NAME, offset, TASKS * 2)(state)[-1] == CommitRecord(NAME, 2)
+    assert plan_tasks(NAME, offset, TASKS)(state) == []
+    assert plan_tasks(NAME, offset, TASKS * 2)(state)[-1] == CommitRecord(NAME, 2)
 
 
 def test_tasks_made_from_an_older_configuration_are_not_written() -> None:
     state = after(CREATED)
-    assert command_plans.task_set(NAME, state.connector(NAME).config_offset - 1, TASKS * 2)(state) == []
+    assert plan_tasks(NAME, state.connector(NAME).config_offset - 1, TASKS * 2)(state) == []
 
 
 def test_fence_now_makes_the_same_tasks_a_new_generation_whose_round_is_due() -> None:
     before = fenced(after(CREATED))
-    state, records = written(before, command_plans.fence_now(NAME))
+    state, records = written(before, FenceNow(NAME, "").records)
     assert records == [TaskRecord(TaskId(NAME, 0), TASKS[0]), CommitRecord(NAME, 1)]
     assert state.connector(NAME).round_pending
     assert state.connector(NAME).generation != before.connector(NAME).generation
     with pytest.raises(Refusal) as missing:
-        command_plans.fence_now(ConnectorName("x"))(before)
+        FenceNow(ConnectorName("x"), "").records(before)
     assert missing.value.status == 404
-    stale = after(command_plans.create(NAME, CONFIG, TargetState.RUNNING, None))
+    stale = after(plan_creation(NAME, CONFIG, TargetState.RUNNING, None))
     with pytest.raises(Refusal) as refused:
-        command_plans.fence_now(NAME)(stale)
+        FenceNow(NAME, "").records(stale)
     assert refused.value.status == 409

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from ringfence.engine.leader import leader_jobs, reconcile_loop
+from ringfence.engine.leader import leader_thread, reconcile_loop
+from ringfence.engine.leader.commands.command import WriteResult
 from ringfence.engine.leader.reconcile_loop import Reconciler
-from ringfence.engine.leader.write_result import WriteResult
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.topics.cluster_state import ClusterState
@@ -33,7 +33,7 @@ def crowded(
 ) -> Iterator[Cluster]:
     """Not started yet. The leader owes each of its stopped connectors a write of its own."""
     monkeypatch.setattr(reconcile_loop, "_SLICE_SECONDS", 0.0)
-    monkeypatch.setattr(leader_jobs, "_TURN_SECONDS", 0.1)
+    monkeypatch.setattr(leader_thread, "_TURN_SECONDS", 0.1)
     made = Cluster(broker, unique, environment)
     producer = Producer(made.connection.librdkafka(linger_ms=50))
     for number in range(WRITES):

@@ -9,13 +9,13 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from ringfence.engine.preflight.topic_rules import TopicRules
 from ringfence.engine.queries.consumer_groups import describe, lag_of, list_all
+from ringfence.engine.questions import DescribeConsumerGroup, ListConsumerGroups
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.client_pool import close_idle_clients
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, delete_topics
 from ringfence.fencing.kafka.topic_offsets import Ends
 from ringfence.requests.request import Refusal
-from ringfence.requests.topic_questions import DescribeConsumerGroup, ListConsumerGroups
 from ringfence.worker_config import WorkerConfig
 from tests.support.broker import Broker
 from tests.support.names import unique

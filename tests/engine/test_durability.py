@@ -7,7 +7,7 @@ import pytest
 
 from ringfence.connectors.sdk.topic_durability import MIN_ISR, UNCLEAN_ELECTION, add_min_isr
 from ringfence.engine.platform_topics import ensure_topics, topics_of
-from ringfence.engine.preflight.checks.durability import check_durability
+from ringfence.engine.preflight.broker_checks import check_durability
 from ringfence.engine.preflight.report import PreflightInput, checks
 from ringfence.engine.preflight.subject import Check, Result
 from ringfence.fencing.clock import Deadline, SystemClock

@@ -7,8 +7,7 @@ import pytest
 
 from ringfence.engine.leader.members import live_workers
 from ringfence.fencing.clock import Deadline
-from ringfence.requests.commands import SentCommand
-from ringfence.requests.request import Refusal
+from ringfence.requests.request import Refusal, SentCommand
 from tests.support.engine_cluster import C, Cluster
 from tests.support.second_leader import Second
 from tests.support.waiting import eventually

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+from ringfence.engine.leader.commands import EndHanging
 from ringfence.engine.leader.fencing_round_runner import RoundRunner
 from ringfence.engine.leader.offset_migration import OffsetMigration
 from ringfence.engine.queries.connector_offsets import ConnectorOffsets
@@ -26,7 +27,6 @@ from ringfence.fencing.topics.config_records import ConnectorRecord
 from ringfence.fencing.transactions.producer import Producer
 from ringfence.local.guarded_process import wait_until
 from ringfence.local.kafka import EmbeddedKafka
-from ringfence.requests.commands import EndHanging
 from ringfence.requests.request import Refusal
 from ringfence.worker_config import WorkerConfig
 from tests.support.hanging import append

@@ -3,7 +3,7 @@
 import threading
 import time
 
-from ringfence.engine.leader.leader_jobs import Job, Jobs
+from ringfence.engine.leader.leader_thread import Job, Jobs
 from ringfence.fencing.clock import Deadline
 from ringfence.requests.request import Refusal
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ringfence.engine.preflight.checks.offsets_topic import check_segments
+from ringfence.engine.preflight.broker_checks import check_segments
 from ringfence.engine.preflight.subject import Result
 from ringfence.fencing.offsets.stores import COMPACTED_SOON, offsets_topic_spec
 

@@ -17,7 +17,7 @@ from ringfence.engine.platform_topics import topics_of
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.errors import UnknownPlugin
 from ringfence.engine.preflight import cluster_checks
-from ringfence.engine.preflight.checks.brokers import check_protocol
+from ringfence.engine.preflight.broker_checks import check_protocol
 from ringfence.engine.preflight.report import PreflightInput, checks, examine
 from ringfence.engine.preflight.subject import Check, Result, Subject
 from ringfence.fencing.clock import Deadline

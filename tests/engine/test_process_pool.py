@@ -4,7 +4,7 @@ import pytest
 
 from ringfence.engine import fair_places
 from ringfence.engine.plugins.errors import PluginTimeout
-from ringfence.engine.plugins.process_pool import CallPool
+from ringfence.engine.plugins.process import CallPool
 from ringfence.fencing.clock import Deadline
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ringfence.engine.browsing.expression import Wrong, parse
-from ringfence.engine.browsing.value_decoding import Decoder
+from ringfence.engine.browsing.reader_calls import Decoder
 from ringfence.engine.plugins.secret_removal import Scrubber
 
 RECORD = {

@@ -9,8 +9,9 @@ import pytest
 
 from ringfence.engine.leader.members import worker_modes
 from ringfence.engine.plugins import PluginHost
+from ringfence.engine.plugins.calls import ValidateConfig
 from ringfence.engine.preflight import client_overrides, validation
-from ringfence.engine.preflight.checks.brokers import check_idempotence
+from ringfence.engine.preflight.broker_checks import check_idempotence
 from ringfence.engine.preflight.other_workers import check_modes
 from ringfence.engine.preflight.report import PreflightInput, checks
 from ringfence.engine.preflight.subject import Check, Result
@@ -60,7 +61,7 @@ def refused(worker: WorkerConfig, config: Mapping[str, str], modes: Mapping[str,
     """The validation object, as a worker answers it."""
     host = PluginHost(call_seconds=PATIENCE)
     try:
-        found = host.validate(config["connector.class"], config)
+        found = host.ask(ValidateConfig(config["connector.class"], config))
     finally:
         host.close()
     found = client_overrides.add_to(found, config, worker)

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from ringfence.requests.commands import COMMANDS, parse
-from ringfence.requests.plugin_calls import PLUGIN_CALLS
-from ringfence.requests.questions import QUESTIONS
+from ringfence.engine.leader.commands import COMMANDS, parse
+from ringfence.engine.plugins.calls import PLUGIN_CALLS
+from ringfence.engine.questions import QUESTIONS
 from ringfence.requests.request import Request
 from tests.support.strategies import record_strategy
 

@@ -11,7 +11,8 @@ import pytest
 from ringfence.commands import keys
 from ringfence.commands.keys import topic_counts
 from ringfence.encryption import KEY_FILE, keyring, new_key
-from ringfence.engine.leader import command_plans
+from ringfence.engine.leader.commands import FenceNow, Pause
+from ringfence.engine.leader.commands.lifecycle import plan_resume
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Unreadable
 from ringfence.fencing.topics.cluster_state import ClusterState, apply, mark_unreadable
@@ -129,7 +130,7 @@ def test_a_connector_that_cannot_be_read_is_neither_missing_nor_written_again() 
     lost = mark_unreadable(stopped, 3, C, "add the key")
     assert knows_connectors(mark_unreadable(ClusterState(), 0, C, "add the key"))
     assert not knows_connectors(ClusterState())
-    for plan in (command_plans.resume(C, None), command_plans.pause(C), command_plans.fence_now(C)):
+    for plan in (plan_resume(C, None), Pause(C).records, FenceNow(C, "").records):
         with pytest.raises(Refusal, match="add the key"):
             plan(lost)
         assert plan(stopped) is not None

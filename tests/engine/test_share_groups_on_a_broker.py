@@ -11,7 +11,10 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from ringfence.engine.leader import command_plans, share_group_acts
+from ringfence.engine.leader import share_group_acts
+from ringfence.engine.leader.commands import ActOnShareGroup
+from ringfence.engine.leader.commands.offsets import Done
+from ringfence.engine.leader.commands.saving import plan_creation
 from ringfence.engine.leader.share_group_acts import ShareGroupAct
 from ringfence.engine.queries.share_groups import describe, find_states, find_timeline, foresee, list_all
 from ringfence.fencing.clock import Deadline
@@ -25,7 +28,6 @@ from ringfence.fencing.offsets.source_offsets import SourceOffset
 from ringfence.fencing.topics.cluster_state import ClusterState, apply
 from ringfence.fencing.topics.config_records import TaskCountRecord
 from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
-from ringfence.requests.commands import ActOnShareGroup, Done
 from ringfence.requests.request import Refusal
 from ringfence.worker_config import WorkerConfig
 from tests.support.broker import Broker
@@ -65,10 +67,8 @@ class Stage:
         asked = ActOnShareGroup.from_wire(sent)
         return ShareGroupAct(state, asked, self.worker, Deadline.after(60)).run(self._write)
 
-    def _write(
-        self, name: ConnectorName, connector: ConnectorState, decide: Callable[[list[SourceOffset]], Any]
-    ) -> None:
-        self.ledger.append((name, decide([])))
+    def _write(self, connector: ConnectorState, decide: Callable[[list[SourceOffset]], Any]) -> None:
+        self.ledger.append((connector.name, decide([])))
 
     def state(self) -> str | None:
         """None: there is no such group."""
@@ -102,7 +102,7 @@ def connector(stage: Stage, *, running: bool = False) -> ClusterState:
     state = ClusterState()
     tasks = [{"topics": stage.topic}] if running else None
     target = TargetState.RUNNING if running else TargetState.STOPPED
-    for record in command_plans.create(READER, config, target, tasks)(state):
+    for record in plan_creation(READER, config, target, tasks)(state):
         state = apply(state, state.end, record)  # type: ignore[arg-type]  # nothing here is for another topic
     commit = state.connector(READER).commit
     if commit is None:

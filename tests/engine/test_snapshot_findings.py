@@ -1,7 +1,7 @@
 """What preflight says of a snapshot that is one transaction, and of a slot that an interrupted one has left; pure."""
 
 from ringfence.engine.preflight import client_overrides
-from ringfence.engine.preflight.checks.brokers import check_timeout
+from ringfence.engine.preflight.broker_checks import check_timeout
 from ringfence.engine.preflight.other_workers import check_slot
 from ringfence.engine.preflight.subject import Result
 from ringfence.worker_config import WorkerConfig

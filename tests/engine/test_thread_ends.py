@@ -3,7 +3,7 @@
 import threading
 import time
 
-from ringfence.engine.thread_shutdown import join_all
+from ringfence.engine.worker_threads import join_all
 
 
 def test_threads_that_hang_are_waited_for_together() -> None:

@@ -7,10 +7,10 @@ from unittest.mock import Mock
 
 import pytest
 
+from ringfence.engine.browsing.records import last_records
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.preflight.topic_rules import TopicRules
 from ringfence.engine.queries.dead_letters import DeadLetters
-from ringfence.engine.queries.topic_tail import last_records
 from ringfence.fencing.clock import SYSTEM_CLOCK, Deadline
 from ringfence.fencing.errors import Invalid
 from ringfence.fencing.ids import ConnectorName

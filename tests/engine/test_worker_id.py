@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from ringfence.engine.worker_id import PATIENCE_SECONDS, await_free_id
+from ringfence.engine.worker import PATIENCE_SECONDS, await_free_id
 from ringfence.fencing.errors import Invalid, Retriable
 from ringfence.fencing.ids import Incarnation, WorkerId, member_client_id
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ringfence.cli import main
 from ringfence.connectors.sdk import worker_limits
 from ringfence.fencing.errors import Invalid
-from ringfence.file_checks.checks import Finding, Kind, Report, check_files, check_worker
+from ringfence.file_checks import Finding, Kind, Report, check_files, check_worker
 from ringfence.local.errors import LocalError
 from ringfence.worker_config import WorkerConfig
 

@@ -22,10 +22,10 @@ from ringfence.connectors.converters import value_converter
 from ringfence.connectors.converters.registry.protobuf import ProtoFile
 from ringfence.engine.browsing.records import read_records
 from ringfence.engine.preflight.topic_rules import TopicRules
+from ringfence.engine.questions import ReadRecords
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
-from ringfence.requests.topic_questions import ReadRecords
 from ringfence.worker_config import WorkerConfig
 from tests.support.apicurio import Apicurio
 from tests.support.broker import Broker

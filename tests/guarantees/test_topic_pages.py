@@ -7,6 +7,7 @@ from confluent_kafka import Producer
 
 from ringfence.engine.browsing.records import read_records
 from ringfence.engine.preflight.topic_rules import TopicRules
+from ringfence.engine.questions import ReadRecords
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Invalid
 from ringfence.fencing.kafka.connection import Connection
@@ -14,7 +15,6 @@ from ringfence.fencing.kafka.record_pages import Page, PageStart, PageStartKind,
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.topic_tail import Limits, Visibility
 from ringfence.requests.request import Refusal
-from ringfence.requests.topic_questions import ReadRecords
 from ringfence.worker_config import WorkerConfig
 from tests.support.broker import Broker
 from tests.support.readers import readers

@@ -3,7 +3,7 @@
 from ringfence.fencing.offsets.record_counts import AttemptCounts, RecordCounts
 from ringfence.projection.models import Minute, RecordTotals, SourceOffset
 from ringfence.projection.offset_rows import Backlog
-from ringfence.projection.topic_projection import Projection
+from ringfence.projection.projector import Projection
 from tests.support import database
 from tests.support.projections import project, running
 from tests.support.topics import Topic

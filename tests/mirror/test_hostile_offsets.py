@@ -24,7 +24,7 @@ from ringfence.fencing.offsets.source_offsets import (
 from ringfence.projection import offset_rows
 from ringfence.projection.models import SourceOffset, pack
 from ringfence.projection.offset_rows import Backlog
-from ringfence.projection.topic_projection import Projection, Rows
+from ringfence.projection.projector import Projection, Rows
 from tests.support.projections import running
 from tests.support.topics import Topic
 
@@ -80,7 +80,7 @@ def test_a_record_that_cannot_be_written_is_left_out(monkeypatch: pytest.MonkeyP
         return write(records)  # type: ignore[arg-type]
 
     projection = Projection("offsets", "offsets-topic", "id-1")
-    monkeypatch.setattr("ringfence.projection.topic_projection._ROWS", {"offsets": offset_rows_with(fails)})
+    monkeypatch.setattr("ringfence.projection.projector._ROWS", {"offsets": offset_rows_with(fails)})
     topic = Topic()
     for number in range(20):
         topic.offset("poison" if number == 13 else f"c{number}", {"p": 1}, {"n": number})
@@ -96,7 +96,7 @@ def test_a_database_that_does_not_write_leaves_nothing_out(monkeypatch: pytest.M
         raise OperationalError("database is locked")
 
     projection = Projection("offsets", "offsets-topic", "id-1")
-    monkeypatch.setattr("ringfence.projection.topic_projection._ROWS", {"offsets": offset_rows_with(fails)})
+    monkeypatch.setattr("ringfence.projection.projector._ROWS", {"offsets": offset_rows_with(fails)})
     topic = Topic()
     topic.offset("c", {"p": 1}, {"n": 1})
     with pytest.raises(OperationalError):

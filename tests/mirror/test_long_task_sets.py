@@ -18,7 +18,7 @@ from ringfence.fencing.topics.config_records import (
 from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.projection.config_rows import SHORT
 from ringfence.projection.models import Connector, Task
-from ringfence.projection.topic_projection import Projection
+from ringfence.projection.projector import Projection
 from tests.support.topics import Topic, connector
 
 C = ConnectorName("c")

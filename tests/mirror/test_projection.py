@@ -36,7 +36,7 @@ from ringfence.projection.models import (
     Worker,
 )
 from ringfence.projection.positions import Superseded, shown_offset
-from ringfence.projection.topic_projection import Projection
+from ringfence.projection.projector import Projection
 from ringfence.recovery.backup import from_database
 from ringfence.recovery.restore import connector_records
 from tests.support.projections import C, progress, project, running

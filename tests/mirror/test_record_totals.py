@@ -5,13 +5,13 @@ import time
 from ringfence.fencing.offsets.record_counts import AttemptCounts, RecordCounts
 from ringfence.fencing.topics.config_records import CommitRecord, ConnectorRecord, TargetStateRecord
 from ringfence.fencing.topics.status import State, StatusTombstone
-from ringfence.projection import bad_records
+from ringfence.projection import record_totals
 from ringfence.projection.config_rows import prune
 from ringfence.projection.health import refresh
 from ringfence.projection.models import Connector, Minute, RecordTotals, Task, Tombstone
+from ringfence.projection.projector import Projection
 from ringfence.projection.record_totals import find_reported
 from ringfence.projection.task_minutes import EVERYTHING, minute_of
-from ringfence.projection.topic_projection import Projection
 from tests.support.projections import C, project, running
 from tests.support.topics import Topic, connector, connector_status, generation
 
@@ -196,9 +196,9 @@ def test_records_that_were_skipped_degrade_a_connector_for_an_hour() -> None:
     project("offsets", offsets)
     one = Connector.objects.get()
     assert (one.health, one.recent_skipped, one.recent_dead_letters) == ("DEGRADED", 1, 2)
-    assert bad_records.update_counts(now) == set()
+    assert record_totals.update_counts(now) == set()
     Minute.objects.filter(connector="c", task=0, dead_letters=2).update(minute=minute_of(now) - 60)
-    assert bad_records.update_counts(now) == {"c"}
+    assert record_totals.update_counts(now) == {"c"}
     one.refresh_from_db()
     assert (one.health, one.bad_since_ms, total()) == ("HEALTHY", 0, (5, 1, 2))
 

@@ -13,8 +13,7 @@ from ringfence.fencing.topics.status import State, StatusRecord, StatusTombstone
 from ringfence.http.masking import remember
 from ringfence.projection import config_rows
 from ringfence.projection.models import PluginSecrets, Task
-from ringfence.projection.projector import HELD_SECONDS, Pace
-from ringfence.projection.topic_projection import Projection
+from ringfence.projection.projector import HELD_SECONDS, Pace, Projection
 from tests.support.topics import Topic, connector, connector_status, generation, task_status
 
 MANY = 3_000

@@ -9,6 +9,7 @@ import pytest
 
 from ringfence.connectors.config_providers import PROVIDERS
 from ringfence.engine.plugins import PluginError, PluginHost
+from ringfence.engine.plugins.calls import ValidateConfig
 from tests.support.plugin_hosts import PATIENCE, hostile
 
 CLASS = "org.apache.kafka.common.config.provider.FileConfigProvider"
@@ -40,7 +41,7 @@ def test_validation_sees_values_and_shows_references(host: PluginHost, secrets: 
     ref = "${file:" + str(secrets) + ":%s}"
     config = hostile(ref % "mood", password=ref % "password")
     config |= {"tasks.max": ref % "bad", "count": ref % "count"}
-    found = host.validate("Hostile", config)
+    found = host.ask(ValidateConfig("Hostile", config))
     shown = values(found)
     assert shown["tasks.max"]["value"] == ref % "bad"
     assert ref % "bad" in shown["tasks.max"]["errors"][0]
@@ -53,13 +54,13 @@ def test_validation_sees_values_and_shows_references(host: PluginHost, secrets: 
 
 def test_what_the_plugin_tells_of_a_value_is_hidden(host: PluginHost, secrets: Path) -> None:
     ref = "${file:" + str(secrets) + ":%s}"
-    found = host.validate("Hostile", hostile("tell", password=ref % "password"))
+    found = host.ask(ValidateConfig("Hostile", hostile("tell", password=ref % "password")))
     assert values(found)["mood"]["errors"] == ["password [hidden] is weak"]
 
 
 def test_a_reference_that_leads_nowhere_is_an_error_of_its_setting(host: PluginHost, secrets: Path) -> None:
     config = hostile(password="${file:" + str(secrets) + ":missing}", other="${file:/etc/passwd:root}")
-    found = host.validate("Hostile", config)
+    found = host.ask(ValidateConfig("Hostile", config))
     shown = values(found)
     assert "has no line missing=" in shown["password"]["errors"][0]
     assert "not below the worker's allowed.paths" in shown["other"]["errors"][0]

@@ -7,15 +7,14 @@ from typing import Any
 
 import pytest
 
-from ringfence.engine.leader.command_service import LeadingWorker
-from ringfence.engine.leader.commands.lifecycle import Create
+from ringfence.engine.leader.command_service import CommandContext
+from ringfence.engine.leader.commands import Create
+from ringfence.engine.leader.commands.command import WriteResult
 from ringfence.engine.leader.connector_instances import LeaderInstances
-from ringfence.engine.leader.write_result import WriteResult
 from ringfence.engine.plugins import PluginError, PluginHost
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.topics.cluster_state import ClusterState
-from ringfence.requests import commands
 from ringfence.requests.request import Refusal
 from tests.support.no_offsets import NoOffsets
 from tests.support.plugin_hosts import hostile
@@ -56,7 +55,7 @@ class _Offsets(NoOffsets):
         return super().read(*arguments)
 
 
-def _leading(host: PluginHost, offsets: _Offsets) -> LeadingWorker:
+def _leading(host: PluginHost, offsets: _Offsets) -> CommandContext:
     """Access to a leader without connectors, whose validation finds no error once the offsets are read."""
 
     def refuse(*_: object) -> Future[WriteResult]:
@@ -74,13 +73,12 @@ def _leading(host: PluginHost, offsets: _Offsets) -> LeadingWorker:
 
     validation: Any = SimpleNamespace(validate=validate)
     nothing: Any = None
-    return LeadingWorker(leader, host, nothing, nothing, validation, Deadline.after(30), "")
+    return CommandContext(leader, host, nothing, nothing, validation, Deadline.after(30), "")
 
 
 def test_offsets_are_read_beside_the_validation(host: PluginHost) -> None:
-    create = Create(commands.Create("c", hostile()), _leading(host, _Offsets()))
     with pytest.raises(Refusal, match="Here, nothing is written"):
-        create.run(lambda _: None)
+        Create("c", hostile()).run(_leading(host, _Offsets()), lambda _: None)
 
 
 def test_no_offsets_topic_is_created_for_what_may_be_refused(host: PluginHost) -> None:

@@ -6,13 +6,14 @@ import pytest
 
 from ringfence.crashes import find_crash
 from ringfence.engine.plugins import PluginCrash, PluginHost
+from ringfence.engine.plugins.calls import ValidateConfig
 from tests.support.plugin_hosts import hostile
 
 
 def test_a_segmentation_fault_tells_its_stack(host: PluginHost, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.ERROR, "ringfence.engine.plugins.process")
     with pytest.raises(PluginCrash) as caught:
-        host.validate("Hostile", hostile("segfault"))
+        host.ask(ValidateConfig("Hostile", hostile("segfault")))
     for told in (caught.value.trace or "", caplog.text):
         assert "Fatal Python error: Segmentation fault" in told
         assert 'hostile.py", line' in told

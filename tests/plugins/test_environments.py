@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from ringfence.engine.plugins import PluginHost, process_groups
+from ringfence.engine.plugins import PluginHost, environments
 from ringfence.engine.plugins import UnknownPlugin as Unknown
+from ringfence.engine.plugins.calls import ReadConfigKeys, ReadExactlyOnceSupport, ValidateConfig
 from ringfence.engine.plugins.errors import BadRequest
 from ringfence.local.python_plugins import install_package
 from tests.support.plugin_hosts import PATIENCE
@@ -61,10 +62,10 @@ def test_each_plugin_has_its_own_version_of_a_library(host: PluginHost, folder: 
     assert red["names"] == ["Red", "RedConnector", "red.RedConnector"]
     assert "with the library shade" in str(red["documentation"])
     assert [each["environment"] for name, each in listed.items() if "VerifiableSource" in name] == [None]
-    assert host.exactly_once_support(RED)[0] == "supported"
-    assert host.validate("red.RedConnector", RED)["error_count"] == 0
+    assert host.ask(ReadExactlyOnceSupport(RED))[0] == "supported"
+    assert host.ask(ValidateConfig("red.RedConnector", RED))["error_count"] == 0
     with pytest.raises(Unknown):
-        host.config_keys("Green")
+        host.ask(ReadConfigKeys("Green"))
     host.stop_connector("r")
     assert host.running_connectors() == ["b"]
 
@@ -72,7 +73,7 @@ def test_each_plugin_has_its_own_version_of_a_library(host: PluginHost, folder: 
 @pytest.mark.thorough
 def test_it_is_found_and_upgraded_while_the_host_runs(host: PluginHost, folder: Path) -> None:
     with pytest.raises(Unknown):
-        host.config_keys("Red")
+        host.ask(ReadConfigKeys("Red"))
     install_package("red-source==1.2", folder)
     running = host.start_connector("r", RED)
     assert host.upgrade_of(RED, running) is None
@@ -96,7 +97,7 @@ def test_a_configuration_may_ask_for_a_version(host: PluginHost, folder: Path) -
     assert host.start_connector("new", RED) == "1.10"
     assert (seen(host, "old"), seen(host, "new")) == ("1.0", "2.0")
     with pytest.raises((BadRequest, Unknown)):
-        host.config_keys("red.RedConnector", version="4")
+        host.ask(ReadConfigKeys("red.RedConnector", version="4"))
 
 
 def test_one_that_cannot_be_loaded_is_told(host: PluginHost, folder: Path) -> None:
@@ -132,15 +133,15 @@ def test_a_short_name_of_a_connector_beside_the_worker_stays_its_own(
     ours = host.class_of("VerifiableSource")
     assert ours is not None
     assert host.class_of("verifiable.VerifiableConnector") == "verifiable.VerifiableConnector"
-    assert host.config_keys("VerifiableSource"), "it is asked, and not the other one"
+    assert host.ask(ReadConfigKeys("VerifiableSource")), "it is asked, and not the other one"
 
 
 @pytest.mark.thorough
 def test_processes_that_nobody_uses_end(host: PluginHost, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install_package("red-source==1.2", folder)
-    host.config_keys("Red")
+    host.ask(ReadConfigKeys("Red"))
     host.start_connector("r", RED)
-    monkeypatch.setattr(process_groups, "_UNUSED_SECONDS", 0.0)
+    monkeypatch.setattr(environments, "_UNUSED_SECONDS", 0.0)
     host.close_unused()
     assert seen(host, "r") == "1.0", "an instance lives in it"
     host.stop_connector("r")

@@ -14,6 +14,7 @@ from ringfence.connectors.builtin.spark_table.connector import SparkTableSourceC
 from ringfence.connectors.builtin.sql.connector import SqlSourceConnector
 from ringfence.connectors.builtin.webhook.connector import WebhookSourceConnector
 from ringfence.engine.plugins import PluginHost
+from ringfence.engine.plugins.calls import ReadGuarantee
 from ringfence.engine.plugins.validation import describe_guarantee, exactly_once_problems
 from tests.support.plugin_hosts import PATIENCE
 
@@ -64,5 +65,5 @@ def test_each_connector_says_what_it_guarantees(
 
 def test_a_plugin_process_tells_it_without_secrets(host: PluginHost) -> None:
     config = {"connector.class": "WebhookSource", "name": "hook", "topic": "t", "signature": "none"}
-    told = host.guarantee(config, PATIENCE, exactly_once=True)
+    told = host.ask(ReadGuarantee(config, exactly_once=True), PATIENCE)
     assert told == {"guarantee": LEAST, "why": "A request that is sent again is a second record. Set idempotency.key."}

@@ -15,6 +15,7 @@ import pytest
 
 from ringfence.engine.plugins import BadRequest, OffsetsRefused, PluginCrash, PluginError, PluginHost, PluginTimeout
 from ringfence.engine.plugins import UnknownPlugin as Unknown
+from ringfence.engine.plugins.calls import CheckOffsets, ReadCommonKeys, ReadConfigKeys, ValidateConfig, pairs_of
 from tests.support.plugin_hosts import PATIENCE, ROOT, Heard, hostile
 
 
@@ -47,14 +48,14 @@ def test_plugins_are_listed_with_what_cannot_be_loaded(host: PluginHost) -> None
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert found == {*project["entry-points"]["ringfence.connectors"], "Hostile"}
     assert set(host.find_broken_plugins()) == {"Broken"}
-    assert [key["name"] for key in host.config_keys("Hostile")] == ["mood", "password", "marker", "count"]
-    assert next(key["name"] for key in host.common_keys()) == "name"
-    names = [key["name"] for key in host.config_keys("Hostile", common=True)]
+    assert [key["name"] for key in host.ask(ReadConfigKeys("Hostile"))] == ["mood", "password", "marker", "count"]
+    assert next(key["name"] for key in host.ask(ReadCommonKeys())) == "name"
+    names = [key["name"] for key in host.ask(ReadConfigKeys("Hostile", common=True))]
     assert (names[0], names[-1], len(names)) == ("name", "count", len(set(names)))
     with pytest.raises(BadRequest, match="Version 99 of Hostile is not installed"):
-        host.config_keys("Hostile", version="99")
+        host.ask(ReadConfigKeys("Hostile", version="99"))
     with pytest.raises(Unknown, match="which name matches Nope"):
-        host.config_keys("Nope")
+        host.ask(ReadConfigKeys("Nope"))
 
 
 HANGS = ("hang", "hold the interpreter")
@@ -63,14 +64,14 @@ HANGS = ("hang", "hold the interpreter")
 def test_a_hung_call_delays_no_other_call(host: PluginHost, tmp_path: Path) -> None:
     def hang(mood: str) -> None:
         with pytest.raises(PluginCrash):
-            host.validate("Hostile", hostile(mood, misbehaves=str(tmp_path / mood)), timeout=600)
+            host.ask(ValidateConfig("Hostile", hostile(mood, misbehaves=str(tmp_path / mood))), 600)
 
     with ThreadPoolExecutor(2) as several:
         hung = [several.submit(hang, mood) for mood in HANGS]
         marks = [tmp_path / mood for mood in HANGS]
         eventually(lambda: all(mark.exists() and mark.read_text() for mark in marks))
         try:
-            assert host.validate("Hostile", hostile())["error_count"] == 0
+            assert host.ask(ValidateConfig("Hostile", hostile()))["error_count"] == 0
             assert not any(each.done() for each in hung)
         finally:
             for mark in marks:
@@ -81,12 +82,14 @@ def test_a_hung_call_delays_no_other_call(host: PluginHost, tmp_path: Path) -> N
 
 def test_a_hung_call_costs_its_own_process_only(host: PluginHost) -> None:
     for mood in HANGS:
-        assert host.validate("Hostile", hostile())["error_count"] == 0  # a process is there: a start takes long, too
+        assert (
+            host.ask(ValidateConfig("Hostile", hostile()))["error_count"] == 0
+        )  # a process is there: a start takes long, too
         before = {each.pid for each in plugin_processes()}
         with pytest.raises(PluginTimeout, match=r"did not answer within 1 s \(validate\)"):
-            host.validate("Hostile", hostile(mood), timeout=1)
+            host.ask(ValidateConfig("Hostile", hostile(mood)), 1)
         assert not before & {each.pid for each in plugin_processes()}
-    assert host.validate("Hostile", hostile())["error_count"] == 0
+    assert host.ask(ValidateConfig("Hostile", hostile()))["error_count"] == 0
     eventually(lambda: len(plugin_processes()) <= 1)
 
 
@@ -94,44 +97,44 @@ def test_more_hung_calls_than_processes_are_told_so(environment: dict[str, str],
     host = PluginHost(call_processes=1, environment=environment, call_seconds=PATIENCE)
     hangs = tmp_path / "hangs"
     with ThreadPoolExecutor(1) as other:
-        held = other.submit(host.validate, "Hostile", hostile("hang until told", misbehaves=str(hangs)))
+        held = other.submit(host.ask, ValidateConfig("Hostile", hostile("hang until told", misbehaves=str(hangs))))
         eventually(hangs.exists)
         try:
             with pytest.raises(
                 PluginTimeout, match=r"All 1 plugin processes were busy for 0\.2 s, so validate was not called"
             ):
-                host.validate("Hostile", hostile(), timeout=0.2)
+                host.ask(ValidateConfig("Hostile", hostile()), 0.2)
         finally:
             Path(f"{hangs}.go").touch()
         assert held.result(PATIENCE)["error_count"] == 0
-    assert host.validate("Hostile", hostile())["error_count"] == 0
+    assert host.ask(ValidateConfig("Hostile", hostile()))["error_count"] == 0
     host.close()
 
 
 @pytest.mark.parametrize(("mood", "how"), [("crash", "exit code 7"), ("segfault", f"signal {signal.SIGSEGV.value}")])
 def test_a_crash_is_that_calls_error_only(host: PluginHost, mood: str, how: str) -> None:
     with pytest.raises(PluginCrash, match=how):
-        host.validate("Hostile", hostile(mood))
-    assert host.validate("Hostile", hostile())["error_count"] == 0
+        host.ask(ValidateConfig("Hostile", hostile(mood)))
+    assert host.ask(ValidateConfig("Hostile", hostile()))["error_count"] == 0
 
 
 def test_sys_exit_and_exceptions_are_reported_with_their_trace(host: PluginHost) -> None:
     with pytest.raises(PluginError, match=r"called sys\.exit in validate"):
-        host.validate("Hostile", hostile("exit"))
+        host.ask(ValidateConfig("Hostile", hostile("exit")))
     with pytest.raises(PluginError, match="validate failed: ValueError: no luck") as caught:
-        host.validate("Hostile", hostile("raise"))
+        host.ask(ValidateConfig("Hostile", hostile("raise")))
     assert "_misbehave" in (caught.value.trace or "")
 
 
 def test_what_a_plugin_prints_does_not_disturb_the_protocol(host: PluginHost) -> None:
-    assert host.validate("Hostile", hostile("print"))["name"] == "Hostile"
+    assert host.ask(ValidateConfig("Hostile", hostile("print")))["name"] == "Hostile"
 
 
 def test_a_secret_leaves_neither_in_errors_nor_in_the_answer(host: PluginHost) -> None:
     with pytest.raises(PluginError) as caught:
-        host.validate("Hostile", hostile("raise", password="hunter2"))
+        host.ask(ValidateConfig("Hostile", hostile("raise", password="hunter2")))
     assert "hunter2" not in caught.value.message + (caught.value.trace or "")
-    answer = host.validate("Hostile", hostile("tell", password="hunter2"))
+    answer = host.ask(ValidateConfig("Hostile", hostile("tell", password="hunter2")))
     assert "hunter2" not in str(answer)
     assert "password [hidden] is weak" in str(answer)
     host.start_connector("c", hostile("raise", password="hunter2"))
@@ -142,7 +145,7 @@ def test_a_secret_leaves_neither_in_errors_nor_in_the_answer(host: PluginHost) -
 
 def test_validation_answers_in_connects_form(host: PluginHost) -> None:
     config: dict[str, str | None] = {"connector.class": "Hostile", "tasks.max": "0", "count": "x", "extra": None}
-    answer = host.validate("tests.plugins.hostile.HostileConnector", config)
+    answer = host.ask(ValidateConfig("tests.plugins.hostile.HostileConnector", config))
     configs = answer["configs"]
     assert isinstance(configs, list)
     errors = {entry["value"]["name"]: entry["value"]["errors"] for entry in configs if entry["value"]["errors"]}
@@ -160,7 +163,7 @@ def test_validation_answers_in_connects_form(host: PluginHost) -> None:
 def test_exactly_once_is_required_only_of_those_that_can(host: PluginHost) -> None:
     def errors(config: dict[str, str], *, exactly_once: bool = True) -> str:
         wanted = {**config, "exactly.once.support": "required"}
-        configs = host.validate(config["connector.class"], wanted, exactly_once=exactly_once)["configs"]
+        configs = host.ask(ValidateConfig(config["connector.class"], wanted, exactly_once=exactly_once))["configs"]
         assert isinstance(configs, list)
         return str([entry["value"]["errors"] for entry in configs if entry["value"]["errors"]])
 
@@ -172,17 +175,17 @@ def test_exactly_once_is_required_only_of_those_that_can(host: PluginHost) -> No
 
 def test_a_request_that_contradicts_itself_is_refused(host: PluginHost) -> None:
     with pytest.raises(BadRequest, match=r"Connector config \{password, x\} contains no connector type"):
-        host.validate("Hostile", {"x": "1", "password": "hunter2"})
+        host.ask(ValidateConfig("Hostile", {"x": "1", "password": "hunter2"}))
     with pytest.raises(
         BadRequest, match="Included connector type Hostile does not match request type FileStreamSource"
     ):
-        host.validate("FileStreamSource", hostile())
+        host.ask(ValidateConfig("FileStreamSource", hostile()))
 
 
 def test_offsets_are_checked_by_the_connector(host: PluginHost) -> None:
-    assert host.alter_offsets(hostile(), [({"n": 1}, {"good": True}), ({"n": 2}, None)])
+    assert host.ask(CheckOffsets(hostile(), pairs_of([({"n": 1}, {"good": True}), ({"n": 2}, None)])))
     with pytest.raises(OffsetsRefused, match="not this offset"):
-        host.alter_offsets(hostile(), [({"n": 1}, {"bad": True})])
+        host.ask(CheckOffsets(hostile(), pairs_of([({"n": 1}, {"bad": True})])))
 
 
 def test_an_error_that_an_instance_raises_is_told(host: PluginHost, heard: Heard) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins import UnknownPlugin as Unknown
+from ringfence.engine.plugins.calls import ReadConfigKeys
 from tests.support.plugin_hosts import PATIENCE
 
 CODE = """
@@ -62,9 +63,9 @@ def version_in_list(host: PluginHost) -> object:
 def test_a_new_plugin_is_found_and_an_upgraded_one_is_told(host: PluginHost, folder: Path) -> None:
     host.start_connector("other", {"name": "other", "connector.class": "VerifiableSource", "topic": "t"})
     with pytest.raises(Unknown):
-        host.config_keys("Late")
+        host.ask(ReadConfigKeys("Late"))
     install(folder, "1.0.0")
-    assert host.config_keys("Late") == []
+    assert host.ask(ReadConfigKeys("Late")) == []
     running = host.start_connector("c", CONFIG)  # in the process that had looked for plugins before
     assert host.task_configs("c", 1)[0]["config"] == "1.0.0"
     assert host.upgrade_of({"connector.class": "Late"}, running) is None

@@ -14,6 +14,7 @@ from ringfence.connectors.java import runtime
 from ringfence.connectors.sdk import worker_limits
 from ringfence.connectors.sdk.egress import EGRESS_ALLOW
 from ringfence.engine.plugins import BadRequest, PluginError, PluginHost
+from ringfence.engine.plugins.calls import PreviewRecords, TryChain, ValidateConfig, pairs_of
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import topic_exists
@@ -95,7 +96,7 @@ def hosted(tmp_path: Path, plugin: Coordinate) -> Iterator[PluginHost]:
 
 
 def previewed(host: PluginHost, config: dict[str, str], offsets: Any = ()) -> Any:
-    return host.preview({**BASIC, **config}, offsets, {}, [], {**BOUNDS, "seconds": 30.0}, 60)
+    return host.ask(PreviewRecords({**BASIC, **config}, pairs_of(offsets), {}, [], {**BOUNDS, "seconds": 30.0}), 60)
 
 
 def values(found: Any) -> list[Any]:
@@ -139,7 +140,7 @@ def test_a_made_up_record_through_java_transforms_and_converters(tmp_path: Path)
     with hosted(tmp_path, FILE_STREAM) as host:
 
         def tried(record: object, **more: str) -> Any:
-            return host.try_transforms({**config, **more}, {"topic": "t", **dict(record or {})}, {}, ["my.token"])  # type: ignore[call-overload]
+            return host.ask(TryChain({**config, **more}, {"topic": "t", **dict(record or {})}, {}, ["my.token"]))  # type: ignore[call-overload]
 
         found = tried({"key": {"k": 1}, "value": {"n": "12", "o": None}, "headers": [["h", "x"]], "timestamp": 5})
         assert [(each["name"], each["type"], each["outcome"]) for each in found["steps"]] == [
@@ -227,8 +228,8 @@ def test_debezium_for_mariadb(broker: Broker, tmp_path: Path) -> None:
 def test_what_debezium_recommends_is_in_the_answer_and_in_the_form(postgres: Postgres, tmp_path: Path) -> None:
     config = {**BASIC, **OF_POSTGRES, "database.hostname": "127.0.0.1", "database.port": str(postgres.port)}
     with hosted(tmp_path, DEBEZIUM) as host:
-        answer: Any = host.validate(DEBEZIUM_CLASS, dict(config))
-        wrong: Any = host.validate(DEBEZIUM_CLASS, {**config, "snapshot.mode": "sometimes"})
+        answer: Any = host.ask(ValidateConfig(DEBEZIUM_CLASS, dict(config)))
+        wrong: Any = host.ask(ValidateConfig(DEBEZIUM_CLASS, {**config, "snapshot.mode": "sometimes"}))
     assert answer["error_count"] == 0
     recommended = {each["value"]["name"]: each["value"]["recommended_values"] for each in answer["configs"]}
     assert set(recommended["plugin.name"]) == {"decoderbufs", "pgoutput"}

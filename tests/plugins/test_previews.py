@@ -11,6 +11,7 @@ import pytest
 
 from ringfence.connectors.config_providers import PROVIDERS
 from ringfence.engine.plugins import BadRequest, PluginError, PluginHost, PluginTimeout
+from ringfence.engine.plugins.calls import PreviewRecords, TryChain, ValidateConfig, pairs_of
 from ringfence.engine.plugins.errors import PluginStarting
 from tests.support.plugin_hosts import PATIENCE, hostile
 from tests.support.preview_bounds import BOUNDS
@@ -23,7 +24,7 @@ SECRET = 'sesame "open" 4711'
 def previewed(
     host: PluginHost, config: dict[str, str], *, offsets: Any = (), timeout: float = 20, **bounds: float
 ) -> Any:
-    return host.preview(config, offsets, {}, [], {**BOUNDS, **bounds}, timeout)
+    return host.ask(PreviewRecords(config, pairs_of(offsets), {}, [], {**BOUNDS, **bounds}), timeout)
 
 
 @pytest.fixture
@@ -96,7 +97,7 @@ def test_a_plugin_that_heeds_no_bound_is_stopped_and_holds_up_no_validation(host
         return time.monotonic() - began
 
     assert eventually(stopped_after, 60, "the preview's end") < 23
-    assert host.validate("Hostile", hostile())["error_count"] == 0
+    assert host.ask(ValidateConfig("Hostile", hostile()))["error_count"] == 0
 
 
 def test_a_wrong_configuration_is_not_polled(host: PluginHost) -> None:
@@ -145,7 +146,7 @@ def test_settings_that_are_secret_by_name_only_are_hidden_too(host: PluginHost) 
     config = hostile("tell in records", **{"password": "x", "my.token": "mine-4711"})
     config |= {"transforms": "put", "transforms.put.type": "InsertField$Value", "value.converter": "JsonConverter"}
     config |= {"transforms.put.static.field": "s", "transforms.put.static.value": "mine-4711"}
-    found = host.preview(config, [], {}, ["my.token", "transforms.put.static.value"], BOUNDS, 20)
+    found = host.ask(PreviewRecords(config, pairs_of([]), {}, ["my.token", "transforms.put.static.value"], BOUNDS), 20)
     assert found["records"][0]["source_offset"]["by"] == "[hidden]"  # type: ignore[index]
 
 
@@ -156,7 +157,7 @@ def test_a_sample_record_goes_through_each_transform(host: PluginHost) -> None:
     config = hostile(transforms="put,drop,never", predicates="dead", **{"predicates.dead.type": "RecordIsTombstone"})
     for name, settings in (("put", put), ("drop", drop), ("never", never)):
         config |= {f"transforms.{name}.{key}": value for key, value in settings.items()}
-    tried: Any = host.try_transforms(config, {"topic": "t", "value": {"a": 1}, "headers": [["h", 1]]}, {}, [])
+    tried: Any = host.ask(TryChain(config, {"topic": "t", "value": {"a": 1}, "headers": [["h", 1]]}, {}, []))
     assert [(step["name"], step["outcome"]) for step in tried["steps"]] == [
         ("put", "changed"),
         ("drop", "unchanged"),
@@ -165,12 +166,12 @@ def test_a_sample_record_goes_through_each_transform(host: PluginHost) -> None:
     assert tried["before"]["value"]["text"] == '{"a": 1}'
     assert tried["steps"][0]["record"]["value"]["text"] == '{"a": 1, "by": "me"}'
     assert (tried["written"]["value"]["text"], tried["written"]["headers"][0][1]["text"]) == ('{"a":1,"by":"me"}', "1")
-    dropped: Any = host.try_transforms(config, {"topic": "t", "value": None}, {}, [])
+    dropped: Any = host.ask(TryChain(config, {"topic": "t", "value": None}, {}, []))
     assert dropped["outcome"] in ("dropped", "failed")
     assert dropped["written"] is None
-    failed: Any = host.try_transforms(config, {"topic": "t", "value": "no object"}, {}, [])
+    failed: Any = host.ask(TryChain(config, {"topic": "t", "value": "no object"}, {}, []))
     assert (failed["outcome"], failed["steps"][0]["outcome"]) == ("failed", "failed")
     assert failed["error"]
     for wrong in ({"value": 1}, {"topic": "t", "headers": [1]}, {"topic": "t", "timestamp": "now"}):
         with pytest.raises(BadRequest, match="sample record"):
-            host.try_transforms(config, wrong, {}, [])
+            host.ask(TryChain(config, wrong, {}, []))

@@ -21,10 +21,10 @@ from django.test import override_settings
 from kafka.errors import KafkaError
 from kafka.net.inet import KafkaNetSocket
 
-from ringfence.access.oidc.errors import Unavailable
 from ringfence.access.oidc.provider import Connection as ProviderConnection
+from ringfence.access.oidc.settings import Unavailable
 from ringfence.alerts import senders
-from ringfence.alerts.senders.channel import URL, Endpoint, NotSent
+from ringfence.alerts.senders import URL, Endpoint, NotSent
 from ringfence.alerts.ssrf_guard import AddressDenied, AllowedNetworks, target
 from ringfence.connectors.api import ConnectorError, SourceConnector, Struct
 from ringfence.connectors.api.schemas import STRING, struct
@@ -372,7 +372,7 @@ DOORS: Final = {
     "connectors/sdk/kafka_settings/oauth_tokens.py": "test_a_connectors_token_endpoint_does_not",
     "fencing/transactions/broker_connection.py": "test_a_connectors_kafka_clients_do_not, and each broker's address",
     "platform/ringfence/access/oidc/provider.py": "test_an_identity_provider_does_not",
-    "platform/ringfence/alerts/senders/posting.py": "test_no_destination_of_alerts_does",
+    "platform/ringfence/alerts/senders.py": "test_no_destination_of_alerts_does",
     "platform/ringfence/client/rest.py": "the client of a person at a terminal, or of CI: no process of the platform",
     "platform/ringfence/commands/up.py": "its own web process, at its own address",
     "platform/ringfence/demo/job.py": "the demo's own platform",

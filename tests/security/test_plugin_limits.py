@@ -15,6 +15,7 @@ from ringfence.connectors.api import ConfigException
 from ringfence.connectors.sdk import egress, worker_limits
 from ringfence.engine import fair_places
 from ringfence.engine.plugins import PluginError, PluginHost, PluginTimeout
+from ringfence.engine.plugins.calls import PreviewRecords, ValidateConfig, pairs_of
 from ringfence.engine.plugins.errors import OutOfMemory
 from ringfence.memory_limit import CALL_MEMORY_LIMIT, DEFAULTS, memory_limit
 from tests.support.plugin_hosts import PATIENCE, hostile
@@ -52,16 +53,16 @@ def test_a_query_whose_row_would_fill_the_memory_is_refused(host: PluginHost, tm
     }
     bounds = {"records": 1, "bytes": MIB, "seconds": 20.0}
     with pytest.raises(PluginError, match=r"The query cannot be read: .*too big.*Leave the value out of the query"):
-        host.preview(config, [], {}, [], bounds, PATIENCE)
-    assert host.validate("Hostile", hostile())["error_count"] == 0
+        host.ask(PreviewRecords(config, pairs_of([]), {}, [], bounds), PATIENCE)
+    assert host.ask(ValidateConfig("Hostile", hostile()))["error_count"] == 0
 
 
 def test_a_process_that_took_all_its_memory_is_not_used_again(environment: dict[str, str]) -> None:
     host = PluginHost(environment=environment, call_seconds=PATIENCE, call_memory=256 * MIB)
     try:
         with pytest.raises(OutOfMemory, match=r"validate needed more than 256 MiB \(call\.memory\.limit\)"):
-            host.validate("Hostile", hostile("eat memory"))
-        assert host.validate("Hostile", hostile())["error_count"] == 0
+            host.ask(ValidateConfig("Hostile", hostile("eat memory")))
+        assert host.ask(ValidateConfig("Hostile", hostile()))["error_count"] == 0
     finally:
         host.close()
 
@@ -164,7 +165,7 @@ def test_calls_of_one_account_leave_half_of_the_processes_to_others(host: Plugin
     def validate(who: str, mood: str, seconds: float) -> Any:
         token = fair_places.account.set(who)
         try:
-            return host.validate("Hostile", hostile(mood), seconds)
+            return host.ask(ValidateConfig("Hostile", hostile(mood)), seconds)
         finally:
             fair_places.account.reset(token)
 

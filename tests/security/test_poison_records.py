@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ringfence.connectors.api import ConfigDef, ConfigType, ConnectorError
 from ringfence.connectors.converters.registry.reading import ReadValue
 from ringfence.engine.browsing.expression import TooManySteps, is_like, parse
-from ringfence.engine.browsing.value_decoding import DecodedValue, Decoder
+from ringfence.engine.browsing.reader_calls import DecodedValue, Decoder
 from ringfence.engine.plugins.secret_removal import Redactor, Scrubber
 
 SECRET = "hunter22"

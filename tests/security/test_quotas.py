@@ -8,7 +8,9 @@ import pytest
 from ringfence.access.models import Grant
 from ringfence.access.principal import ALL_RIGHTS, ROLES, Principal, Right, Verb
 from ringfence.commands import users
-from ringfence.engine.leader.command_plans import Plan, configure, create, delete, require, usage, usage_of, within
+from ringfence.engine.leader.commands import Delete
+from ringfence.engine.leader.commands.command import Plan
+from ringfence.engine.leader.commands.saving import plan_change, plan_creation, require, usage, usage_of, within
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.topics.cluster_state import ClusterState, apply
 from ringfence.fencing.topics.config_records import CommitRecord, decode, encode
@@ -31,14 +33,16 @@ def write(state: ClusterState, plan: Plan) -> ClusterState:
 def creation(name: str, account: str = "ann", quota: Quota = THREE, more: Config = NOTHING) -> Plan:
     own = ConnectorName(name)
     whole = {"name": name, "connector.class": "X", **more}
-    plan = create(own, whole, TargetState.RUNNING, [whole], TopicGrantRecord(own, (), account))
+    plan = plan_creation(own, whole, TargetState.RUNNING, [whole], TopicGrantRecord(own, (), account))
     return within(plan, account, quota, own, whole)
 
 
 def change(name: str, account: str = "ann", quota: Quota = THREE, more: Config = NOTHING) -> Plan:
     own = ConnectorName(name)
     whole = {"name": name, "connector.class": "X", **more}
-    return within(configure(own, whole, [whole], None, TopicGrantRecord(own, (), account)), account, quota, own, whole)
+    return within(
+        plan_change(own, whole, [whole], None, TopicGrantRecord(own, (), account)), account, quota, own, whole
+    )
 
 
 def test_an_accounts_attempts_end_at_its_quota() -> None:
@@ -55,7 +59,7 @@ def test_an_accounts_attempts_end_at_its_quota() -> None:
     assert "ringfence users grant ann … --connectors 21" in refusals[0].message
     state = write(state, creation("of-bob", "bob"))
     assert usage(state, "bob").connectors == 1
-    state = write(write(state, delete(ConnectorName("c0"))), creation("again", quota=Quota(20)))
+    state = write(write(state, Delete(ConnectorName("c0")).records), creation("again", quota=Quota(20)))
     assert usage(state, "ann").connectors == 20
 
 

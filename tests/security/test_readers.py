@@ -10,12 +10,11 @@ import psutil
 import pytest
 
 from ringfence.engine import fair_places
-from ringfence.engine.browsing.reader_main import Reading
+from ringfence.engine.browsing.reader_calls import OpenReading, Reading
 from ringfence.engine.browsing.readers import Readers, slices
 from ringfence.engine.plugins.errors import BadRequest
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.topic_tail import MetRecord, TailRecord, Visibility
-from ringfence.requests.reader_calls import OpenReading
 from ringfence.requests.request import Refusal
 from tests.support import hostile_registry as bombs
 from tests.support.hostile_registry import hostile_registry

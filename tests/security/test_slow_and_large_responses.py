@@ -15,8 +15,7 @@ from django.test import override_settings
 from requests import ReadTimeout, Session, TooManyRedirects
 
 from ringfence.alerts import senders
-from ringfence.alerts.senders import posting
-from ringfence.alerts.senders.channel import URL, Endpoint, NotSent
+from ringfence.alerts.senders import URL, Endpoint, NotSent
 from ringfence.connectors.api import ConnectorError
 from ringfence.connectors.converters.registry.reading import SchemaReader
 from ringfence.connectors.sdk import guarded_requests, worker_limits
@@ -214,7 +213,7 @@ def tell(kind: str, url: str) -> int:
 
 @pytest.mark.parametrize("kind", RECEIVERS)
 def test_a_receiver_of_alerts_that_drips_is_given_up(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(posting, "_SECONDS", SHORT)
+    monkeypatch.setattr(senders, "_SECONDS", SHORT)
     started = time.monotonic()
     with serving(drip_headers) as url, pytest.raises(NotSent, match="did not answer") as caught:
         tell(kind, url)

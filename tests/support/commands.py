@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ringfence.requests.commands import Command
+from ringfence.requests.request import Command
 
 
 def command_named(kind: str, connector: str | None = None, body: Mapping[str, Any] | None = None) -> Command[Any]:

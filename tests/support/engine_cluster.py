@@ -24,7 +24,7 @@ from ringfence.fencing.topics.events import Event
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import FAILED, SUPERSEDED, State, TaskStatus
 from ringfence.fencing.topics.topic_log import TopicLog
-from ringfence.requests.commands import SentCommand
+from ringfence.requests.request import SentCommand
 from ringfence.worker_config import WorkerConfig
 from tests.support.broker import Broker
 from tests.support.plugin_hosts import PATIENCE

@@ -9,16 +9,18 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from ringfence.dispatch import CommandResult, Refusal
-from ringfence.engine.leader import command_plans
-from ringfence.engine.leader.command_plans import Plan
-from ringfence.engine.leader.commands import command_of
+from ringfence.engine.leader import commands
+from ringfence.engine.leader.command_service import CommandContext
+from ringfence.engine.leader.commands.command import LeaderCommand, Plan, WriteResult
+from ringfence.engine.leader.commands.offsets import Act, OffsetEntry, plan_alteration
+from ringfence.engine.leader.leader_thread import Leader
 from ringfence.engine.leader.task_slices import TaskConfigs
-from ringfence.engine.leader.write_result import WriteResult
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName, Incarnation, WorkerId
 from ringfence.fencing.kafka.consumer import LogRecord
@@ -31,14 +33,13 @@ from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_log import fold
 from ringfence.fencing.topics.config_records import TaskCountRecord
 from ringfence.fencing.topics.connector_state import ConnectorState
+from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import State, StatusState, StatusTombstone
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 from ringfence.history.models import ProofRun
 from ringfence.projection.models import GenerationRow, Task, Worker
-from ringfence.projection.topic_projection import Projection
-from ringfence.requests import commands
-from ringfence.requests.commands import Command, OffsetEntry
-from ringfence.requests.questions import Question
+from ringfence.projection.projector import Projection
+from ringfence.requests.request import Command, Question
 from ringfence.worker_config import WorkerConfig
 from tests.support.topics import Topic, connector_status, generation, task_status
 
@@ -117,7 +118,8 @@ class FakeLeader:
         canned = self._canned(request)
         if canned is not None:
             return CommandResult(None, canned)
-        outcome = command_of(request, FakeSide(self)).run(lambda done: None)
+        assert isinstance(request, LeaderCommand)
+        outcome = request.run(FakeContext(self), lambda done: None)
         self.project()
         return CommandResult(outcome.offset if outcome.offset >= 0 else len(self.config.records) - 1, outcome.value)
 
@@ -442,7 +444,7 @@ class FakeLeader:
         place = {"topic": topic, "partition": partition, "end": 120, "whole": True, "left_out": 0}
         return {"worker_group": "g", **place, "steps": [first, then]}
 
-    def move_share_group(self, group: str, act: commands.Act) -> dict[str, Any]:
+    def move_share_group(self, group: str, act: Act) -> dict[str, Any]:
         """As the leader answers."""
         if act["kind"] == "configure":
             settings = act["settings"].items()
@@ -459,15 +461,22 @@ class FakeLeader:
         ]
 
 
-class FakeSide:
-    """What a command uses of the leader: topics that are lists, a plugin that makes no tasks, rounds that are over."""
+class FakeLeaderThread:
+    """What commands use of `Leader`: topics that are lists, rounds and restarts of which nothing is to be done."""
 
     def __init__(self, leader: FakeLeader) -> None:
         self._leader = leader
-        self.limit = Deadline.after(90)
-        self.config = WorkerConfig.from_environment({})
+        self.worker_config = WorkerConfig.from_environment({})
         rows = Worker.objects.values_list("worker", "incarnation", "slots")
         self.members = [LiveWorker(WorkerId(worker), Incarnation(own), slots) for worker, own, slots in rows]
+        self.hand_over = SimpleNamespace(ask=lambda members, limit: WorkerId("w2"))
+        self.rounds = SimpleNamespace(retry_now=lambda name: None)
+        self.instances = SimpleNamespace(
+            mark_started=lambda name, config_offset: None,
+            discard=lambda name: None,
+            trace_of=lambda name, config_offset: None,
+            restart=lambda name: None,
+        )
 
     def state(self) -> ClusterState:
         return fold(ClusterState(), cast(list[LogRecord], self._leader.config.records), "config")
@@ -478,36 +487,40 @@ class FakeSide:
             state = status.apply(state, status.decode(entry.key, entry.value))
         return state
 
-    def now_ms(self) -> int:
-        return int(time.time() * 1000)
+    def wake(self) -> None: ...
+
+    def mark_restarting(self, name: ConnectorName, tasks: list[int]) -> None: ...
+
+
+class FakeContext(CommandContext):
+    """What a command works with: topics that are lists, a plugin that makes no tasks, rounds that are over."""
+
+    def __init__(self, leader: FakeLeader) -> None:
+        self._fake = leader
+        self.leader = cast(Leader, FakeLeaderThread(leader))
+        self.reporter = cast(Reporter, SimpleNamespace(now_ms=lambda: int(time.time() * 1000)))
+        self.limit = Deadline.after(90)
 
     def write(self, plan: Plan) -> WriteResult:
-        records = list(plan(self.state()))
+        records = list(plan(self.leader.state()))
         for record in records:
             assert not isinstance(record, TopicRecord)
-            self._leader.config.config(record)
-        return WriteResult(self.state(), len(self._leader.config.records) - 1 if records else -1)
-
-    def wake(self) -> None: ...
+            self._fake.config.config(record)
+        return WriteResult(self.leader.state(), len(self._fake.config.records) - 1 if records else -1)
 
     def await_round(self, name: ConnectorName) -> None:
         """It has fenced the ids of two tasks."""
-        generation = self.state().connector(name).generation
+        generation = self.leader.state().connector(name).generation
         assert generation is not None
-        self._leader.config.config(TaskCountRecord(name, 2, generation))
-        self._leader.project()
+        self._fake.config.config(TaskCountRecord(name, 2, generation))
+        self._fake.project()
         fenced = [{"id": f"g-{name}-{task}", "producer_id": 7 + task, "epoch": 4} for task in range(2)]
         row = GenerationRow.objects.filter(connector=name, generation=generation)
         row.update(stage="done", fenced=json.dumps(fenced))
 
-    def resign(self) -> WorkerId:
-        return WorkerId("w2")
-
-    def retry_round(self, name: ConnectorName) -> None: ...
-
     def validate(self, config: Mapping[str, str], *, java: bool) -> dict[str, Any]:
         try:
-            return self._leader.validate(config["connector.class"].strip(), config, java=java)
+            return self._fake.validate(config["connector.class"].strip(), config, java=java)
         except Refusal as refused:
             raise Refusal(400 if refused.status == 404 else refused.status, refused.message) from refused
 
@@ -520,23 +533,15 @@ class FakeSide:
 
     def look_up_version(self, config: Mapping[str, str]) -> None: ...
 
-    def mark_started(self, name: ConnectorName, config_offset: int) -> None: ...
-
-    def discard_instance(self, name: ConnectorName) -> None: ...
-
-    def mark_restarting(self, name: ConnectorName, tasks: list[int]) -> None: ...
-
-    def restart_instance(self, name: ConnectorName, *, only_failed: bool) -> None: ...
-
     def forget_topics(self, name: ConnectorName) -> dict[int, int]:
-        for topic in sorted(self.statuses().topics.get(name, ())):
-            self._leader.status.status(StatusTombstone(key_of(name, topic)))
+        for topic in sorted(self.leader.statuses().topics.get(name, ())):
+            self._fake.status.status(StatusTombstone(key_of(name, topic)))
         return {}
 
     def plan_offsets(self, connector: ConnectorState, entries: list[OffsetEntry] | None) -> tuple[Plan, bool]:
         if connector.round_pending:  # a round takes no time here
             self.await_round(connector.name)
-        return command_plans.alter_offsets(connector.name, [], SourceOffsets(connector.name), "offsets"), False
+        return plan_alteration(connector.name, [], SourceOffsets(connector.name), "offsets"), False
 
     def plan_ledger(self, connector: ConnectorState, decide: object) -> Plan:
         raise NotImplementedError

@@ -11,7 +11,7 @@ CONFIG = {"connector.class": "VerifiableSource", "topic": "t", "pin": "hunter2"}
 
 
 def report(*events: dict[str, Any]) -> None:
-    from ringfence.projection.topic_projection import Projection
+    from ringfence.projection.projector import Projection
 
     topic = Topic()
     for event in events:

@@ -3,7 +3,7 @@
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.topics.status import State
 from ringfence.fencing.topics.topic_ids import TopicIds
-from ringfence.projection.topic_projection import Projection
+from ringfence.projection.projector import Projection
 from tests.support.topics import Topic, connector, connector_status, generation, task_status
 
 C = ConnectorName("c")

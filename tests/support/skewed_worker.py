@@ -13,7 +13,7 @@ from typing import Any, cast  # noqa: E402
 from ringfence import redis_clock  # noqa: E402
 from ringfence.celery import app  # noqa: E402
 from ringfence.engine import celery_tasks as tasks  # noqa: E402
-from ringfence.engine.question_answers import Services  # noqa: E402
+from ringfence.engine.celery_tasks import Services  # noqa: E402
 from ringfence.fencing.clock import Deadline  # noqa: E402
 
 

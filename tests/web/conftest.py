@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from ringfence.engine.plugins.operations import Operations
+from ringfence.engine.plugins.calls import ExamineSource, PluginRuntime
 from ringfence.engine.plugins.validation import validate
 from ringfence.requests.request import Refusal
 from tests.support.database import empty_tables, migrated
@@ -33,7 +33,7 @@ def rich(leader: FakeLeader, monkeypatch: pytest.MonkeyPatch) -> FakeLeader:
 
     def examine(config: Mapping[str, str], java: bool) -> dict[str, Any] | None:
         leader.asked.append(("examine", config["name"], {"config": dict(config)}))
-        return Operations(REGISTRY, lambda _: None).examine(config)
+        return ExamineSource(config).answer(PluginRuntime(REGISTRY, lambda _: None))
 
     monkeypatch.setattr(leader, "validate", real)
     monkeypatch.setattr(leader, "examine", examine, raising=False)

@@ -10,8 +10,8 @@ from django.test import Client, override_settings
 
 from ringfence.access import tokens
 from ringfence.access.models import Grant
-from ringfence.alerts import deliveries, tasks
-from ringfence.alerts.models import Delivery, Destination, Incident, IncidentNote, Rule, Silence
+from ringfence.alerts import tasks
+from ringfence.alerts.models import Delivery, Destination, Incident, IncidentNote, Rule, Silence, now_ms
 from ringfence.audit.models import AuditEntry
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
@@ -141,7 +141,7 @@ def test_pages_make_change_test_and_delete(client: Client, handed: list[int]) ->
 
 
 def test_incidents_are_shown_to_those_who_may_see_the_connector(client: Client, leader: FakeLeader) -> None:
-    now = deliveries.now_ms()
+    now = now_ms()
     for name in ("team-a", "other"):
         Incident.objects.create(
             rule_name="r",
@@ -171,7 +171,7 @@ def test_incidents_are_shown_to_those_who_may_see_the_connector(client: Client, 
 
 @pytest.mark.parametrize("part", ["incident-cause", "incident-axis", "story"])
 def test_the_page_of_an_incident_stays_when_its_connector_is_deleted(client: Client, part: str) -> None:
-    now = deliveries.now_ms()
+    now = now_ms()
     incident = Incident.objects.create(
         rule_name="r", kind="failed", subject="gone", connector="gone", summary="gone has failed", opened_ms=now
     )
@@ -205,7 +205,7 @@ def test_the_first_start_has_rules_that_anybody_would_want() -> None:
 def test_an_incident_is_acknowledged_and_silenced(client: Client, leader: FakeLeader) -> None:
     leader.config.config(connector("team-a"))
     leader.start("team-a")
-    now = deliveries.now_ms()
+    now = now_ms()
     one = Incident.objects.create(
         rule_name="r", kind="failed", subject="task team-a-0", connector="team-a", summary="Task 0 has failed",
         opened_ms=now, began_ms=now - 60_000, failures=3,
@@ -238,7 +238,7 @@ def test_an_incident_is_acknowledged_and_silenced(client: Client, leader: FakeLe
 def test_who_may_not_operate_a_connector_neither_acknowledges_nor_silences_it(
     client: Client, leader: FakeLeader
 ) -> None:
-    now = deliveries.now_ms()
+    now = now_ms()
     made = [
         Incident.objects.create(rule_name="r", kind="failed", subject=name, connector=name, summary="s", opened_ms=now)
         for name in ("team-a", "other", "")
@@ -270,7 +270,7 @@ def test_who_may_not_operate_a_connector_neither_acknowledges_nor_silences_it(
 
 def test_nobody_fills_an_incident_or_the_list_of_silences(client: Client, leader: FakeLeader) -> None:
     """Its page shows all notes, and each page of everybody counts incidents without those that are silenced."""
-    now = deliveries.now_ms()
+    now = now_ms()
     one = Incident.objects.create(
         rule_name="r", kind="failed", subject="team-a", connector="team-a", summary="s", opened_ms=now
     )
@@ -296,7 +296,7 @@ def test_nobody_fills_an_incident_or_the_list_of_silences(client: Client, leader
 
 
 def test_the_api_acknowledges_and_silences(client: Client, leader: FakeLeader) -> None:
-    now = deliveries.now_ms()
+    now = now_ms()
     one = Incident.objects.create(
         rule_name="r", kind="failed", subject="team-a", connector="team-a", summary="s", opened_ms=now
     )

@@ -7,7 +7,7 @@ from ringfence.connectors.common_settings import CONNECTOR_CLASS, source_config_
 from ringfence.connectors.known_plugins import list_installable
 from ringfence.connectors.plugin_names import are_coordinates
 from ringfence.connectors.plugins import PluginRegistry
-from ringfence.engine.plugins.operations import Operations
+from ringfence.engine.plugins.calls import ListPlugins, PluginRuntime
 from ringfence.web.icons import has_icon
 from ringfence.web.markdown import render_markdown
 from ringfence.web.new.catalog import card_of, find_installable, group, matches
@@ -31,7 +31,7 @@ def test_our_connectors_say_what_they_are(cls: type[SourceConnector]) -> None:
 
 
 def test_a_plugin_process_tells_all_of_it() -> None:
-    answer = Operations(PluginRegistry.discover(), lambda _: None).plugins()
+    answer = ListPlugins().answer(PluginRuntime(PluginRegistry.discover(), lambda _: None))
     plugins = {str(each["class"]).rpartition(".")[2]: each for each in answer["plugins"]}  # type: ignore[attr-defined]
     card = card_of(plugins["PostgresSourceConnector"])
     assert (card.title, card.category, card.guarantee) == ("PostgreSQL changes", "Databases", "Exactly once")

@@ -235,7 +235,7 @@ def test_the_checks_of_the_form_fill_secrets_in(client: Client, flights: FakeLea
 def test_only_who_may_read_configurations_sees_them(
     client: Client, flights: FakeLeader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ringfence.middleware import access as middleware
+    from ringfence import middleware as middleware
 
     viewer = Principal("eve", "session", (Right(frozenset({Verb.VIEW, Verb.EDIT}), "*"),))
     monkeypatch.setattr(middleware, "identify", lambda request: viewer)

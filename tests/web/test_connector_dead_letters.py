@@ -104,7 +104,7 @@ def test_a_replay_is_asked_for_and_has_an_outcome_for_each(client: Client, fligh
 
 
 def test_each_act_takes_its_verb(client: Client, flights: FakeLeader, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ringfence.middleware import access as middleware
+    from ringfence import middleware as middleware
 
     viewer = Principal("eve", "session", (Right(ROLES["viewer"], "*"),))
     monkeypatch.setattr(middleware, "identify", lambda request: viewer)

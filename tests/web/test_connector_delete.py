@@ -12,7 +12,7 @@ from ringfence.audit.models import AuditEntry
 from ringfence.dispatch import CommandResult, Refusal
 from ringfence.history.models import OffsetSnapshot
 from ringfence.projection.models import ActiveTopic, Connector, Task
-from ringfence.requests.commands import Command
+from ringfence.requests.request import Command
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
 from tests.support.topics import connector
@@ -109,7 +109,7 @@ def test_where_offsets_cannot_be_discarded_nothing_is_deleted(
 def test_discarding_offsets_takes_their_own_verb(
     client: Client, flights: FakeLeader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ringfence.middleware import access as middleware
+    from ringfence import middleware as middleware
 
     some = Principal("ann", "session", (Right(frozenset({Verb.VIEW, Verb.DELETE}), "*"),))
     monkeypatch.setattr(middleware, "identify", lambda request: some)

@@ -8,12 +8,10 @@ from django.test import Client
 
 from ringfence.access.principal import EVERYBODY_HERE, Principal, Right, Verb
 from ringfence.api.history_series import Scope, find_marks
-from ringfence.audit.models import AuditEntry
-from ringfence.audit.outcome import Outcome
+from ringfence.audit.models import AuditEntry, Outcome
 from ringfence.history.models import ConfigVersion
 from ringfence.projection.models import Event, HistoryPoint, LogLine, Tombstone, pack
-from ringfence.projection.status_rows import WORKER_GONE
-from ringfence.projection.topic_rows import TOPIC_REPLACED
+from ringfence.projection.status_rows import TOPIC_REPLACED, WORKER_GONE
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
 from tests.support.topics import connector

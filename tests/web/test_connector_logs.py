@@ -9,9 +9,9 @@ from django.test import Client
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.topics.config_records import decode, encode
 from ringfence.fencing.topics.connector_logs import ConnectorLevelRecord
-from ringfence.projection import log_rows
+from ringfence.projection import event_rows
 from ringfence.projection.models import Connector, Event, LogLine
-from ringfence.projection.topic_projection import Projection
+from ringfence.projection.projector import Projection
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
 from tests.support.topics import Topic, connector
@@ -72,8 +72,8 @@ def test_the_api_lists_them_the_same_way(client: Client, flights: FakeLeader) ->
 
 
 def test_only_the_newest_are_kept(flights: FakeLeader, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_rows, "KEPT", 5)
-    monkeypatch.setattr(log_rows, "_SLACK", 2)
+    monkeypatch.setattr(event_rows, "KEPT_LINES", 5)
+    monkeypatch.setattr(event_rows, "_LINES_SLACK", 2)
     LogLine.objects.create(connector="other", time_ms=1, level="INFO", severity=20)
     for number in range(20):
         logged(("INFO", 0, f"line {number}"))
@@ -81,7 +81,7 @@ def test_only_the_newest_are_kept(flights: FakeLeader, monkeypatch: pytest.Monke
     newest = LogLine.objects.filter(connector="flights").order_by("-id").values_list("message", flat=True)
     assert list(newest)[:5] == [f"line {number}" for number in range(19, 14, -1)]
     assert LogLine.objects.filter(connector="other").count() == 1
-    log_rows.prune(2_000)
+    event_rows.prune_lines(2_000)
     assert LogLine.objects.count() == 0
 
 
@@ -153,6 +153,6 @@ def test_a_range_is_found_wherever_it_is(client: Client, flights: FakeLeader) ->
     ]
     LogLine.objects.bulk_create(lines)
     LogLine.objects.filter(message__in=["120", "121"]).delete()
-    found = log_rows.find_range(118_000, 125_000).order_by("id").values_list("message", flat=True)
+    found = event_rows.find_range(118_000, 125_000).order_by("id").values_list("message", flat=True)
     assert list(found) == ["118", "119", "122", "123", "124"]
-    assert not log_rows.find_range(900_000, 901_000).exists()
+    assert not event_rows.find_range(900_000, 901_000).exists()

@@ -9,8 +9,8 @@ from django.test import Client
 
 from ringfence import dispatch
 from ringfence.audit.models import AuditEntry
+from ringfence.engine.leader.commands import Stop
 from ringfence.history.models import OffsetSnapshot
-from ringfence.requests.commands import Stop
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
 from tests.support.topics import connector

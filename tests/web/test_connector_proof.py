@@ -64,7 +64,7 @@ def test_one_under_way_shows_how_far_it_is_and_asks_again(client: Client, there:
 def test_a_refusal_is_said_and_only_who_operates_may_count(
     client: Client, there: FakeLeader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ringfence.middleware import access as middleware
+    from ringfence import middleware as middleware
 
     there.refusal = Refusal(503, "No worker reports")
     refused = count(client)

@@ -163,7 +163,7 @@ def test_other_connectors_have_no_such_tab(client: Client, leader: FakeLeader) -
 def test_who_may_only_look_is_offered_nothing_and_a_foreign_page_cannot_act(
     client: Client, postgres: FakeLeader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ringfence.middleware import access as middleware
+    from ringfence import middleware as middleware
 
     strict = Client(enforce_csrf_checks=True, headers={"host": "localhost"})
     forged = strict.post(f"{TAB}/start", {"tables": "t"})

@@ -92,7 +92,7 @@ def test_records_of_topics_outside_of_the_grant_are_not_shown(
     client: Client, flights: FakeLeader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Although the connector has written there, when somebody else had saved it."""
-    from ringfence.middleware import access as middleware
+    from ringfence import middleware as middleware
 
     limited = Principal("ann", "session", (Right(ROLES["editor"], "*", ("u.*",)),))
     monkeypatch.setattr(middleware, "identify", lambda request: limited)
@@ -112,7 +112,7 @@ def test_a_worker_that_cannot_read_says_why(client: Client, flights: FakeLeader)
 def test_who_may_read_a_configuration_need_not_see_data(
     client: Client, flights: FakeLeader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ringfence.middleware import access as middleware
+    from ringfence import middleware as middleware
 
     viewer = Principal("eve", "session", (Right(ROLES["viewer"], "*"),))
     monkeypatch.setattr(middleware, "identify", lambda request: viewer)

@@ -270,7 +270,7 @@ def test_accounts_grants_and_tokens(client: Client, flights: FakeLeader) -> None
 
 def test_the_answer_about_rights_is_what_a_request_meets(client: Client, flights: FakeLeader) -> None:
     from ringfence.access.principal import Verb
-    from ringfence.console.account_rights import principal_for
+    from ringfence.console.account_actions import principal_for
 
     bob = User.objects.create_user("bob", password="right-password-1")
     Grant.objects.create(user=bob, what="operator fence", pattern="fl*", topics="t.*")

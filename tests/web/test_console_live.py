@@ -63,7 +63,7 @@ def _committed() -> Iterator[None]:
 
 
 def _write() -> None:
-    from ringfence.audit.outcome import Outcome
+    from ringfence.audit.models import Outcome
     from ringfence.audit.trail import record
 
     record("create account", user="ann", via="session", address="::1", outcome=Outcome.DONE)

@@ -13,8 +13,8 @@ from django.test import override_settings
 from django.urls import path
 
 from ringfence import quotas
+from ringfence.access.authorise import requires, somewhere
 from ringfence.access.principal import Verb
-from ringfence.access.routes import requires, somewhere
 from ringfence.metrics import views as metrics_views
 from ringfence.quotas import QueuedLane
 from ringfence.web import asgi_handler as handler

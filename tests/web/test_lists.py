@@ -17,8 +17,7 @@ from ringfence.audit.models import AuditEntry
 from ringfence.dispatch import Refusal
 from ringfence.fencing.ids import Incarnation, WorkerId
 from ringfence.fencing.topics.status import LeaderRecord, State, WorkerRecord
-from ringfence.projection.health_reasons import reason
-from ringfence.projection.known_health import KnownHealth
+from ringfence.projection.health import KnownHealth, reason
 from ringfence.projection.models import ActiveTopic, Connector, Event, HangingTransaction, Minute, Task
 from ringfence.projection.task_minutes import EVERYTHING, ITSELF, minute_of
 from ringfence.web.lists import pages as lists

@@ -10,9 +10,9 @@ from django.http import QueryDict
 from django.test import Client, override_settings
 
 from ringfence.audit.models import AuditEntry
+from ringfence.engine.leader.commands import Delete
 from ringfence.http.errors import ConnectError
 from ringfence.projection.models import Connector, SourceOffset
-from ringfence.requests.commands import Delete
 from ringfence.web.new.form_state import draft_of
 from ringfence.web.new.pasted_config import read_pasted
 from tests.support.accounts import account, bearer

@@ -13,8 +13,7 @@ from ringfence.alerts.models import Incident, Rule
 from ringfence.fencing.topics.status import KAFKA, PollRetry, State
 from ringfence.heartbeats.cluster_health import FormerProcess, Vitals, no_projection
 from ringfence.heartbeats.cluster_view import look
-from ringfence.projection.health import SEVERITY, Health
-from ringfence.projection.known_health import known_health
+from ringfence.projection.health import SEVERITY, Health, known_health
 from ringfence.projection.models import Connector, Task
 from tests.support.health_places import read_places
 from tests.support.leader import FakeLeader

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.urls import URLPattern, URLResolver, get_resolver, resolve
 
-from ringfence.access.routes import declarations
+from ringfence.access.authorise import declarations
 from tests.e2e.browser.pages import NO_PAGES, PAGES
 
 _NAMES = {"running": "a", "failed": "b", "stopped": "c", "group": "g", "queue": "q", "readers": "r", "snapshot": "1"}

@@ -11,8 +11,8 @@ from django.test import Client, override_settings
 
 from ringfence.connectors.transforms import find_transform
 from ringfence.connectors.transforms.registry import TRANSFORMS
+from ringfence.engine.questions import TryTransforms
 from ringfence.http.errors import ConnectError
-from ringfence.requests.questions import TryTransforms
 from ringfence.web.new.live_results import list_changes
 from ringfence.web.new.transform_menu import describe_type, menu_items
 from ringfence.web.new.transform_steps import change_steps

@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from ringfence.dispatch import Refusal
-from ringfence.requests.commands import Create
+from ringfence.engine.leader.commands import Create
 from tests.support.leader import FakeLeader
 
 FORM = {"class": "VerifiableSource", "name": "c", "setting:topic": "t"}
@@ -29,7 +29,7 @@ def test_pasted_json_is_checked_too(client: Client, leader: FakeLeader) -> None:
 
 def test_a_configuration_that_is_edited_can_be_checked_before_it_is_saved(client: Client, leader: FakeLeader) -> None:
     stored = {"connector.class": "VerifiableSource", "name": "edited", "topic": "t", "pin": "hunter2"}
-    leader.command(Create("edited", stored, "RUNNING"))
+    leader.command(Create("edited", stored, initial_state="RUNNING"))
     assert 'hx-post="/ui/new/preflight"' in client.get("/ui/connectors/edited/edit").content.decode()
     form = {"name": "edited", "of": "edited", "editing": "1", "mode": "json"}
     edited = '{"connector.class": "VerifiableSource", "topic": "other", "pin": "[hidden]"}'

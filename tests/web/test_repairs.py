@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 from django.test import Client
 
+from ringfence import middleware as middleware
 from ringfence.access.principal import Principal, Right, Verb
 from ringfence.fencing.topics.status import FAILED, State
 from ringfence.fencing.topics.status.failed_record import RecordFailure
 from ringfence.history.models import ConfigVersion
-from ringfence.middleware import access as middleware
 from ringfence.projection.models import Task
 from tests.support.leader import FakeLeader
 from tests.support.pages import text

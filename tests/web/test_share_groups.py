@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from ringfence.api.share_groups import cached_reports
+from ringfence.api import share_groups
 from ringfence.dispatch import Refusal
 from ringfence.fencing.share.ledger import State
 from ringfence.fencing.share.offset_ranges import Ranges
@@ -174,7 +174,7 @@ def test_a_group_that_is_gone_is_a_404(queue: FakeLeader, client: Client) -> Non
 
 def test_answers_of_a_moment_ago_are_shared(queue: FakeLeader, client: Client) -> None:
     for _ in range(3):
-        cached_reports.look_at_list(1.0)
+        share_groups.look_at_list(1.0)
     assert [kind for kind, _, _ in queue.asked if kind == "share_groups"] == ["share_groups"]
 
 

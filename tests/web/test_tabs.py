@@ -14,7 +14,7 @@ from ringfence.access.principal import Principal, Right, Verb
 from ringfence.audit.models import AuditEntry
 from ringfence.history.models import ConfigVersion
 from ringfence.projection.models import Connector, Event, GenerationRow, Task
-from ringfence.projection.topic_projection import Projection
+from ringfence.projection.projector import Projection
 from ringfence.web.connector import generations, timeline
 from ringfence.web.connector import tab_page as connector_frame
 from ringfence.web.connector.transaction_lanes import PAGE_SIZE, SPAN_MS, WIDTH, lanes

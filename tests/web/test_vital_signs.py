@@ -10,6 +10,8 @@ from django.db.models.functions import Now
 from django.test import Client
 
 from ringfence import dispatch
+from ringfence.engine.leader.commands import Pause
+from ringfence.engine.questions import Preflight
 from ringfence.fencing.errors import Retriable
 from ringfence.heartbeats.cluster_health import SILENT_S
 from ringfence.heartbeats.cluster_view import look, read
@@ -17,8 +19,6 @@ from ringfence.heartbeats.freshness import FreshnessWatch, Positions, write
 from ringfence.heartbeats.heartbeat_writer import HealthProbe, HeartbeatWriter
 from ringfence.heartbeats.models import Freshness, Heartbeat
 from ringfence.projection.models import Task
-from ringfence.requests.commands import Pause
-from ringfence.requests.questions import Preflight
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
 from tests.support.topics import connector

@@ -11,7 +11,7 @@ from django.contrib.sessions.models import Session
 from django.db.models import Exists, OuterRef, QuerySet
 from django.http import HttpRequest
 
-from ringfence.access import last_use
+from ringfence.access import tokens
 from ringfence.access.client_address import address_of
 from ringfence.access.models import LoginSession
 from ringfence.access.principal import Principal
@@ -47,7 +47,7 @@ def note_use(request: HttpRequest, who: Principal, now_ms: int | None = None) ->
     """Note that the session was used, at most once a minute. Creates a missing row."""
     key, now = request.session.session_key, now_ms or _now_ms()
     if key:
-        last_use.write(lambda: _note(request, who, key, now))
+        tokens.write_note(lambda: _note(request, who, key, now))
 
 
 def _note(request: HttpRequest, who: Principal, key: str, now: int) -> None:

@@ -1,16 +1,42 @@
-"""Tokens: created once, shown once, stored as a digest."""
+"""Tokens: created once, shown once, stored as a digest. Their last use is a note: reading a page must not depend on a
+writable database.
+"""
 
 import hashlib
+import logging
 import secrets
+import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Final
 
 from django.contrib.auth.models import User
+from django.db import OperationalError
 
-from ringfence.access import last_use
 from ringfence.access.models import Token
 from ringfence.access.principal import topics_of, verbs_of
 from ringfence.fencing.name_patterns import EVERYTHING
+
+_AGAIN_SECONDS: Final = 30.0
+
+log = logging.getLogger(__name__)
+_lock = threading.Lock()
+_not_before = 0.0
+
+
+def write_note(note: Callable[[], object]) -> None:
+    """Write a note, or skip it if the database refuses writes: then no request tries again for half a minute."""
+    global _not_before
+    with _lock:
+        if time.monotonic() < _not_before:
+            return
+    try:
+        note()
+    except OperationalError as error:
+        log.warning("The time of last use is not stored, because the database refuses writes: %s", error)
+        with _lock:
+            _not_before = time.monotonic() + _AGAIN_SECONDS
+
 
 PREFIX = "rf_"
 _USED_EVERY_MS = 60_000
@@ -63,7 +89,7 @@ def record_use(row: Token) -> None:
     """Note that it was used, at most once a minute."""
     now = int(time.time() * 1000)
     if now - row.last_used_ms >= _USED_EVERY_MS:
-        last_use.write(lambda: Token.objects.filter(pk=row.pk).update(last_used_ms=now))
+        write_note(lambda: Token.objects.filter(pk=row.pk).update(last_used_ms=now))
 
 
 def revoke(row: Token) -> None:

@@ -13,9 +13,8 @@ from typing import Any
 from django.db import transaction
 
 from ringfence.alerts.conditions import MessageKind, pause_ms
-from ringfence.alerts.models import Delivery, Destination, Incident
-from ringfence.alerts.senders import send
-from ringfence.alerts.senders.channel import Endpoint, NotSent
+from ringfence.alerts.models import Delivery, Destination, Incident, now_ms
+from ringfence.alerts.senders import Endpoint, NotSent, send
 
 log = logging.getLogger(__name__)
 
@@ -25,12 +24,6 @@ _HANDED_MS = 30_000
 _MOST = 100
 
 Send = Callable[[Endpoint, Mapping[str, Any], int], int]
-
-
-def now_ms() -> int:
-    import time
-
-    return int(time.time() * 1000)
 
 
 def begin(destination: Destination, body: Mapping[str, Any], incident: Incident | None, now: int) -> Delivery:

@@ -18,7 +18,7 @@ from typing import Any, Final
 from django.db import Error as DatabaseError
 from django.db import close_old_connections, connection, transaction
 
-from ringfence.alerts import deliveries, foreign_records, incident_actions
+from ringfence.alerts import deliveries, foreign_records, incident_report
 from ringfence.alerts.conditions import (
     Changes,
     Finding,
@@ -30,8 +30,8 @@ from ringfence.alerts.conditions import (
     last_error,
 )
 from ringfence.alerts.incident_report import write_report
-from ringfence.alerts.messages import incident_message
-from ringfence.alerts.models import Delivery, EpisodeRow, Incident, Rule, Silence, Turn
+from ringfence.alerts.models import Delivery, EpisodeRow, Incident, Rule, Silence, Turn, now_ms
+from ringfence.alerts.senders import incident_message
 from ringfence.alerts.snapshot import (
     ClusterProblem,
     ClusterSnapshot,
@@ -46,12 +46,10 @@ from ringfence.heartbeats.cluster_view import look
 from ringfence.http.masking import Masker
 from ringfence.lock_waits import give_way
 from ringfence.projection import cluster_topics
-from ringfence.projection.health import Health
-from ringfence.projection.health_reasons import reason_with_time
-from ringfence.projection.known_health import KnownHealth, known_health
+from ringfence.projection.health import Health, KnownHealth, known_health, reason_with_time
 from ringfence.projection.models import ActiveTopic, Connector, GenerationRow, Task
-from ringfence.projection.plugin_metrics import metrics_of
 from ringfence.projection.stalls import QUIET_MS
+from ringfence.projection.task_metrics import metrics_of
 
 STABLE_MS: Final = 600_000
 """After running for this long without a failure, a subject has recovered, whatever its source does."""
@@ -307,14 +305,14 @@ def evaluate(
     findings = evaluate_rules(conditions, replace(snapshot, episodes=tuple(followed.values())))
     incidents = {(one.rule_id or -one.pk, one.subject): one for one in Incident.objects.filter(resolved_ms=0)}
     due = changes(incidents, findings)
-    quiet = incident_actions.list_silenced(now)
+    quiet = incident_report.list_silenced(now)
     writes: list[Callable[[], object]] = []
     for (rule_id, _), one in due.opened.items():
         report = write_report(rules[rule_id].kind, one, now).dumps()
-        writes.append(partial(_open, rules[rule_id], one, now, report, incident_actions.covers(quiet, one.connector)))
+        writes.append(partial(_open, rules[rule_id], one, now, report, incident_report.covers(quiet, one.connector)))
     writes += [partial(_resolve, incidents.pop(key), now) for key in due.resolved]
     for key, incident in incidents.items():
-        silent = incident_actions.covers(quiet, incident.connector)
+        silent = incident_report.covers(quiet, incident.connector)
         if _is_due(incident, findings[key], silent):
             report = write_report(incident.kind, findings[key], now).dumps()
             writes.append(partial(_keep, incident, findings[key], now, report, silent))
@@ -426,7 +424,7 @@ class Evaluator:
         """Run until `stop`."""
         while not stop.wait(EVERY_SECONDS):
             try:
-                self.once(deliveries.now_ms())
+                self.once(now_ms())
             except DatabaseError as error:
                 log.warning("Alerts are not evaluated, the database does not answer: %s", error)
             finally:

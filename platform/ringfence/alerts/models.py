@@ -1,5 +1,6 @@
 """Rules, destinations, incidents, and each message with its state. Times are milliseconds, 0 for never."""
 
+import time
 from typing import ClassVar
 from urllib.parse import urlsplit
 
@@ -9,6 +10,10 @@ from django.db.models import Q
 from ringfence.alerts.encrypted_field import EncryptedTextField
 from ringfence.connectors.api.config_types import HIDDEN
 from ringfence.fencing.name_patterns import EVERYTHING
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)
 
 
 class Destination(models.Model):

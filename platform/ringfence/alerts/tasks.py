@@ -13,7 +13,6 @@ from ringfence.celery import app
 
 NAME = "ringfence.alerts.deliver"
 QUEUE = "default"
-_LEADER_SECONDS = 5.0
 
 log = logging.getLogger(__name__)
 _task: Callable[..., Callable[[Callable[[int], str]], Any]] = app.task  # Celery's decorator has no types
@@ -41,12 +40,12 @@ def enqueue_delivery(delivery: int) -> None:
         log.info("Delivery %d waits, Redis does not answer: %s", delivery, type(error).__name__)
 
 
-def watch(holder: str, leads_here: threading.Event, stop: threading.Event) -> None:
-    """Run the thread until `stop`."""
+def watch(holder: str, leads: Callable[[], bool | None], stop: threading.Event) -> None:
+    """Run the thread until `stop`. leads: whether some worker leads; None if that is unknown."""
     django_apps.load()
     from ringfence.alerts.evaluation import Evaluator
 
-    Evaluator(holder, enqueue_delivery, lambda: leads_here.is_set() or _somebody_leads()).run(stop)
+    Evaluator(holder, enqueue_delivery, leads).run(stop)
 
 
 def watch_alone(holder: str, stop: threading.Event) -> None:
@@ -56,23 +55,3 @@ def watch_alone(holder: str, stop: threading.Event) -> None:
     from ringfence.alerts.evaluation import Evaluator
 
     Evaluator(holder, lambda delivery: log.info("%s", attempt(delivery)), lambda: False).run(stop)
-
-
-def _somebody_leads() -> bool | None:
-    """Return whether a leader answers; None if Redis does not answer, so that it is unknown."""
-    from ringfence import dispatch, transport
-    from ringfence.heartbeats.cluster_view import look
-    from ringfence.requests.commands import Ping
-
-    vitals = look.vitals()
-    if vitals.is_known:
-        return bool(vitals.leader)
-    try:
-        transport.results.ping()
-        dispatch.command(Ping(), timeout=_LEADER_SECONDS)
-    except RedisError:
-        return None
-    except dispatch.Refusal as refused:
-        log.info("No leader answers: %s", refused.message)
-        return None if refused.status == 503 and refused.retry else False
-    return True

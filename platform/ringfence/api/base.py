@@ -8,9 +8,8 @@ from rest_framework.exceptions import UnsupportedMediaType
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from ringfence.access.authorise import authorise, authorise_everywhere, principal_of
+from ringfence.access.authorise import Need, authorise, authorise_everywhere, principal_of
 from ringfence.access.principal import Principal, Verb
-from ringfence.access.routes import Need
 from ringfence.api import jsonbody
 from ringfence.audit.trail import record_change
 from ringfence.http.masking import has_mask

@@ -12,6 +12,10 @@ from ringfence.api.jsonbody import check_size, object_of, plain, text_of
 from ringfence.connectors.api import ConfigException
 from ringfence.connectors.common_settings import is_connector_name
 from ringfence.dispatch import Refusal
+from ringfence.engine.leader.commands import Configure, Create
+from ringfence.engine.leader.commands.offsets import OffsetEntry
+from ringfence.engine.leader.commands.saving import CreationResult, validation_result
+from ringfence.engine.questions import Validate
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.offsets.source_offsets import canonical
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord, limits
@@ -20,8 +24,6 @@ from ringfence.http.errors import ConnectError, bad_request, invalid_config
 from ringfence.http.masking import Masker, remember, unmask
 from ringfence.projection.models import find_connector
 from ringfence.read_your_writes import answered
-from ringfence.requests.commands import Configure, Create, CreationResult, OffsetEntry, validation_result
-from ringfence.requests.questions import Validate
 from ringfence.requests.quota import NO_LIMITS
 
 INITIAL_STATES = ("RUNNING", "PAUSED", "STOPPED")
@@ -137,7 +139,7 @@ def create(
 ) -> Saved:
     """Create a connector. initial_state: one of INITIAL_STATES; await_rows: as in `dispatch.command`."""
     complete = with_name(name, unmask(config, {}))
-    return _write(Create(name, complete, initial_state), by, await_rows=await_rows)
+    return _write(Create(name, complete, initial_state=initial_state), by, await_rows=await_rows)
 
 
 def configure(

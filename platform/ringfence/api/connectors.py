@@ -7,20 +7,20 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from ringfence import dispatch
+from ringfence.access.authorise import SIGNED, on_connector, somewhere
 from ringfence.access.client_address import address_of
 from ringfence.access.principal import Principal, Verb
-from ringfence.access.routes import SIGNED, on_connector, somewhere
-from ringfence.api import connector_reads, connector_writes, offset_changes
+from ringfence.api import connector_reads, connector_writes, source_offsets
 from ringfence.api.base import ConnectView
+from ringfence.api.connector_reads import expand
 from ringfence.api.connector_writes import Saved
-from ringfence.api.expansions import expand
 from ringfence.api.jsonbody import config_of, object_of, text_of
-from ringfence.audit.outcome import Outcome
+from ringfence.audit.models import Outcome
 from ringfence.audit.trail import record
 from ringfence.connectors.plural_forms import write_noun
+from ringfence.engine.leader import commands
 from ringfence.http.errors import bad_request
 from ringfence.http.masking import Masker
-from ringfence.requests import commands
 
 SIGNATURE_HEADER = "X-Connect-Authorization"
 ALGORITHM_HEADER = "X-Connect-Request-Signature-Algorithm"
@@ -215,9 +215,9 @@ class Offsets(ConnectView):
 
     def patch(self, request: Request, name: str) -> Response:
         entries = connector_writes.last_of_each(connector_writes.offsets_of(self.json_body()))
-        moved = offset_changes.alter(name, entries, self.user_name)
+        moved = source_offsets.alter(name, entries, self.user_name)
         return Response({"message": moved.message(f"The offsets of connector {name} have been altered.")})
 
     def delete(self, request: Request, name: str) -> Response:
-        moved = offset_changes.reset(name, self.user_name)
+        moved = source_offsets.reset(name, self.user_name)
         return Response({"message": moved.message(f"The offsets of connector {name} have been reset.")})

@@ -11,9 +11,9 @@ from ringfence import dispatch
 from ringfence.access.principal import Principal, Verb
 from ringfence.api.topic_grant_check import may_look_at
 from ringfence.api.topics import ELSEWHERE, find_writers, is_administrator
+from ringfence.engine.questions import DescribeConsumerGroup, ListConsumerGroups
 from ringfence.fencing.ids import parse_task_transactional_id
 from ringfence.projection.models import Connector
-from ringfence.requests.topic_questions import DescribeConsumerGroup, ListConsumerGroups
 
 
 def list_groups(who: Principal, search: str = "", topic: str = "") -> dict[str, Any]:

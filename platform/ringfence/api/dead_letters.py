@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from ringfence import dispatch
 from ringfence.connectors.sdk.delivery import DEAD_LETTERS
+from ringfence.engine.questions import ListDeadLetters, ReplayDeadLetters
 from ringfence.http.errors import bad_request
 from ringfence.http.masking import Masker
 from ringfence.projection.models import Connector
-from ringfence.requests.questions import ListDeadLetters, ReplayDeadLetters
 
 LEVELS: Final = ("read_committed", "read_uncommitted")
 STAGES: Final = ("TRANSFORMATION", "HEADER_CONVERTER", "KEY_CONVERTER", "VALUE_CONVERTER")

@@ -11,17 +11,15 @@ from typing import Any, Final
 from django.db.models import Max, Min, Q, QuerySet, Sum
 
 from ringfence.access.principal import Principal, Verb, display_name
-from ringfence.audit.deeds import describe_deed
-from ringfence.audit.listing import entries
-from ringfence.audit.outcome import Outcome
+from ringfence.audit.entries import describe_deed, entries
+from ringfence.audit.models import Outcome
 from ringfence.history.models import ConfigVersion
 from ringfence.http.errors import bad_request
 from ringfence.projection.health import RETRYING
 from ringfence.projection.history_points import AT_REST, HOUR, MINUTE, NOBODY, SUMS, stored_minutes
 from ringfence.projection.models import Connector, Event, GenerationRow, HistoryPoint, Minute, Task, Tombstone
-from ringfence.projection.status_rows import WORKER_GONE
+from ringfence.projection.status_rows import TOPIC_REPLACED, WORKER_GONE
 from ringfence.projection.task_minutes import EVERYTHING, minute_of, shown_state, worst
-from ringfence.projection.topic_rows import TOPIC_REPLACED
 
 MOST_POINTS: Final = 720
 LONGEST_DAYS: Final = 400

@@ -10,16 +10,16 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from ringfence import dispatch
+from ringfence.access.authorise import everywhere, somewhere
 from ringfence.access.principal import Verb
-from ringfence.access.routes import everywhere, somewhere
 from ringfence.api.base import ConnectView
 from ringfence.api.jsonbody import object_of, text_of
+from ringfence.engine.leader.commands import SetLogLevel
 from ringfence.fencing.errors import Invalid
 from ringfence.fencing.topics import log_levels
 from ringfence.fencing.topics.log_levels import LoggerLevel
 from ringfence.http.errors import bad_request, not_found
 from ringfence.log_levels import follower
-from ringfence.requests.commands import SetLogLevel
 
 
 def _body(level: LoggerLevel) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Normalises paths before routing. `ringfence.middleware.access` checks permissions."""
+"""Normalises paths before routing. `ringfence.middleware` checks permissions."""
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse

@@ -9,9 +9,8 @@ from typing import Any, Final
 from django.db import IntegrityError, transaction
 
 from ringfence.connectors.plugin_names import FILE_RULE, NAME_RULE, are_coordinates, is_file_name, is_package
-from ringfence.history.installation_files import read_pieces
 from ringfence.history.models import PluginInstallation, PluginPiece, WorkerInstallation
-from ringfence.history.worker_plugins import find_live
+from ringfence.history.plugins import find_live, read_pieces
 from ringfence.http.errors import ConnectError, bad_request, not_found
 
 MOST_BYTES: Final = 512 * 1024 * 1024

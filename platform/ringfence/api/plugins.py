@@ -10,8 +10,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from ringfence import dispatch
+from ringfence.access.authorise import somewhere
 from ringfence.access.principal import Verb
-from ringfence.access.routes import somewhere
 from ringfence.api import connector_writes, topic_grant_check
 from ringfence.api.base import ConnectView
 from ringfence.api.jsonbody import config_with_nulls
@@ -19,10 +19,10 @@ from ringfence.audit import probes
 from ringfence.connectors.api.config_types import CHOICE_NOTES, EXAMINES, GUARANTEE, SELECTS
 from ringfence.connectors.catalog import find_part, parts
 from ringfence.dispatch import Refusal
+from ringfence.engine.questions import ConfigKeys, ListPlugins, Validate
 from ringfence.http.errors import bad_request
 from ringfence.http.masking import unmask
 from ringfence.projection.slots import REMEDY, find_shortage
-from ringfence.requests.questions import ConfigKeys, ListPlugins, Validate
 
 _LATEST: Final = "latest"
 """The version that clients request for the newest one."""

@@ -7,16 +7,16 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from ringfence import dispatch
+from ringfence.access.authorise import somewhere
 from ringfence.access.principal import Principal, Verb
-from ringfence.access.routes import somewhere
 from ringfence.api import connector_reads, connector_writes
 from ringfence.api.base import ConnectView
 from ringfence.api.jsonbody import check_size, config_of
 from ringfence.audit import probes
+from ringfence.engine import questions
 from ringfence.http.errors import bad_request
 from ringfence.http.masking import Masker, unmask
 from ringfence.projection.slots import REMEDY, count_slots, find_shortage
-from ringfence.requests import questions
 
 
 def checks_of(config: Mapping[str, str], by: Principal) -> list[dict[str, Any]]:

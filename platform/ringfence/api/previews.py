@@ -9,9 +9,9 @@ from typing import Any, cast
 
 from ringfence import dispatch
 from ringfence.api.jsonbody import check_size
+from ringfence.engine.questions import Preview, TryTransforms
 from ringfence.http.errors import ConnectError, bad_request
 from ringfence.http.masking import Masker
-from ringfence.requests.questions import Preview, TryTransforms
 
 RECORDS, MOST_RECORDS = 10, 50
 SECONDS, MOST_SECONDS = 5.0, 15.0

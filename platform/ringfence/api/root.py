@@ -11,15 +11,15 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from ringfence import __version__, dispatch, redis_clock
-from ringfence.access.routes import ANYONE, PUBLIC, requires
+from ringfence.access.authorise import ANYONE, PUBLIC, requires
 from ringfence.api.base import ConnectView, options_response
 from ringfence.dispatch import Refusal
+from ringfence.engine.leader.commands import Ping
 from ringfence.heartbeats.cluster_view import look
 from ringfence.http.errors import json_error
 from ringfence.projection import cluster_topics
-from ringfence.projection.known_health import count_attention, known_health
+from ringfence.projection.health import count_attention, known_health
 from ringfence.projection.models import ClusterInfo, Connector
-from ringfence.requests.commands import Ping
 
 CONNECT_VERSION = "4.3.0"
 """The version of Kafka Connect whose API this is. Clients use it to decide which calls they may make."""

@@ -24,10 +24,10 @@ from ringfence.api.topic_grant_check import may_look_at
 from ringfence.api.v1.request_fields import IntegerField, MomentField, OneOfField, QueryShape, StringField, check
 from ringfence.audit.trail import note
 from ringfence.dispatch import Refusal
+from ringfence.engine.questions import DescribeTopics, FindOrigin, ReadRecords
 from ringfence.http.errors import ConnectError, bad_request
 from ringfence.http.masking import Masker
 from ringfence.projection.models import ActiveTopic, Connector, GenerationRow
-from ringfence.requests.topic_questions import DescribeTopics, FindOrigin, ReadRecords
 
 ELSEWHERE = "producer.override.bootstrap.servers"
 _MOST_WRITERS = 500

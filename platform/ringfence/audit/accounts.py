@@ -17,7 +17,7 @@ from ringfence.access.models import Grant, OidcIdentity, Token
 from ringfence.access.oidc.claims import Claims, GroupGrant, GroupGrants, LoginDenied, grants_for, groups_of, name_of
 from ringfence.access.oidc.settings import OidcSettings
 from ringfence.access.principal import Verb, topics_of, verbs_of
-from ringfence.audit.outcome import Outcome
+from ringfence.audit.models import Outcome
 from ringfence.audit.trail import record
 from ringfence.fencing.name_patterns import EVERYTHING
 from ringfence.requests.quota import QUOTAS, UNLIMITED

@@ -1,11 +1,31 @@
 """Audit entries: added, completed once, and after that never changed or deleted through Django."""
 
+from enum import StrEnum
 from typing import Any, ClassVar
 
 from django.db import models
 
-from ringfence.audit.outcome import Outcome
 from ringfence.fencing import request_context
+
+
+class Outcome(StrEnum):
+    """How a write ended. UNKNOWN: it was requested, and its outcome is unknown (or not known yet)."""
+
+    DONE = "done"
+    REFUSED = "refused"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+    @staticmethod
+    def of(status: int) -> "Outcome":
+        """Return the outcome for an HTTP status. 500 and 504 answer commands with an unknown outcome;
+        503 changed nothing.
+        """
+        if status < 400:
+            return Outcome.DONE
+        if status in (401, 403, 429):
+            return Outcome.REFUSED
+        return Outcome.UNKNOWN if status in (500, 502, 504) else Outcome.FAILED
 
 
 class AppendOnly(Exception):

@@ -18,8 +18,7 @@ from django.http import HttpRequest
 from ringfence.access.client_address import address_of
 from ringfence.access.principal import Principal
 from ringfence.audit import trail
-from ringfence.audit.models import AuditEntry
-from ringfence.audit.outcome import Outcome
+from ringfence.audit.models import AuditEntry, Outcome
 from ringfence.audit.trail import log
 
 

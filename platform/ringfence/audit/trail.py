@@ -14,8 +14,7 @@ from django.http.response import HttpResponseBase
 from ringfence import after_answer
 from ringfence.access.client_address import address_of
 from ringfence.access.principal import Principal, Verb
-from ringfence.audit.models import AuditEntry
-from ringfence.audit.outcome import Outcome
+from ringfence.audit.models import AuditEntry, Outcome
 from ringfence.fencing import stages
 from ringfence.http.masking import Masker
 from ringfence.projection import offset_rows

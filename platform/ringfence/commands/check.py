@@ -28,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
 
     Raises `LocalError` if no file could be read.
     """
-    from ringfence.file_checks.checks import check_files
+    from ringfence.file_checks import check_files
 
     passed = True
     for path, reports in check_files(args.files, args.config):

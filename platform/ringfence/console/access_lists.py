@@ -14,16 +14,25 @@ from django.urls import path
 from django.utils.safestring import SafeString
 from django.views.decorators.http import require_safe
 
-from ringfence.access.authorise import principal_of
+from ringfence.access.authorise import everywhere, principal_of, requires, somewhere
 from ringfence.access.models import Grant, Token
 from ringfence.access.principal import Verb, display_name
-from ringfence.access.routes import everywhere, requires, somewhere
-from ringfence.audit.listing import entries
-from ringfence.audit.models import AuditEntry
-from ringfence.audit.outcome import Outcome
-from ringfence.console.confirm_page import page
-from ringfence.console.live_page import AUDIT, render_live
-from ringfence.console.tables import NOTHING, Filter, Table, indent_json, links, list_context, moment, page_of, whole
+from ringfence.audit.entries import entries
+from ringfence.audit.models import AuditEntry, Outcome
+from ringfence.console.page_parts import (
+    AUDIT,
+    NOTHING,
+    Filter,
+    Table,
+    indent_json,
+    links,
+    list_context,
+    moment,
+    page,
+    page_of,
+    render_live,
+    whole,
+)
 from ringfence.requests.quota import QUOTAS
 
 _ADMINISTERS = requires(GET=everywhere(Verb.ADMIN))

@@ -1,4 +1,7 @@
-"""Accounts, their grants and tokens. Each change needs a reason, and uses the same functions as the command line."""
+"""Accounts, their grants and tokens. Each change needs a reason, and uses the same functions as the command line.
+
+One page shows what an account may do on a connector, by the same rules that decide about its requests.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,17 +11,50 @@ from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import path
 from django.views.decorators.debug import sensitive_post_parameters
-from django.views.decorators.http import require_http_methods
+from django.views.decorators.http import require_http_methods, require_safe
 
+from ringfence.access.authorise import everywhere, requires
+from ringfence.access.identify import rights_of
 from ringfence.access.models import Grant, Token
-from ringfence.access.principal import ROLES, Verb, topics_of
-from ringfence.access.routes import everywhere, requires
+from ringfence.access.principal import ROLES, Principal, Verb, topics_of
 from ringfence.audit import accounts
 from ringfence.audit.accounts import AuditCallback
 from ringfence.audit.trail import record_change as tell_request
-from ringfence.console.confirm_page import ActionResult, ConfirmPage, Impact, ReasonForm, run
+from ringfence.console.page_parts import AUDIT, ActionResult, ConfirmPage, Impact, ReasonForm, render_live, run
 from ringfence.fencing.name_patterns import EVERYTHING
+from ringfence.fencing.topics.topic_grants import Groups
+from ringfence.projection.models import Connector
 from ringfence.requests.quota import DEFAULT, QUOTAS, UNLIMITED
+
+_MOST_NAMES = 500
+
+
+def principal_for(user: User) -> Principal:
+    """Return the principal of the account's logins. A disabled account has no permissions."""
+    return Principal(user.get_username(), "session", rights_of(user) if user.is_active else ())
+
+
+@requires(GET=everywhere(Verb.ADMIN))
+@require_safe
+def rights(request: HttpRequest, name: str) -> HttpResponse:
+    """`?connector=`: a name that need not exist yet."""
+    user = User.objects.filter(username=name).first()
+    if user is None:
+        raise Http404(f"There is no account {name}")
+    connector = request.GET.get("connector", "").strip()[:300]
+    who = principal_for(user)
+    verbs = who.verbs_on(connector) if connector else frozenset()
+    answers = [(verb.value, verb.meaning, verb in verbs, _topics(who.topics(verb, connector))) for verb in Verb]
+    names = list(Connector.objects.filter(known=True).order_by("name").values_list("name", flat=True)[:_MOST_NAMES])
+    context: dict[str, Any] = {"account": user, "connector": connector, "names": names}
+    context["answers"] = answers if connector else []
+    return render_live(request, "rights", f"What {name} may do", AUDIT, **context)
+
+
+def _topics(groups: Groups) -> str:
+    """Return the topic patterns that limit a permission; "" for none."""
+    return "; and ".join(" or ".join(group) for group in groups)
+
 
 _ADMINISTERS = requires(GET=everywhere(Verb.ADMIN), POST=everywhere(Verb.ADMIN).writing())
 _both = require_http_methods(["GET", "POST"])
@@ -292,6 +328,7 @@ def revoke(request: HttpRequest, number: int) -> HttpResponse:
 
 
 urls = [
+    path("settings/people/<name:name>/rights", rights),
     path("settings/people/new", create),
     path("settings/people/<name:name>/password", password),
     path("settings/people/<name:name>/grant", grant),

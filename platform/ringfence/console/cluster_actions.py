@@ -8,13 +8,12 @@ from django.urls import path
 from django.views.decorators.http import require_http_methods
 
 from ringfence import dispatch
-from ringfence.access.authorise import principal_of
+from ringfence.access.authorise import everywhere, principal_of, requires
 from ringfence.access.principal import Verb
-from ringfence.access.routes import everywhere, requires
 from ringfence.connectors.plural_forms import write_count
-from ringfence.console.confirm_page import ActionResult, ConfirmPage, Impact, run
+from ringfence.console.page_parts import ActionResult, ConfirmPage, Impact, run
+from ringfence.engine.leader.commands import DrainWorker, HandOver
 from ringfence.projection.models import ClusterInfo, Connector, DrainedWorker, Task, Worker
-from ringfence.requests.commands import DrainWorker, HandOver
 
 _both = require_http_methods(["GET", "POST"])
 _ADMINISTERS = requires(GET=everywhere(Verb.ADMIN), POST=everywhere(Verb.ADMIN).writing())

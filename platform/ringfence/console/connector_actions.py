@@ -11,15 +11,14 @@ from django.urls import path
 from django.views.decorators.http import require_http_methods
 
 from ringfence import dispatch
-from ringfence.access.authorise import principal_of
+from ringfence.access.authorise import on_connector, principal_of, requires
 from ringfence.access.principal import Verb
-from ringfence.access.routes import on_connector, requires
-from ringfence.console.confirm_page import ActionResult, ConfirmPage, Impact, run
+from ringfence.console.page_parts import ActionResult, ConfirmPage, Impact, run
 from ringfence.dispatch import Refusal
+from ringfence.engine.leader import commands
+from ringfence.engine.questions import DescribeTransactions
 from ringfence.history import old_generations
 from ringfence.projection.models import Connector, GenerationRow, Task, find_connector
-from ringfence.requests import commands
-from ringfence.requests.questions import DescribeTransactions
 
 _SECONDS = 8.0
 

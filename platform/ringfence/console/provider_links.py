@@ -8,13 +8,13 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import path
 from django.views.decorators.http import require_http_methods
 
+from ringfence.access.authorise import everywhere, requires
 from ringfence.access.models import OidcIdentity
 from ringfence.access.oidc.settings import OidcSettings
 from ringfence.access.principal import Verb
-from ringfence.access.routes import everywhere, requires
 from ringfence.audit import accounts
 from ringfence.console.account_actions import find_account, tells
-from ringfence.console.confirm_page import ActionResult, ConfirmPage, Impact, ReasonForm, run
+from ringfence.console.page_parts import ActionResult, ConfirmPage, Impact, ReasonForm, run
 
 _ACCOUNTS = "/ui/settings/people"
 _ADMINISTERS = requires(GET=everywhere(Verb.ADMIN), POST=everywhere(Verb.ADMIN).writing())

@@ -10,15 +10,12 @@ from django.urls import path
 from django.views.decorators.http import require_http_methods, require_safe
 
 from ringfence.access import logins
-from ringfence.access.authorise import principal_of
+from ringfence.access.authorise import WHOLE, principal_of, requires
 from ringfence.access.models import LoginSession
 from ringfence.access.principal import Verb
-from ringfence.access.routes import WHOLE, requires
 from ringfence.audit.trail import record_change
 from ringfence.connectors.plural_forms import write_count
-from ringfence.console.confirm_page import ActionResult, ConfirmPage, run
-from ringfence.console.live_page import AUDIT, render_live
-from ringfence.console.tables import Table, links, moment
+from ringfence.console.page_parts import AUDIT, ActionResult, ConfirmPage, Table, links, moment, render_live, run
 
 _LIST = "/ui/settings/sessions"
 _MOST_ROWS = 500

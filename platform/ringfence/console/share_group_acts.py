@@ -9,15 +9,14 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import path
 from django.views.decorators.http import require_http_methods
 
+from ringfence.access.authorise import requires, somewhere
 from ringfence.access.principal import Verb
-from ringfence.access.routes import requires, somewhere
-from ringfence.api.share_groups import acts, archived_records, cached_reports
-from ringfence.api.share_groups.acts import Foreseen
-from ringfence.api.share_groups.readers import Readers
-from ringfence.console.confirm_page import ActionResult, ConfirmPage, Impact, ReasonForm, run
+from ringfence.api import share_groups
+from ringfence.api.share_groups import Foreseen, Readers
+from ringfence.console.page_parts import ActionResult, ConfirmPage, Impact, ReasonForm, run
 from ringfence.dispatch import Refusal
+from ringfence.engine.leader.commands.offsets import AlterShareGroupOffsets, DeleteShareGroupOffsets, Move
 from ringfence.fencing.share.group_moves import RequestedStart
-from ringfence.requests.commands import AlterShareGroupOffsets, DeleteShareGroupOffsets, Move
 
 _both = require_http_methods(["GET", "POST"])
 _CHANGES = requires(GET=somewhere(Verb.SHARE_GROUPS), POST=somewhere(Verb.SHARE_GROUPS).writing())
@@ -27,7 +26,7 @@ _MOST_PARTITIONS = 30
 def _act_page(request: HttpRequest, name: str, act: Move, title: str, button: str, says: list[str]) -> HttpResponse:
     readers = _readers(request, name, offsets=True)
     try:
-        foreseen = acts.foresee(readers, name, act)
+        foreseen = share_groups.foresee(readers, name, act)
     except Refusal as error:
         raise Http404(error.message) from error
     warnings = [foreseen.refusal] if foreseen.refusal else []
@@ -40,7 +39,7 @@ def _act_page(request: HttpRequest, name: str, act: Move, title: str, button: st
     )
 
     def carry_out(values: dict[str, Any]) -> ActionResult:
-        done = acts.carry_out(request, readers, name, act, values["reason"])
+        done = share_groups.carry_out(request, readers, name, act, values["reason"])
         unsure = [f"{one.move.topic}-{one.move.partition}" for one in done.moves if not one.sure]
         text = f"Done: {done.again:,} offsets are processed again, {done.skipped:,} are skipped."
         lines = [f"The leader of {place} may deliver some records from before first." for place in unsure]
@@ -66,7 +65,7 @@ def _effects(foreseen: Foreseen) -> list[Impact]:
 
 def _readers(request: HttpRequest, name: str, *, offsets: bool) -> Readers:
     try:
-        readers = cached_reports.readers_now()
+        readers = share_groups.readers_now()
     except Refusal as error:
         raise Http404(error.message) from error
     readers.authorise_act(request, name, offsets=offsets)
@@ -140,7 +139,7 @@ def process(request: HttpRequest, name: str) -> HttpResponse:
     """Have the connector's tasks process the records now that the group no longer delivers."""
     readers = _readers(request, name, offsets=False)
     try:
-        backlog = archived_records.find(readers, name)
+        backlog = share_groups.find_archived(readers, name)
     except Refusal as error:
         raise Http404(error.message) from error
     connector = _connector(readers, name)
@@ -164,7 +163,7 @@ def process(request: HttpRequest, name: str) -> HttpResponse:
     )
 
     def carry_out(values: dict[str, Any]) -> ActionResult:
-        selection = archived_records.process_now(request, readers, name, values["reason"])
+        selection = share_groups.process_now(request, readers, name, values["reason"])
         return ActionResult(f"Requested: {selection.waiting:,} offsets. The group's page shows what is left.")
 
     return run(request, sheet, carry_out)
@@ -195,7 +194,7 @@ def configure(request: HttpRequest, name: str) -> HttpResponse:
 
     def carry_out(values: dict[str, Any]) -> ActionResult:
         setting, value = values["setting"].strip(), values["value"].strip()
-        acts.configure(request, readers, name, {setting: value or None}, values["reason"])
+        share_groups.configure(request, readers, name, {setting: value or None}, values["reason"])
         return ActionResult(f"{setting} is {value or 'as the broker has it'} now.")
 
     return run(request, sheet, carry_out)

@@ -3,7 +3,6 @@
 from ringfence.console import (
     access_lists,
     account_actions,
-    account_rights,
     cluster_actions,
     connector_actions,
     provider_links,
@@ -14,6 +13,6 @@ from ringfence.console import (
 
 urlpatterns = [
     *views.urls, *connector_actions.urls, *cluster_actions.urls, *account_actions.urls, *provider_links.urls,
-    *account_rights.urls, *sessions.urls,
+    *sessions.urls,
     *share_group_acts.urls, *access_lists.urls,
 ]  # fmt: skip

@@ -21,21 +21,27 @@ from django.utils.safestring import SafeString
 from django.views.decorators.http import require_http_methods, require_safe
 
 from ringfence import dispatch, messages, redis_clock, transport
-from ringfence.access.authorise import principal_of
+from ringfence.access.authorise import everywhere, on_connector, principal_of, requires, somewhere
 from ringfence.access.principal import Principal, Verb
-from ringfence.access.routes import everywhere, on_connector, requires, somewhere
 from ringfence.audit.models import AuditEntry
-from ringfence.console.confirm_page import ActionResult, ConfirmPage, run
-from ringfence.console.live_page import CLOCK, CLUSTER, render_live
-from ringfence.console.tables import NOTHING, Table, links
+from ringfence.console.page_parts import (
+    CLOCK,
+    CLUSTER,
+    NOTHING,
+    ActionResult,
+    ConfirmPage,
+    Table,
+    links,
+    render_live,
+    run,
+)
 from ringfence.dispatch import COMMAND_TIMEOUT, Refusal
+from ringfence.engine.questions import DescribeTransactions
 from ringfence.history import old_generations
 from ringfence.http.section_links import FAILURES, SIZES, TROUBLES, Reference
-from ringfence.projection.health import Health
-from ringfence.projection.health_reasons import describe_wait
+from ringfence.projection.health import Health, describe_wait
 from ringfence.projection.models import Connector, GenerationRow, Task, find_connector
 from ringfence.projection.slots import count_slots
-from ringfence.requests.questions import DescribeTransactions
 from ringfence.web.views import is_fragment
 
 _QUEUE = "leader"

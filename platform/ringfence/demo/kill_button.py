@@ -11,8 +11,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_POST
 
+from ringfence.access.authorise import everywhere, requires
 from ringfence.access.principal import Verb
-from ringfence.access.routes import everywhere, requires
 from ringfence.audit.trail import note, record_change
 
 if TYPE_CHECKING:

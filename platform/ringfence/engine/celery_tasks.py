@@ -6,6 +6,7 @@ This is the only place that converts a request's deadline.
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from redis.exceptions import RedisError
@@ -13,18 +14,44 @@ from redis.exceptions import RedisError
 from ringfence import redis_clock, telemetry
 from ringfence.celery import app
 from ringfence.engine import fair_places
+from ringfence.engine.browsing.readers import Readers
 from ringfence.engine.celery_answers import catch_refusals
 from ringfence.engine.celery_host import COMMAND_THREADS, QUESTION_THREADS, WAKE
 from ringfence.engine.fair_places import FairPlaces, NoPlace
-from ringfence.engine.question_answers import Services, answer_to
+from ringfence.engine.leader.command_service import CommandService
+from ringfence.engine.plugins import PluginHost
+from ringfence.engine.preflight.topic_rules import TopicRules
+from ringfence.engine.preflight.validation import Modes, Validation
+from ringfence.engine.queries.connector_offsets import ConnectorOffsets
+from ringfence.engine.queries.dead_letters import DeadLetters
+from ringfence.engine.queries.previews import Previews
+from ringfence.engine.queries.proofs import Proofs
+from ringfence.engine.questions import QUESTIONS, WorkerQuestion
 from ringfence.fencing import stages
 from ringfence.fencing.clock import Deadline
-from ringfence.requests.commands import SentCommand
-from ringfence.requests.questions import QUESTIONS, Question, task_of
-from ringfence.requests.request import Refusal
+from ringfence.requests.request import Refusal, SentCommand
+from ringfence.worker_config import WorkerConfig
 
 _Answer = Callable[..., dict[str, object] | None]
 task: Callable[..., Callable[[_Answer], _Answer]] = app.task  # Celery's decorator has no types
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """The parts of this worker process that commands and questions use."""
+
+    commands: CommandService
+    plugins: PluginHost
+    config: WorkerConfig
+    validation: Validation
+    modes: Modes
+    previews: Previews
+    dead_letters: DeadLetters
+    topics: TopicRules
+    offsets: ConnectorOffsets
+    proofs: Proofs
+    readers: Readers
+
 
 _services: list[Services] = []
 _threads = FairPlaces(QUESTION_THREADS)
@@ -72,13 +99,13 @@ def _measure() -> Iterator[stages.Stages]:
     parts["other"] = (time.perf_counter() - began) * 1000 - sum(parts.values())
 
 
-def _register(kind: type[Question[Any]]) -> None:
-    @task(name=task_of(kind))
+def _register(kind: type[WorkerQuestion[Any]]) -> None:
+    @task(name=kind.task())
     def ask(deadline: float, account: str | None = None, **fields: object) -> dict[str, object]:
         def call() -> dict[str, object]:
             services, limit = _current(), _in_time(deadline)
             with _place(account):
-                return {"ok": True, "value": answer_to(kind.from_wire(fields), services, limit)}
+                return {"ok": True, "value": kind.from_wire(fields).answer(services, limit)}
 
         with _measure() as parts:
             answer = catch_refusals(call)

@@ -2,6 +2,8 @@
 
 Threads: the leader's (membership, term, reconcile), the launcher's (placements to Spark jobs), the projection's, one
 per running job, and Celery's own. None of them needs Redis or the database to keep tasks running.
+
+Only one live worker has an id: a second one refuses to start, or waits for the end of a dead one.
 """
 
 import json
@@ -11,9 +13,10 @@ import secrets
 import signal
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
+from typing import Final, Protocol
 
 from ringfence import __version__, django_apps, encryption, log_format, telemetry
 from ringfence.alerts.tasks import watch
@@ -25,10 +28,10 @@ from ringfence.connectors.process_tree import MARK
 from ringfence.connectors.sdk import worker_limits
 from ringfence.connectors.sdk.names import is_long, shorten
 from ringfence.connectors.sdk.worker_limits import WorkerLimits
-from ringfence.engine import clock_watch, peer_heartbeats
+from ringfence.engine import peer_heartbeats, worker_threads
 from ringfence.engine.browsing.readers import Readers
 from ringfence.engine.celery_host import CeleryHost
-from ringfence.engine.celery_tasks import provide
+from ringfence.engine.celery_tasks import Services, provide
 from ringfence.engine.config_topic import await_admission
 from ringfence.engine.dead_peers import PeerWatch, remove_predecessor
 from ringfence.engine.leader.command_service import CommandService
@@ -45,16 +48,22 @@ from ringfence.engine.queries.connector_offsets import ConnectorOffsets
 from ringfence.engine.queries.dead_letters import DeadLetters
 from ringfence.engine.queries.previews import Previews
 from ringfence.engine.queries.proofs import Proofs
-from ringfence.engine.question_answers import Services
 from ringfence.engine.spark.connector_limits import let_go, limits_of
 from ringfence.engine.spark.driver import SparkHost
 from ringfence.engine.spark.launcher import Launcher
-from ringfence.engine.thread_shutdown import END_SECONDS, LOST_SECONDS, join_all
-from ringfence.engine.worker_id import await_free_id
-from ringfence.engine.worker_threads import ProjectionMembership, run_heartbeat, watch_redis
-from ringfence.fencing.clock import Deadline
-from ringfence.fencing.errors import FencingError, Invalid
-from ringfence.fencing.ids import WorkerId
+from ringfence.engine.worker_threads import (
+    END_SECONDS,
+    LOST_SECONDS,
+    ProjectionMembership,
+    find_leader,
+    join_all,
+    run_heartbeat,
+    watch_redis,
+)
+from ringfence.fencing.backoff import Backoff
+from ringfence.fencing.clock import SYSTEM_CLOCK, Clock, Deadline
+from ringfence.fencing.errors import FencingError, Invalid, Retriable
+from ringfence.fencing.ids import Incarnation, WorkerId, parse_member_client_id
 from ringfence.fencing.kafka.consumer_groups import group_members
 from ringfence.fencing.kafka.topic_admin import cluster_id
 from ringfence.fencing.offsets.view import OffsetsView
@@ -70,6 +79,87 @@ from ringfence.task_slots import slots_of, usable_memory
 from ringfence.worker_config import WorkerConfig
 
 log = logging.getLogger(__name__)
+
+PATIENCE_SECONDS: Final = 180.0
+_BACKOFF: Final = Backoff(0.1, 2.0)
+_LOOK_SECONDS: Final = 0.1
+_GRACE_SECONDS: Final = 5.0
+
+
+class Member(Protocol):
+    """A member of the workers' group."""
+
+    @property
+    def client_id(self) -> str: ...
+
+    @property
+    def topics(self) -> Iterable[str]: ...
+
+
+def await_free_id(
+    worker: str,
+    group: str,
+    config_topic: str,
+    session_s: float,
+    members: Callable[[], Iterable[Member]],
+    stop: threading.Event,
+    clock: Clock = SYSTEM_CLOCK,
+    remove_ended: Callable[[Incarnation], None] = lambda _incarnation: None,
+) -> None:
+    """Return as soon as no member of the group has the id. Raises `Invalid` if a live worker has it.
+
+    remove_ended: called once for each incarnation with the id, to take it out of the group if its process has ended.
+    Another machine's dead worker is listed until its session expires. A broker that restarts begins all sessions again,
+    and then this wait begins again, too. Raises `Retriable` if the group cannot be described for three minutes.
+    """
+    patience, failures = Deadline.after(PATIENCE_SECONDS, clock), 0
+    held_until: Deadline | None = None
+    tried: set[Incarnation] = set()
+    while True:
+        try:
+            group_members = list(members())
+        except Retriable as error:
+            if patience.expired:
+                raise
+            if not failures:
+                log.info("The worker waits for its group: %s", error)
+            held_until, failures = None, failures + 1
+            stop.wait(_BACKOFF.pause(failures))
+            continue
+        failures = 0
+        _check(group_members, group, config_topic)
+        client_ids = [parse_member_client_id(member.client_id) for member in group_members]
+        incarnations = {client_id[1] for client_id in client_ids if client_id and client_id[0] == worker}
+        if not incarnations:
+            return
+        if untried := incarnations - tried:
+            tried |= untried
+            for incarnation in untried:
+                remove_ended(incarnation)
+            continue
+        held_until = held_until or Deadline.after(session_s + _GRACE_SECONDS, clock)
+        if held_until.expired:
+            raise Invalid(
+                f"A live worker in group {group} already has the id {worker}: give this one another with --id, or "
+                "stop that one"
+            )
+        stop.wait(_LOOK_SECONDS)
+
+
+def _check(members: Iterable[Member], group: str, config_topic: str) -> None:
+    strangers = [member.client_id for member in members if parse_member_client_id(member.client_id) is None]
+    if strangers:
+        raise Invalid(
+            f"Group {group} has members that are not Ringfence workers ({strangers[0]}): give this cluster another "
+            "group.id, or stop them first"
+        )
+    elsewhere = {topic for member in members for topic in member.topics} - {config_topic}
+    if elsewhere:
+        raise Invalid(
+            f"Group {group} works on topic {sorted(elsewhere)[0]}, this worker is set to {config_topic}: give both "
+            "the same config.storage.topic, or another group.id"
+        )
+
 
 _KAFKA_SECONDS = 60.0
 _AGAIN_SECONDS = 3.0
@@ -151,7 +241,7 @@ class Worker:
     def run(self) -> int:
         """Run until a signal ends Celery's worker. Return the process's exit code, 1 if the Spark driver died."""
         config = self._config
-        self._thread("clock", lambda: clock_watch.watch(self._stop, _end_at_once))
+        self._thread("clock", lambda: worker_threads.watch_clock(self._stop, _end_at_once))
         # Spark takes seconds to start, and so may the wait until the session of a dead worker with this id expires.
         starting = ThreadPoolExecutor(1, thread_name_prefix="spark")
         spark_to_be = starting.submit(self._start_spark)
@@ -299,7 +389,7 @@ class Worker:
         self._thread("answers", lambda: answers.run(self._stop))
         self._thread("suspicions", lambda: peer_heartbeats.run(record, config, leader, reporter, self._stop))
         self._thread("grants", lambda: _follow_grants(leader, self._stop))
-        self._thread("alerts", lambda: watch(self._incarnation, leader.ready, self._stop))
+        self._thread("alerts", lambda: watch(self._incarnation, partial(find_leader, leader), self._stop))
         self._thread("projection", lambda: ProjectionMembership(config, record, ids).run(self._stop))
         guard = TopicGuard(config, self._connection, self._incarnation)
         self._thread("topics", lambda: guard.watch(ids, self._stop, lambda: self._end_for_good(LOST_SECONDS)))

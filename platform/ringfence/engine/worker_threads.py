@@ -1,4 +1,5 @@
-"""A worker's threads beside leader and tasks: its heartbeat, its place in the projection's group, its view of Redis.
+"""A worker's threads beside leader and tasks: its heartbeat, its place in the projection's group, its view of Redis,
+its watch on the machine's clock.
 
 The leader hands over if it does not reach Redis: commands come through Redis, so it would get none. Workers report in
 their heartbeats what they reach. All of them read it from the database, which needs neither Redis nor another worker.
@@ -9,17 +10,26 @@ connections do not pass the leadership back and forth.
 
 The same pause follows a hand-over that nobody took: while it waited for a successor, the cluster had no leader for
 up to 20 s, so trying again at once would leave it without one most of the time.
+
+The worker ends when the machine's clock is set back. librdkafka waits until a time of day (C11 has no other wait). If
+the clock is set back, the current waits last longer by as much: threads, heartbeats and polls hang for minutes, and
+nothing wakes them. A process that starts after the step has no such wait. So the worker ends at once, and its
+supervisor starts it again. Measured with a step of ten minutes: docs/exactly-once.md.
 """
 
 import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from redis import RedisError
 
 from ringfence import django_apps
+from ringfence.engine.leader.commands import Ping
 from ringfence.engine.leader.leader_thread import Leader
 from ringfence.fencing.backoff import Backoff
-from ringfence.fencing.clock import Deadline
+from ringfence.fencing.clock import SYSTEM_CLOCK, Clock, Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import member_client_id
 from ringfence.fencing.kafka.connection import Connection
@@ -192,3 +202,81 @@ def watch_redis(worker: WorkerRecord, leader: Leader, stop: threading.Event) -> 
             close_old_connections()
 
     RedisWatch(leader, worker.incarnation, beats).run(stop)
+
+
+_LEADER_SECONDS: Final = 5.0
+
+
+def find_leader(leader: Leader) -> bool | None:
+    """Return whether this worker leads, or another one; None if Redis does not answer, so that it is unknown."""
+    if leader.ready.is_set():
+        return True
+    from ringfence import dispatch, transport
+    from ringfence.heartbeats.cluster_view import look
+
+    vitals = look.vitals()
+    if vitals.is_known:
+        return bool(vitals.leader)
+    try:
+        transport.results.ping()
+        dispatch.command(Ping(), timeout=_LEADER_SECONDS)
+    except RedisError:
+        return None
+    except dispatch.Refusal as refused:
+        log.info("No leader answers: %s", refused.message)
+        return None if refused.status == 503 and refused.retry else False
+    return True
+
+
+MOST_SECONDS: Final = 15.0
+"""The longest step that is tolerated: a restart stops the tasks for about as long."""
+_CLOCK_SECONDS: Final = 0.5
+
+
+class ClockWatch:
+    """Compares the wall clock with the monotonic one. Not shared between threads."""
+
+    def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._clock = clock
+        self._between = self._measure()
+
+    def _measure(self) -> float:
+        return self._clock.wall() - self._clock.monotonic()
+
+    def step_back(self) -> float:
+        """Return how many seconds the clock was set back since the last call; 0 for less than `MOST_SECONDS`."""
+        before, self._between = self._between, self._measure()
+        step = before - self._between
+        return step if step > MOST_SECONDS else 0.0
+
+
+def watch_clock(stop: threading.Event, end: Callable[[], None], clock: Clock = SYSTEM_CLOCK) -> None:
+    """Run until `stop`, or until the clock is set back; then call `end`. It is the body of a thread."""
+    clocks = ClockWatch(clock)
+    while not stop.wait(_CLOCK_SECONDS):
+        if step := clocks.step_back():
+            log.error(
+                "This machine's clock was set back by %.0f s. Kafka's client would wait for as long, so this "
+                "worker ends now: started again, it continues from what is committed. Let the time service correct a "
+                "running machine slowly",
+                step,
+            )
+            end()
+            return
+
+
+END_SECONDS: Final = 10.0
+"""How long all threads together have to end."""
+LOST_SECONDS: Final = 2.0
+"""The same if a topic is lost: then some of them ask brokers for it, and end only when they give up."""
+
+
+def join_all(threads: Iterable[threading.Thread], seconds: float) -> list[str]:
+    """Wait at most `seconds` for all of them together. Return the names of those that still run."""
+    all_threads, deadline = list(threads), Deadline.after(seconds)
+    for thread in all_threads:
+        thread.join(deadline.remaining)
+    late = [thread.name for thread in all_threads if thread.is_alive()]
+    if late:
+        log.info("These threads are still busy and end with the process: %s", ", ".join(late))
+    return late

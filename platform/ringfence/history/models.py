@@ -6,7 +6,7 @@ from typing import Any, ClassVar, cast
 from django.db import models
 
 from ringfence.encryption import decrypt_text
-from ringfence.projection.clean_text import loads_clean
+from ringfence.projection.records import loads_clean
 
 
 class ConfigVersion(models.Model):

@@ -11,8 +11,8 @@ from ringfence.access.principal import Principal, Verb
 from ringfence.encryption import NoKey, decrypt_text, encrypt_text
 from ringfence.history.models import ConfigVersion
 from ringfence.plain_queries import select
-from ringfence.projection.clean_text import clean
 from ringfence.projection.models import Connector
+from ringfence.projection.records import clean
 from ringfence.projection.signals import WrittenConfig
 
 

@@ -10,10 +10,10 @@ from collections.abc import Collection, Iterable, Mapping
 from ringfence import dispatch
 from ringfence.connectors.api.config_types import HIDDEN
 from ringfence.connectors.sdk.secret_names import secret_by_name
+from ringfence.engine.questions import ConfigKeys
 from ringfence.http.errors import bad_request
 from ringfence.plain_queries import select
 from ringfence.projection.models import PluginSecrets
-from ringfence.requests.questions import ConfigKeys
 from ringfence.requests.request import Refusal
 
 # `${file:/etc/x:password}`: says where a secret is, but is not one itself.

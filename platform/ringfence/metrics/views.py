@@ -7,18 +7,17 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.csrf import csrf_exempt
 
 from ringfence import quotas
-from ringfence.access.authorise import principal_of
+from ringfence.access.authorise import principal_of, requires, somewhere
 from ringfence.access.principal import EVERYBODY_HERE, Principal, Verb
-from ringfence.access.routes import requires, somewhere
 from ringfence.clock_differences import clocks
 from ringfence.http.error_pages import too_many
 from ringfence.http.errors import json_error
-from ringfence.metrics import cluster_metrics, connect_tasks, connector_metrics, ringfence_tasks, web_process
+from ringfence.metrics import connect_tasks, connector_metrics, web_process
 from ringfence.metrics.connect_tasks import FIELDS, TaskMetricsRow
 from ringfence.metrics.other_names import SCHEMES, TextAttribute, text_attributes
 from ringfence.metrics.text import CONTENT_TYPE, Families, Family, Kind, Sample, labels, render
 from ringfence.projection import record_totals
-from ringfence.projection.known_health import known_health
+from ringfence.projection.health import known_health
 from ringfence.projection.models import ClusterInfo, Connector, Startups, Suspicion, Task, Worker
 
 _CLOCKS = Family(
@@ -100,12 +99,12 @@ def _collect(now_ms: int, who: Principal) -> tuple[Families, list[TextAttribute]
         (_STATUS, status),
         *(
             (family, [(label, number) for label, view in views if (number := value(view)) is not None])
-            for family, value in (*connect_tasks.TASKS, *ringfence_tasks.TASKS)
+            for family, value in connect_tasks.TASKS
         ),
         connect_tasks.sent_bytes([view for _, view in views]),
         *connector_metrics.families(visible, now_ms),
-        *cluster_metrics.workers(members, startups, connectors, visible, Suspicion.objects.all()),
-        *cluster_metrics.cluster(ClusterInfo.objects.first(), health.vitals, now_ms),
+        *connector_metrics.workers(members, startups, connectors, visible, Suspicion.objects.all()),
+        *connector_metrics.cluster(ClusterInfo.objects.first(), health.vitals, now_ms),
         (_CLOCKS, [(labels({"process": name}), ahead) for name, ahead in clocks.offsets().items()]),
     ]
     return families, text_attributes(connectors, status), members

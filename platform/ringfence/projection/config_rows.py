@@ -32,7 +32,6 @@ from ringfence.fencing.topics.config_records import (
 from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
 from ringfence.fencing.topics.log_levels import LoggerRecord
 from ringfence.projection import record_totals
-from ringfence.projection.clean_text import clean
 from ringfence.projection.health import refresh
 from ringfence.projection.models import (
     Connector,
@@ -44,7 +43,7 @@ from ringfence.projection.models import (
     Tombstone,
     pack,
 )
-from ringfence.projection.records import Record
+from ringfence.projection.records import Record, clean
 from ringfence.projection.signals import WrittenConfig, configurations_read
 from ringfence.projection.upserts import upsert
 
@@ -319,7 +318,7 @@ def _write_newest_generations(rows: Sequence[GenerationRow]) -> None:
 
 
 def _write_tombstones(tombstones: Mapping[str, Tombstone]) -> None:
-    """Write those that are new: a record behind an open transaction comes twice (`topic_projection`)."""
+    """Write those that are new: a record behind an open transaction comes twice (`projector`)."""
     stored = record_totals.find_deletions(tombstones)
     new = [row for name, row in tombstones.items() if row.config_offset > stored.get(name, -1)]
     record_totals.forget([row.connector for row in new])

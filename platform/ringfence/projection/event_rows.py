@@ -1,4 +1,5 @@
-"""Writes the events topic as rows: the live numbers of tasks, their minutes, rounds, and a timeline for users."""
+"""Writes the events topic as rows: the live numbers of tasks, their minutes, rounds, a timeline for users, and the
+newest log lines of each connector."""
 
 import re
 import time
@@ -7,18 +8,87 @@ from functools import partial
 from typing import Final
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, Max, Min, QuerySet
 
 from ringfence import telemetry
 from ringfence.connectors.plural_forms import write_count
 from ringfence.fencing.topics.events import Event as Report
 from ringfence.fencing.topics.events import decode
-from ringfence.projection import bad_records, log_rows, progress_reports, stalls, task_minutes
-from ringfence.projection.models import Connector, Event, GenerationRow, HangingTransaction, pack
+from ringfence.fencing.topics.log_levels import number_of
+from ringfence.projection import progress_reports, record_totals, stalls, task_minutes
+from ringfence.projection.models import Connector, Event, GenerationRow, HangingTransaction, LogLine, pack
 from ringfence.projection.progress_reports import number, text
 from ringfence.projection.records import Record
 from ringfence.projection.signals import foreign_record_found, hanging_transaction_ended
 from ringfence.projection.task_minutes import Minutes
+
+KEPT_LINES = 1000
+_LINES_SLACK = 100
+"""This many more are kept before the oldest are deleted, so that not each line deletes another."""
+_LATE_MS = 60_000
+"""Lines of different processes may arrive this much out of the order of their times."""
+_LEVELS = ("FATAL", "ERROR", "WARN", "INFO", "DEBUG", "TRACE")
+
+
+def severity_of(level: str) -> int:
+    """Return Python's number of a level, INFO's for an unknown one."""
+    return number_of(level if level in _LEVELS else "INFO")
+
+
+def write_lines(reports: Sequence[Report]) -> None:
+    """Add lines, and delete surplus ones. Inside the transaction."""
+    rows = [_line(report) for report in reports if text(report, "connector")]
+    if not rows:
+        return
+    LogLine.objects.bulk_create(rows, batch_size=90)
+    for name in sorted({row.connector for row in rows}):
+        lines = LogLine.objects.filter(connector=name)
+        newest = lines.order_by("-id").values_list("id", flat=True)
+        if newest[KEPT_LINES + _LINES_SLACK : KEPT_LINES + _LINES_SLACK + 1]:
+            lines.filter(id__lte=newest[KEPT_LINES]).delete()
+
+
+def find_range(from_ms: int, to_ms: int) -> QuerySet[LogLine]:
+    """Return the lines of all connectors from then to then, without reading all others: ids rise as lines arrive."""
+    ids = {"pk__gte": _find_first(from_ms - _LATE_MS), "pk__lt": _find_first(to_ms + _LATE_MS)}
+    return LogLine.objects.filter(time_ms__gte=from_ms, time_ms__lt=to_ms, **ids)
+
+
+def _find_first(time_ms: int) -> int:
+    """Return an id before which about all lines are older, by bisection."""
+    bounds = LogLine.objects.aggregate(least=Min("pk"), most=Max("pk"))
+    low, high = bounds["least"] or 0, (bounds["most"] or 0) + 1
+    while low < high:
+        middle = (low + high) // 2
+        line = LogLine.objects.filter(pk__gte=middle).order_by("pk").values_list("pk", "time_ms").first()
+        if line is None or line[1] >= time_ms:
+            high = middle
+        else:
+            low = line[0] + 1
+    return low
+
+
+def prune_lines(before_ms: int) -> None:
+    """Delete lines that are too old."""
+    LogLine.objects.filter(time_ms__lt=before_ms).delete()
+
+
+def _line(report: Report) -> LogLine:
+    level = text(report, "level")[:8]
+    return LogLine(
+        connector=text(report, "connector"),
+        time_ms=number(report, "time_ms"),
+        level=level,
+        severity=severity_of(level),
+        task=number(report, "task", -1),
+        generation=number(report, "generation", -1),
+        attempt=number(report, "attempt", -1),
+        worker=text(report, "worker"),
+        logger=text(report, "logger"),
+        message=text(report, "message"),
+        request=text(report, "request")[:100],
+    )
+
 
 _NUMBERS = ("partition", "producer_id", "epoch", "start_offset", "last_ms")
 _TEXTS = ("cluster", "topic", "transactional_id", "why_not")
@@ -93,9 +163,9 @@ def write(records: Sequence[Record]) -> set[str]:
             _tell_foreign(report)
     history.write()
     if history.bad:
-        bad_records.update_counts(int(time.time() * 1000), history.bad)
+        record_totals.update_counts(int(time.time() * 1000), history.bad)
     stalls.clear_stalled(moved)
-    log_rows.write([report for report in others if report["type"] == "log"])
+    write_lines([report for report in others if report["type"] == "log"])
     Event.objects.bulk_create([_event_row(report) for report in others if _in_timeline(report)], batch_size=100)
     return {text(report, "connector") for report in reports} - {""}
 
@@ -206,7 +276,7 @@ def _generation_of(report: Report) -> str:
 def prune(now_ms: int) -> None:
     """Delete events that are too old to be shown."""
     Event.objects.filter(time_ms__lt=now_ms - KEPT_MS).delete()
-    log_rows.prune(now_ms - KEPT_MS)
+    prune_lines(now_ms - KEPT_MS)
     task_minutes.prune(now_ms)
 
 

@@ -1,23 +1,31 @@
-"""Derives a connector's health from its target state and its tasks' states, like Redpanda Console.
+"""A connector's health: derived from its target state and its tasks' states, like Redpanda Console; as it is known now;
+and in words.
 
-The number is the severity: lists show the highest first.
+The projection stores the derived health, whose number is the severity: lists show the highest first. The known health
+(`KnownHealth`) is that, unless the projection is out of date, the connector's worker is silent or gone, or a motion
+lasts for too long. It alone decides: pages, API, command line, metrics, alerts and `/health` all use it. If they showed
+the last known state as the current one, they would be wrong when it matters most.
 """
 
 import json
 import time
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
-from django.db.models import Count, Min, Q
+from django.db.models import Case, CharField, Count, F, Min, Q, QuerySet, SmallIntegerField, Value, When
 
+from ringfence.connectors.plural_forms import write_count
 from ringfence.fencing.topics.status import KAFKA
+from ringfence.heartbeats.cluster_health import Vitals
+from ringfence.heartbeats.cluster_view import look
 from ringfence.projection.models import Connector, Minute, RecordTotals, Task
 
 
 class Health(StrEnum):
-    """Derived health, most severe first. WAITING is never stored: it is a motion that lasts (`known_health`)."""
+    """Derived health, most severe first. WAITING is never stored: it is a motion that lasts (`KnownHealth`)."""
 
     UNHEALTHY = "UNHEALTHY"
     DEGRADED = "DEGRADED"
@@ -208,3 +216,249 @@ def _find_refusals(names: Collection[str]) -> dict[str, tuple[Trouble, int]]:
     failures = tasks.filter(failed_ms__gt=0).exclude(connector__in=list(refusals)).values_list("connector")
     refusals.update({name: (Trouble.FAILURE, since) for name, since in failures.annotate(since=Min("failed_ms"))})
     return refusals
+
+
+def find_data_age(tasks: Sequence[Task]) -> int:
+    """Return since when a change of the source may be missing, in milliseconds since the epoch: all that the source had
+    then is committed, by all of these tasks. 0 if that is unknown.
+    """
+    return min((task.data_as_of_ms for task in tasks), default=0)
+
+
+def find_data_ages(connectors: Collection[str]) -> dict[str, int]:
+    """Return the same by connector, for those with tasks. The database does: a connector may have thousands."""
+    tasks = Task.objects.filter(connector__in=connectors, known=True).values_list("connector")
+    return dict(tasks.annotate(oldest_ms=Min("data_as_of_ms")))
+
+
+PATIENCE_MS: Final = 30_000
+"""A connector that is on its way to what was requested for longer than this needs attention."""
+ATTENTION: Final = frozenset(
+    {Health.UNHEALTHY, Health.DEGRADED, Health.RETRYING, Health.WAITING, Health.STALLED, Health.UNKNOWN}
+)
+_WORKING = ("RUNNING", "PAUSED", "RESTARTING")
+_RUNS: Final = (Health.HEALTHY, Health.RETRYING, Health.STALLED)
+"""What the tasks of a worker that is gone may have left behind."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownHealth:
+    """unsure: connectors with a task on a worker that does not report; left: connectors whose tasks ran on a worker's
+    earlier process, and for how many milliseconds that has been gone.
+    """
+
+    vitals: Vitals = field(default_factory=Vitals)
+    unsure: frozenset[str] = frozenset()
+    left: dict[str, int] = field(default_factory=dict)
+    now_ms: int = field(default_factory=lambda: int(time.time() * 1000))
+
+    def health_of(self, connector: Connector) -> Health:
+        """Return the connector's health, or that it is unknown."""
+        if self.vitals.stale or connector.name in self.unsure:
+            return Health.UNKNOWN
+        try:
+            health = Health(connector.health)
+        except ValueError:
+            return Health.UNKNOWN
+        if self._is_left(connector):
+            return Health.WAITING if self.left[connector.name] >= PATIENCE_MS else Health.STARTING
+        lasts = 0 < connector.trouble_since_ms <= self.now_ms - PATIENCE_MS
+        return Health.WAITING if health in MOTION and lasts else health
+
+    def doubt(self, connector: Connector) -> str:
+        """Return why its health is unknown or not the projection's, and what it was; "" if it is known."""
+        was = connector.health.lower() or "unknown"
+        if self.vitals.stale:
+            return f"It was {was} when it was last heard of; nothing newer is known"
+        if connector.name in self.unsure:
+            return f"Its worker does not report; it was {was}"
+        if self._is_left(connector):
+            return "Its worker was started again or stopped, and its tasks have not followed yet"
+        return ""
+
+    def lasts_ms(self, connector: Connector) -> int:
+        """Return for how long it has needed attention, 0 if it does not or if that is unknown."""
+        match self.health_of(connector):
+            case Health.UNKNOWN if self.vitals.stale:
+                return self.vitals.behind_s * 1000
+            case Health.UNKNOWN:
+                silent_ms = [problem.since_ms for problem in self.vitals.problems if problem.key.startswith("silent-")]
+                return max(0, self.now_ms - min(silent_ms, default=self.now_ms))
+            case Health.WAITING if self._is_left(connector):
+                return self.left[connector.name]
+            case Health.WAITING | Health.RETRYING:
+                return max(0, self.now_ms - connector.trouble_since_ms)
+        return 0
+
+    def since_ms(self, connector: Connector) -> int:
+        """Return since when it has this health, 0 if that is unknown."""
+        lasts_ms = self.lasts_ms(connector)
+        if lasts_ms:
+            return self.now_ms - lasts_ms
+        return 0 if self.health_of(connector) is Health.UNKNOWN else connector.health_since_ms or connector.since_ms
+
+    def _is_left(self, connector: Connector) -> bool:
+        return connector.name in self.left and connector.health in _RUNS
+
+    @property
+    def column(self) -> Any:
+        """Return `health_of` as an expression for a query of connectors."""
+        if self.vitals.stale:
+            return Value(Health.UNKNOWN.value)
+        rules = (When(condition, then=Value(health.value)) for condition, health in self._rules())
+        return Case(*rules, default=F("health"), output_field=CharField())
+
+    @property
+    def severity_column(self) -> Any:
+        """Return the severity of `health_of` as an expression for a query of connectors."""
+        if self.vitals.stale:
+            return Value(SEVERITY[Health.UNKNOWN])
+        rules = (When(condition, then=Value(SEVERITY[health])) for condition, health in self._rules())
+        return Case(*rules, default=F("severity"), output_field=SmallIntegerField())
+
+    def _rules(self) -> list[tuple[Q, Health]]:
+        rules = [(Q(name__in=self.unsure), Health.UNKNOWN)] if self.unsure else []
+        long_left = [name for name, lasts_ms in self.left.items() if lasts_ms >= PATIENCE_MS]
+        runs = Q(health__in=_RUNS)
+        if long_left:
+            rules.append((runs & Q(name__in=long_left), Health.WAITING))
+        if self.left:
+            rules.append((runs & Q(name__in=self.left), Health.STARTING))
+        lasts = Q(trouble_since_ms__gt=0, trouble_since_ms__lte=self.now_ms - PATIENCE_MS)
+        return [*rules, (lasts & Q(health__in=MOTION), Health.WAITING)]
+
+
+def known_health() -> KnownHealth:
+    """Return the current health. It needs no query while all workers report and none was started a moment ago."""
+    vitals = look.vitals()
+    if vitals.stale:
+        return KnownHealth(vitals)
+    unsure: frozenset[str] = frozenset()
+    if silent := {worker for worker, _ in vitals.silent}:
+        placed = Task.objects.filter(known=True, worker__in=silent, state__in=_WORKING)
+        unsure = frozenset(placed.values_list("connector", flat=True))
+    return KnownHealth(vitals, unsure, _find_left(vitals))
+
+
+def _find_left(vitals: Vitals) -> dict[str, int]:
+    left: dict[str, int] = {}
+    for former in vitals.former_processes:
+        rows = Task.objects.filter(known=True, worker=former.worker, state="RUNNING")
+        for name in rows.exclude(incarnation__in=("", former.incarnation)).values_list("connector", flat=True):
+            left[name] = max(left.get(name, 0), round(former.since_s * 1000))
+    return left
+
+
+def count_attention(connectors: QuerySet[Connector], health: KnownHealth) -> int:
+    """Return how many of these connectors need attention."""
+    return connectors.annotate(now_health=health.column).filter(now_health__in=ATTENTION).count()
+
+
+def find_late(after_ms: int, now_ms: int) -> list[str]:
+    """Return the connectors whose motion has lasted too long since `after_ms`: nothing else tells the pages."""
+    rows = Connector.objects.filter(known=True, health__in=MOTION)
+    late = rows.filter(trouble_since_ms__gt=after_ms - PATIENCE_MS, trouble_since_ms__lte=now_ms - PATIENCE_MS)
+    return list(late.values_list("name", flat=True))
+
+
+def leader_of(vitals: Vitals, fallback: str) -> str:
+    """Return the leader. fallback: the status topic's, for the case without heartbeats."""
+    return vitals.leader if vitals.is_known else fallback
+
+
+_WAITS: Final[Mapping[str, str]] = {
+    "placed": "It is placed on {worker}, which has not started it yet",
+    "restarted": "Its restart on {worker} has not begun yet",
+    "lost": "Its attempt was lost, and no worker has a free slot for it",
+    "": "It has no worker yet",
+}
+"""By `Task.why`."""
+
+
+def describe_wait(task: Task, slots: str) -> str:
+    """Return the message. slots: for a task without a slot. An attempt's own words may name settings: mask them."""
+    if task.why == "no-slot":
+        return slots
+    return _WAITS.get(task.why, "").format(worker=task.worker or "a worker") or task.why
+
+
+_TROUBLES: Final[Mapping[str, str]] = {
+    Trouble.SOURCE: "Its source cannot be read; it is tried again",
+    Trouble.KAFKA: "Kafka takes none of its records; it is tried again",
+    Trouble.FAILURE: "A task has failed and starts again; nothing has flowed since",
+}
+_FIXED: Final[Mapping[str, str]] = {
+    Health.UNKNOWN: "It reports an unknown state",
+    Health.FENCING: "Older tasks are fenced first",
+    Health.PAUSING: "Tasks commit what they have",
+    Health.STOPPING: "Tasks commit what they have",
+}
+
+
+def describe_duration(ms: int) -> str:
+    """Write a duration as people say it: `40 s`, `3 min`, `2 h`, `5 d`."""
+    seconds = ms // 1000
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"
+
+
+def _tasks(count: int) -> str:
+    return write_count(count, "task")
+
+
+def bad_records(dead_letters: int, skipped: int) -> str:
+    """Describe the records that did not reach their topics; "" for none."""
+    letters = write_count(dead_letters, "dead letter") if dead_letters else ""
+    skips = f"{write_count(skipped, 'record')} skipped" if skipped else ""
+    return ", ".join(filter(None, (letters, skips)))
+
+
+def reason(connector: Connector, health: KnownHealth, waits: str = "") -> str:
+    """Return the reason, "" if the health's name is clear enough. waits: the message about slots."""
+    return health.doubt(connector) or waits or reason_of_health(connector)
+
+
+def reason_with_time(connector: Connector, health: KnownHealth, waits: str = "") -> str:
+    """Return the same, with the time that it has lasted, where nothing beside it says so."""
+    text, lasts_ms = reason(connector, health, waits), health.lasts_ms(connector)
+    if health.health_of(connector) in (Health.WAITING, Health.RETRYING) and lasts_ms >= 1000:
+        return f"{text}, for {describe_duration(lasts_ms)}" if text else f"For {describe_duration(lasts_ms)}"
+    return text
+
+
+def reason_of_health(connector: Connector) -> str:
+    """Return the reason, "" if the health's name is clear enough."""
+    count, running, failed = connector.task_count, connector.tasks_running, connector.tasks_failed
+    match connector.health:
+        case Health.RETRYING:
+            return _TROUBLES.get(connector.trouble, "It is tried again")
+        case Health.UNHEALTHY:
+            return _reason_of_failure(connector)
+        case Health.DEGRADED if failed:
+            return f"{failed} of {_tasks(count)} failed"
+        case Health.DEGRADED:
+            return f"{bad_records(connector.recent_dead_letters, connector.recent_skipped)} in the last hour"
+        case Health.STALLED:
+            usual = f" (until now {connector.usual_pause} min at most)" if connector.usual_pause else ""
+            return f"No records for longer than usual{usual}"
+        case Health.STARTING if connector.stale:
+            return "Its tasks wait for their new configuration"
+        case Health.STARTING | Health.RESTARTING:
+            return f"{running} of {_tasks(count)} running"
+    return _FIXED.get(connector.health, "")
+
+
+def _reason_of_failure(connector: Connector) -> str:
+    if connector.unreadable:
+        return "Its configuration in Kafka cannot be read"
+    if connector.state == "FAILED":
+        return "The connector itself has failed"
+    match connector.tasks_failed:
+        case 0:
+            return "It runs without a task"
+        case 1:
+            return "Its only task has failed"
+        case failed:
+            return f"All {failed} tasks have failed"

@@ -18,12 +18,10 @@ from ringfence.connectors.sdk.names import is_long
 from ringfence.fencing.offsets import record_counts
 from ringfence.fencing.offsets.record_counts import HEADER
 from ringfence.fencing.offsets.source_offsets import connector_of, decode_value, parse_json
-from ringfence.projection import bad_records, record_totals
-from ringfence.projection.clean_text import clean
-from ringfence.projection.models import SourceOffset, pack
-from ringfence.projection.models.connectors import partition_key
+from ringfence.projection import record_totals
+from ringfence.projection.models import SourceOffset, pack, partition_key
 from ringfence.projection.record_totals import ReportedCounts
-from ringfence.projection.records import Record
+from ringfence.projection.records import Record, clean
 from ringfence.projection.task_minutes import Minutes
 
 MOST_ROWS: Final = 200_000
@@ -177,7 +175,7 @@ def write(records: Sequence[Record]) -> set[str]:
     record_totals.add(all_told, history)
     history.write()
     if history.bad:
-        bad_records.update_counts(int(time.time() * 1000), history.bad)
+        record_totals.update_counts(int(time.time() * 1000), history.bad)
     return {connector for connector, _ in newest}
 
 

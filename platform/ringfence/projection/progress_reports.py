@@ -8,9 +8,9 @@ from ringfence.fencing.request_context import RequestContext, read_id, read_trac
 from ringfence.fencing.task.traced_transactions import ABORTED, COMMITTED, MOST, MOST_CONTEXTS
 from ringfence.fencing.topics.events import Event as Report
 from ringfence.projection import record_totals, task_metrics
-from ringfence.projection.clean_text import clean
 from ringfence.projection.health import refresh
 from ringfence.projection.models import Task, pack
+from ringfence.projection.records import clean
 from ringfence.projection.stalls import forget_failure, has_recovered
 from ringfence.projection.task_minutes import Minutes
 

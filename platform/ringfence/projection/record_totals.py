@@ -8,6 +8,8 @@ Each attempt is remembered for a while, so that a late report adds nothing twice
 A killed task reports no abort: the next attempt's producer, or the leader, ends its transaction. So records that a
 replaced attempt had sent by its last report, and that are not committed in Kafka, count as aborted. Those sent after
 that report are missing, so the number of aborted records is a lower bound.
+
+For a connector's health, the records of the last hour that it skipped or sent to its dead letter queue are counted.
 """
 
 import json
@@ -15,21 +17,15 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Exists, Max, OuterRef, Sum
+from django.db import transaction
+from django.db.models import Exists, Max, OuterRef, Q, Sum
 
 from ringfence.fencing.modes import Mode
 from ringfence.fencing.offsets.record_counts import MOST
 from ringfence.fencing.topics.events import Event as Report
-from ringfence.projection.models import (
-    Connector,
-    RecordTotals,
-    SourceOffset,
-    Task,
-    Tombstone,
-    Worker,
-    pack,
-)
-from ringfence.projection.task_minutes import Minutes, minute_of, state_of
+from ringfence.projection.health import refresh
+from ringfence.projection.models import Connector, Minute, RecordTotals, SourceOffset, Task, Tombstone, Worker, pack
+from ringfence.projection.task_minutes import SHOWN, Minutes, minute_of, state_of
 
 COUNTS = ("records", "skipped", "dead_letters", "aborted_records")
 _REMEMBERED = 8
@@ -216,3 +212,34 @@ def of_tasks(connectors: Collection[str]) -> dict[tuple[str, int], RecordTotals]
     """Return the totals by connector and task, without tasks that have not reported yet."""
     rows = RecordTotals.objects.filter(connector__in=connectors).defer("attempts")
     return {(row.connector, row.task): row for row in rows}
+
+
+RECENT = Q(recent_skipped__gt=0) | Q(recent_dead_letters__gt=0)
+"""Connectors that had some in the last hour."""
+
+
+def update_counts(now_ms: int, names: Collection[str] = ()) -> set[str]:
+    """Update the counts of these connectors, and of those with some in the last hour. Return those that changed."""
+    rows = list(Connector.objects.filter(RECENT | Q(name__in=names)))
+    if not rows:
+        return set()
+    first = minute_of(now_ms) - SHOWN + 1
+    sums = Minute.objects.filter(connector__in=[row.name for row in rows], minute__gte=first).values("connector")
+    totals = sums.order_by().annotate(skips=Sum("skipped"), letters=Sum("dead_letters"))
+    counts = {row["connector"]: (row["skips"], row["letters"]) for row in totals}
+    changed = set()
+    with transaction.atomic():
+        for row in rows:
+            before = row.recent_skipped, row.recent_dead_letters
+            now = counts.get(row.name, (0, 0))
+            if now == before:
+                continue
+            since_ms = 0 if not any(now) else row.bad_since_ms or now_ms
+            skips, letters = now
+            Connector.objects.filter(name=row.name).update(
+                recent_skipped=skips, recent_dead_letters=letters, bad_since_ms=since_ms
+            )
+            changed.add(row.name)
+        if changed:
+            refresh(changed)
+    return changed

@@ -1,8 +1,10 @@
-"""Writes the status topic as rows: states of connectors and tasks, their moves and starts, the workers, the leader."""
+"""Writes the status topic as rows: states of connectors and tasks, their moves and starts, the workers, the leader, and
+the connectors' active topics (KIP-558).
+"""
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 
 from django.db.models import F
@@ -10,7 +12,7 @@ from django.db.models import F
 from ringfence.connectors.plural_forms import write_count
 from ringfence.encryption import encrypt_text
 from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId, parse_task
-from ringfence.fencing.topics.active_topics import TopicStatus
+from ringfence.fencing.topics.active_topics import TopicStatus, parts_of
 from ringfence.fencing.topics.status import (
     RESTARTED,
     ConnectorStatus,
@@ -26,14 +28,80 @@ from ringfence.fencing.topics.status import (
     decode,
     replaces,
 )
-from ringfence.projection import endpoints, topic_rows
-from ringfence.projection.clean_text import clean
+from ringfence.projection import endpoints
 from ringfence.projection.health import RETRYING, refresh
-from ringfence.projection.models import ClusterInfo, Connector, Event, Startups, Suspicion, Task, Worker, pack
-from ringfence.projection.records import Record
+from ringfence.projection.models import (
+    ActiveTopic,
+    ClusterInfo,
+    Connector,
+    Event,
+    Startups,
+    Suspicion,
+    Task,
+    Worker,
+    pack,
+)
+from ringfence.projection.records import Record, clean
 from ringfence.projection.stalls import NONE, LastFailure
 from ringfence.projection.task_minutes import ITSELF, Minutes, shown_state
 from ringfence.projection.upserts import upsert
+
+TOPIC_REPLACED = "topic replaced"
+"""The kind of the event of a topic that was deleted and created again."""
+
+
+def write_topics(records: Iterable[TopicStatus]) -> None:
+    """Add topics, of which the first record counts, and notice those that were deleted and created again. Inside the
+    transaction.
+    """
+    newest: dict[tuple[str, str], TopicStatus] = {}
+    for one in records:
+        key = clean(one.connector), clean(one.topic)
+        newest[key] = replace(one, since_ms=newest[key].since_ms if key in newest else one.since_ms)
+    rows = ActiveTopic.objects.filter(
+        connector__in={connector for connector, _ in newest}, topic__in={topic for _, topic in newest}
+    )
+    known_topics = {(row.connector, row.topic): row for row in rows}
+    new_rows = []
+    for key, one in newest.items():
+        row, topic_id = known_topics.get(key), clean(one.topic_id)
+        if row is None:
+            new_rows.append(ActiveTopic(connector=key[0], topic=key[1], since_ms=one.since_ms, topic_id=topic_id))
+        elif topic_id and row.topic_id != topic_id:
+            if row.topic_id:
+                row.replaced_ms = one.since_ms
+                Event.objects.create(
+                    connector=row.connector,
+                    type="warning",
+                    time_ms=one.since_ms,
+                    summary=_describe_replaced(row.topic),
+                    body=pack({"kind": TOPIC_REPLACED, "topic": row.topic}),
+                )
+            row.topic_id = topic_id
+            row.save(update_fields=["topic_id", "replaced_ms"])
+    ActiveTopic.objects.bulk_create(new_rows, ignore_conflicts=True, batch_size=200)
+
+
+def _describe_replaced(topic: str) -> str:
+    return (
+        f"Topic {topic} was deleted and created again. What it held is gone, and does not come again by itself: the "
+        "source offsets are where they were"
+    )
+
+
+def remove_topic(key: str) -> str | None:
+    """Apply a tombstone. Return the connector's name if the key is a topic's."""
+    parts = parts_of(key)
+    if parts is None:
+        return None
+    connector, topic = parts
+    ActiveTopic.objects.filter(connector=clean(connector), topic=clean(topic)).delete()
+    return connector
+
+
+def forget_topics() -> None:
+    ActiveTopic.objects.all().delete()
+
 
 WORKER_GONE = "worker gone"
 """The kind of the event of a connector whose tasks start again elsewhere."""
@@ -85,7 +153,7 @@ def write(records: Sequence[Record]) -> set[str]:
         batch_size=80,
     )
     upsert(tasks, _TASK_FIELDS, ("connector", "number"))
-    topic_rows.write(topics)
+    write_topics(topics)
     startups.write()
     history.write()
     moves.write()
@@ -342,7 +410,7 @@ def _write_cluster(record: WorkerRecord | LeaderRecord | SuspicionRecord) -> Non
 
 
 def _remove(key: str) -> set[str]:
-    if (connector := topic_rows.remove(key)) is not None:
+    if (connector := remove_topic(key)) is not None:
         return {connector}
     if key == "leader":
         ClusterInfo.objects.filter(id=1).update(leader="", incarnation="", group_generation=-1)
@@ -379,6 +447,6 @@ def forget() -> None:
     Task.objects.update(state="", worker="", trace="", why="", generation=-1, attempt=0)
     Worker.objects.all().delete()
     Suspicion.objects.all().delete()
-    topic_rows.forget()
+    forget_topics()
     ClusterInfo.objects.update(leader="", incarnation="", group_generation=-1)
     refresh(set(Connector.objects.values_list("name", flat=True)))

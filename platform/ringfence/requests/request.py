@@ -1,13 +1,20 @@
-"""A request between processes, and its codec: the fields of a dataclass, as JSON."""
+"""A request between processes, and its codec: the fields of a dataclass, as JSON.
+
+The commands of web processes to the leader are in `engine.leader.commands`, their questions to any worker in
+`engine.questions`, and the calls of a worker to its plugin processes in `engine.plugins.calls`.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from types import NoneType, UnionType
 from typing import (
     ClassVar,
+    Final,
     Generic,
     Literal,
+    NotRequired,
     Self,
+    TypedDict,
     TypeVar,
     Union,
     get_args,
@@ -85,6 +92,53 @@ class Request(Generic[Answer]):
             return cls(**body)
         except TypeError as error:
             raise MalformedRequest(f"{cls.name}: {error}") from error
+
+
+class SentCommand(TypedDict):
+    """A command as it is sent. body: its fields; request_id: the same if a client library sends it again."""
+
+    kind: str
+    connector: str | None
+    body: Mapping[str, object]
+    user: NotRequired[str]
+    request_id: NotRequired[str]
+
+
+@dataclass(frozen=True)
+class Command(Request[Answer]):
+    """`health`: it only asks whether there is a leader, and is always handled at once."""
+
+    health: ClassVar[bool] = False
+
+    @property
+    def on(self) -> str | None:
+        """The connector that it is for."""
+        return None
+
+    def body(self) -> dict[str, object]:
+        """Its fields without the connector's name."""
+        return {name: value for name, value in self.to_wire().items() if name != "connector"}
+
+
+ACCOUNT: Final = "account"
+"""The argument beside a question's fields: whose it is, so that workers share places fairly. None for nobody's."""
+
+
+@dataclass(frozen=True)
+class Question(Request[Answer]):
+    """seconds: how long its sender waits; early: how many seconds before that the worker answers with what it has.
+
+    again: whether it is sent a second time if a worker says that this may help.
+    """
+
+    seconds: ClassVar[float] = 30.0
+    early: ClassVar[float] = 0.0
+    again: ClassVar[bool] = True
+
+    @classmethod
+    def task(cls) -> str:
+        """Return the name of the Celery task that answers it."""
+        return f"ringfence.plugins.{cls.name}"
 
 
 def _hints(cls: type[Request[object]]) -> dict[str, object]:

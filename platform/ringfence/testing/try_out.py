@@ -13,8 +13,8 @@ from typing import cast
 from ringfence.connectors.common_settings import CONNECTOR_CLASS
 from ringfence.connectors.plural_forms import write_count
 from ringfence.connectors.sdk import worker_limits
+from ringfence.engine.plugins.calls import PluginRuntime, PreviewRecords, ValidateConfig
 from ringfence.engine.plugins.errors import BadRequest, PluginError
-from ringfence.engine.plugins.operations import Operations
 from ringfence.local.errors import LocalError
 from ringfence.testing.connector_run import list_errors
 from ringfence.testing.project import Project
@@ -31,12 +31,12 @@ def try_out(folder: Path, example: Path) -> int:
         registry = Project(folder).registry()
         for name, why in registry.broken.items():
             raise LocalError(f"{name} cannot be loaded: {why}")
-        operations = Operations(registry, lambda _message: None)
-        errors = _validate(operations, config)
+        runtime = PluginRuntime(registry, lambda _message: None)
+        errors = _validate(runtime, config)
         if errors:
             print("Not valid yet:", *errors, sep="\n  ")
             return 1
-        _show(operations.preview(config, [], {}, [], _BOUNDS))
+        _show(PreviewRecords(config, [], {}, [], _BOUNDS).answer(runtime))
         return 0
     except (LocalError, PluginError, BadRequest) as error:
         print(error)
@@ -54,8 +54,8 @@ def _load(example: Path) -> dict[str, str]:
         raise LocalError(f"{example} is not a configuration ({error}): it must be a JSON object") from error
 
 
-def _validate(operations: Operations, config: Mapping[str, str]) -> list[str]:
-    return list_errors(operations.validate(config.get(CONNECTOR_CLASS, ""), config, exactly_once=True))
+def _validate(runtime: PluginRuntime, config: Mapping[str, str]) -> list[str]:
+    return list_errors(ValidateConfig(config.get(CONNECTOR_CLASS, ""), config).answer(runtime))
 
 
 def _show(answer: Mapping[str, object]) -> None:

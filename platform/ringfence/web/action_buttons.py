@@ -12,15 +12,14 @@ from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.http import require_http_methods, require_POST
 
 from ringfence import dispatch
-from ringfence.access.authorise import principal_of
+from ringfence.access.authorise import on_connector, principal_of, requires
 from ringfence.access.principal import Verb
-from ringfence.access.routes import on_connector, requires
 from ringfence.audit.trail import note
 from ringfence.dispatch import Refusal
-from ringfence.projection.known_health import known_health
+from ringfence.engine.leader import commands
+from ringfence.projection.health import known_health
 from ringfence.projection.models import find_connector
-from ringfence.requests import commands
-from ringfence.requests.commands import Command
+from ringfence.requests.request import Command
 from ringfence.web.connector.header import count_open
 from ringfence.web.connector.tab_page import render_confirmation
 from ringfence.web.state_badges import look_of

@@ -11,15 +11,13 @@ from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from ringfence.access.authorise import principal_of
+from ringfence.access.authorise import everywhere, principal_of, requires, somewhere
 from ringfence.access.principal import Principal, Verb
-from ringfence.access.routes import everywhere, requires, somewhere
-from ringfence.alerts import incident_actions, rule_editing, tasks
+from ringfence.alerts import incident_report, rule_editing, tasks
 from ringfence.alerts.conditions import Kind
-from ringfence.alerts.deliveries import now_ms
-from ringfence.alerts.forms import DestinationForm, NewDestinationForm, RuleForm
-from ringfence.alerts.incident_actions import incidents
-from ringfence.alerts.models import Delivery, Destination, Rule, Silence
+from ringfence.alerts.incident_report import incidents
+from ringfence.alerts.models import Delivery, Destination, Rule, Silence, now_ms
+from ringfence.alerts.rule_editing import DestinationForm, NewDestinationForm, RuleForm
 from ringfence.alerts.senders import CHANNELS
 from ringfence.audit.trail import note, record_change
 from ringfence.web.views import is_fragment
@@ -50,9 +48,7 @@ def open_incidents(request: HttpRequest) -> HttpResponse:
 
 
 def _visible_silences(who: Principal) -> list[Silence]:
-    return [
-        one for one in incident_actions.in_force(now_ms()) if not one.connector or who.may(Verb.VIEW, one.connector)
-    ]
+    return [one for one in incident_report.in_force(now_ms()) if not one.connector or who.may(Verb.VIEW, one.connector)]
 
 
 @requires(GET=somewhere(Verb.VIEW))

@@ -32,7 +32,7 @@ from ringfence.access.principal import Principal
 from ringfence.after_answer import Work
 from ringfence.fencing.request_context import RequestContext, working_for
 from ringfence.metrics.web_process import requests
-from ringfence.middleware.access import METRICS, PLACE
+from ringfence.middleware import METRICS, PLACE
 from ringfence.web import access_log, request_body
 from ringfence.web.access_log import Exchange
 from ringfence.web.door import PROBES, process_door

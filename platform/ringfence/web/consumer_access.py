@@ -9,9 +9,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from ringfence.access.authorise import principal_of
+from ringfence.access.authorise import principal_of, requires, somewhere
 from ringfence.access.principal import Principal, Verb
-from ringfence.access.routes import requires, somewhere
 from ringfence.api.topics import ELSEWHERE
 from ringfence.consumer_commands import CLIENT_FILE, ConsumerCommand, consumer_commands
 from ringfence.projection.models import ActiveTopic, ClusterInfo, find_connector

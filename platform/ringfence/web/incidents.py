@@ -13,19 +13,17 @@ from django.shortcuts import render
 from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.http import require_POST, require_safe
 
-from ringfence.access.authorise import principal_of
+from ringfence.access.authorise import principal_of, requires, somewhere
 from ringfence.access.principal import Principal, Verb, display_name
-from ringfence.access.routes import requires, somewhere
-from ringfence.alerts import incident_actions
-from ringfence.alerts.deliveries import GIVEN_UP, SENT, now_ms
-from ringfence.alerts.incident_actions import incidents
-from ringfence.alerts.incident_report import DAY_MS, IncidentReport, list_changes, list_log
-from ringfence.alerts.models import Delivery, Incident, Silence
+from ringfence.alerts import incident_report
+from ringfence.alerts.deliveries import GIVEN_UP, SENT
+from ringfence.alerts.incident_report import DAY_MS, IncidentReport, incidents, list_changes, list_log
+from ringfence.alerts.models import Delivery, Incident, Silence, now_ms
 from ringfence.api.history_series import Scope
 from ringfence.audit.trail import note, record_change
 from ringfence.history.models import ConfigVersion
 from ringfence.http.masking import Masker
-from ringfence.projection.health_reasons import describe_duration
+from ringfence.projection.health import describe_duration
 from ringfence.projection.models import Connector, Event, find_connector
 from ringfence.web.connector.event_folding import fold, headline
 from ringfence.web.connector.header import facts
@@ -154,8 +152,8 @@ def _make_context(request: HttpRequest, one: Incident, row: Connector | None, no
         "connector": row,
         "report": report,
         "runbook_link": report.runbook if report.runbook.startswith(("https://", "http://")) else "",
-        "silences": incident_actions.in_force(now).filter(Q(connector=one.connector) | Q(connector="")),
-        "may_operate": incident_actions.may_operate(who, one.connector),
+        "silences": incident_report.in_force(now).filter(Q(connector=one.connector) | Q(connector="")),
+        "may_operate": incident_report.may_operate(who, one.connector),
         "story": tell_story(one, row, who, now),
         "headline": one.summary.partition(". ")[0],
         "path": quote(one.connector, safe=""),
@@ -241,9 +239,9 @@ def acknowledge(request: HttpRequest, number: int) -> HttpResponse:
     """Acknowledge the incident: the badge no longer counts it. Only the first acknowledgement is recorded."""
     one = _find(request, number)
     who = principal_of(request)
-    if not incident_actions.may_operate(who, one.connector):
+    if not incident_report.may_operate(who, one.connector):
         return _refuse(request, 403, "You need the operate permission on what the incident concerns.")
-    if (after := incident_actions.acknowledge(one, who)) is not None:
+    if (after := incident_report.acknowledge(one, who)) is not None:
         record_change(request, before=None, after=after, action="acknowledge incident")
     return HttpResponseRedirect(f"/ui/incidents/{one.pk}")
 
@@ -254,10 +252,10 @@ def add_note(request: HttpRequest, number: int) -> HttpResponse:
     """Keep the note `text` with the incident."""
     one = _find(request, number)
     who = principal_of(request)
-    if not incident_actions.may_operate(who, one.connector):
+    if not incident_report.may_operate(who, one.connector):
         return _refuse(request, 403, "You need the operate permission on what the incident concerns.")
     try:
-        incident_actions.add_note(one, request.POST.get("text"), who)
+        incident_report.add_note(one, request.POST.get("text"), who)
     except ValueError as error:
         return _refuse(request, 400, str(error))
     after = {"incident": one.pk, "connector": one.connector}
@@ -271,13 +269,13 @@ def silence(request: HttpRequest, number: int) -> HttpResponse:
     """Silence the incident's connector for some hours: `hours`, `why`."""
     one = _find(request, number)
     who, hours, why = principal_of(request), request.POST.get("hours", ""), request.POST.get("why", "")
-    if not incident_actions.may_operate(who, one.connector):
+    if not incident_report.may_operate(who, one.connector):
         return _refuse(request, 403, "You need the operate permission on what the incident concerns.")
     try:
-        new_silence = incident_actions.silence(one.connector, hours, why, who)
+        new_silence = incident_report.silence(one.connector, hours, why, who)
     except ValueError as error:
         return _refuse(request, 400, str(error))
-    record_change(request, before=None, after=incident_actions.audit_data(new_silence), action="silence alerts")
+    record_change(request, before=None, after=incident_report.audit_data(new_silence), action="silence alerts")
     return HttpResponseRedirect(f"/ui/incidents/{one.pk}")
 
 
@@ -288,8 +286,8 @@ def end_silence(request: HttpRequest, number: int) -> HttpResponse:
     row = Silence.objects.filter(pk=number).first()
     if row is None:
         raise Http404("It is gone")
-    if not incident_actions.may_operate(principal_of(request), row.connector):
+    if not incident_report.may_operate(principal_of(request), row.connector):
         return _refuse(request, 403, "You need the operate permission on the silenced connectors.")
-    record_change(request, before=incident_actions.audit_data(row), after=None, action="end silence of alerts")
-    incident_actions.end(row)
+    record_change(request, before=incident_report.audit_data(row), after=None, action="end silence of alerts")
+    incident_report.end(row)
     return HttpResponseRedirect("/ui/incidents/silences")

@@ -12,6 +12,7 @@ from django.middleware.csrf import rotate_token
 from django.views.generic import FormView
 
 from ringfence.access import throttle, tokens
+from ringfence.access.authorise import PUBLIC
 from ringfence.access.client_address import address_of
 from ringfence.access.identify import (
     MASTER_KEY,
@@ -22,8 +23,7 @@ from ringfence.access.identify import (
     master_mark,
 )
 from ringfence.access.login_link import redeem
-from ringfence.access.routes import PUBLIC
-from ringfence.audit.outcome import Outcome
+from ringfence.audit.models import Outcome
 from ringfence.audit.trail import record
 
 _OLD_LINK = (

@@ -7,7 +7,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponsePermanen
 from django.utils.http import escape_leading_slashes
 from django.views.decorators.http import require_safe
 
-from ringfence.access.routes import ANYONE, requires
+from ringfence.access.authorise import ANYONE, requires
 
 _MOVED: Final = tuple(
     (re.compile(pattern), replacement)

@@ -7,9 +7,9 @@ from django.utils.functional import SimpleLazyObject
 from ringfence import __version__
 from ringfence.access.authorise import principal_of
 from ringfence.access.principal import EVERYBODY_HERE, NOBODY, Verb
-from ringfence.alerts import incident_actions
-from ringfence.alerts.deliveries import now_ms
-from ringfence.alerts.incident_actions import incidents
+from ringfence.alerts import incident_report
+from ringfence.alerts.incident_report import incidents
+from ringfence.alerts.models import now_ms
 from ringfence.heartbeats.cluster_health import Vitals
 from ringfence.heartbeats.cluster_view import look
 from ringfence.web.navigation import find_navigation
@@ -26,7 +26,7 @@ def page(request: HttpRequest) -> dict[str, object]:
     return {
         "navigation": SimpleLazyObject(lambda: find_navigation(who, request.path)),
         "loud_incidents": SimpleLazyObject(
-            lambda: incident_actions.filter_unsilenced(incidents(who), now_ms()).count() if sees else 0
+            lambda: incident_report.filter_unsilenced(incidents(who), now_ms()).count() if sees else 0
         ),
         "now_ms": now_ms(),
         "vitals": look.vitals() if sees else Vitals(),

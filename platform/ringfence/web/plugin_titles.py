@@ -8,7 +8,7 @@ from typing import Final
 from django.db import DatabaseError
 
 from ringfence.connectors.known_plugins import find_known
-from ringfence.history.worker_plugins import read_titles
+from ringfence.history.plugins import read_titles
 
 _SECONDS: Final = 10.0
 """How old the titles may be that a page shows."""

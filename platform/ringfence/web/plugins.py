@@ -8,9 +8,8 @@ from django.shortcuts import render
 from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.http import require_http_methods, require_POST
 
-from ringfence.access.authorise import principal_of
+from ringfence.access.authorise import everywhere, principal_of, requires
 from ringfence.access.principal import Verb
-from ringfence.access.routes import everywhere, requires
 from ringfence.api import plugin_installations as installations
 from ringfence.audit.trail import record_change
 from ringfence.history.models import PluginInstallation

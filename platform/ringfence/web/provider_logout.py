@@ -9,11 +9,11 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST
 
 from ringfence.access import provider_sessions, throttle
+from ringfence.access.authorise import PUBLIC, requires
 from ringfence.access.client_address import address_of
-from ringfence.access.oidc.errors import NotProven, Unavailable
-from ringfence.access.routes import PUBLIC, requires
+from ringfence.access.oidc.settings import NotProven, Unavailable
 from ringfence.audit.accounts import VIA
-from ringfence.audit.outcome import Outcome
+from ringfence.audit.models import Outcome
 from ringfence.audit.trail import record
 from ringfence.web.sign_on import find_provider
 

@@ -16,14 +16,13 @@ from django.views.decorators.http import require_GET
 
 from ringfence import quotas
 from ringfence.access import provider_sessions, throttle
+from ringfence.access.authorise import ANYONE, PUBLIC, requires
 from ringfence.access.client_address import address_of, group_of
 from ringfence.access.identify import ISSUER_KEY
 from ringfence.access.oidc.claims import Claims, LoginDenied, WrongGroups, read_groups
-from ringfence.access.oidc.errors import NotProven, Unavailable
-from ringfence.access.oidc.settings import CALLBACK, OidcSettings
-from ringfence.access.routes import ANYONE, PUBLIC, requires
+from ringfence.access.oidc.settings import CALLBACK, NotProven, OidcSettings, Unavailable
 from ringfence.audit.accounts import VIA, account_for
-from ringfence.audit.outcome import Outcome
+from ringfence.audit.models import Outcome
 from ringfence.audit.trail import record
 from ringfence.connectors.sdk.egress import EGRESS_ALLOW
 from ringfence.fencing.errors import Invalid

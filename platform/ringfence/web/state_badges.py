@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from ringfence.projection.health import MOTION, RETRYING, Health
-from ringfence.projection.known_health import ATTENTION, KnownHealth
+from ringfence.projection.health import ATTENTION, MOTION, RETRYING, Health, KnownHealth
 from ringfence.projection.models import Connector, Task
 
 

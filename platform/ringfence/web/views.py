@@ -10,14 +10,13 @@ from django.shortcuts import render
 from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.http import require_safe
 
-from ringfence.access.authorise import principal_of
+from ringfence.access.authorise import principal_of, requires, somewhere
 from ringfence.access.principal import Verb
-from ringfence.access.routes import requires, somewhere
 from ringfence.fencing.modes import lagging
 from ringfence.fencing.topics.status import Trust
 from ringfence.heartbeats.cluster_view import look
 from ringfence.history.models import ConfigVersion
-from ringfence.projection.known_health import leader_of
+from ringfence.projection.health import leader_of
 from ringfence.projection.models import ClusterInfo, Connector, DrainedWorker, Suspicion, Task, Worker, find_connector
 
 View = Callable[..., HttpResponse]

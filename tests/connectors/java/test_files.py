@@ -17,6 +17,7 @@ from ringfence.connectors.java.task import java_task_class
 from ringfence.connectors.sdk import worker_limits
 from ringfence.connectors.sdk.worker_limits import WorkerLimits
 from ringfence.engine.plugins import PluginHost
+from ringfence.engine.plugins.calls import ValidateConfig
 from tests.support.java_plugins import FILE_STREAM, FILE_STREAM_CLASS, FILE_STREAM_TASK, plugin_path, runtime_of
 from tests.support.waiting import eventually
 
@@ -109,7 +110,7 @@ def test_kafkas_file_source_is_refused_at_validation_and_at_its_start(root: Path
     host = PluginHost(environment=told, call_processes=1, call_seconds=60)
     try:
         for file, refused in ((HOSTS, True), (str(root / "link"), True), (str(root / "lines"), False)):
-            body = host.validate(FILE_STREAM_CLASS, {**config, "file": file}, exactly_once=True)
+            body = host.ask(ValidateConfig(FILE_STREAM_CLASS, {**config, "file": file}, exactly_once=True))
             errors = {
                 entry["value"]["name"]: entry["value"]["errors"]
                 for entry in json.loads(json.dumps(body))["configs"]

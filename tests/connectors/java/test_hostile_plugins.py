@@ -20,7 +20,6 @@ from ringfence.connectors.java.connector import JavaSourceConnector, java_connec
 from ringfence.connectors.java.discovery import find_plugins
 from ringfence.connectors.java.task import JavaSourceTask
 from ringfence.engine.plugins import PluginHost
-from ringfence.engine.plugins.plugin_choice import check_permission
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.task.plugin_metrics import Gauges
 from ringfence.fencing.task.transaction_context import RequestedEndings
@@ -283,11 +282,11 @@ def test_a_java_plugin_takes_a_permission_of_its_own(plugins: Path) -> None:
     try:
         for name in (CLASS, "Hostile"):
             with pytest.raises(Refusal, match="you need the permission java-plugins") as refused:
-                check_permission(host, name, Deadline.after(60), java=False)
+                host.check_permission(name, Deadline.after(60), java=False)
             assert refused.value.status == 403
-            check_permission(host, name, Deadline.after(60), java=True)
-        check_permission(host, "FileStreamSource", Deadline.after(60), java=False)
+            host.check_permission(name, Deadline.after(60), java=True)
+        host.check_permission("FileStreamSource", Deadline.after(60), java=False)
         twin = "org.apache.kafka.connect.file.FileStreamSourceConnector"  # ours
-        check_permission(host, twin, Deadline.after(60), java=False)
+        host.check_permission(twin, Deadline.after(60), java=False)
     finally:
         host.close()

@@ -2,7 +2,9 @@
 
 from dataclasses import replace
 
-from ringfence.engine.leader import command_plans, restart_plans
+from ringfence.engine.leader.commands import Delete, Pause, RestartTask, Stop
+from ringfence.engine.leader.commands.lifecycle import plan_resume
+from ringfence.engine.leader.commands.saving import plan_change, plan_creation
 from ringfence.fencing.ids import Incarnation, TaskId
 from ringfence.fencing.leader.next_placement import LiveWorker
 from ringfence.fencing.topics.connector_state import Placement, TargetState
@@ -67,19 +69,19 @@ class Cluster:
         to = self.leaders[self._owner if leader is None else leader]
         match kind:
             case "create":
-                to.command(command_plans.create(C, config, TargetState.RUNNING, configs))
+                to.command(plan_creation(C, config, TargetState.RUNNING, configs))
             case "configure":
-                to.command(command_plans.configure(C, config, configs, None))
+                to.command(plan_change(C, config, configs, None))
             case "resume":
-                to.command(command_plans.resume(C, configs))
+                to.command(plan_resume(C, configs))
             case "pause":
-                to.command(command_plans.pause(C))
+                to.command(Pause(C).records)
             case "stop":
-                to.command(command_plans.stop(C))
+                to.command(Stop(C).records)
             case "delete":
-                to.command(command_plans.delete(C))
+                to.command(Delete(C).records)
             case "restart":
-                to.command(restart_plans.restart_task(C, tasks - 1))
+                to.command(RestartTask(C, tasks - 1).plan_for(None))
             case "reset":
                 to.command(to.reset())
 

@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from ringfence.engine.leader import command_plans
+from ringfence.engine.leader.commands.offsets import plan_alteration
+from ringfence.engine.leader.task_slices import plan_tasks
 from ringfence.fencing.errors import Conflict
 from ringfence.fencing.ids import leader_transactional_id, task_transactional_id
 from ringfence.fencing.leader import reconcile as decisions
@@ -193,7 +194,7 @@ class Leader:
         for name in due.stale_connectors:
             connector = self._state.connector(name)
             count = int((connector.config or {})["n"])
-            self._jobs.append(self._write(command_plans.task_set(C, connector.config_offset, task_configs(count))))
+            self._jobs.append(self._write(plan_tasks(C, connector.config_offset, task_configs(count))))
 
     def _due(self, state: ClusterState) -> decisions.Steps:
         return decisions.decide(
@@ -240,7 +241,7 @@ class Leader:
     def reset(self) -> Callable[[ClusterState], Records]:
         """Delete all source offsets."""
         known = _Keys(C)
-        plan = command_plans.alter_offsets(C, [({"p": p}, None) for p in PARTITIONS], known, "offsets")
+        plan = plan_alteration(C, [({"p": p}, None) for p in PARTITIONS], known, "offsets")
 
         def early(state: ClusterState) -> Records:
             connector = state.connector(C)

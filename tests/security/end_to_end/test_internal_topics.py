@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from ringfence.engine.browsing.records import last_records
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.preflight.topic_rules import TopicRules
 from ringfence.engine.queries.dead_letters import DeadLetters
-from ringfence.engine.queries.topic_tail import last_records
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.plain_producer import PlainProducer
 from ringfence.fencing.kafka.topic_admin import topic_identity

@@ -6,7 +6,9 @@ import pytest
 
 from ringfence.access.principal import ROLES, Principal, Right, Verb
 from ringfence.connectors.api import ConnectorError
-from ringfence.engine.leader.command_plans import Plan, configure, create, delete
+from ringfence.engine.leader.commands import Delete
+from ringfence.engine.leader.commands.command import Plan
+from ringfence.engine.leader.commands.saving import plan_change, plan_creation
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.leader.term import TopicRecord
@@ -127,14 +129,14 @@ def test_the_leader_writes_the_grant_with_the_configuration() -> None:
             state = apply(state, state.end, record)
         return state, list(records)
 
-    state, _ = after(ClusterState(), create(C, {"a": "1"}, TargetState.RUNNING, [{}], ann))
+    state, _ = after(ClusterState(), plan_creation(C, {"a": "1"}, TargetState.RUNNING, [{}], ann))
     assert state.connector(C).topic_grant == ann
-    state, records = after(state, configure(C, {"a": "1"}, None, None, bob))
+    state, records = after(state, plan_change(C, {"a": "1"}, None, None, bob))
     assert records == [bob], "the same configuration is no new generation, but its tasks learn of the topics"
-    state, _ = after(state, configure(C, {"a": "2"}, [{}], None, None))
+    state, _ = after(state, plan_change(C, {"a": "2"}, [{}], None, None))
     assert state.connector(C).topic_grant is None, "whoever may write anywhere has saved it"
-    state, _ = after(state, configure(C, {"a": "3"}, [{}], None, ann))
-    state, _ = after(state, delete(C))
+    state, _ = after(state, plan_change(C, {"a": "3"}, [{}], None, ann))
+    state, _ = after(state, Delete(C).records)
     assert state.connector(C).topic_grant is None
 
 

@@ -47,7 +47,7 @@ from ringfence.connectors.sdk.snapshot_signals import parse_request
 from ringfence.connectors.sdk.values import literals
 from ringfence.connectors.transforms.patterns import java_pattern
 from ringfence.engine.browsing.expression import TooManySteps, Wrong, parse
-from ringfence.engine.browsing.value_decoding import Decoder
+from ringfence.engine.browsing.reader_calls import Decoder
 from ringfence.engine.plugins.secret_removal import Scrubber
 from ringfence.fencing.errors import Fatal, FencingError
 from ringfence.fencing.fetching.fetched_batches import Fetch, select_committed, split_batches

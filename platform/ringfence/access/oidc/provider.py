@@ -27,9 +27,8 @@ from joserfc.jwk import KeySet
 from joserfc.jws import JWSRegistry
 
 from ringfence.access.oidc.claims import claim_of
-from ringfence.access.oidc.errors import NotProven, Unavailable
 from ringfence.access.oidc.logout_token import LogoutToken, WrongToken, check_logout_token
-from ringfence.access.oidc.settings import OidcSettings, may_be_called
+from ringfence.access.oidc.settings import NotProven, OidcSettings, Unavailable, may_be_called
 from ringfence.connectors.sdk import egress
 from ringfence.connectors.sdk.guarded_httpx import restrict_client
 

@@ -1,4 +1,7 @@
-"""The settings of single sign-on, `RINGFENCE_OIDC_*`: a pure function of the environment."""
+"""The settings of single sign-on, `RINGFENCE_OIDC_*`, a pure function of the environment; and why a login fails.
+
+Apart from `provider`, which imports clients that a web process without single sign-on needs for nothing.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,6 +12,15 @@ from urllib.parse import urlsplit
 from django.core.exceptions import ImproperlyConfigured
 
 from ringfence.environment import is_loopback
+
+
+class Unavailable(Exception):
+    """The provider does not answer, or not correctly."""
+
+
+class NotProven(Exception):
+    """The provider's answer does not prove who logged in."""
+
 
 CALLBACK: Final = "/ui/login/sso/callback"
 _PREFIX: Final = "RINGFENCE_OIDC_"

@@ -9,13 +9,13 @@ from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from ringfence.access.authorise import somewhere
 from ringfence.access.principal import Verb
-from ringfence.access.routes import somewhere
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.request_fields import FlagField, ListField, RequestShape, StringField
 from ringfence.bulk import MOST, command, each
-from ringfence.requests import commands
-from ringfence.requests.commands import Command
+from ringfence.engine.leader import commands
+from ringfence.requests.request import Command
 
 
 class ResultShape(serializers.Serializer[Any]):

@@ -1,23 +1,27 @@
-"""`…/config` with an ETag.
+"""`…/config` with an ETag, its earlier versions (list, difference, rollback), and deleted connectors.
 
 The ETag is the offset of the configuration's record in the config topic, which is the same in every web process.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from django.db.models import QuerySet
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from ringfence.access.authorise import on_connector, somewhere
 from ringfence.access.principal import Principal, Verb
-from ringfence.access.routes import on_connector
 from ringfence.api import connector_reads, connector_writes
 from ringfence.api.jsonbody import config_of
 from ringfence.api.v1.base import V1View
-from ringfence.api.v1.request_fields import RequestShape, StringField
+from ringfence.api.v1.listing import ListView, contains, since, until
+from ringfence.api.v1.request_fields import IntegerField, OneOfField, QueryShape, RequestShape, StringField
 from ringfence.dispatch import Refusal
-from ringfence.http.errors import ConnectError
+from ringfence.history.models import ConfigVersion
+from ringfence.history.versions import difference, list_deleted
+from ringfence.http.errors import ConnectError, bad_request, not_found
 from ringfence.http.masking import Masker
 from ringfence.projection.models import Connector, find_connector
 
@@ -98,3 +102,185 @@ class Config(V1View):
         row = connector_reads.connector(name)
         body = connector_reads.info(row.name, row.settings, (), Masker([row.class_name]), self.principal)["config"]
         return Response(body, status=201 if created else 200, headers={"ETag": etag_of(row)})
+
+
+class VersionShape(serializers.Serializer[Any]):
+    """`user`: who wrote it; "" if another tool wrote it, or there was no login."""
+
+    number = serializers.IntegerField()
+    time_ms = serializers.IntegerField()
+    user = serializers.CharField(allow_blank=True)
+    config_offset = serializers.IntegerField()
+    current = serializers.BooleanField()
+    config = serializers.DictField(child=serializers.CharField(allow_blank=True))
+
+
+def _version(name: str, number: int) -> ConfigVersion:
+    row = ConfigVersion.objects.filter(connector=name, number=min(number, 2**31 - 1)).first()
+    if row is None:
+        raise not_found(f"Connector {name} has no version {number} of its configuration")
+    return row
+
+
+def _serialize(row: ConfigVersion, connector: Connector) -> dict[str, Any]:
+    config = row.settings
+    return {
+        **{field: getattr(row, field) for field in ("number", "time_ms", "user", "config_offset")},
+        "current": config == connector.settings,
+        "config": Masker([config.get("connector.class", "")]).mask(config),
+    }
+
+
+def _find_or_deleted(name: str) -> Connector:
+    """Return the connector, or an empty one for a deleted connector with kept versions. Raises a 404 if
+    there is neither.
+    """
+    row = find_connector(name)
+    if row is None and ConfigVersion.objects.filter(connector=name).exists():
+        return Connector(name=name)
+    return row or connector_reads.connector(name)
+
+
+class Versions(ListView):
+    """Every configuration that the connector has had, newest first, from any tool; also of a deleted connector."""
+
+    access = {"GET": on_connector(Verb.VIEW_CONFIG)}
+    shape = VersionShape
+    filters = {"since": since("time_ms"), "until": until("time_ms")}
+    orders = {"number": "number", "time_ms": "time_ms"}
+    newest_first = True
+
+    def rows(self, **path: Any) -> QuerySet[Any]:
+        self._connector = _find_or_deleted(path["name"])
+        return ConfigVersion.objects.filter(connector=path["name"])
+
+    def serialize(self, rows: Iterable[Any]) -> list[dict[str, Any]]:
+        return [_serialize(row, self._connector) for row in rows]
+
+
+class Version(V1View):
+    access = {"GET": on_connector(Verb.VIEW_CONFIG)}
+    shape = VersionShape
+
+    def get(self, request: Request, name: str, number: int) -> Response:
+        self.parse_parameters()
+        connector = _find_or_deleted(name)
+        return Response(VersionShape(_serialize(_version(name, number), connector)).data)
+
+
+class ChangeShape(serializers.Serializer[Any]):
+    before = serializers.CharField(allow_blank=True)
+    after = serializers.CharField(allow_blank=True)
+
+
+class DiffShape(serializers.Serializer[Any]):
+    """Secrets are compared in clear text, and shown masked."""
+
+    before = serializers.IntegerField()
+    after = serializers.IntegerField()
+    added = serializers.DictField(child=serializers.CharField(allow_blank=True))
+    removed = serializers.DictField(child=serializers.CharField(allow_blank=True))
+    changed = serializers.DictField(child=ChangeShape())
+
+
+class DiffQueryShape(QueryShape):
+    to = IntegerField(required=False, min_value=1, max_value=2**63 - 1)
+
+
+class VersionDiff(V1View):
+    """The difference from this version to another: `to`, by default the newest."""
+
+    access = {"GET": on_connector(Verb.VIEW_CONFIG)}
+    shape = DiffShape
+    queries = {"GET": DiffQueryShape}
+
+    def get(self, request: Request, name: str, number: int) -> Response:
+        query = self.parse_query()
+        _find_or_deleted(name)
+        before = _version(name, number)
+        newest = ConfigVersion.objects.filter(connector=name).order_by("number").last()
+        assert newest is not None
+        after = _version(name, query["to"]) if "to" in query else newest
+        old, new = before.settings, after.settings
+        masker = Masker({config.get("connector.class", "") for config in (old, new)})
+        # Masked as a whole: which settings are secret depends on the plugin class.
+        shown_old, shown_new = masker.mask(old), masker.mask(new)
+        diff = difference(old, new)
+        body = {
+            "before": before.number,
+            "after": after.number,
+            "added": {key: shown_new[key] for key in diff.added},
+            "removed": {key: shown_old[key] for key in diff.removed},
+            "changed": {key: {"before": shown_old[key], "after": shown_new[key]} for key in diff.changed},
+        }
+        return Response(DiffShape(body).data)
+
+
+class RollbackShape(RequestShape):
+    """`initial_state`: only for a deleted connector, which is created again; RUNNING, PAUSED or STOPPED."""
+
+    initial_state = OneOfField(choices=list(connector_writes.INITIAL_STATES), required=False)
+
+
+class Rollback(V1View):
+    """Restore this version's configuration, with its secrets; `If-Match` as for the configuration itself.
+
+    A deleted connector is created again, and continues from the source offsets that were kept.
+    """
+
+    access = {"POST": on_connector(Verb.EDIT).writing()}
+    shape = VersionShape
+    takes = {"POST": RollbackShape}
+    header_names = {"POST": ["If-Match"]}
+
+    def post(self, request: Request, name: str, number: int) -> Response:
+        self.parse_parameters()
+        state = self.parse_body(optional=True).get("initial_state")
+        row = find_connector(name)
+        if state is not None and row is not None:
+            raise bad_request("initial_state is for a deleted connector: leave it out.")
+        _find_or_deleted(name)
+        version = _version(name, number)
+        expected = parse_expected_offset(request, row)
+        if row is None:
+            connector_writes.create(name, version.settings, state or "RUNNING", self.principal)
+        else:
+            configure(name, version.settings, self.principal, row.config_offset if expected is None else expected)
+        newest = ConfigVersion.objects.filter(connector=name).order_by("number").last()
+        connector = connector_reads.connector(name)
+        body = VersionShape(_serialize(newest or version, connector)).data
+        if not self.principal.may(Verb.VIEW_CONFIG, name):
+            body["config"] = {}
+        return Response(body, headers={"ETag": etag_of(connector)})
+
+
+class DeletedShape(serializers.Serializer[Any]):
+    """`version`: the newest version's number, for `…/versions/<version>/rollback`; `time_ms`: its time."""
+
+    name = serializers.CharField()
+    version = serializers.IntegerField()
+    time_ms = serializers.IntegerField()
+    class_name = serializers.CharField(allow_blank=True)
+
+
+class DeletedConnectors(ListView):
+    """The deleted connectors with kept versions."""
+
+    access = {"GET": somewhere(Verb.VIEW_CONFIG)}
+    shape = DeletedShape
+    filters = {"name": contains("connector")}
+    orders = {"name": "connector", "time_ms": "time_ms"}
+
+    def rows(self, **path: Any) -> QuerySet[Any]:
+        return list_deleted(self.principal)
+
+    def serialize(self, rows: Iterable[Any]) -> list[dict[str, Any]]:
+        return [
+            {
+                "name": row.connector,
+                "version": row.number,
+                "time_ms": row.time_ms,
+                "class_name": row.settings.get("connector.class", ""),
+            }
+            for row in rows
+        ]

@@ -11,15 +11,14 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from ringfence.access.authorise import on_connector, somewhere
 from ringfence.access.principal import Verb
-from ringfence.access.routes import on_connector, somewhere
 from ringfence.api import connector_reads
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.listing import ListView, contains, equal, flag, since, until
 from ringfence.http.errors import not_found
 from ringfence.http.masking import Masker
-from ringfence.projection.health_reasons import reason_with_time
-from ringfence.projection.known_health import find_data_ages, known_health
+from ringfence.projection.health import find_data_ages, known_health, reason_with_time
 from ringfence.projection.models import Connector, GenerationRow
 from ringfence.projection.record_totals import find_reported
 from ringfence.projection.slots import MAY_WAIT, find_waiting

@@ -7,8 +7,8 @@ from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from ringfence.access.authorise import on_connector
 from ringfence.access.principal import Verb
-from ringfence.access.routes import on_connector
 from ringfence.api import connector_reads, dead_letters
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.request_fields import (

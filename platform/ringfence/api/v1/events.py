@@ -7,11 +7,11 @@ from typing import Any
 from django.db.models import Q, QuerySet
 from rest_framework import serializers
 
+from ringfence.access.authorise import on_connector, somewhere
 from ringfence.access.principal import Verb
-from ringfence.access.routes import on_connector, somewhere
 from ringfence.api import connector_reads
 from ringfence.api.v1.listing import ListView, contains, equal, matching, number, since, until
-from ringfence.audit import listing
+from ringfence.audit import entries
 from ringfence.http.masking import Masker
 from ringfence.projection.models import Connector, Event
 
@@ -141,7 +141,7 @@ class Audit(ListView):
     newest_first = True
 
     def rows(self, **path: Any) -> QuerySet[Any]:
-        return listing.entries(self.principal)
+        return entries.entries(self.principal)
 
     def serialize(self, rows: Iterable[Any]) -> list[dict[str, Any]]:
         texts = ("before", "after", "changed")

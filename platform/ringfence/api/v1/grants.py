@@ -11,9 +11,9 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from ringfence.access.authorise import everywhere
 from ringfence.access.models import Grant
 from ringfence.access.principal import Verb
-from ringfence.access.routes import everywhere
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.listing import ListView, equal, flag
 from ringfence.api.v1.request_fields import IntegerField, ListField, RequestShape, StringField

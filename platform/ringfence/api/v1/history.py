@@ -7,9 +7,8 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from ringfence.access.authorise import principal_of
+from ringfence.access.authorise import on_connector, principal_of
 from ringfence.access.principal import Verb
-from ringfence.access.routes import on_connector
 from ringfence.api import connector_reads, history_series
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.request_fields import IntegerField, QueryShape

@@ -7,9 +7,9 @@ from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from ringfence.access.authorise import on_connector
 from ringfence.access.principal import Verb
-from ringfence.access.routes import on_connector
-from ringfence.api import connector_reads, incremental_snapshots
+from ringfence.api import connector_reads, snapshots
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.request_fields import ListField, OneOfField, QueryShape, RequestShape, StringField
 from ringfence.connectors.sdk.snapshot_signals import EXECUTE, PAUSE, RESUME, STOP
@@ -88,18 +88,18 @@ class IncrementalSnapshot(V1View):
         action, tables = fields["action"], fields["tables"]
         row = connector_reads.connector(name)
         self.tell_reason(f"{action} {', '.join(tables)}"[:500].strip())
-        incremental_snapshots.send(row, _ACTIONS[action], tables, self.user_name)
+        snapshots.send(row, _ACTIONS[action], tables, self.user_name)
         return Response(self._serialize(name), status=202)
 
     def delete(self, request: Request, name: str) -> Response:
         table = self.parse_query()["table"]
         row = connector_reads.connector(name)
         self.tell_reason(f"stop {table}"[:500].strip())
-        incremental_snapshots.send(row, STOP, [table] if table else [], self.user_name)
+        snapshots.send(row, STOP, [table] if table else [], self.user_name)
         return Response(self._serialize(name), status=202)
 
     def _serialize(self, name: str) -> Any:
-        progress = incremental_snapshots.find_progress(connector_reads.connector(name), connector_reads.tasks(name))
+        progress = snapshots.find_progress(connector_reads.connector(name), connector_reads.tasks(name))
         state, measured = progress.state, progress.measured
         body = {
             "connector": name,

@@ -10,18 +10,18 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from ringfence import dispatch
+from ringfence.access.authorise import on_connector
 from ringfence.access.principal import Verb
-from ringfence.access.routes import on_connector
 from ringfence.api import connector_reads
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.listing import Filter, ListView, contains, equal, number, since, until
 from ringfence.api.v1.request_fields import IntegerField, OneOfField, RequestShape
+from ringfence.engine.leader.commands import SetConnectorLogLevel
 from ringfence.fencing.topics.connector_logs import DEFAULT, LEVELS
 from ringfence.http.errors import bad_request
 from ringfence.http.masking import Masker
-from ringfence.projection.log_rows import severity_of
+from ringfence.projection.event_rows import severity_of
 from ringfence.projection.models import Connector, LogLine
-from ringfence.requests.commands import SetConnectorLogLevel
 
 MOST_MINUTES = 24 * 60
 

@@ -9,16 +9,16 @@ from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from ringfence.access.authorise import on_connector
 from ringfence.access.principal import Verb
-from ringfence.access.routes import on_connector
-from ringfence.api import connector_reads, offset_changes, offset_snapshots
+from ringfence.api import connector_reads, source_offsets
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.listing import ListView, equal, since, until
 from ringfence.api.v1.request_fields import FlagField, IntegerField, OffsetsField, RequestShape, StringField
+from ringfence.engine.leader.commands.offsets import OffsetEntry
 from ringfence.history.models import OffsetSnapshot
 from ringfence.http.errors import not_found
 from ringfence.projection.models import Connector
-from ringfence.requests.commands import OffsetEntry
 
 
 class SnapshotShape(serializers.Serializer[Any]):
@@ -75,7 +75,7 @@ class Snapshots(ListView):
 
     def post(self, request: Request, name: str) -> Response:
         self.parse_parameters()
-        snapshot = offset_snapshots.take_snapshot(name, self.user_name, self.parse_body(optional=True)["why"])
+        snapshot = source_offsets.take_snapshot(name, self.user_name, self.parse_body(optional=True)["why"])
         return Response(WholeSnapshotShape(_serialize(snapshot)).data, status=201)
 
 
@@ -123,8 +123,8 @@ class PreviewRequestShape(RequestShape):
 
 
 def _preview(row: Connector, changes: list[OffsetEntry], current: list[dict[str, Any]]) -> dict[str, Any]:
-    preview = offset_snapshots.preview(changes, current)
-    return {"connector": row.name, "movable": offset_changes.movable(row), "offsets": preview}
+    preview = source_offsets.preview(changes, current)
+    return {"connector": row.name, "movable": source_offsets.movable(row), "offsets": preview}
 
 
 class Preview(V1View):
@@ -141,11 +141,11 @@ class Preview(V1View):
         current = connector_reads.offsets(name)["offsets"]
         match fields:
             case {"snapshot": number}:
-                changes = offset_snapshots.changes_to(_snapshot(name, number).entries, current)
+                changes = source_offsets.changes_to(_snapshot(name, number).entries, current)
             case {"offsets": entries}:
                 changes = entries
             case _:
-                changes = offset_snapshots.changes_to([], current)
+                changes = source_offsets.changes_to([], current)
         return Response(PreviewShape(_preview(row, changes, current)).data)
 
 
@@ -164,6 +164,6 @@ class Restore(V1View):
         self.parse_parameters()
         self.parse_body(optional=True)
         row = connector_reads.connector(name)
-        _, changed = offset_changes.restore(name, _snapshot(name, number), self.user_name)
-        body = {"connector": name, "movable": offset_changes.movable(row), "offsets": changed}
+        _, changed = source_offsets.restore(name, _snapshot(name, number), self.user_name)
+        body = {"connector": name, "movable": source_offsets.movable(row), "offsets": changed}
         return Response(PreviewShape(body).data)

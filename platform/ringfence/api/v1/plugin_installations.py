@@ -9,15 +9,15 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from ringfence.access.authorise import everywhere, somewhere
 from ringfence.access.principal import Verb
-from ringfence.access.routes import everywhere, somewhere
 from ringfence.api import plugin_installations as installations
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.listing import ListView, equal
 from ringfence.api.v1.request_fields import IntegerField, RequestShape, StringField
 from ringfence.audit.trail import record_change
 from ringfence.history.models import PluginInstallation
-from ringfence.history.worker_plugins import versions_by_worker
+from ringfence.history.plugins import versions_by_worker
 from ringfence.http.errors import bad_request
 
 _INSTALLER = everywhere(Verb.INSTALL_PLUGINS)

@@ -9,10 +9,10 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from ringfence.access.authorise import somewhere
 from ringfence.access.principal import Verb
-from ringfence.access.routes import somewhere
 from ringfence.api import connector_reads, connector_writes, previews
-from ringfence.api.initial_offsets import create_at
+from ringfence.api.source_offsets import create_at
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.connectors import Connectors, ConnectorShape, as_known
 from ringfence.api.v1.request_fields import (

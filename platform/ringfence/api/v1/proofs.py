@@ -7,10 +7,10 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from ringfence.access.authorise import on_connector
 from ringfence.access.principal import Verb
-from ringfence.access.routes import on_connector
 from ringfence.api import connector_reads, proofs
-from ringfence.api.proof_text import to_text
+from ringfence.api.proofs import to_text
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.request_fields import IntegerField, OneOfField, QueryShape, RequestShape
 from ringfence.audit.trail import note

@@ -16,8 +16,8 @@ from ringfence.api import connector_writes
 from ringfence.api.jsonbody import Number, config_of, plain
 from ringfence.api.parameters import MOMENT, parse_moment
 from ringfence.connectors.plural_forms import write_noun
+from ringfence.engine.leader.commands.offsets import OffsetEntry
 from ringfence.http.errors import bad_request
-from ringfence.requests.commands import OffsetEntry
 
 _GENERAL = "non_field_errors"
 """DRF's key for errors of several fields together: whole sentences, without a field's name."""

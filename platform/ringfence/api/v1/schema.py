@@ -16,7 +16,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from ringfence.access.routes import ANYONE, requires
+from ringfence.access.authorise import ANYONE, requires
 from ringfence.api.base import ConnectView
 from ringfence.http.error_pages import answer
 

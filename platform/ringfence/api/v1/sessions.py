@@ -9,9 +9,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from ringfence.access import logins
+from ringfence.access.authorise import WHOLE
 from ringfence.access.models import LoginSession
 from ringfence.access.principal import Verb
-from ringfence.access.routes import WHOLE
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.listing import ListView, equal
 from ringfence.audit.trail import record_change

@@ -12,12 +12,10 @@ from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from ringfence.access.authorise import somewhere
 from ringfence.access.principal import Verb
-from ringfence.access.routes import somewhere
-from ringfence.api.share_groups import acts, archived_records, cached_reports
-from ringfence.api.share_groups.acts import Foreseen, MoveCounts
-from ringfence.api.share_groups.archived_records import ArchivedRecords
-from ringfence.api.share_groups.readers import Readers, find_readers
+from ringfence.api import share_groups
+from ringfence.api.share_groups import ArchivedRecords, Foreseen, MoveCounts, Readers, find_readers
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.request_fields import (
     FlagField,
@@ -30,8 +28,8 @@ from ringfence.api.v1.request_fields import (
     RequestShape,
     StringField,
 )
+from ringfence.engine.leader.commands.offsets import AlterShareGroupOffsets, Move
 from ringfence.fencing.share.group_moves import RequestedStart
-from ringfence.requests.commands import AlterShareGroupOffsets, Move
 
 _LONGEST_NAME, _MOST = 249, 10_000
 
@@ -238,13 +236,13 @@ class ShareGroupView(V1View):
 
     def find_readers(self, name: str, verb: Verb = Verb.VIEW) -> Readers:
         """Return the readers. Raises `Forbidden` if the permission is not granted on the group."""
-        readers = cached_reports.readers_now()
+        readers = share_groups.readers_now()
         readers.authorise(self.http_request, verb, name)
         return readers
 
     def find_readers_to_act(self, name: str, *, offsets: bool = True) -> Readers:
         """Return the readers for an action, which is written to the audit trail."""
-        readers = cached_reports.readers_now()
+        readers = share_groups.readers_now()
         readers.authorise_act(self.http_request, name, offsets=offsets)
         return readers
 
@@ -254,9 +252,9 @@ class ShareGroupView(V1View):
         readers = self.find_readers_to_act(name)
         self.tell_reason(f"{reason} (dry run)" if dry_run else reason)
         if dry_run:
-            foreseen = acts.foresee(readers, name, act)
+            foreseen = share_groups.foresee(readers, name, act)
         else:
-            foreseen = acts.carry_out(self.http_request, readers, name, act, reason)
+            foreseen = share_groups.carry_out(self.http_request, readers, name, act, reason)
         return Response(ShareMovedShape(_serialize_moves(name, foreseen, dry_run)).data)
 
 
@@ -268,7 +266,7 @@ class ShareGroups(V1View):
 
     def get(self, request: Request) -> Response:
         self.parse_parameters()
-        answer = cached_reports.ask_for_list()
+        answer = share_groups.ask_for_list()
         readers = find_readers(answer["worker_group"])
         who = self.principal
         rows = [
@@ -292,7 +290,7 @@ class ShareGroup(ShareGroupView):
     def get(self, request: Request, name: str) -> Response:
         self.parse_parameters()
         readers = self.find_readers(name)
-        group = cached_reports.ask_for_one(name)
+        group = share_groups.ask_for_one(name)
         return Response(ShareGroupShape({**group, "connectors": self.principal.filter_names(readers.of(name))}).data)
 
     def delete(self, request: Request, name: str) -> Response:
@@ -317,10 +315,10 @@ class ShareGroupOffsets(ShareGroupView):
     def get(self, request: Request, name: str) -> Response:
         self.parse_parameters()
         readers = self.find_readers(name)
-        group = cached_reports.ask_for_one(name)
+        group = share_groups.ask_for_one(name)
         ledger = [
             {**place._asdict(), "topic": state.topic, "low": state.low, "done": state.done.pairs()}
-            for place, state in acts.ledger_of(self.principal.filter_names(readers.of(name))).items()
+            for place, state in share_groups.ledger_of(self.principal.filter_names(readers.of(name))).items()
         ]
         body = {"group": name, "ledger": ledger, "partitions": group["partitions"]}
         return Response(ShareGroupOffsetsShape(body).data)
@@ -354,7 +352,7 @@ class ShareGroupArchived(ShareGroupView):
 
     def get(self, request: Request, name: str) -> Response:
         self.parse_parameters()
-        backlog = archived_records.find(self._only_visible(name, self.find_readers(name)), name)
+        backlog = share_groups.find_archived(self._only_visible(name, self.find_readers(name)), name)
         return Response(ShareArchivedShape(_serialize_archived(name, backlog, True)).data)
 
     def _only_visible(self, name: str, readers: Readers) -> Readers:
@@ -369,9 +367,9 @@ class ShareGroupArchived(ShareGroupView):
         readers = self.find_readers_to_act(name, offsets=False)
         self.tell_reason(f"{reason} (dry run)" if dry_run else reason)
         if dry_run:
-            backlog = archived_records.find(readers, name).only(topic)
+            backlog = share_groups.find_archived(readers, name).only(topic)
         else:
-            backlog = archived_records.process_now(self.http_request, readers, name, reason, topic)
+            backlog = share_groups.process_now(self.http_request, readers, name, reason, topic)
         return Response(ShareArchivedShape(_serialize_archived(name, backlog, dry_run)).data, 200 if dry_run else 202)
 
 
@@ -386,7 +384,7 @@ class ShareGroupSettings(ShareGroupView):
         self.parse_parameters()
         self.find_readers(name)
         return Response(
-            ShareSettingsShape({"group": name, "settings": cached_reports.ask_for_one(name)["settings"]}).data
+            ShareSettingsShape({"group": name, "settings": share_groups.ask_for_one(name)["settings"]}).data
         )
 
     def patch(self, request: Request, name: str) -> Response:
@@ -395,7 +393,7 @@ class ShareGroupSettings(ShareGroupView):
         reason, settings = fields["reason"], fields["settings"]
         readers = self.find_readers_to_act(name, offsets=False)
         self.tell_reason(reason)
-        after = acts.configure(self.http_request, readers, name, settings, reason)
+        after = share_groups.configure(self.http_request, readers, name, settings, reason)
         return Response(ShareSettingsShape({"group": name, "settings": after}).data)
 
 

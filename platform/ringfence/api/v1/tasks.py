@@ -9,15 +9,14 @@ from typing import Any
 from django.db.models import QuerySet
 from rest_framework import serializers
 
+from ringfence.access.authorise import on_connector
 from ringfence.access.principal import Verb
-from ringfence.access.routes import on_connector
 from ringfence.api.topic_grant_check import may_look_at
 from ringfence.api.v1.connectors import OfConnector
 from ringfence.api.v1.listing import equal, number, since, until
 from ringfence.projection import record_totals
 from ringfence.projection.models import Connector, Event, RecordTotals, Task
-from ringfence.projection.plugin_metrics import metrics_of
-from ringfence.projection.task_metrics import uses_transactions_v2
+from ringfence.projection.task_metrics import metrics_of, uses_transactions_v2
 
 
 class SourceMetricShape(serializers.Serializer[Any]):

@@ -6,8 +6,8 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from ringfence.access.authorise import somewhere
 from ringfence.access.principal import Verb
-from ringfence.access.routes import somewhere
 from ringfence.api import topics
 from ringfence.api.parameters import whole
 from ringfence.api.topics import RecordSearch, RecordSearchShape, TopicRow, find_reader

@@ -12,15 +12,15 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from ringfence import dispatch
+from ringfence.access.authorise import on_connector
 from ringfence.access.principal import Verb
-from ringfence.access.routes import on_connector
 from ringfence.api import connector_reads
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.connectors import FencedShape
 from ringfence.api.v1.request_fields import FlagField, IntegerField, QueryShape, ReasonField, RequestShape, StringField
+from ringfence.engine.leader import commands
+from ringfence.engine.questions import DescribeTransactions, FindHanging
 from ringfence.history import old_generations
-from ringfence.requests import commands
-from ringfence.requests.questions import DescribeTransactions, FindHanging
 
 _LONGEST_ID = 600
 _LISTED = "must be an integer: GET …/transactions/hanging lists hanging transactions"

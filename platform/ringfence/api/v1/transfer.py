@@ -14,8 +14,8 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from ringfence.access.authorise import somewhere
 from ringfence.access.principal import Verb
-from ringfence.access.routes import somewhere
 from ringfence.api import connector_writes
 from ringfence.api.jsonbody import config_of, object_of, read, text_of
 from ringfence.api.v1.base import V1View

@@ -8,8 +8,8 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from ringfence.access.authorise import somewhere
 from ringfence.access.principal import Verb
-from ringfence.access.routes import somewhere
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.listing import ListView, equal
 from ringfence.fencing.topics.status import Trust

@@ -7,6 +7,7 @@ from ringfence.engine.browsing.topic_writers import Writer, check_topic, on_topi
 from ringfence.engine.plugins.secret_removal import Scrubber
 from ringfence.engine.preflight.topic_rules import TopicRules
 from ringfence.engine.queries.connector_offsets import ConnectorOffsets
+from ringfence.engine.questions import FindOrigin, FindRecords
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.kafka.connection import Connection
@@ -16,7 +17,6 @@ from ringfence.fencing.kafka.record_batches import Marker
 from ringfence.fencing.provenance.committed_records import CommittedRecords, find_records
 from ringfence.fencing.provenance.origin import Producer, Transaction, find_producer, find_transaction
 from ringfence.requests.request import Refusal
-from ringfence.requests.topic_questions import FindOrigin, FindRecords
 from ringfence.worker_config import WorkerConfig
 
 

@@ -14,7 +14,8 @@ from typing import Any, Final
 
 from ringfence.connectors.sdk import worker_limits
 from ringfence.connectors.sdk.worker_limits import WorkerLimits
-from ringfence.engine.base64_text import encode
+from ringfence.engine.browsing.reader_calls import OpenReading, ReaderCall, SelectRecords, ShowRecords
+from ringfence.engine.plugins.call_server import encode_bytes
 from ringfence.engine.plugins.errors import (
     BadRequest,
     OutOfMemory,
@@ -22,14 +23,11 @@ from ringfence.engine.plugins.errors import (
     PluginStarting,
     PluginTimeout,
 )
-from ringfence.engine.plugins.process import ChildProcess
-from ringfence.engine.plugins.process_pool import CallPool
+from ringfence.engine.plugins.process import CallPool, ChildProcess
 from ringfence.engine.spark.connector_limits import few_threads, only_harmless
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.topic_tail import MetRecord, TailRecord
 from ringfence.memory_limit import CALL_MEMORY_LIMIT, memory_limit
-from ringfence.requests.plugin_calls import PluginCall
-from ringfence.requests.reader_calls import OpenReading, SelectRecords, ShowRecords
 from ringfence.requests.request import Answer, Refusal
 
 log = logging.getLogger(__name__)
@@ -115,7 +113,7 @@ class Reader:
         self._child = child
         self._limit = limit
 
-    def call(self, call: PluginCall[Answer]) -> Answer:
+    def call(self, call: ReaderCall[Answer]) -> Answer:
         return self._child.call(call, max(0.001, self._limit.remaining))
 
     def select(self, records: Sequence[MetRecord]) -> list[bool]:
@@ -125,9 +123,9 @@ class Reader:
                 "partition": each.partition,
                 "offset": each.offset,
                 "timestamp_ms": each.timestamp_ms,
-                "key": encode(each.key),
-                "value": encode(each.value),
-                "headers": [[name, encode(data), 0] for name, data in each.headers],
+                "key": encode_bytes(each.key),
+                "value": encode_bytes(each.value),
+                "headers": [[name, encode_bytes(data), 0] for name, data in each.headers],
             }
             for each in records
         ]
@@ -137,18 +135,18 @@ class Reader:
         """Return `key`, `value` and `headers` of each record for display."""
         wire = [
             {
-                "key": encode(each.key),
+                "key": encode_bytes(each.key),
                 "key_size": each.key_size,
-                "value": encode(each.value),
+                "value": encode_bytes(each.value),
                 "value_size": each.value_size,
-                "headers": [[name, encode(data), size] for name, data, size in each.headers],
+                "headers": [[name, encode_bytes(data), size] for name, data, size in each.headers],
             }
             for each in records
         ]
         return self._in_slices(wire, ShowRecords)
 
     def _in_slices(
-        self, records: Sequence[Json], call: Callable[[Sequence[Mapping[str, object]]], PluginCall[list[Answer]]]
+        self, records: Sequence[Json], call: Callable[[Sequence[Mapping[str, object]]], ReaderCall[list[Answer]]]
     ) -> list[Answer]:
         answers: list[Answer] = []
         for part in slices(records, _CALL_BYTES, _weight):

@@ -7,13 +7,13 @@ from typing import Final, TypeVar
 from ringfence.connectors.config_providers import ConfigProviders, ResolvedConfig
 from ringfence.engine.plugins.secret_removal import Scrubber
 from ringfence.engine.preflight.topic_rules import TopicRules
+from ringfence.engine.questions import DescribeTopics, TopicPlace
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, Invalid
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import topic_infos, topic_names
 from ringfence.fencing.leader.fence_targets import list_admin_access
 from ringfence.requests.request import Refusal
-from ringfence.requests.topic_questions import DescribeTopics, TopicPlace
 from ringfence.worker_config import WorkerConfig
 
 MOST_DESCRIBED: Final = 200

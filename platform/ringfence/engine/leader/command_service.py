@@ -1,4 +1,4 @@
-"""Carries out commands on the leader: checks the deadline, runs the command's class (`commands`), and answers."""
+"""Carries out commands on the leader: checks the deadline, runs the command (`commands`), and answers."""
 
 import threading
 import time
@@ -6,25 +6,27 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import suppress
+from dataclasses import dataclass
 
 from ringfence.engine.config_topic import open_config_log
-from ringfence.engine.leader.command_plans import Plan
-from ringfence.engine.leader.commands import Outcome, command_of
+from ringfence.engine.leader import commands
+from ringfence.engine.leader.commands.command import LeaderCommand, Outcome, Plan, WriteResult
+from ringfence.engine.leader.commands.offsets import Changes, OffsetEntry
 from ringfence.engine.leader.leader_thread import Leader
-from ringfence.engine.leader.offset_migration import Changes, OffsetAlteration
+from ringfence.engine.leader.offset_migration import OffsetAlteration
 from ringfence.engine.leader.task_slices import TaskConfigs
-from ringfence.engine.leader.write_result import WriteResult
 from ringfence.engine.plugins import PluginHost
+from ringfence.engine.plugins.calls import CheckOffsets, pairs_of
 from ringfence.engine.plugins.errors import OffsetsRefused, PluginError, UnknownPlugin
 from ringfence.engine.preflight.validation import Validation
+from ringfence.engine.questions import Json as Validated
 from ringfence.fencing import stages
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.ids import ConnectorName, WorkerId
+from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import topic_identity
 from ringfence.fencing.kafka.topic_offsets import end_offsets
 from ringfence.fencing.leader.fence_targets import may_keep_own_offsets
-from ringfence.fencing.leader.next_placement import LiveWorker
 from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOffset, SourceOffsets, canonical
 from ringfence.fencing.topics.active_topics import key_of
 from ringfence.fencing.topics.cluster_state import ClusterState
@@ -32,70 +34,40 @@ from ringfence.fencing.topics.config_log import ConfigLog
 from ringfence.fencing.topics.connector_logs import about
 from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
 from ringfence.fencing.topics.reporter import Reporter
-from ringfence.fencing.topics.status import StatusState, StatusTombstone
+from ringfence.fencing.topics.status import StatusTombstone
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
-from ringfence.requests import commands
-from ringfence.requests.commands import Command, OffsetEntry, SentCommand
-from ringfence.requests.question import Json as Validated
-from ringfence.requests.request import MalformedRequest, Refusal
-from ringfence.worker_config import WorkerConfig
+from ringfence.requests.request import MalformedRequest, Refusal, SentCommand
 
 _PLUGIN_SECONDS = 10.0
 _PAUSE_SECONDS = 0.05
 _LOOK_SECONDS = 1.0
 
 
-class LeadingWorker:
-    """For one command. Any thread may use it."""
+@dataclass(slots=True)
+class CommandContext:
+    """What one command works with. Any thread may use it. Its methods raise `Refusal`.
 
-    def __init__(
-        self,
-        leader: Leader,
-        plugins: PluginHost,
-        reporter: Reporter,
-        connection: Connection,
-        validation: Validation,
-        limit: Deadline,
-        account: str,
-    ) -> None:
-        self._leader = leader
-        self._plugins = plugins
-        self._reporter = reporter
-        self._connection = connection
-        self._validation = validation
-        self.limit = limit
-        self._account = account
-        self._offsets: Future[SourceOffsets] | None = None
+    limit: when the command's sender stops waiting; account: whose it is.
+    """
 
-    @property
-    def config(self) -> WorkerConfig:
-        return self._leader.worker_config
-
-    @property
-    def members(self) -> list[LiveWorker]:
-        return self._leader.members
-
-    def state(self) -> ClusterState:
-        return self._leader.state()
-
-    def statuses(self) -> StatusState:
-        return self._leader.statuses()
-
-    def now_ms(self) -> int:
-        return self._reporter.now_ms()
+    leader: Leader
+    plugins: PluginHost
+    reporter: Reporter
+    connection: Connection
+    validation: Validation
+    limit: Deadline
+    account: str
+    _offsets: Future[SourceOffsets] | None = None
 
     def write(self, plan: Plan) -> WriteResult:
         try:
-            result = self._leader.submit(plan, self.limit, self._account).result(timeout=self.limit.remaining + 5)
+            result = self.leader.submit(plan, self.limit, self.account).result(timeout=self.limit.remaining + 5)
             stages.add(result.stages)
             return result
         except FutureTimeout:
             raise Refusal(
                 500, "Request timed out while the leader was writing. Whether it was written is unknown: look again"
             ) from None
-
-    def wake(self) -> None:
-        self._leader.wake()
 
     def await_round(self, name: ConnectorName) -> None:
         """Wait until no task of the connector's old generation can commit any more. Raises `Refusal`."""
@@ -111,11 +83,11 @@ class LeadingWorker:
         try:
             while not self.limit.expired:
                 try:
-                    if self._leader.await_state(is_over, self.limit.slice(_LOOK_SECONDS)):
+                    if self.leader.await_state(is_over, self.limit.slice(_LOOK_SECONDS)):
                         return
                 except Refusal:
                     # It is written. If another leader carries out the round, the config topic shows its result.
-                    log = log or open_config_log(self.config, self._connection, self.limit)
+                    log = log or open_config_log(self.leader.worker_config, self.connection, self.limit)
                     if is_over(log.refresh(self.limit)):
                         return
                     time.sleep(self.limit.slice(_PAUSE_SECONDS))
@@ -127,57 +99,48 @@ class LeadingWorker:
             f"Request timed out. It is written, and the last tasks of {name} are still being fenced: look again",
         )
 
-    def resign(self) -> WorkerId:
-        return self._leader.hand_over.ask(self._leader.members, self.limit)
-
-    def retry_round(self, name: ConnectorName) -> None:
-        self._leader.retry_round(name)
-
     def validate(self, config: Mapping[str, str], *, java: bool) -> Validated:
+        """Return Kafka Connect's validation object. java: whether Java plugins may run for the user."""
         try:
-            return self._validation.validate(config["connector.class"].strip(), config, self.limit, java=java)
+            return self.validation.validate(config["connector.class"].strip(), config, self.limit, java=java)
         except UnknownPlugin as error:
             raise Refusal(400, error.message) from error  # not the connector is unknown
 
     def read_offsets_ahead(self, name: ConnectorName, config: Mapping[str, str]) -> None:
+        """Begin to read the offsets that `make_tasks` will need, beside the validation of the configuration."""
         if not may_keep_own_offsets(config):  # else its topic would be created, for a configuration that may be refused
-            self._offsets = self._leader.instances.read_ahead(name, config)
+            self._offsets = self.leader.instances.read_ahead(name, config)
 
     def make_tasks(
         self, name: ConnectorName, config: Mapping[str, str], grant: TopicGrantRecord | None
     ) -> TaskConfigs | None:
+        """Return the task configurations; None if the plugin fails, which makes the connector FAILED with the trace.
+
+        grant: the topics that the connector may write to, None for all but internal ones.
+        """
         try:
-            return self._leader.instances.make(name, config, grant, self._offsets)
+            return self.leader.instances.make(name, config, grant, self._offsets)
         except PluginError:
             return None  # the reconcile loop asks again, and puts the trace into the connector's status
 
     def look_up_version(self, config: Mapping[str, str]) -> None:
+        """Look up the version of the connector's plugin for its status, even if no part of it is started."""
         with suppress(PluginError):
-            self._plugins.version_of(config)
-
-    def mark_started(self, name: ConnectorName, config_offset: int) -> None:
-        self._leader.instances.mark_started(name, config_offset)
-
-    def discard_instance(self, name: ConnectorName) -> None:
-        self._leader.instances.discard(name)
-
-    def mark_restarting(self, name: ConnectorName, tasks: list[int]) -> None:
-        self._leader.mark_restarting(name, tasks)
-
-    def restart_instance(self, name: ConnectorName, *, only_failed: bool) -> None:
-        offset = self._leader.state().connector(name).config_offset
-        if not only_failed or self._leader.instances.trace_of(name, offset) is not None:
-            self._leader.instances.restart(name)
+            self.plugins.version_of(config)
 
     def plan_offsets(self, connector: ConnectorState, entries: list[OffsetEntry] | None) -> tuple[Plan, bool]:
+        """Return the plan that alters these offsets, or deletes all if there are no entries, and whether the connector
+        has checked them.
+        """
         name = connector.name
-        alteration = OffsetAlteration(self._leader.offsets, name, connector, self.limit)
+        alteration = OffsetAlteration(self.leader.offsets, name, connector, self.limit)
         changes = alteration.tombstones() if entries is None else _changes(entries)
         checked = self._check_offsets(connector, changes)
         return alteration.move(changes), checked
 
     def plan_ledger(self, connector: ConnectorState, decide: Callable[[list[SourceOffset]], Changes]) -> Plan:
-        alteration = OffsetAlteration(self._leader.offsets, connector.name, connector, self.limit)
+        """Return the plan of the changes that `decide` derives from the current offsets."""
+        alteration = OffsetAlteration(self.leader.offsets, connector.name, connector, self.limit)
         changes = decide(alteration.present_offsets)
         self._check_offsets(connector, changes)
         return alteration.move(changes)
@@ -188,24 +151,25 @@ class LeadingWorker:
             return False
         name, timeout = connector.name, min(_PLUGIN_SECONDS, self.limit.remaining)
         try:
-            return self._plugins.alter_offsets(connector.config or {}, changes, timeout)
+            return self.plugins.ask(CheckOffsets(connector.config or {}, pairs_of(changes)), timeout)
         except OffsetsRefused as error:
             raise Refusal(400, f"Connector {name} refuses these offsets: {error.message}") from error
         except PluginError as error:
             raise Refusal(400, f"Connector {name} could not check these offsets: {error.message}") from error
 
     def forget_topics(self, name: ConnectorName) -> dict[int, int]:
-        for topic in sorted(self._leader.statuses().topics.get(name, ())):
-            self._reporter.status(StatusTombstone(key_of(name, topic)))
-        self._reporter.flush(self.limit.slice(10))
-        return self._ends(self.config.status_topic)
+        """Write tombstones for the active topics; return the ends of the status topic after them."""
+        for topic in sorted(self.leader.statuses().topics.get(name, ())):
+            self.reporter.status(StatusTombstone(key_of(name, topic)))
+        self.reporter.flush(self.limit.slice(10))
+        return self._ends(self.leader.worker_config.status_topic)
 
     def ends_of_offsets(self) -> dict[int, int]:
-        return self._ends(self.config.offsets_topic)
+        return self._ends(self.leader.worker_config.offsets_topic)
 
     def _ends(self, topic: str) -> dict[int, int]:
-        _, partitions = topic_identity(self._connection, topic, self.limit)
-        return end_offsets(self._connection, topic, partitions, self.limit)
+        _, partitions = topic_identity(self.connection, topic, self.limit)
+        return end_offsets(self.connection, topic, partitions, self.limit)
 
 
 def _changes(entries: list[OffsetEntry]) -> list[tuple[Partition, Offset | None]]:
@@ -249,11 +213,11 @@ class CommandService:
             request = _parse(command)
             with about(request.on or ""):
                 account = command.get("user", "")
-                side = LeadingWorker(
+                context = CommandContext(
                     self._leader, self._plugins, self._reporter, self._connection, self._validation, limit, account
                 )
-                side.state()  # raises `Refusal` if another worker leads
-                outcome = command_of(request, side).run(lambda done: self._report_done(command, done))
+                self._leader.state()  # raises `Refusal` if another worker leads
+                outcome = request.run(context, lambda done: self._report_done(command, done))
                 return {"ok": True, **outcome.answer()}
         except Refusal as refusal:
             self._report(command, "refused", refusal.message)
@@ -285,7 +249,7 @@ class CommandService:
             )
 
 
-def _parse(command: SentCommand) -> Command[object]:
+def _parse(command: SentCommand) -> LeaderCommand[object]:
     try:
         return commands.parse(command["kind"], command["connector"], command["body"])
     except MalformedRequest as error:

@@ -1,6 +1,7 @@
 """The leader's thread: the membership in the group, the term while this worker leads, commands and the reconcile loop.
 
 One thread does all of it: so the worker only stays the leader while the loop makes progress, and there is one writer.
+Plans wait for it (`Jobs`): those of an account in order, and accounts in turn.
 
 To hand over the leadership, the leader leaves the group, waits until another worker leads, and joins again. Its tasks
 keep running. They do not need the membership, and its status record says that it will be back soon
@@ -11,30 +12,31 @@ import logging
 import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import count
+from typing import Final
 
 from ringfence import telemetry
 from ringfence.engine.config_topic import admit, refuse_to_lead
-from ringfence.engine.leader.command_plans import Plan
+from ringfence.engine.leader.commands.command import Plan, Records, WriteResult
+from ringfence.engine.leader.commands.lifecycle import plan_restart
 from ringfence.engine.leader.connector_instances import LeaderInstances
 from ringfence.engine.leader.fencing_round_runner import RoundRunner
 from ringfence.engine.leader.hanging_watch import AbandonedTransactions, HangingWatch, report_found
-from ringfence.engine.leader.internal_requests import rotate_key
-from ringfence.engine.leader.leader_jobs import NOT_LEADING, TRY_SECONDS, Job, Jobs, carry_out_all
 from ringfence.engine.leader.members import ForeignRecords, MemberWatch, find_members
 from ringfence.engine.leader.offset_migration import OffsetMigration
 from ringfence.engine.leader.reconcile_loop import Reconciler
 from ringfence.engine.leader.reconfiguration_requests import ConfigReloads
-from ringfence.engine.leader.restart_plans import restart
-from ringfence.engine.leader.write_result import WriteResult
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.queries.connector_offsets import ConnectorOffsets
 from ringfence.engine.queries.hanging_transactions import admin_access_of, topics_of
 from ringfence.engine.status_log import StatusLog
+from ringfence.fencing import request_context, stages
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, NotLeader, Retriable
 from ringfence.fencing.ids import ConnectorName, TaskId, WorkerId, member_client_id, task_transactional_id
@@ -45,12 +47,138 @@ from ringfence.fencing.leader.fencing_round import Round
 from ringfence.fencing.leader.next_placement import LiveWorker, Place
 from ringfence.fencing.leader.term import Term, TopicRecord
 from ringfence.fencing.offsets.view import OffsetsView
+from ringfence.fencing.request_context import RequestContext
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import LeaderRecord, StatusState, TaskStatus, WorkerRecord
 from ringfence.fencing.topics.topic_ids import TopicIds, dumps, offsets_key
 from ringfence.requests.request import Refusal
 from ringfence.worker_config import WorkerConfig
+
+_MOST_REMEMBERED: Final = 1_000
+"""Accounts that were served."""
+
+
+@dataclass(slots=True)
+class Job:
+    """A plan with its deadline, and the future for its result."""
+
+    plan: Plan
+    deadline: Deadline
+    account: str = ""
+    """Whose it is; "" for the platform's own."""
+    result: "Future[WriteResult]" = field(default_factory=Future)
+    put_at: float = field(default_factory=time.perf_counter)
+    request: RequestContext = field(default_factory=request_context.current)
+    """The one that the thread works for that made the job."""
+
+    def due(self, state: ClusterState) -> Records:
+        """Return the plan's records. Raises `Refusal` if the deadline has passed."""
+        if self.deadline.expired:
+            raise Refusal(500, "Request timed out before it was carried out: nothing was changed. Send it again")
+        return self.plan(state)
+
+
+class Jobs:
+    """A queue. Any thread puts jobs in; the leader's thread takes them. The next one is of the account that was served
+    the longest ago: nobody waits behind those who were served before, however many jobs they send.
+    """
+
+    def __init__(self) -> None:
+        self._lines: dict[str, deque[Job]] = {}  # none is empty
+        self._served: dict[str, int] = {}
+        """When accounts were last served, as numbers."""
+        self._turns = count(1)
+        self._woken = False
+        self._condition = threading.Condition()
+
+    def put(self, job: Job) -> None:
+        with self._condition:
+            self._lines.setdefault(job.account, deque()).append(job)
+            self._condition.notify()
+
+    def wake(self) -> None:
+        """End the waiting `next`, or the next one that would wait. Several calls in between end only one."""
+        with self._condition:
+            self._woken = True
+            self._condition.notify()
+
+    def next(self, seconds: float) -> Job | None:
+        """Return the next job; None if there is none within `seconds`, or after `wake`."""
+        with self._condition:
+            self._condition.wait_for(lambda: self._lines or self._woken, seconds)
+            if not self._lines:
+                self._woken = False
+                return None
+            account = min(self._lines, key=lambda each: self._served.get(each, 0))
+            self._served[account] = next(self._turns)
+            job = self._lines[account].popleft()
+            if not self._lines[account]:
+                del self._lines[account]
+            if len(self._served) > _MOST_REMEMBERED:
+                self._served.clear()
+            return job
+
+    def waiting(self) -> bool:
+        """Return whether `next` would return a job at once."""
+        return bool(self._lines)
+
+    def refuse(self, refusal: Callable[[], Refusal]) -> None:
+        """Answer all waiting jobs with this refusal."""
+        with self._condition:
+            waiting = [job for line in self._lines.values() for job in line]
+            self._lines.clear()
+        for job in waiting:
+            job.result.set_exception(refusal())
+
+
+TRY_SECONDS: Final = 8.0
+_TURN_SECONDS: Final = 1.0
+_DOUBT_SECONDS: Final = 20.0
+NOT_LEADING: Final = "Cannot complete request because this worker does not lead (any more). Send the request again"
+_IN_DOUBT: Final = (
+    "Request timed out. The config topic was being written when this worker lost it ({error}). Whether the request was "
+    "carried out is unknown: check before you send it again."
+)
+
+
+def carry_out_all(first: Job, jobs: Jobs, term: Term, announce: Callable[[ClusterState, ClusterState], None]) -> None:
+    """Carry out this job, and for a moment those that wait behind it: a pass of the loop may take seconds."""
+    until = time.monotonic() + _TURN_SECONDS
+    job: Job | None = first
+    while job is not None:
+        carry_out(job, term, announce)
+        job = jobs.next(0) if time.monotonic() < until else None
+
+
+def carry_out(job: Job, term: Term, announce: Callable[[ClusterState, ClusterState], None]) -> None:
+    """Write the records of the job's plan, and answer the job. Raises errors that end or delay the term."""
+    before, began = term.state, time.perf_counter()
+    # An attempt must not take long: a group that rebalances waits for this member, and the write for the group.
+    limit, doubt = (Deadline.after(job.deadline.slice(seconds)) for seconds in (TRY_SECONDS, _DOUBT_SECONDS))
+    try:
+        with (
+            request_context.working_for(job.request),
+            telemetry.span_of(job.request, "leader write"),
+            stages.collect() as parts,
+        ):
+            state, offset = term.write(job.due, limit, doubt)
+    except NotLeader as error:
+        answer = Refusal(409, f"{NOT_LEADING} ({error})", passing=True)
+        job.result.set_exception(Refusal(500, _IN_DOUBT.format(error=error)) if term.in_doubt else answer)
+        raise
+    except Refusal as refusal:
+        job.result.set_exception(refusal)
+        return
+    except FencingError as error:
+        late = "Request timed out: nothing was changed. " if isinstance(error, Retriable) else ""
+        message = f"{late}The config topic could not be read or written: {error}"
+        job.result.set_exception(Refusal(500, _IN_DOUBT.format(error=error) if term.in_doubt else message))
+        raise
+    if offset >= 0:
+        announce(before, state)
+    stages_of_write = {**parts, "transaction": (time.perf_counter() - began) * 1000 - sum(parts.values())}
+    job.result.set_result(WriteResult(state, offset, {"leader-busy": (began - job.put_at) * 1000, **stages_of_write}))
 
 
 def remember_topics(ids: TopicIds, config: WorkerConfig, term: Term, status: StatusState, reporter: Reporter) -> None:
@@ -138,6 +266,7 @@ _AGAIN_SECONDS = 5.0
 _RELOAD_SECONDS = 60.0
 _CLAIM_SECONDS = 10.0
 _TURNING_SECONDS = 30.0
+_KEY_SECONDS = 20.0
 _RELOADED = "A file that its configuration refers to was changed (config.action.reload)"
 
 
@@ -171,7 +300,7 @@ class Leader:
         self.offsets = ConnectorOffsets(config, f"ringfence-{worker.worker}-offsets", view)
         self.instances = LeaderInstances(plugins, self.offsets, self.wake, self._tell_upgrade)
         graceful = config.number("task.shutdown.graceful.timeout.ms") / 1000
-        self._rounds = RoundRunner(
+        self.rounds = RoundRunner(
             self._accesses, self._topics, graceful, self.wake, OffsetMigration(self.offsets), self._status.wait_until
         )
         self._writes = threading.Condition()
@@ -275,10 +404,6 @@ class Leader:
         if self._reconciler is not None:
             self._reconciler.statuses.restarting.update(TaskId(name, task) for task in tasks)
 
-    def retry_round(self, name: ConnectorName) -> None:
-        """Try a failed round again now."""
-        self._rounds.retry_now(name)
-
     def reconfigure(self, name: str) -> None:
         """Handle a connector instance's request for new task configurations."""
         self._reconfigure.put(ConnectorName(name))
@@ -313,7 +438,7 @@ class Leader:
                     stop.wait(_AGAIN_SECONDS)
         finally:
             self.instances.close()
-            self._rounds.close()
+            self.rounds.close()
             self._abandoned_transactions.close()
             self._hanging.close()
             following.join(_AGAIN_SECONDS)
@@ -386,7 +511,7 @@ class Leader:
         self._term = term
         self._member_watch.begin()
         self._reconciler = Reconciler(
-            term, self.worker_config.group_id, self._worker.worker, self._reporter, self._rounds,
+            term, self.worker_config.group_id, self._worker.worker, self._reporter, self.rounds,
             self._abandoned_transactions, self.instances, self.statuses, self.worker_config.settings,
         )  # fmt: skip
         me, now, tracking = self._worker, self._reporter.now_ms(), self.worker_config.flag("topic.tracking.enable")
@@ -422,12 +547,20 @@ class Leader:
             return
         self.places = [(member.worker, member.incarnation) for member in members]
         self.members = take_out(admit(self._term, members), self._status.state.suspicions, self._term.state)
-        rotate_key(self._term, self.worker_config.session_keys, self._reporter.now_ms())
+        self._rotate_key(self._term)
         self._reconciler.step(self.members, self._jobs.waiting)
         self._hanging.step(self._term.state, self._status.state.topics)
         self.instances.look_for_upgrades(time.monotonic())
         for name in self._reloads.due(self._term.state.existing(), time.monotonic()):
             self._reload(name, self._reconciler)
+
+    def _rotate_key(self, term: Term) -> None:
+        """Write a new session key if the newest has expired (KIP-507)."""
+        keys, now_ms = self.worker_config.session_keys, self._reporter.now_ms()
+        if keys.due(term.state.session_key, now_ms):
+            key = keys.make_key(now_ms)
+            limit = Deadline.after(_KEY_SECONDS)
+            term.write(lambda state: [key] if keys.due(state.session_key, now_ms) else [], limit)
 
     def _tell_upgrade(self, name: ConnectorName, text: str) -> None:
         self._reporter.event("command", name, kind="start", outcome="done", user="", offset=-1, message=text)
@@ -438,4 +571,4 @@ class Leader:
         self._reporter.event("command", name, kind="restart", outcome="done", user="", offset=-1, message=_RELOADED)
         reconciler.statuses.restarting.update(TaskId(name, task) for task in self.state().connector(name).placements)
         self.instances.restart(name)
-        self.submit(restart(name, True, False, self.statuses()), Deadline.after(_RELOAD_SECONDS))
+        self.submit(plan_restart(name, True, False, self.statuses()), Deadline.after(_RELOAD_SECONDS))

@@ -9,11 +9,11 @@ the worker's topic and confirm the change in the config topic. A request that fa
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from ringfence.connectors.common_settings import OFFSETS_STORAGE_TOPIC
-from ringfence.engine.leader import command_plans
-from ringfence.engine.leader.command_plans import Plan
+from ringfence.engine.leader.commands.command import CHANGED, Plan
+from ringfence.engine.leader.commands.offsets import Changes, plan_alteration, require_movable
 from ringfence.engine.queries.connector_offsets import ConnectorOffsets
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Conflict, Fatal, FencingError, Invalid, UnknownOutcome
@@ -26,8 +26,6 @@ from ringfence.fencing.offsets.stores import OffsetStores
 from ringfence.fencing.share.group_moves import expand
 from ringfence.fencing.topics.connector_state import ConnectorState
 from ringfence.requests.request import Refusal
-
-Changes = Sequence[tuple[Partition, Offset | None]]
 
 
 class OffsetAlteration:
@@ -65,19 +63,19 @@ class OffsetAlteration:
         changes = expand(changes, self._source_offsets.all())
         worker = self._source_offsets.gaps
         if worker is None:
-            return command_plans.alter_offsets(self._name, changes, self._source_offsets, self._stores.effective.name)
+            return plan_alteration(self._name, changes, self._source_offsets, self._stores.effective.name)
         if changes:
             self._write(changes)
-        return command_plans.alter_offsets(self._name, changes, worker, self._stores.worker.name)
+        return plan_alteration(self._name, changes, worker, self._stores.worker.name)
 
     def _write(self, changes: Changes) -> None:
         def decide(state: ConnectorState, offsets: SourceOffsets) -> Records:
             if state.config_offset != self._connector.config_offset:
-                raise Conflict(command_plans.CHANGED)
-            command_plans.require_movable(state)
+                raise Conflict(CHANGED)
+            require_movable(state)
             return [(offsets.key_of(partition), encode_value(offset)) for partition, offset in changes]
 
-        command_plans.require_movable(self._connector)
+        require_movable(self._connector)
         topic = self._stores.effective.name
         try:
             self._offsets.write(self._name, self._config, self._stores, decide, self._limit)

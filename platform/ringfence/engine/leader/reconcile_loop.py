@@ -10,13 +10,13 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final
 
-from ringfence.engine.leader.command_plans import Plan, task_set
+from ringfence.engine.leader.commands.command import Plan
 from ringfence.engine.leader.connector_instances import LeaderInstances, TaskSet
 from ringfence.engine.leader.fencing_round_runner import RoundRunner, RunningRound
 from ringfence.engine.leader.hanging_watch import AbandonedTransactions, report_ended
 from ringfence.engine.leader.members import LostAttempts, ModeWatch
 from ringfence.engine.leader.reconfiguration_requests import TaskRequests
-from ringfence.engine.leader.task_slices import fits, is_written
+from ringfence.engine.leader.task_slices import fits, is_written, plan_tasks
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Conflict, FencingError
 from ringfence.fencing.ids import NO_GENERATION, ConnectorName, Incarnation, TaskId, WorkerId
@@ -332,7 +332,7 @@ class Reconciler:
         if connector.config is None or not connector.tasks_stale or connector.name in self._unwritten:
             return
         if connector.target is TargetState.STOPPED:
-            self._write(task_set(connector.name, connector.config_offset, ()))
+            self._write(plan_tasks(connector.name, connector.config_offset, ()))
             yield
         else:
             self._instances.ask(connector)
@@ -434,7 +434,7 @@ class Reconciler:
                     if not self._next_slice.is_due():
                         continue
                     self._unwritten[name] = self._unwritten.pop(name)  # long sets take turns
-                self._write(task_set(name, answer.config_offset, answer.tasks))
+                self._write(plan_tasks(name, answer.config_offset, answer.tasks))
                 yield
             connector = self._term.state.connector(name)
             is_done = answer.tasks is None or is_written(connector, answer.config_offset, answer.tasks)

@@ -21,11 +21,19 @@ from collections.abc import Callable, Mapping, Sequence
 from ringfence.connectors.sdk.kafka_settings import share_group
 from ringfence.connectors.sdk.kafka_settings.java_names import servers
 from ringfence.connectors.sdk.names import list_first
-from ringfence.engine.leader import command_plans
+from ringfence.engine.leader.commands.offsets import (
+    ActOnShareGroup,
+    Changes,
+    ConfigureShareGroup,
+    DeleteShareGroupOffsets,
+    Done,
+    Move,
+    Setting,
+    require_movable,
+)
 from ringfence.engine.queries import share_groups
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Conflict, FencingError
-from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka.group_requests import NotThere
 from ringfence.fencing.kafka.share_groups import (
     PREFIX,
@@ -36,29 +44,20 @@ from ringfence.fencing.kafka.share_groups import (
 )
 from ringfence.fencing.kafka.share_member import alter_share_group
 from ringfence.fencing.offsets.ledger_keys import InputPartition, parse_partition, partition_key
-from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOffset
+from ringfence.fencing.offsets.source_offsets import SourceOffset
 from ringfence.fencing.share.group_moves import PartitionMove
 from ringfence.fencing.share.ledger import TOPIC, State, encode_state
 from ringfence.fencing.share.partition_claims import PartitionBounds, reset_leader_positions
 from ringfence.fencing.share.settings import ShareSettings
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.connector_state import ConnectorState
-from ringfence.requests.commands import (
-    ActOnShareGroup,
-    ConfigureShareGroup,
-    DeleteShareGroupOffsets,
-    Done,
-    Move,
-    Setting,
-)
 from ringfence.requests.request import Refusal
 from ringfence.worker_config import WorkerConfig
 
 log = logging.getLogger(__name__)
 
-Changes = Sequence[tuple[Partition, Offset | None]]
-WriteLedger = Callable[[ConnectorName, ConnectorState, Callable[[list[SourceOffset]], Changes]], object]
-"""Calls the function with the current source offsets, and carries out the changes that it returns."""
+WriteLedger = Callable[[ConnectorState, Callable[[list[SourceOffset]], Changes]], object]
+"""Calls the function with the connector's current source offsets, and carries out the changes that it returns."""
 
 _MOST_NAMED = 10
 _FLUSH_S = 30.0
@@ -144,11 +143,11 @@ class ShareGroupAct:
     def _move(self, admin: ShareGroupAdmin, act: Move, write_ledger: WriteLedger) -> Done:
         for owner in self._owners:
             self._require_here(owner)
-            command_plans.require_movable(owner)
+            require_movable(owner)
         self._require_empty(admin)
         moves = share_groups.find_moves(admin, self._connection, self._group, act, self._limit)
         for owner in self._owners:
-            write_ledger(owner.name, owner, lambda offsets: self._changes(act, moves, offsets))
+            write_ledger(owner, lambda offsets: self._changes(act, moves, offsets))
         try:
             self._alter(admin, act, moves)
         except FencingError as error:

@@ -5,10 +5,11 @@ there. So they may come in earlier transactions. What is still to be written fol
 not matter who has written the rest: after a change of the leader, or after an unknown outcome, the next slice is right.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from ringfence.fencing.ids import TaskId
+from ringfence.fencing.ids import ConnectorName, TaskId
+from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_records import CommitRecord, ConfigRecord, TaskRecord
 from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
 
@@ -22,6 +23,38 @@ TaskConfigs = Sequence[Mapping[str, str]]
 def fits(tasks: TaskConfigs) -> bool:
     """Return whether the set is written in one transaction, with the command that asks for it."""
     return len(tasks) <= MAX_RECORDS and sum(map(_size, tasks)) <= MAX_BYTES
+
+
+def at_once(tasks: TaskConfigs | None) -> TaskConfigs | None:
+    """Return the tasks, if they are few enough to be written with the command: the reconcile loop slices the others."""
+    return tasks if tasks is None or fits(tasks) else None
+
+
+def whole_set(name: ConnectorName, tasks: TaskConfigs) -> list[ConfigRecord]:
+    """Return all records of the set, with the commit record."""
+    records: list[ConfigRecord] = [TaskRecord(TaskId(name, n), config) for n, config in enumerate(tasks)]
+    return [*records, CommitRecord(name, len(tasks))]
+
+
+def plan_tasks(
+    name: ConnectorName, config_offset: int, tasks: TaskConfigs
+) -> Callable[[ClusterState], list[ConfigRecord]]:
+    """Write the tasks of an unchanged configuration if they differ from the present ones, or if those are missing.
+
+    Many tasks need several writes of this plan, until `is_written`.
+    """
+
+    def plan(state: ClusterState) -> list[ConfigRecord]:
+        connector = state.connector(name)
+        if connector.config is None or connector.config_offset != config_offset:
+            return []
+        if connector.target is TargetState.STOPPED:
+            return whole_set(name, ()) if connector.tasks_stale else []
+        if is_written(connector, config_offset, tasks):
+            return []
+        return next_slice(connector, tasks)
+
+    return plan
 
 
 def next_slice(connector: ConnectorState, tasks: TaskConfigs) -> list[ConfigRecord]:

@@ -17,8 +17,7 @@ from django.db import close_old_connections
 
 from ringfence.access.identify import rights_of
 from ringfence.access.principal import Right, Verb
-from ringfence.engine.leader.command_plans import Plan, regrant
-from ringfence.engine.leader.write_result import WriteResult
+from ringfence.engine.leader.commands.command import Plan, Records, WriteResult
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
@@ -49,6 +48,15 @@ def changes(grants: Iterable[TopicGrantRecord], rights: Rights) -> list[tuple[To
 def read_rights(names: Iterable[str]) -> Rights:
     """Return the rights of those accounts that are active."""
     return {user.get_username(): rights_of(user) for user in User.objects.filter(username__in=names, is_active=True)}
+
+
+def regrant(before: TopicGrantRecord, after: TopicGrantRecord) -> Plan:
+    """Replace a connector's grant after its account's grants changed. The tasks follow it without a new generation."""
+
+    def plan(state: ClusterState) -> Records:
+        return [after] if state.connector(before.connector).topic_grant == before else []
+
+    return plan
 
 
 class GrantWatch:

@@ -2,8 +2,7 @@
 
 Protocol: one JSON object per line, over two separate pipes, so that a plugin may print anything.
 
-- Request: `{"id", "op", "lane", "args", "offsets_topics"}`; `op` and `args` are a call, such as one of
-  `requests.plugin_calls`.
+- Request: `{"id", "op", "lane", "args", "offsets_topics"}`; `op` and `args` are the name and the fields of a call.
 - Answer: `{"id", "result"}` or `{"id", "error": {"kind", "message", "trace"}}`.
 - Events: `{"event": "reconfigure", "connector"}`, `{"event": "failed", "connector", "trace"}` and `{"event": "warning",
   "connector", "text"}`.
@@ -15,6 +14,7 @@ The process ends with its host, as soon as the request pipe ends. If a plugin ho
 this is not noticed, a watchdog outside the interpreter ends the process.
 """
 
+import base64
 import faulthandler
 import json
 import logging
@@ -26,13 +26,23 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
 
 from ringfence import log_format
 from ringfence.connectors.sdk import worker_limits
 from ringfence.engine.plugins.errors import OutOfMemory, PluginError, to_wire
 from ringfence.memory_limit import change_memory_limit, keep_memory_limit
-from ringfence.requests.plugin_calls import PluginCall
+from ringfence.requests.request import Answer, Request
+
+
+def encode_bytes(data: bytes | bytearray | memoryview | None) -> str | None:
+    return None if data is None else base64.b64encode(data).decode("ascii")
+
+
+def decode_bytes(text: str | None) -> bytes | None:
+    return None if text is None else base64.b64decode(text)
+
 
 WATCHDOG_SECONDS = 30.0
 HEARTBEAT_SECONDS = 5.0
@@ -43,6 +53,16 @@ Message = Mapping[str, object]
 Emit = Callable[[Message], None]
 
 
+@dataclass(frozen=True)
+class ProcessCall(Request[Answer]):
+    """A call to a child process.
+
+    leaves_nothing: it may read the source, so its process is ended afterwards, with all that the plugin left there.
+    """
+
+    leaves_nothing: ClassVar[bool] = False
+
+
 class CallHandler(Protocol):
     """What a kind of process does with its calls."""
 
@@ -50,11 +70,8 @@ class CallHandler(Protocol):
     def subject(self) -> str:
         """Who fails, in the text of an error."""
 
-    def parse(self, name: str, args: Message) -> PluginCall[Any]:
-        """Raises `MalformedRequest`."""
-
-    def answer(self, call: PluginCall[Any]) -> object:
-        """Carry out the call, and return its JSON value."""
+    def answer(self, name: str, args: Message) -> object:
+        """Carry out the call, and return its JSON value. Raises `MalformedRequest`."""
 
     def redactor(self, args: Message) -> Callable[[str], str]:
         """Return a function that hides the secrets of the call's arguments."""
@@ -124,7 +141,7 @@ class Child:
             name, args = str(request["op"]), request["args"]
             assert isinstance(args, dict)
             try:
-                result = self._handler.answer(self._handler.parse(name, args))
+                result = self._handler.answer(name, args)
                 answer = json.dumps({"id": request["id"], "result": result})
             except BaseException as error:  # noqa: BLE001 - the root of the thread: the error is the call's answer
                 answer = json.dumps({"id": request["id"], "error": self._describe(error, name, args)})

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, cast
 
 from ringfence.connectors.api import ConfigException, ConnectorError
-from ringfence.engine.base64_text import decode, encode
+from ringfence.engine.plugins.call_server import decode_bytes, encode_bytes
 from ringfence.engine.plugins.errors import BadRequest
 from ringfence.engine.plugins.record_display import readable
 from ringfence.engine.spark.task_process import Conversion
@@ -85,9 +85,9 @@ def _one(
 
 def _letter(letter: Mapping[str, Any]) -> DeadLetter:
     partition, offset = letter["place"]
-    headers = [(str(name), decode(value)) for name, value in letter["headers"]]
+    headers = [(str(name), decode_bytes(value)) for name, value in letter["headers"]]
     return DeadLetter(
-        (partition, offset), letter["timestamp_ms"], decode(letter["key"]), decode(letter["value"]), headers
+        (partition, offset), letter["timestamp_ms"], decode_bytes(letter["key"]), decode_bytes(letter["value"]), headers
     )
 
 
@@ -107,4 +107,4 @@ def _describe(record: Record) -> dict[str, object]:
 def _text(data: object) -> str | None:
     if data is not None and not isinstance(data, bytes | bytearray | memoryview):
         raise ConnectorError(f"A converter made a value of type {type(data).__name__}, not bytes")
-    return encode(data)
+    return encode_bytes(data)

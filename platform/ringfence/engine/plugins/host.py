@@ -5,37 +5,21 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from ringfence.connectors.common_settings import CONNECTOR_CLASS, PLUGIN_VERSION
 from ringfence.connectors.java import runtime as java_runtime
+from ringfence.engine.plugins.calls import CheckIsJava, Offsets, PluginCall
 from ringfence.engine.plugins.environments import (
     InstalledPlugins,
     PluginLists,
+    ProcessGroups,
     choose_version,
     describe_upgrade,
     names_in,
 )
 from ringfence.engine.plugins.errors import PluginError
-from ringfence.engine.plugins.instance_supervisor import Offsets, pairs_of
 from ringfence.engine.plugins.process import ChildProcess
-from ringfence.engine.plugins.process_groups import ProcessGroups
 from ringfence.engine.spark.connector_limits import few_threads
+from ringfence.fencing.clock import Deadline
 from ringfence.memory_limit import CALL_MEMORY_LIMIT, INSTANCES_MEMORY_LIMIT, memory_limit
-from ringfence.requests.plugin_calls import (
-    CheckIsJava,
-    CheckOffsets,
-    ConvertDeadLetters,
-    CountRecords,
-    ExamineSource,
-    FindSlot,
-    PluginCall,
-    PreviewRecords,
-    ReadCommonKeys,
-    ReadConfigKeys,
-    ReadExactlyOnceSupport,
-    ReadGuarantee,
-    ReadRecordPositions,
-    TryChain,
-    ValidateConfig,
-)  # fmt: skip
-from ringfence.requests.request import Answer
+from ringfence.requests.request import Answer, Refusal
 
 CALL_SECONDS = 10.0
 JAVA_CALL_SECONDS = 30.0
@@ -94,7 +78,8 @@ class PluginHost:
     def _limit(self, timeout: float | None) -> float:
         return self.call_seconds if timeout is None else timeout
 
-    def _ask(self, call: PluginCall[Answer], timeout: float | None) -> Answer:
+    def ask(self, call: PluginCall[Answer], timeout: float | None = None) -> Answer:
+        """Have a process with the call's plugin answer it."""
         with self._groups.use(self._environments.find_for_call(call)) as group:
             return group.ask(call, self._limit(timeout))
 
@@ -143,112 +128,22 @@ class PluginHost:
         """End the processes of plugin environments that have not been used for a while."""
         self._groups.close_unused()
 
-    def config_keys(
-        self, plugin: str, timeout: float | None = None, *, common: bool = False, version: str | None = None
-    ) -> list[dict[str, object]]:
-        """Return the connector's own settings as key infos, by any of its names; with `common`, all its settings.
+    def check_permission(self, class_name: str, limit: Deadline, *, java: bool) -> None:
+        """Raise `Refusal` (403) for a Java plugin without the permission, and `UnknownPlugin` for an unknown one.
 
-        version: raises `BadRequest` if it is not installed.
+        Java plugins need a permission of their own: `file.roots` does not apply to their code. The worker decides which
+        class is a Java plugin, since only it knows the contents of `plugin.path`. java: whether the user has the
+        permission, as the web process says.
         """
-        return self._ask(ReadConfigKeys(plugin, common, version), timeout)
-
-    def common_keys(self, timeout: float | None = None) -> list[dict[str, object]]:
-        """Return the settings that all source connectors have, as key infos."""
-        return self._ask(ReadCommonKeys(), timeout)
-
-    def validate(
-        self,
-        plugin: str,
-        config: Mapping[str, str | None],
-        timeout: float | None = None,
-        *,
-        exactly_once: bool = True,
-    ) -> dict[str, object]:
-        """Return Kafka Connect's validate body: `name`, `error_count`, `groups`, `configs` of `definition` and `value`.
-
-        exactly_once: whether the cluster runs with `exactly.once.source.support=enabled`.
-        """
-        return self._ask(ValidateConfig(plugin, dict(config), exactly_once), timeout)
-
-    def examine(self, config: Mapping[str, str], timeout: float) -> dict[str, object] | None:
-        """Return `errors`, `summary` and `proposals` of a test of the connection; None if the connector offers none."""
-        return self._ask(ExamineSource(dict(config)), timeout)
-
-    def exactly_once_support(self, config: Mapping[str, str], timeout: float | None = None) -> tuple[str, bool, str]:
-        """Return what the connector declares for this configuration (supported, unsupported or unknown), whether it
-        can define transactions itself, and the effective `transaction.boundary`.
-        """
-        support, boundaries, boundary = self._ask(ReadExactlyOnceSupport(dict(config)), timeout)
-        return support, boundaries, boundary
-
-    def guarantee(self, config: Mapping[str, str], timeout: float, *, exactly_once: bool) -> dict[str, str]:
-        """`{"guarantee", "why"}`, see `guarantee.describe_guarantee`."""
-        return self._ask(ReadGuarantee(dict(config), exactly_once), timeout)
-
-    def is_java(self, plugin: str, timeout: float | None = None) -> bool:
-        """Return whether a name means a Java plugin. Raises `UnknownPlugin`."""
-        if java_runtime.ENVIRONMENT not in (self._environment or {}):
-            return False
-        return self._ask(CheckIsJava(plugin), timeout)
-
-    def find_slot(self, config: Mapping[str, str], timeout: float | None = None) -> str | None:
-        """Return the slot that Debezium's first snapshot would find; see `JavaSourceConnector.find_slot`."""
-        return self._ask(FindSlot(dict(config)), timeout)
-
-    def alter_offsets(self, config: Mapping[str, str], offsets: Offsets, timeout: float | None = None) -> bool:
-        """Return whether the connector has checked the offsets. Raises `OffsetsRefused` if it refuses them."""
-        return self._ask(CheckOffsets(dict(config), pairs_of(offsets)), timeout)
-
-    def preview(
-        self,
-        config: Mapping[str, str],
-        offsets: Offsets,
-        worker: Mapping[str, str],
-        secret: Sequence[str],
-        bounds: Mapping[str, float],
-        timeout: float,
-    ) -> dict[str, object]:
-        """Return the first records, which are not committed; see `preview.preview`. Its process ends afterwards.
-
-        worker: its converter settings. secret: settings whose values are hidden, in addition to passwords. bounds:
-        records, bytes, seconds. The caller makes sure that no task reads the source at the same time.
-        """
-        call = PreviewRecords(dict(config), pairs_of(offsets), dict(worker), list(secret), dict(bounds))
-        return self._ask(call, timeout)
-
-    def try_transforms(
-        self,
-        config: Mapping[str, str],
-        record: Mapping[str, object],
-        worker: Mapping[str, str],
-        secret: Sequence[str],
-        timeout: float | None = None,
-    ) -> dict[str, object]:
-        """Return the results of transforms and converters for a record, step by step; see `trial.Chain.walk`."""
-        return self._ask(TryChain(dict(config), dict(record), dict(worker), list(secret)), timeout)
-
-    def replay(
-        self,
-        config: Mapping[str, str],
-        letters: Sequence[Mapping[str, object]],
-        worker: Mapping[str, str],
-        secret: Sequence[str],
-        reserved_topics: Sequence[str],
-        timeout: float,
-    ) -> list[dict[str, object]]:
-        """Convert dead letters with the connector's chain; see `replay.again`. Its process ends afterwards."""
-        call = ConvertDeadLetters(dict(config), list(letters), dict(worker), list(secret), list(reserved_topics))
-        return self._ask(call, timeout)
-
-    def record_positions(self, config: Mapping[str, str], timeout: float | None = None) -> dict[str, object] | None:
-        """Return where the connector's records contain their position in the source; None if they do not."""
-        return self._ask(ReadRecordPositions(dict(config)), timeout)
-
-    def count_records(self, config: Mapping[str, str], offsets: Offsets, timeout: float) -> list[int | None]:
-        """Return how many records the source has up to the committed offsets. It may read the source, so its process
-        ends afterwards.
-        """
-        return self._ask(CountRecords(dict(config), pairs_of(offsets)), timeout)
+        if java or not class_name or java_runtime.ENVIRONMENT not in (self._environment or {}):
+            return
+        if self.ask(CheckIsJava(class_name), limit.slice(self.call_seconds)):
+            raise Refusal(
+                403,
+                f"{class_name} is a Java plugin: it reads files and opens connections as the worker's user. To "
+                "configure, validate, preview or try out such a connector, you need the permission java-plugins. Ask "
+                "an administrator for it",
+            )
 
     def start_connector(
         self,

@@ -120,7 +120,7 @@ class PluginInstallations:
 
     def _audit(self, installation: "PluginInstallation", share: "WorkerInstallation") -> None:
         """Record the result here, with the SHA-256 of each file: unlike the rows, an audit entry is not deleted."""
-        from ringfence.audit.outcome import Outcome
+        from ringfence.audit.models import Outcome
         from ringfence.audit.trail import record
 
         record(
@@ -135,7 +135,7 @@ class PluginInstallations:
         )
 
     def _install(self, installer: Installer, installation: "PluginInstallation") -> Mapping[str, object]:
-        from ringfence.history.installation_files import read_pieces
+        from ringfence.history.plugins import read_pieces
 
         if not installation.sha256:
             return installer.fetch(installation.plugin)

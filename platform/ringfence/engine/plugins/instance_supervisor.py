@@ -15,14 +15,14 @@ import itertools
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from ringfence.engine.plugins.calls import MakeTaskConfigs, Offsets, PluginCall, StartInstance, StopInstance, pairs_of
 from ringfence.engine.plugins.errors import OutOfMemory, PluginCrash, PluginError, PluginStarting, PluginTimeout
 from ringfence.engine.plugins.process import ChildProcess
 from ringfence.fencing.backoff import Backoff
-from ringfence.requests.plugin_calls import MakeTaskConfigs, Pairs, PluginCall, StartInstance, StopInstance
 from ringfence.requests.request import Answer
 
 _CRASH_BACKOFF: Final = Backoff(2, 300)
@@ -81,8 +81,6 @@ def _count(by_name: dict[str, _Ends], who: str, free: int, now: float) -> None:
 
 
 logger = logging.getLogger(__name__)
-
-Offsets = Sequence[tuple[Mapping[str, object], Mapping[str, object] | None]]
 
 RESTART_TIMEOUT_SECONDS = 30.0
 _MOST_WITHOUT_MEMORY = 3
@@ -351,8 +349,3 @@ def _is_cause(instance: _Instance, error: PluginError) -> bool:
 
 def _start(name: str, instance: _Instance) -> StartInstance:
     return StartInstance(name, dict(instance.config), pairs_of(instance.offsets), instance.token, instance.grant)
-
-
-def pairs_of(offsets: Offsets) -> Pairs:
-    """Return the offsets in the form for the pipe."""
-    return [[dict(partition), None if offset is None else dict(offset)] for partition, offset in offsets]

@@ -1,9 +1,4 @@
-"""Finds the connector that a configuration names, in the right installed version.
-
-Java plugins need a permission of their own: `file.roots` does not apply to their code. The worker decides
-which class is a Java plugin, since only it knows the contents of `plugin.path`. The web process says whether the user
-has the permission.
-"""
+"""Finds the connector that a configuration names, in the right installed version."""
 
 from collections.abc import Mapping
 
@@ -11,20 +6,6 @@ from ringfence.connectors.common_settings import CONNECTOR_CLASS, PLUGIN_VERSION
 from ringfence.connectors.java.connector import JavaSourceConnector
 from ringfence.connectors.plugins import PluginInfo, PluginRegistry, UnknownConnector
 from ringfence.engine.plugins.errors import BadRequest, UnknownPlugin
-from ringfence.engine.plugins.host import PluginHost
-from ringfence.fencing.clock import Deadline
-from ringfence.requests.request import Refusal
-
-
-def check_permission(plugins: PluginHost, class_name: str, limit: Deadline, *, java: bool) -> None:
-    """Raise `Refusal` (403) for a Java plugin without the permission, and `UnknownPlugin` for an unknown one."""
-    if not java and class_name and plugins.is_java(class_name, limit.slice(plugins.call_seconds)):
-        raise Refusal(
-            403,
-            f"{class_name} is a Java plugin: it reads files and opens connections as the worker's user. To configure, "
-            "validate, preview or try out such a connector, you need the permission java-plugins. Ask an administrator "
-            "for it",
-        )
 
 
 def is_java(plugin: PluginInfo) -> bool:

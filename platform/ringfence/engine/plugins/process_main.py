@@ -2,15 +2,14 @@
 
 import os
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from ringfence.connectors import plugin_environments
 from ringfence.connectors.java import connector_process
 from ringfence.connectors.java import runtime as java_runtime
 from ringfence.connectors.plugins import PluginRegistry
 from ringfence.engine.plugins.call_server import Emit, Message, serve
-from ringfence.engine.plugins.operations import Operations
-from ringfence.requests.plugin_calls import PluginCall, parse
+from ringfence.engine.plugins.calls import PluginRuntime, parse
 
 
 class PluginCalls:
@@ -23,21 +22,18 @@ class PluginCalls:
         self._registry = (
             PluginRegistry.discover() if environment is None else PluginRegistry.of_environment(environment)
         )
-        self._operations = Operations(self._registry, emit)
+        self._runtime = PluginRuntime(self._registry, emit)
 
-    def parse(self, name: str, args: Message) -> PluginCall[Any]:
-        return parse(name, args)
-
-    def answer(self, call: PluginCall[Any]) -> object:
-        operation: Callable[..., object] = getattr(self._operations, call.name)
+    def answer(self, name: str, args: Message) -> object:
+        call = parse(name, args)
         self._registry.follow_plugin_path()  # plugins may have been added since
-        return operation(**vars(call))
+        return call.answer(self._runtime)
 
     def keeps(self, lane: str) -> bool:
-        return lane == "call" or self._operations.has_instance(lane)
+        return lane == "call" or self._runtime.instances.has(lane)
 
     def redactor(self, args: Message) -> Callable[[str], str]:
-        return self._operations.redactor(args)
+        return self._runtime.redactor(args)
 
 
 def _prepare() -> None:

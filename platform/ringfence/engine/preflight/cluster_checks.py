@@ -13,15 +13,7 @@ from typing import Final
 
 from ringfence.connectors.sdk.egress import EgressDenied
 from ringfence.connectors.sdk.kafka_settings.java_names import Role, servers
-from ringfence.engine.preflight import share_checks
-from ringfence.engine.preflight.checks import (
-    batch_size,
-    brokers,
-    durability,
-    offsets_topic,
-    topic_rights,
-    transactional_ids,
-)
+from ringfence.engine.preflight import broker_checks, share_checks
 from ringfence.engine.preflight.client_overrides import has_placeholder
 from ringfence.engine.preflight.other_workers import requires_exactly_once
 from ringfence.engine.preflight.subject import PROBERS, Ask, Check, Result, Subject
@@ -68,26 +60,26 @@ def _if_required(subject: Subject) -> bool:
 
 
 CHECKS: Final = (
-    ClusterCheck(None, brokers.check_version),
-    ClusterCheck(None, durability.check_target, _if_required),
-    ClusterCheck(None, batch_size.check_target, _never),
-    ClusterCheck(None, brokers.check_transaction_timeout),
-    ClusterCheck(None, brokers.check_transactions_v2, _never),
-    ClusterCheck(Principal.WORKER, durability.check_worker_topics, _if_required),
-    ClusterCheck(Principal.WORKER, offsets_topic.check_of_worker),
-    ClusterCheck(Principal.WORKER, transactional_ids.check_leader, _never),
-    ClusterCheck(Principal.PRODUCER, transactional_ids.check_tasks, about_ids=True),
-    ClusterCheck(Principal.PRODUCER, topic_rights.check_writing),
-    ClusterCheck(Principal.PRODUCER, topic_rights.check_config_topic, _never),
-    ClusterCheck(Principal.CONSUMER, topic_rights.check_reading),
-    ClusterCheck(Principal.ADMIN, transactional_ids.check_fencing, about_ids=True),
-    ClusterCheck(Principal.ADMIN, transactional_ids.check_ending_hanging, _never),
-    ClusterCheck(Principal.ADMIN, topic_rights.check_describing),
-    ClusterCheck(Principal.ADMIN, offsets_topic.check_own),
-    ClusterCheck(Principal.ADMIN, durability.check_own_offsets_topic, _if_required),
-    ClusterCheck(Principal.ADMIN, topic_rights.check_creating),
+    ClusterCheck(None, broker_checks.check_version),
+    ClusterCheck(None, broker_checks.check_topic_durability, _if_required),
+    ClusterCheck(None, broker_checks.check_batches, _never),
+    ClusterCheck(None, broker_checks.check_transaction_timeout),
+    ClusterCheck(None, broker_checks.check_transactions_v2, _never),
+    ClusterCheck(Principal.WORKER, broker_checks.check_worker_topics_durability, _if_required),
+    ClusterCheck(Principal.WORKER, broker_checks.check_worker_offsets_compaction),
+    ClusterCheck(Principal.WORKER, broker_checks.check_leader_id, _never),
+    ClusterCheck(Principal.PRODUCER, broker_checks.check_task_ids, about_ids=True),
+    ClusterCheck(Principal.PRODUCER, broker_checks.check_write_rights),
+    ClusterCheck(Principal.PRODUCER, broker_checks.check_config_topic_rights, _never),
+    ClusterCheck(Principal.CONSUMER, broker_checks.check_read_rights),
+    ClusterCheck(Principal.ADMIN, broker_checks.check_fencing, about_ids=True),
+    ClusterCheck(Principal.ADMIN, broker_checks.check_ending_hanging, _never),
+    ClusterCheck(Principal.ADMIN, broker_checks.check_describe_rights),
+    ClusterCheck(Principal.ADMIN, broker_checks.check_own_offsets_compaction),
+    ClusterCheck(Principal.ADMIN, broker_checks.check_own_offsets_durability, _if_required),
+    ClusterCheck(Principal.ADMIN, broker_checks.check_create_rights),
 )
-"""In their order in the report. A new check is one function in `checks/` and one line here."""
+"""In their order in the report. A new check is one function in `broker_checks` and one line here."""
 
 
 class Passed:

@@ -8,6 +8,7 @@ from ringfence.connectors.common_settings import EXACTLY_ONCE_SUPPORT
 from ringfence.connectors.sdk.delivery import TRANSACTION_BOUNDARY, transaction_boundary
 from ringfence.engine.config_topic import open_config_log
 from ringfence.engine.plugins import PluginHost
+from ringfence.engine.plugins.calls import FindSlot, ReadExactlyOnceSupport
 from ringfence.engine.plugins.errors import BadRequest, PluginError, UnknownPlugin
 from ringfence.engine.plugins.host import version_key
 from ringfence.engine.preflight import cluster_checks, other_workers
@@ -62,8 +63,8 @@ def examine(
     the plugin versions that are installed on each worker, None if that cannot be read.
     """
     try:
-        support, boundaries, boundary = plugins.exactly_once_support(
-            config, max(0.1, limit.slice(plugins.call_seconds))
+        support, boundaries, boundary = plugins.ask(
+            ReadExactlyOnceSupport(config), max(0.1, limit.slice(plugins.call_seconds))
         )
     except (UnknownPlugin, BadRequest):
         raise
@@ -102,7 +103,7 @@ def _slot(
 ) -> Iterator[Check]:
     """Check what Debezium's first snapshot would find in a PostgreSQL database."""
     try:
-        slot = plugins.find_slot(config, max(0.1, limit.slice(plugins.call_seconds)))
+        slot = plugins.ask(FindSlot(config), max(0.1, limit.slice(plugins.call_seconds)))
     except PluginError as error:
         yield other_workers.unknown_slot(error.message)
         return

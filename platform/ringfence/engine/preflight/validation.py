@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ringfence.engine.plugins import PluginHost
-from ringfence.engine.plugins.plugin_choice import check_permission
+from ringfence.engine.plugins.calls import ValidateConfig
 from ringfence.engine.preflight import client_overrides, cluster_checks, topic_rules
 from ringfence.engine.preflight.client_overrides import entry_of
 from ringfence.engine.preflight.other_workers import check_modes, requires_exactly_once
@@ -139,12 +139,14 @@ class Validation:
         """
         with stages.stage("java-permission"):
             for name in {plugin, (config.get("connector.class") or plugin).strip()}:
-                check_permission(self.plugins, name, limit, java=java)
+                self.plugins.check_permission(name, limit, java=java)
         settings = {name: value for name, value in config.items() if value is not None}
         brokers = self.refusals.ask(settings, limit) if ask_brokers else ValidationRun()
         timeout = limit.slice(self.plugins.call_seconds)
         with stages.stage("plugin"):
-            answer = self.plugins.validate(plugin, config, timeout, exactly_once=self.worker.mode == "enabled")
+            answer = self.plugins.ask(
+                ValidateConfig(plugin, config, exactly_once=self.worker.mode == "enabled"), timeout
+            )
         answer = client_overrides.add_to(answer, config, self.worker)
         answer = topic_rules.add_to(answer, self.topics.errors_of(settings))
         with stages.stage("brokers"):

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from ringfence.engine.preflight.topic_rules import TopicRules
+from ringfence.engine.questions import DescribeConsumerGroup, ListConsumerGroups
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, FencingError
 from ringfence.fencing.kafka.connection import Connection
@@ -15,7 +16,6 @@ from ringfence.fencing.kafka.consumer_groups import ConsumerMember, ListedGroup,
 from ringfence.fencing.kafka.open_transactions import Holder, find_holders
 from ringfence.fencing.kafka.topic_offsets import Ends, ends_of
 from ringfence.requests.request import Refusal
-from ringfence.requests.topic_questions import DescribeConsumerGroup, ListConsumerGroups
 from ringfence.worker_config import WorkerConfig
 
 MOST_GROUPS: Final = 500

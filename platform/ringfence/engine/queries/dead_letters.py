@@ -12,9 +12,10 @@ from ringfence.connectors.common_settings import ENABLE, OFFSETS_STORAGE_TOPIC
 from ringfence.connectors.config_providers import ConfigProviders
 from ringfence.connectors.sdk.delivery import DEAD_LETTERS
 from ringfence.connectors.sdk.kafka_settings.java_names import Role
-from ringfence.engine.base64_text import decode, encode
 from ringfence.engine.fair_places import FairPlaces, place_for
 from ringfence.engine.plugins import PluginHost
+from ringfence.engine.plugins.call_server import decode_bytes, encode_bytes
+from ringfence.engine.plugins.calls import ConvertDeadLetters
 from ringfence.engine.preflight.topic_rules import TopicRules
 from ringfence.fencing.clock import SYSTEM_CLOCK, Deadline
 from ringfence.fencing.dead_letters.listing import DeadLetterFilter, Page, Replay, page
@@ -181,8 +182,8 @@ class DeadLetters:
         converters = {key: value for key, value in self._worker.settings.items() if key.startswith(_NEEDED)}
         reserved_topics = [topic, config.get(OFFSETS_STORAGE_TOPIC, "").strip() or topic]
         payloads = [_encode(letter) for letter in letters]
-        results = self._plugins.replay(
-            config, payloads, converters, secret, reserved_topics, min(30.0, limit.remaining)
+        results = self._plugins.ask(
+            ConvertDeadLetters(config, payloads, converters, secret, reserved_topics), min(30.0, limit.remaining)
         )
         access = self._topics.access(config.get("name", ""))
         creations = [cast("dict[str, Any]", each["creation"]) for each in results if each["creation"] is not None]
@@ -219,11 +220,13 @@ def _letter(record: TailRecord, replay: Replay) -> dict[str, object]:
         "seen": record.visibility.value,
         "replayed": replay.value,
         **{key: (ours.get(PREFIX + name) or b"").decode("utf-8", "replace") for key, name in _DETAILS.items()},
-        "key": encode(record.key),
+        "key": encode_bytes(record.key),
         "key_size": record.key_size,
-        "value": encode(record.value),
+        "value": encode_bytes(record.value),
         "value_size": record.value_size,
-        "headers": [[name, encode(value), size] for name, value, size in record.headers if not name.startswith(PREFIX)],
+        "headers": [
+            [name, encode_bytes(value), size] for name, value, size in record.headers if not name.startswith(PREFIX)
+        ],
     }
 
 
@@ -243,9 +246,9 @@ def _encode(letter: DeadLetter) -> dict[str, object]:
     return {
         "place": list(letter.place),
         "timestamp_ms": letter.timestamp_ms,
-        "key": encode(letter.key),
-        "value": encode(letter.value),
-        "headers": [[name, encode(value)] for name, value in letter.headers],
+        "key": encode_bytes(letter.key),
+        "value": encode_bytes(letter.value),
+        "headers": [[name, encode_bytes(value)] for name, value in letter.headers],
     }
 
 
@@ -261,6 +264,6 @@ def _decode(answer: Mapping[str, Any]) -> LetterConversion:
     call = answer["call"]
     if call is None:
         return LetterConversion()
-    headers = [(str(name), decode(value)) for name, value in call["headers"]]
-    place = str(call["topic"]), decode(call["value"]), decode(call["key"]), int(call["partition"])
+    headers = [(str(name), decode_bytes(value)) for name, value in call["headers"]]
+    place = str(call["topic"]), decode_bytes(call["value"]), decode_bytes(call["key"]), int(call["partition"])
     return LetterConversion((*place, int(call["timestamp"]), headers))

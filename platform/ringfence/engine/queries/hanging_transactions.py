@@ -6,6 +6,7 @@ from typing import Final, TypeVar
 
 from ringfence.connectors.common_settings import OFFSETS_STORAGE_TOPIC
 from ringfence.connectors.sdk.kafka_settings.java_names import servers
+from ringfence.engine.leader.commands import EndHanging
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import ConnectorName, TaskId, task_transactional_id
@@ -14,7 +15,6 @@ from ringfence.fencing.leader.fence_generation import fence
 from ringfence.fencing.leader.fence_targets import AdminAccess, list_admin_access
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.connector_state import ConnectorState
-from ringfence.requests.commands import EndHanging
 from ringfence.requests.request import Refusal
 from ringfence.worker_config import WorkerConfig
 

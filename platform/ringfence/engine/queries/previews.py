@@ -13,6 +13,7 @@ from typing import Final, cast
 from ringfence.engine.config_topic import open_config_log
 from ringfence.engine.fair_places import FairPlaces, place_for
 from ringfence.engine.plugins import PluginHost
+from ringfence.engine.plugins.calls import PreviewRecords, ReadConfigKeys, TryChain, pairs_of
 from ringfence.engine.queries.connector_offsets import ConnectorOffsets
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
@@ -58,7 +59,9 @@ class Previews:
                 return {"busy": rival}
             offsets = [] if fresh else self._offsets(config, limit)
             timeout = limit.slice(needed)
-            result = self._plugins.preview(config, offsets, self._converters(), secret, bounds, timeout)
+            result = self._plugins.ask(
+                PreviewRecords(config, pairs_of(offsets), self._converters(), secret, bounds), timeout
+            )
             start = [{"partition": dict(partition), "offset": offset} for partition, offset in offsets]
             return {**result, "from": start, "beside": rival is not None}
 
@@ -66,7 +69,7 @@ class Previews:
         self, config: Config, record: Mapping[str, object], secret: Sequence[str], limit: Deadline
     ) -> dict[str, object]:
         """See `PluginHost.try_transforms`."""
-        return self._plugins.try_transforms(config, record, self._converters(), secret, min(10.0, limit.remaining))
+        return self._plugins.ask(TryChain(config, record, self._converters(), secret), min(10.0, limit.remaining))
 
     def _converters(self) -> dict[str, str]:
         """Return the worker's settings for the default converters, which a plugin process may see."""
@@ -93,7 +96,7 @@ class Previews:
         class_name = config.get("connector.class", "").strip()
         names = frozenset(cast("list[str]", plugin.get("names", [class_name])))
         timeout = limit.slice(self._plugins.call_seconds)
-        return rival_of(config, state, names, self._plugins.config_keys(class_name, timeout))
+        return rival_of(config, state, names, self._plugins.ask(ReadConfigKeys(class_name), timeout))
 
     def _offsets(
         self, config: Config, limit: Deadline

@@ -19,10 +19,12 @@ from ringfence.connectors.config_providers import ConfigProviders, ResolvedConfi
 from ringfence.connectors.sdk.delivery import DEAD_LETTERS
 from ringfence.engine.fair_places import FairPlaces, account, enter
 from ringfence.engine.plugins import PluginHost
+from ringfence.engine.plugins.calls import CountRecords, ReadRecordPositions, pairs_of
 from ringfence.engine.plugins.errors import PluginError
 from ringfence.engine.preflight.topic_rules import TopicRules
 from ringfence.engine.queries.connector_offsets import ConnectorOffsets
 from ringfence.engine.queries.hanging_transactions import ids_of
+from ringfence.engine.questions import StartProof
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import ConnectorName
@@ -32,7 +34,6 @@ from ringfence.fencing.proof.alignment import Check, Result
 from ringfence.fencing.proof.count import Counting, ProofCounts, ProofScope
 from ringfence.fencing.proof.positions import parse_declaration
 from ringfence.fencing.proof.verdict import make_checks, to_json
-from ringfence.requests.questions import StartProof
 from ringfence.requests.request import Refusal
 from ringfence.worker_config import WorkerConfig
 
@@ -119,7 +120,7 @@ class Proofs:
     def _ask_declaration(self, config: Mapping[str, str]) -> tuple[dict[str, object] | None, str]:
         """Return where the connector's records have their place in the source; or None, and the reason."""
         try:
-            positions = self._plugins.record_positions(config)
+            positions = self._plugins.ask(ReadRecordPositions(config))
         except PluginError as error:
             return None, f"The connector could not be asked for its records' positions: {error.message}"
         return positions, "" if positions else "This connector's records do not name their place in the source"
@@ -153,7 +154,7 @@ class Proofs:
         if not offsets:
             return None, "No source offset is committed"
         try:
-            counts = self._plugins.count_records(config, offsets, _SOURCE_SECONDS)
+            counts = self._plugins.ask(CountRecords(config, pairs_of(offsets)), _SOURCE_SECONDS)
         except PluginError as error:
             return None, f"The connector could not count its source: {error.message}"
         known_counts = [each for each in counts if each is not None]

@@ -7,6 +7,7 @@ partitions, records of the state topic, steps, and ranges in a strip. `cut` and 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
+from ringfence.engine.leader.commands.offsets import Move, MovedPartition
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Conflict, Fatal, FencingError
 from ringfence.fencing.kafka.connection import Connection
@@ -24,7 +25,6 @@ from ringfence.fencing.share.share_partition.history import Entry, PersistedStat
 from ringfence.fencing.share.share_partition.state_ranges import Batches, RecordState
 from ringfence.fencing.share.share_partition.state_topic import ShareSnapshot, StateKey
 from ringfence.fencing.share.state_reader import StateHistory, read_histories
-from ringfence.requests.commands import Move, MovedPartition
 from ringfence.requests.request import Refusal
 from ringfence.worker_config import WorkerConfig
 

@@ -1,9 +1,10 @@
 import hashlib
 
-import ringfence.projection.models.connectors
 from django.apps.registry import Apps
 from django.db import migrations, models
 from django.db.backends.base.schema import BaseDatabaseSchemaEditor
+
+import ringfence.projection.models
 
 
 def fill(apps: Apps, _: BaseDatabaseSchemaEditor) -> None:
@@ -26,7 +27,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             "sourceoffset",
             "partition_key",
-            ringfence.projection.models.connectors.PartitionKeyField(default="", editable=False, max_length=64),
+            ringfence.projection.models.PartitionKeyField(default="", editable=False, max_length=64),
         ),
         migrations.RunPython(fill, migrations.RunPython.noop),
         migrations.AddConstraint(

@@ -12,9 +12,8 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import path
 from django.views.decorators.http import require_POST
 
-from ringfence.access.authorise import principal_of
+from ringfence.access.authorise import on_connector, principal_of, requires
 from ringfence.access.principal import Verb
-from ringfence.access.routes import on_connector, requires
 from ringfence.api import dead_letters as dead_letters_api
 from ringfence.audit.trail import note
 from ringfence.dispatch import Refusal

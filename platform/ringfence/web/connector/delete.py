@@ -6,16 +6,15 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_http_methods
 
 from ringfence import dispatch
-from ringfence.access.authorise import authorise, principal_of
+from ringfence.access.authorise import authorise, on_connector, principal_of, requires
 from ringfence.access.principal import Verb
-from ringfence.access.routes import on_connector, requires
-from ringfence.api import offset_changes
+from ringfence.api import source_offsets
 from ringfence.audit.trail import entry_of, note
 from ringfence.dispatch import Refusal
+from ringfence.engine.leader import commands
 from ringfence.history.models import ConfigVersion, OffsetSnapshot
 from ringfence.http.errors import ConnectError, bad_request
 from ringfence.projection.models import ActiveTopic, Connector, SourceOffset, Task, find_connector
-from ringfence.requests import commands
 from ringfence.web.connector.offsets import LONGEST_REASON
 from ringfence.web.connector.tab_page import record_failure, render_confirmation
 from ringfence.web.connector.transaction_lanes import open_now
@@ -72,7 +71,7 @@ def _carry_out(request: HttpRequest, name: str, *, discard: bool) -> int | None:
         if find(name).target != "STOPPED":
             dispatch.command(commands.Stop(name), user=user)
         try:
-            snapshot = offset_changes.reset(name, user).snapshot
+            snapshot = source_offsets.reset(name, user).snapshot
         except Refusal as error:
             text = f"It is stopped, and neither it nor its offsets are deleted: {error.message}"
             raise Refusal(error.status, text) from error

@@ -12,9 +12,8 @@ from django.shortcuts import render
 from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.http import require_http_methods, require_safe
 
-from ringfence.access.authorise import principal_of
+from ringfence.access.authorise import on_connector, principal_of, requires
 from ringfence.access.principal import Verb
-from ringfence.access.routes import on_connector, requires
 from ringfence.api import connector_writes
 from ringfence.connectors.api.config_types import HIDDEN
 from ringfence.dispatch import Refusal

@@ -5,12 +5,12 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from ringfence import dispatch
+from ringfence.access.authorise import on_connector, requires
 from ringfence.access.principal import Verb
-from ringfence.access.routes import on_connector, requires
 from ringfence.dispatch import Refusal
+from ringfence.engine.questions import DescribeGuarantee
 from ringfence.http.masking import Masker
 from ringfence.projection.models import find_connector
-from ringfence.requests.questions import DescribeGuarantee
 from ringfence.web.views import render_gone
 
 

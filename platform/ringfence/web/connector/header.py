@@ -9,9 +9,17 @@ from ringfence.alerts.models import Incident
 from ringfence.alerts.root_causes import Failure, Refusal, cause_of, group_refusals, group_traces
 from ringfence.http.masking import Masker
 from ringfence.projection.connector_notes import read_notes
-from ringfence.projection.health import Health, is_past, is_recovering
-from ringfence.projection.health_reasons import bad_records, describe_wait, reason
-from ringfence.projection.known_health import find_data_age, known_health, leader_of
+from ringfence.projection.health import (
+    Health,
+    bad_records,
+    describe_wait,
+    find_data_age,
+    is_past,
+    is_recovering,
+    known_health,
+    leader_of,
+    reason,
+)
 from ringfence.projection.models import ActiveTopic, ClusterInfo, Connector, Event, GenerationRow, SourceOffset, Task
 from ringfence.projection.record_totals import find_reported
 from ringfence.projection.slots import REMEDY, count_slots, waits_for_slot

@@ -12,9 +12,8 @@ from django.template.loader import render_to_string
 from django.urls import path
 from django.views.decorators.http import require_safe
 
-from ringfence.access.authorise import principal_of
+from ringfence.access.authorise import on_connector, principal_of, requires
 from ringfence.access.principal import Verb
-from ringfence.access.routes import on_connector, requires
 from ringfence.api import history_series
 from ringfence.projection.models import Connector, Event
 from ringfence.web.connector.logs import list_log_lines

@@ -9,15 +9,14 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import path
 from django.views.decorators.http import require_POST
 
-from ringfence.access.authorise import principal_of
+from ringfence.access.authorise import on_connector, principal_of, requires
 from ringfence.access.principal import Verb
-from ringfence.access.routes import on_connector, requires
 from ringfence.api.v1.logs import at_least, level_now, set_level
 from ringfence.dispatch import Refusal
 from ringfence.fencing.topics.connector_logs import LEVELS
 from ringfence.http.errors import ConnectError, bad_request
 from ringfence.http.masking import Masker
-from ringfence.projection.log_rows import KEPT
+from ringfence.projection.event_rows import KEPT_LINES
 from ringfence.projection.models import Connector, LogLine
 from ringfence.web.connector.tab_page import render_done, render_refused, tab
 from ringfence.web.time_axis import Span, is_asked, read_span
@@ -58,7 +57,7 @@ def list_log_lines(row: Connector, query: Mapping[str, str], span: Span | None) 
         "page": page,
         "lines": [(line, masker.scrub(line.message, config)) for line in page],
         "total": total,
-        "most": KEPT,
+        "most": KEPT_LINES,
         "chosen": threshold,
         "number": number,
         "search": search,

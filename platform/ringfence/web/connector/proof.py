@@ -8,11 +8,10 @@ from django.shortcuts import render
 from django.urls import path
 from django.views.decorators.http import require_POST, require_safe
 
-from ringfence.access.authorise import principal_of
+from ringfence.access.authorise import on_connector, principal_of, requires
 from ringfence.access.principal import Verb
-from ringfence.access.routes import on_connector, requires
 from ringfence.api import proofs
-from ringfence.api.proof_text import WORDS, to_text
+from ringfence.api.proofs import WORDS, to_text
 from ringfence.audit.trail import note
 from ringfence.dispatch import Refusal
 from ringfence.history.models import ProofRun

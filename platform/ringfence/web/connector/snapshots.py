@@ -9,17 +9,15 @@ from django.urls import path
 from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.http import require_http_methods, require_POST
 
-from ringfence.access.authorise import principal_of
+from ringfence.access.authorise import on_connector, principal_of, requires
 from ringfence.access.principal import Verb
-from ringfence.access.routes import on_connector, requires
-from ringfence.api.incremental_snapshots import find_progress, send
-from ringfence.api.initial_snapshots import find_initial_snapshot
+from ringfence.api.snapshots import find_initial_snapshot, find_progress, send
 from ringfence.audit.trail import note
 from ringfence.connectors.sdk.snapshot_signals import EXECUTE, PAUSE, RESUME, STOP
 from ringfence.dispatch import Refusal
 from ringfence.http.errors import ConnectError
 from ringfence.projection.models import Connector, find_connector
-from ringfence.projection.plugin_metrics import format_value
+from ringfence.projection.task_metrics import format_value
 from ringfence.web.connector.header import tasks_of
 from ringfence.web.connector.tab_page import (
     record_failure,

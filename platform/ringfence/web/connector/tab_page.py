@@ -10,9 +10,8 @@ from django.shortcuts import render
 from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.http import require_safe
 
-from ringfence.access.authorise import principal_of
+from ringfence.access.authorise import on_connector, principal_of, requires
 from ringfence.access.principal import Verb
-from ringfence.access.routes import on_connector, requires
 from ringfence.api.topic_grant_check import may_look_at
 from ringfence.audit.trail import entry_of, note
 from ringfence.dispatch import Refusal

@@ -13,9 +13,8 @@ from django.urls import path
 
 from ringfence.access.authorise import principal_of
 from ringfence.access.principal import Principal, display_name
-from ringfence.audit.listing import entries
-from ringfence.audit.models import AuditEntry
-from ringfence.audit.outcome import Outcome
+from ringfence.audit.entries import entries
+from ringfence.audit.models import AuditEntry, Outcome
 from ringfence.http.masking import Masker
 from ringfence.projection.models import Connector, Event
 from ringfence.web.connector.event_folding import fold, headline

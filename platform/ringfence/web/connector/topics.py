@@ -13,16 +13,15 @@ from django.urls import path
 from django.views.decorators.http import require_POST
 
 from ringfence import dispatch
-from ringfence.access.authorise import principal_of
+from ringfence.access.authorise import on_connector, principal_of, requires
 from ringfence.access.principal import Verb
-from ringfence.access.routes import on_connector, requires
 from ringfence.api.topic_grant_check import may_look_at
 from ringfence.audit.trail import note
 from ringfence.dispatch import Refusal
+from ringfence.engine.questions import ReadLastRecords
 from ringfence.http.errors import ConnectError, bad_request
 from ringfence.http.masking import Masker
 from ringfence.projection.models import ActiveTopic, ClusterInfo, Connector
-from ringfence.requests.questions import ReadLastRecords
 from ringfence.web.connector.record_text import RecordText, decode
 from ringfence.web.connector.tab_page import record_failure, render_confirmation, tab
 from ringfence.web.consumer_access import consumption

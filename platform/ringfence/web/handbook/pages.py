@@ -8,7 +8,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from ringfence.access.routes import ANYONE, PUBLIC, requires
+from ringfence.access.authorise import ANYONE, PUBLIC, requires
 from ringfence.web.handbook.documents import ADDRESS, Document, documents, search_headings
 from ringfence.web.views import is_fragment, with_token
 

@@ -2,7 +2,7 @@
 
 from django.http import HttpRequest, HttpResponse
 
-from ringfence.access.routes import PUBLIC, requires
+from ringfence.access.authorise import PUBLIC, requires
 
 
 @requires(POST=PUBLIC)

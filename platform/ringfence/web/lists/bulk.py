@@ -8,13 +8,12 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_http_methods
 
-from ringfence.access.authorise import principal_of
+from ringfence.access.authorise import principal_of, requires, somewhere
 from ringfence.access.principal import Verb
-from ringfence.access.routes import requires, somewhere
 from ringfence.audit.trail import note
 from ringfence.bulk import MOST, command, each
 from ringfence.connectors.plural_forms import write_count
-from ringfence.requests.commands import Delete
+from ringfence.engine.leader.commands import Delete
 from ringfence.web.action_buttons import ACTIONS, Button
 from ringfence.web.lists.connector_query import choose
 from ringfence.web.views import is_fragment

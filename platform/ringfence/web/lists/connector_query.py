@@ -13,8 +13,7 @@ from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery, Sum
 from django.db.models.functions import Coalesce
 
 from ringfence.access.principal import EVERYBODY_HERE, Principal
-from ringfence.projection.health import Health
-from ringfence.projection.known_health import known_health
+from ringfence.projection.health import Health, known_health
 from ringfence.projection.models import ActiveTopic, Connector, Task
 from ringfence.web.lists.connector_rows import LIVE_MS, rate_of, rows_of
 from ringfence.web.state_badges import GROUPS, HEALTH

@@ -14,8 +14,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
 from ringfence.connectors.plural_forms import write_count
-from ringfence.projection.health_reasons import bad_records, reason
-from ringfence.projection.known_health import KnownHealth, find_data_age, known_health
+from ringfence.projection.health import KnownHealth, bad_records, find_data_age, known_health, reason
 from ringfence.projection.models import Connector, Task
 from ringfence.projection.record_totals import find_reported
 from ringfence.projection.slots import MAY_WAIT, find_waiting

@@ -19,10 +19,8 @@ from ringfence.clock_differences import clocks, describe_largest
 from ringfence.fencing.modes import lagging
 from ringfence.http.masking import Masker
 from ringfence.http.section_links import Reference
-from ringfence.projection.health import Health
-from ringfence.projection.health_reasons import bad_records, reason
-from ringfence.projection.known_health import KnownHealth, known_health, leader_of
-from ringfence.projection.log_rows import find_range
+from ringfence.projection.event_rows import find_range
+from ringfence.projection.health import Health, KnownHealth, bad_records, known_health, leader_of, reason
 from ringfence.projection.models import ClusterInfo, Connector, Event, HangingTransaction, Task, Worker
 from ringfence.projection.slots import MAY_WAIT, find_waiting
 from ringfence.web.connector.event_folding import fold, headline

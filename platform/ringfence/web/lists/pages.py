@@ -15,10 +15,9 @@ from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.views.decorators.http import require_safe
 
-from ringfence.access.authorise import principal_of
+from ringfence.access.authorise import principal_of, requires, somewhere
 from ringfence.access.principal import Principal, Verb
-from ringfence.access.routes import requires, somewhere
-from ringfence.projection.known_health import known_health
+from ringfence.projection.health import known_health
 from ringfence.projection.models import Connector
 from ringfence.web.lists.connector_query import PAGE_SIZE, choose, listing
 from ringfence.web.lists.connector_rows import rows_of

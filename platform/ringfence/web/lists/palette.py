@@ -16,9 +16,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from ringfence.access.authorise import principal_of
+from ringfence.access.authorise import principal_of, requires, somewhere
 from ringfence.access.principal import Principal, Verb
-from ringfence.access.routes import requires, somewhere
 from ringfence.projection.models import ActiveTopic, Connector, Worker
 from ringfence.web.action_buttons import ACTIONS
 from ringfence.web.handbook.documents import search_headings

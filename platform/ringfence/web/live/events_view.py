@@ -15,10 +15,9 @@ from django.db import Error as DatabaseError
 from django.db import close_old_connections
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
 
-from ringfence.access.authorise import Forbidden, authorise, principal_of
+from ringfence.access.authorise import Forbidden, authorise, principal_of, requires, somewhere
 from ringfence.access.identify import Nobody, identify_again
 from ringfence.access.principal import EVERYBODY_HERE, Principal, Verb
-from ringfence.access.routes import requires, somewhere
 from ringfence.environment import RequestLimits
 from ringfence.web.live.streams import stream
 

@@ -46,7 +46,7 @@ from ringfence.audit.models import AuditEntry
 from ringfence.heartbeats.cluster_view import look
 from ringfence.projection import record_totals
 from ringfence.projection.change_notifications import ANYTHING, CHANNEL, Notice, decode
-from ringfence.projection.known_health import find_data_age, known_health
+from ringfence.projection.health import find_data_age, known_health
 from ringfence.projection.models import Connector, RecordTotals, Task, TopicPosition
 from ringfence.web.connector.header import now_ms
 from ringfence.web.connector.transaction_lanes import open_now

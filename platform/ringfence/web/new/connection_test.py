@@ -12,15 +12,14 @@ from django.shortcuts import render
 from django.views.decorators.http import require_POST
 
 from ringfence import dispatch
-from ringfence.access.authorise import principal_of
+from ringfence.access.authorise import principal_of, requires, somewhere
 from ringfence.access.principal import Verb
-from ringfence.access.routes import requires, somewhere
 from ringfence.audit import probes
 from ringfence.dispatch import Refusal
+from ringfence.engine.questions import Examine
 from ringfence.http.errors import ConnectError
 from ringfence.http.masking import Masker
 from ringfence.projection.models import Connector, SourceOffset
-from ringfence.requests.questions import Examine
 from ringfence.web.new.cards import SOURCE, Layout
 from ringfence.web.new.form import form_context
 from ringfence.web.new.form_state import FormState, complete, read_posted

@@ -12,20 +12,19 @@ from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.http import require_http_methods, require_safe
 
 from ringfence import dispatch
-from ringfence.access.authorise import authorise, principal_of
+from ringfence.access.authorise import authorise, principal_of, requires, somewhere
 from ringfence.access.principal import Verb
-from ringfence.access.routes import requires, somewhere
-from ringfence.api import connector_writes, initial_offsets
+from ringfence.api import connector_writes, source_offsets
 from ringfence.api.plugin_installations import takers
 from ringfence.audit.trail import note
 from ringfence.connectors.api.config_types import HIDDEN
 from ringfence.connectors.known_plugins import find_known
 from ringfence.dispatch import Refusal
-from ringfence.history.worker_plugins import versions_by_worker
+from ringfence.engine.questions import ConfigKeys, ListPlugins
+from ringfence.history.plugins import versions_by_worker
 from ringfence.http.errors import ConnectError
 from ringfence.http.masking import Masker
 from ringfence.projection.models import Connector
-from ringfence.requests.questions import ConfigKeys, ListPlugins
 from ringfence.web.new import form as filling
 from ringfence.web.new.catalog import card_of, find_installable, group, matches
 from ringfence.web.new.connection_test import propose_topics, proposed_name, test_context
@@ -171,7 +170,7 @@ def _create(request: HttpRequest) -> HttpResponse:
         by = principal_of(request)
         if draft.fresh:
             authorise(request, Verb.OFFSETS, draft.name)
-            initial_offsets.create_fresh(draft.name, config, draft.state, by)
+            source_offsets.create_fresh(draft.name, config, draft.state, by)
         else:
             connector_writes.create(draft.name, config, draft.state, by, await_rows=False)
     except (ConnectError, Refusal) as error:

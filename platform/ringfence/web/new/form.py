@@ -8,20 +8,19 @@ from django.shortcuts import render
 from django.views.decorators.http import require_POST
 
 from ringfence import dispatch
-from ringfence.access.authorise import principal_of
+from ringfence.access.authorise import principal_of, requires, somewhere
 from ringfence.access.principal import Verb
-from ringfence.access.routes import requires, somewhere
 from ringfence.api import connector_writes, topic_grant_check
 from ringfence.audit import probes
 from ringfence.connectors.api.config_types import EXAMINES, GUARANTEE
 from ringfence.connectors.common_settings import TASKS_MAX
 from ringfence.connectors.java_settings import SNAPSHOT_TRANSACTION
 from ringfence.dispatch import Refusal
+from ringfence.engine.questions import Validate
 from ringfence.http.errors import ConnectError
 from ringfence.http.masking import Masker
 from ringfence.projection.models import Connector, SourceOffset
 from ringfence.projection.slots import find_shortage
-from ringfence.requests.questions import Validate
 from ringfence.web.new.cards import Layout
 from ringfence.web.new.field import SETTING
 from ringfence.web.new.form_state import FormState, read_posted, visible_settings

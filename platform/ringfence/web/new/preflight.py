@@ -12,9 +12,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_POST
 
-from ringfence.access.authorise import principal_of
+from ringfence.access.authorise import principal_of, requires, somewhere
 from ringfence.access.principal import Principal, Verb
-from ringfence.access.routes import requires, somewhere
 from ringfence.api import previews
 from ringfence.api.jsonbody import object_of, plain, read
 from ringfence.api.preflight import checks_of

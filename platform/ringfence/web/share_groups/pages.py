@@ -15,19 +15,24 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from ringfence import dispatch
-from ringfence.access.authorise import principal_of
+from ringfence.access.authorise import principal_of, requires, somewhere
 from ringfence.access.principal import Principal, Verb
-from ringfence.access.routes import requires, somewhere
-from ringfence.api.share_groups import acts, cached_reports
-from ringfence.api.share_groups.archived_records import find_waiting
-from ringfence.api.share_groups.cached_reports import LastAnswer
-from ringfence.api.share_groups.readers import Readers, find_readers
+from ringfence.api.share_groups import (
+    LastAnswer,
+    Readers,
+    find_readers,
+    find_waiting,
+    ledger_of,
+    look_at_list,
+    look_at_one,
+    readers_now,
+)
 from ringfence.dispatch import Refusal
+from ringfence.engine.questions import ShareTimeline
 from ringfence.fencing.offsets.ledger_keys import InputPartition
 from ringfence.fencing.share.ledger import State
 from ringfence.fencing.share.offset_ranges import Ranges
 from ringfence.projection.models import Task
-from ringfence.requests.questions import ShareTimeline
 from ringfence.web.share_groups.offset_strips import Piece, Strip, draw, lay_over, name_offsets, of_ledger, read_pieces
 from ringfence.web.state_badges import Badge, Severity, group_look
 from ringfence.web.views import is_fragment, with_token
@@ -217,7 +222,7 @@ def sum_left(lines: Sequence[LedgerLine]) -> int | None:
 def one(readers: Readers, who: Principal, group: str, last: LastAnswer, number: int) -> dict[str, Any]:
     """Return the context of one group's page. The ledger comes from the database, even while Kafka is away."""
     connectors = who.filter_names(readers.of(group))
-    ledger = acts.ledger_of(connectors)
+    ledger = ledger_of(connectors)
     answer = last.answer or {}
     partitions = answer.get("partitions", [])
     lines = ledger_lines(ledger, partitions) if connectors else []
@@ -254,7 +259,7 @@ _LARGEST = 2**31 - 1
 @with_token
 def share_groups(request: HttpRequest) -> HttpResponse:
     """All visible share groups of the cluster, connectors' first."""
-    last, who = cached_reports.look_at_list(_SECONDS), principal_of(request)
+    last, who = look_at_list(_SECONDS), principal_of(request)
     rows = []
     if last.answer is not None:
         rows = list_rows(find_readers(last.answer["worker_group"]), who, last.answer)
@@ -269,7 +274,7 @@ def share_group(request: HttpRequest, name: str) -> HttpResponse:
     """One group. `?page=`: of its partitions."""
     readers = _readers(request, name)
     number = _page_of(request.GET.get("page", ""))
-    last = cached_reports.look_at_one(name, _SECONDS, (number - 1) * PAGE)
+    last = look_at_one(name, _SECONDS, (number - 1) * PAGE)
     if last.status == 404 and not readers.of(name):
         raise Http404(last.problem)
     context = {**one(readers, principal_of(request), name, last, number), "section": "share-groups"}
@@ -305,7 +310,7 @@ def _page_of(text: str) -> int:
 def _readers(request: HttpRequest, name: str) -> Readers:
     """Raises `Forbidden` if the group may not be seen, or Http404 if it is unknown."""
     try:
-        readers = cached_reports.readers_now()
+        readers = readers_now()
     except Refusal as error:
         raise Http404(f"Share group {name} is not known here yet. {error.message}") from error
     readers.authorise(request, Verb.VIEW, name)

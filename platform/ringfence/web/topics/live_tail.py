@@ -13,9 +13,8 @@ from django.core import signing
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_POST
 
-from ringfence.access.authorise import Forbidden, principal_of
+from ringfence.access.authorise import Forbidden, principal_of, requires, somewhere
 from ringfence.access.principal import Verb
-from ringfence.access.routes import requires, somewhere
 from ringfence.api import topics
 from ringfence.api.topics import FIELDS, LEVELS, MOST, RecordSearch, find_reader
 from ringfence.dispatch import Refusal

@@ -8,9 +8,8 @@ from django.shortcuts import render
 from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.http import require_POST, require_safe
 
-from ringfence.access.authorise import Forbidden, principal_of
+from ringfence.access.authorise import Forbidden, principal_of, requires, somewhere
 from ringfence.access.principal import Verb
-from ringfence.access.routes import requires, somewhere
 from ringfence.api.parameters import whole
 from ringfence.api.topics import (
     FIELDS,

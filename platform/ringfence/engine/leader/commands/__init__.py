@@ -1,8 +1,55 @@
-"""The commands, one class for each: its plan, its actions after the write, and what it waits for."""
+"""The commands of web processes to the leader: one class for each, with all that it does."""
 
-from ringfence.engine.leader.commands import fencing, lifecycle, offsets
-from ringfence.engine.leader.commands.command import LeaderSide, Outcome, command_of
+from collections.abc import Mapping
+from typing import Final
+
+from ringfence.engine.leader.commands.cluster import DrainWorker, HandOver, Ping, SetConnectorLogLevel, SetLogLevel
+from ringfence.engine.leader.commands.command import LeaderCommand
+from ringfence.engine.leader.commands.fencing import EndHanging, Fence, FenceId, FenceNow, RetryRound
+from ringfence.engine.leader.commands.lifecycle import Delete, Pause, Restart, RestartTask, Resume, SendSignal, Stop
+from ringfence.engine.leader.commands.offsets import ActOnShareGroup, AlterOffsets, ResetOffsets, ResetTopics, SweepNow
+from ringfence.engine.leader.commands.saving import Configure, Create
+from ringfence.requests.request import MalformedRequest
 
 __all__ = [
-    "LeaderSide", "Outcome", "cluster", "command_of", "fencing", "lifecycle", "offsets", "restarting", "share_groups",
-]  # fmt: skip
+    "COMMANDS",
+    "ActOnShareGroup",
+    "AlterOffsets",
+    "Configure",
+    "Create",
+    "Delete",
+    "DrainWorker",
+    "EndHanging",
+    "Fence",
+    "FenceId",
+    "FenceNow",
+    "HandOver",
+    "Pause",
+    "Ping",
+    "ResetOffsets",
+    "ResetTopics",
+    "Restart",
+    "RestartTask",
+    "Resume",
+    "RetryRound",
+    "SendSignal",
+    "SetConnectorLogLevel",
+    "SetLogLevel",
+    "Stop",
+    "SweepNow",
+    "parse",
+]
+
+COMMANDS: Final[tuple[type[LeaderCommand[object]], ...]] = (
+    Ping, SetLogLevel, HandOver, DrainWorker, Create, Configure, Pause, Resume, Stop, Delete, Restart, RestartTask,
+    ResetTopics, SetConnectorLogLevel, AlterOffsets, ResetOffsets, Fence, FenceNow, FenceId, EndHanging, RetryRound,
+    ActOnShareGroup, SweepNow, SendSignal,
+)  # fmt: skip
+_BY_NAME: Final = {kind.name: kind for kind in COMMANDS}
+
+
+def parse(kind: str, connector: str | None, body: Mapping[str, object]) -> LeaderCommand[object]:
+    """Parse a command as it was sent. Raises `MalformedRequest`."""
+    if kind not in _BY_NAME:
+        raise MalformedRequest(f"Unknown command {kind!r}")
+    return _BY_NAME[kind].from_wire(body if connector is None else {**body, "connector": connector})

@@ -1,82 +1,57 @@
-"""The base classes of commands on the leader, and the parts of the leader that commands use."""
+"""The base classes of the commands of web processes to the leader.
+
+A command is one class: the fields that are sent, the plan of its records, what it waits for, and what it does after the
+write. A web process makes one and sends it (`dispatch`), and the leader's worker runs it (`command_service`). So these
+modules load without Kafka's clients: what needs them is imported where a command runs.
+
+A plan is a pure function, `state -> records`. The leader's term evaluates it at the end of the config topic, in the
+transaction that writes the records, and evaluates it again for each retry. It raises `Refusal` if the state does not
+allow the change.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
-from ringfence.engine.leader.command_plans import Plan
-from ringfence.engine.leader.task_slices import TaskConfigs
-from ringfence.engine.leader.write_result import WriteResult
-from ringfence.fencing.clock import Deadline
-from ringfence.fencing.ids import ConnectorName, WorkerId
-from ringfence.fencing.leader.next_placement import LiveWorker
-from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOffset
+from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.topics.cluster_state import ClusterState
+from ringfence.fencing.topics.config_records import ConfigRecord
 from ringfence.fencing.topics.connector_state import ConnectorState
-from ringfence.fencing.topics.status import StatusState
-from ringfence.fencing.topics.topic_grants import TopicGrantRecord
-from ringfence.requests.commands import Command, OffsetEntry
-from ringfence.requests.question import Json as Validated
-from ringfence.requests.request import Refusal
-from ringfence.worker_config import WorkerConfig
+from ringfence.requests.request import Answer, Command, Refusal
 
-AnyCommand = TypeVar("AnyCommand", bound=Command[object], covariant=True)
+if TYPE_CHECKING:
+    from ringfence.engine.leader.command_service import CommandContext
+    from ringfence.fencing.leader.term import TopicRecord
+
+Records = Sequence["ConfigRecord | TopicRecord"]
+Plan = Callable[[ClusterState], Records]
 Offsets = Mapping[int, int]
-Changes = Sequence[tuple[Partition, Offset | None]]
+
+CHANGED: Final = "The connector's configuration was changed in between: read it again and repeat the request"
+RECONFIGURED: Final = (
+    "Cannot complete request momentarily due to stale configuration: the connector's tasks are being made again, and "
+    "start automatically"
+)
 
 
-class LeaderSide(Protocol):
-    """The parts of the leader that commands use. Each method may raise `Refusal`."""
+def require_existing(state: ClusterState, name: ConnectorName, message: str) -> ConnectorState:
+    """Return the connector. Raises `Refusal`, a 404 with this message, if it does not exist."""
+    if name not in state:
+        raise Refusal(404, message)
+    return state.connector(name)
 
-    limit: Deadline
-    """When the command's sender stops waiting."""
 
-    @property
-    def config(self) -> WorkerConfig: ...
-    @property
-    def members(self) -> list[LiveWorker]: ...
-    def state(self) -> ClusterState: ...
-    def statuses(self) -> StatusState: ...
-    def now_ms(self) -> int: ...
-    def write(self, plan: Plan) -> WriteResult: ...
-    def wake(self) -> None: ...
-    def await_round(self, name: ConnectorName) -> None: ...
-    def resign(self) -> WorkerId: ...
-    def retry_round(self, name: ConnectorName) -> None: ...
-    def validate(self, config: Mapping[str, str], *, java: bool) -> Validated:
-        """Return Kafka Connect's validation object. java: whether Java plugins may run for the user."""
+@dataclass(frozen=True, slots=True)
+class WriteResult:
+    """The state after the write of a plan, and the offset of its last record; -1 if there was nothing to write.
 
-    def read_offsets_ahead(self, name: ConnectorName, config: Mapping[str, str]) -> None:
-        """Begin to read the offsets that `make_tasks` will need, beside the validation of the configuration."""
+    stages: what it consisted of, see `fencing.stages`.
+    """
 
-    def make_tasks(
-        self, name: ConnectorName, config: Mapping[str, str], grant: TopicGrantRecord | None
-    ) -> TaskConfigs | None:
-        """Return the task configurations; None if the plugin fails, which makes the connector FAILED with the trace.
-
-        grant: the topics that the connector may write to, None for all but internal ones.
-        """
-
-    def look_up_version(self, config: Mapping[str, str]) -> None:
-        """Look up the version of the connector's plugin for its status, even if no part of it is started."""
-
-    def mark_started(self, name: ConnectorName, config_offset: int) -> None: ...
-    def discard_instance(self, name: ConnectorName) -> None: ...
-    def mark_restarting(self, name: ConnectorName, tasks: list[int]) -> None: ...
-    def restart_instance(self, name: ConnectorName, *, only_failed: bool) -> None: ...
-    def forget_topics(self, name: ConnectorName) -> Offsets:
-        """Write tombstones for the active topics; return the ends of the status topic after them."""
-
-    def plan_offsets(self, connector: ConnectorState, entries: list[OffsetEntry] | None) -> tuple[Plan, bool]:
-        """Return the plan that alters these offsets, or deletes all if there are no entries, and whether the connector
-        has checked them.
-        """
-
-    def plan_ledger(self, connector: ConnectorState, decide: Callable[[list[SourceOffset]], Changes]) -> Plan:
-        """Return the plan of the changes that `decide` derives from the current offsets."""
-
-    def ends_of_offsets(self) -> Offsets: ...
+    state: ClusterState
+    offset: int
+    stages: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,61 +72,68 @@ class Outcome:
         return {"value": self.value, **offset, **{f"{role}_end": ends for role, ends in self.ends.items()}}
 
 
-class LeaderCommand(ABC, Generic[AnyCommand]):
-    """One command in progress."""
+Report = Callable[[Outcome], None]
 
-    def __init__(self, request: AnyCommand, leader: LeaderSide) -> None:
-        self.request = request
-        self.leader = leader
 
-    @property
-    def name(self) -> ConnectorName:
-        """The connector's name; "" for a command to the cluster."""
-        return ConnectorName(self.request.on or "")
-
-    @property
-    def connector(self) -> ConnectorState:
-        """The connector's current state."""
-        return self.leader.state().connector(self.name)
+class LeaderCommand(Command[Answer], ABC):
+    """A command that the leader's worker runs."""
 
     def note(self) -> str:
         """Return the text of its event in the timeline."""
-        return str(getattr(self.request, "reason", ""))
+        return str(getattr(self, "reason", ""))
 
     @abstractmethod
-    def run(self, report: Callable[[Outcome], None]) -> Outcome:
+    def run(self, context: "CommandContext", report: Report) -> Outcome:
         """Carry it out. It calls `report` when it is done, before it waits for anything. Raises `Refusal`."""
 
 
-class ActingCommand(LeaderCommand[AnyCommand]):
+@dataclass(frozen=True)
+class OnConnector:
+    """A command's connector."""
+
+    connector: str
+
+    @property
+    def on(self) -> str:
+        return self.connector
+
+    @property
+    def target(self) -> ConnectorName:
+        return ConnectorName(self.connector)
+
+
+class ActingCommand(LeaderCommand[Answer]):
     """A command that writes nothing to the config topic."""
 
     @abstractmethod
-    def act(self) -> object:
+    def act(self, context: "CommandContext") -> Answer:
         """Act, and return the value for the sender."""
 
-    def run(self, report: Callable[[Outcome], None]) -> Outcome:
-        value = self.act()
-        outcome = Outcome(value, note=self.note())
+    def run(self, context: "CommandContext", report: Report) -> Outcome:
+        outcome = Outcome(self.act(context), note=self.note())
         report(outcome)
         return outcome
 
 
-class WritingCommand(LeaderCommand[AnyCommand]):
-    """A command that writes to the config topic."""
+class WritingCommand(LeaderCommand[Answer]):
+    """A command that writes to the config topic. It has `plan`, or `records` if they follow from the state alone."""
 
     starts: ClassVar[bool] = False
     """Whether it creates tasks: the connector's instance runs with the configuration that was written."""
 
-    @abstractmethod
-    def plan(self) -> Plan:
-        """Return the plan, a function from the state at the end of the config topic to the records."""
+    def records(self, state: ClusterState) -> Records:
+        """Return the records for the state at the end of the config topic."""
+        raise NotImplementedError
+
+    def plan(self, context: "CommandContext") -> Plan:
+        """Prepare the write, and return its plan."""
+        return self.records
 
     def value(self, result: WriteResult) -> object:
         """Return the value for the sender."""
         return None
 
-    def after(self) -> Mapping[str, Offsets]:
+    def after(self, context: "CommandContext") -> Mapping[str, Offsets]:
         """Act after the write. Return the ends of other topics that it has written, by role."""
         return {}
 
@@ -159,39 +141,25 @@ class WritingCommand(LeaderCommand[AnyCommand]):
         """Return whether the sender waits until the old generation can no longer commit."""
         return False
 
-    def run(self, report: Callable[[Outcome], None]) -> Outcome:
-        plan = self.plan()
+    def write(self, context: "CommandContext", plan: Plan, report: Report) -> WriteResult:
+        """Write the plan's records, and have the leader look at them."""
+        name = ConnectorName(self.on or "")
         try:
-            result = self.leader.write(plan)
+            result = context.write(plan)
         except Refusal:
             if self.starts:
-                self.leader.discard_instance(self.name)
+                context.leader.instances.discard(name)
             raise
-        now = result.state.connector(self.name)
+        now = result.state.connector(name)
         if self.starts and now.config is not None and not now.tasks_stale:
-            self.leader.mark_started(self.name, now.config_offset)
-        self.leader.wake()
+            context.leader.instances.mark_started(name, now.config_offset)
+        context.leader.wake()
         report(Outcome(offset=result.offset, note=self.note()))
-        outcome = Outcome(self.value(result), result.offset, ends=self.after())
+        return result
+
+    def run(self, context: "CommandContext", report: Report) -> Outcome:
+        result = self.write(context, self.plan(context), report)
+        outcome = Outcome(self.value(result), result.offset, ends=self.after(context))
         if self.awaits_round():
-            self.leader.await_round(self.name)
+            context.await_round(ConnectorName(self.on or ""))
         return outcome
-
-
-Kind = TypeVar("Kind", bound=LeaderCommand[Command[object]])
-_KINDS: Final[dict[type[Command[object]], type[LeaderCommand[Command[object]]]]] = {}
-
-
-def carries_out(kind: type[Command[object]]) -> Callable[[type[Kind]], type[Kind]]:
-    """Register the class that carries out a kind of request."""
-
-    def register(command: type[Kind]) -> type[Kind]:
-        _KINDS[kind] = command
-        return command
-
-    return register
-
-
-def command_of(request: Command[object], leader: LeaderSide) -> LeaderCommand[Command[object]]:
-    """Return the command that carries out a request."""
-    return _KINDS[type(request)](request, leader)

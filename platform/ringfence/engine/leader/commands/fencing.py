@@ -1,102 +1,200 @@
-"""Commands to fence a connector's ids, and to end hanging transactions."""
+"""The commands to fence a connector's transactional ids, and to end hanging transactions."""
 
-from ringfence.engine.leader import command_plans
-from ringfence.engine.leader.command_plans import Plan
-from ringfence.engine.leader.commands.command import ActingCommand, WritingCommand, carries_out
-from ringfence.engine.leader.internal_requests import await_fencing_round, check_signature
-from ringfence.engine.leader.write_result import WriteResult
-from ringfence.engine.queries import hanging_transactions
-from ringfence.engine.queries.hanging_transactions import fence_id
-from ringfence.fencing.ids import WorkerId
-from ringfence.requests import commands
-from ringfence.requests.commands import Connectors, FencedIds, HangingTransactions, NewGeneration, NewLeader
+import base64
+import binascii
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypedDict
+
+from ringfence.engine.leader import task_slices
+from ringfence.engine.leader.commands.command import (
+    CHANGED,
+    RECONFIGURED,
+    ActingCommand,
+    OnConnector,
+    Plan,
+    Records,
+    WriteResult,
+    WritingCommand,
+    require_existing,
+)
+from ringfence.engine.leader.commands.lifecycle import require_readable
+from ringfence.fencing.topics.cluster_state import ClusterState
+from ringfence.fencing.topics.config_records import CommitRecord, ConfigRecord
+from ringfence.fencing.topics.session_keys import SignatureCheck
 from ringfence.requests.request import Refusal
 
+if TYPE_CHECKING:
+    from ringfence.engine.leader.command_service import CommandContext
 
-@carries_out(commands.Ping)
-class Ping(ActingCommand[commands.Ping]):
-    def act(self) -> Connectors:
-        return {"connectors": sum(1 for _ in self.leader.state().existing())}
-
-
-@carries_out(commands.HandOver)
-class HandOver(ActingCommand[commands.HandOver]):
-    successor: WorkerId
-
-    def act(self) -> NewLeader:
-        self.successor = self.leader.resign()
-        return {"leader": self.successor}
-
-    def note(self) -> str:
-        return f"{self.successor} leads. {self.request.reason}"
+Config = Mapping[str, str]
+Json = dict[str, object]
 
 
-@carries_out(commands.DrainWorker)
-class DrainWorker(WritingCommand[commands.DrainWorker]):
-    def plan(self) -> Plan:
-        worker, drained = WorkerId(self.request.worker), self.request.drained
-        incarnations = [member.incarnation for member in self.leader.members if member.worker == worker]
-        if not incarnations and drained:
-            raise Refusal(404, f"No live worker has the id {worker}: look at the list of workers")
-        return command_plans.drain(worker, incarnations[0] if drained else None, self.leader.now_ms())
-
-    def note(self) -> str:
-        return f"{self.request.worker}. {self.request.reason}"
+class NewGeneration(TypedDict):
+    generation: int | None
 
 
-@carries_out(commands.SetLogLevel)
-class SetLogLevel(WritingCommand[commands.SetLogLevel]):
-    def plan(self) -> Plan:
-        return command_plans.set_log_level(self.request.logger, self.request.level)
+class FencedIds(TypedDict):
+    """id, producer_id and epoch each."""
+
+    fenced: list[Json]
 
 
-@carries_out(commands.SetConnectorLogLevel)
-class SetConnectorLogLevel(WritingCommand[commands.SetConnectorLogLevel]):
-    def plan(self) -> Plan:
-        return command_plans.set_connector_log_level(self.name, self.request.level, self.request.until_ms)
+class HangingTransactions(TypedDict):
+    """As `FindHanging` lists them."""
+
+    ended: list[Json]
 
 
-@carries_out(commands.Fence)
-class Fence(ActingCommand[commands.Fence]):
-    def act(self) -> None:
-        state = self.leader.state()
-        check_signature(self.leader.config.session_keys, state, self.request)
-        await_fencing_round(state, self.name, self.leader.await_round)
+@dataclass(frozen=True)
+class Fence(OnConnector, ActingCommand[None]):
+    """Kafka Connect's signed request (KIP-618): wait until the round of the connector's newest generation is over.
+
+    It starts no round: the reconcile loop starts each one that is due. payload: base64 of the request's own body.
+    """
+
+    name = "fence"
+    payload: str
+    signature: str
+    algorithm: str
+
+    def act(self, context: "CommandContext") -> None:
+        state = context.leader.state()
+        self._check_signature(context, state)
+        connector = require_existing(state, self.target, f"Connector {self.connector} not found")
+        if connector.tasks_stale:
+            raise Refusal(
+                409, "Cannot complete request momentarily due to stale configuration. Send it again", retry=True
+            )
+        try:
+            context.await_round(self.target)
+        except Refusal as late:
+            raise Refusal(
+                500,
+                f"Request timed out: the old tasks of {self.connector} are still being fenced. Fencing is repeated "
+                "until it succeeds; the connector's fencing events show what prevents it",
+            ) from late
+
+    def _check_signature(self, context: "CommandContext", state: ClusterState) -> None:
+        """Raise `Refusal`, with Kafka Connect's message, unless the request is signed with the newest key (KIP-507)."""
+        try:
+            payload = base64.b64decode(self.payload, validate=True)
+        except binascii.Error:
+            raise Refusal(400, "The request's body did not arrive whole. Send it again") from None
+        keys = context.leader.worker_config.session_keys
+        match keys.verdict(state.session_key, payload, self.signature, self.algorithm):
+            case SignatureCheck.VALID:
+                return
+            case SignatureCheck.UNSUPPORTED:
+                raise Refusal(
+                    400,
+                    f"This worker does not support the '{self.algorithm}' key signing algorithm. Use one of "
+                    "inter.worker.verification.algorithms",
+                )
+            case SignatureCheck.MALFORMED:
+                raise Refusal(400, "X-Connect-Authorization must be the base64 of the body's HMAC")
+            case SignatureCheck.NO_KEY:
+                raise Refusal(
+                    503,
+                    "This worker is still starting up and has not been able to write a session key to the config topic "
+                    "yet. Send the request again",
+                    passing=True,
+                )
+            case SignatureCheck.INVALID:
+                raise Refusal(
+                    403,
+                    "Internal request contained invalid signature. Sign the body with the newest session-key of the "
+                    "config topic: it may have been rotated",
+                )
 
 
-@carries_out(commands.FenceNow)
-class FenceNow(WritingCommand[commands.FenceNow]):
-    def plan(self) -> Plan:
-        while self.leader.write(command_plans.fence_ahead(self.name)).offset >= 0:
+@dataclass(frozen=True)
+class FenceNow(OnConnector, WritingCommand[NewGeneration]):
+    """Write the same tasks as a new generation. Its round fences every id of the old one; then they start again.
+
+    wait: for the round's end.
+    """
+
+    name = "fence_now"
+    reason: str
+    wait: bool = True
+
+    def plan(self, context: "CommandContext") -> Plan:
+        while context.write(self.records_ahead).offset >= 0:
             pass  # one slice after the other; other commands are carried out in between
-        return command_plans.fence_now(self.name)
+        return self.records
+
+    def records(self, state: ClusterState) -> Records:
+        records = self._repeat_tasks(state)
+        if not isinstance(records[-1], CommitRecord):  # they were written ahead, and have changed since
+            raise Refusal(409, CHANGED, retry=True)
+        return records
+
+    def records_ahead(self, state: ClusterState) -> Records:
+        """Return the next of the task records to repeat, and nothing if the rest fits into the write of `records`."""
+        records = self._repeat_tasks(state)
+        return [] if isinstance(records[-1], CommitRecord) else records
+
+    def _repeat_tasks(self, state: ClusterState) -> list[ConfigRecord]:
+        connector = require_existing(state, self.target, f"Connector {self.connector} not found")
+        if connector.tasks_stale:
+            raise Refusal(409, RECONFIGURED, retry=True)
+        require_readable(connector)
+        return task_slices.next_slice(connector, [connector.tasks[n].config for n in sorted(connector.tasks)])
 
     def value(self, result: WriteResult) -> NewGeneration:
-        return {"generation": result.state.connector(self.name).generation}
+        return {"generation": result.state.connector(self.target).generation}
 
     def awaits_round(self) -> bool:
-        return self.request.wait
+        return self.wait
 
 
-@carries_out(commands.FenceId)
-class FenceId(ActingCommand[commands.FenceId]):
-    def act(self) -> FencedIds:
-        return {"fenced": fence_id(self.leader.state(), self.name, self.request.id, self.leader.config)}
+@dataclass(frozen=True)
+class FenceId(OnConnector, ActingCommand[FencedIds]):
+    """Fence one transactional id."""
+
+    name = "fence_id"
+    id: str
+    reason: str
+
+    def act(self, context: "CommandContext") -> FencedIds:
+        from ringfence.engine.queries.hanging_transactions import fence_id
+
+        return {"fenced": fence_id(context.leader.state(), self.target, self.id, context.leader.worker_config)}
 
     def note(self) -> str:
-        return f"{self.request.id}: {self.request.reason}"
+        return f"{self.id}: {self.reason}"
 
 
-@carries_out(commands.EndHanging)
-class EndHanging(ActingCommand[commands.EndHanging]):
-    def act(self) -> HangingTransactions:
-        return {"ended": hanging_transactions.end(self.leader.state(), self.request, self.leader.config)}
+@dataclass(frozen=True)
+class EndHanging(OnConnector, ActingCommand[HangingTransactions]):
+    """End a producer's hanging transaction on one partition (KIP-664). earlier: configurations of live generations."""
+
+    name = "end_hanging"
+    reason: str
+    topic: str
+    partition: int
+    producer_id: int
+    tasks: int
+    topics: Sequence[str]
+    earlier: Sequence[Config]
+
+    def act(self, context: "CommandContext") -> HangingTransactions:
+        from ringfence.engine.queries import hanging_transactions
+
+        return {"ended": hanging_transactions.end(context.leader.state(), self, context.leader.worker_config)}
 
     def note(self) -> str:
-        return f"{self.request.topic}-{self.request.partition}: {self.request.reason}"
+        return f"{self.topic}-{self.partition}: {self.reason}"
 
 
-@carries_out(commands.RetryRound)
-class RetryRound(ActingCommand[commands.RetryRound]):
-    def act(self) -> None:
-        self.leader.retry_round(self.name)
+@dataclass(frozen=True)
+class RetryRound(OnConnector, ActingCommand[None]):
+    """Retry a failed round now."""
+
+    name = "retry_round"
+    reason: str
+
+    def act(self, context: "CommandContext") -> None:
+        context.leader.rounds.retry_now(self.target)

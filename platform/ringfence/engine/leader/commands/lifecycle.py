@@ -1,176 +1,256 @@
-"""Commands to create, configure, pause, resume, stop and delete a connector."""
+"""The commands to pause, resume, stop, restart and delete a connector, and to signal its tasks."""
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from ringfence.engine.leader import command_plans, restart_plans
-from ringfence.engine.leader.command_plans import Plan
-from ringfence.engine.leader.commands.command import Outcome, WritingCommand, carries_out
-from ringfence.engine.leader.write_result import WriteResult
+from ringfence.engine.leader import task_slices
+from ringfence.engine.leader.commands.command import (
+    RECONFIGURED,
+    OnConnector,
+    Plan,
+    Records,
+    WritingCommand,
+    require_existing,
+)
+from ringfence.engine.leader.task_slices import TaskConfigs
+from ringfence.fencing.ids import ConnectorName, Generation, TaskId
+from ringfence.fencing.leader.next_placement import status_of
+from ringfence.fencing.topics.active_topics import TopicsResetRecord
+from ringfence.fencing.topics.cluster_state import ClusterState
+from ringfence.fencing.topics.config_records import (
+    CommitRecord,
+    ConfigRecord,
+    ConnectorRecord,
+    PlacementRecord,
+    TargetStateRecord,
+)
+from ringfence.fencing.topics.connector_logs import ConnectorLevelRecord
 from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
+from ringfence.fencing.topics.signals import SignalsRecord, add_signal
+from ringfence.fencing.topics.status import State, StatusState
+from ringfence.fencing.topics.sweep_requests import SweepRequestRecord
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
-from ringfence.requests import commands
-from ringfence.requests.commands import Config, CreationResult, validation_result
-from ringfence.requests.quota import Quota
-from ringfence.requests.request import Refusal
+from ringfence.requests.request import Refusal, always
+
+if TYPE_CHECKING:
+    from ringfence.engine.leader.command_service import CommandContext
 
 
-@carries_out(commands.Restart)
-class Restart(WritingCommand[commands.Restart]):
-    def plan(self) -> Plan:
-        connector, status = self.connector, self.leader.statuses()
-        scope = self.request.include_tasks, self.request.only_failed
-        if connector.config is not None:
-            self.leader.mark_restarting(self.name, restart_plans.tasks_to_restart(connector, *scope, status))
-            self.leader.restart_instance(self.name, only_failed=self.request.only_failed)
-        return restart_plans.restart(self.name, *scope, status)
+def require_readable(connector: ConnectorState) -> dict[str, str]:
+    """Return the configuration, to write it again. Raises `Refusal` if the newest record cannot be read."""
+    if connector.unreadable is not None:
+        raise Refusal(409, f"Connector {connector.name}: {connector.unreadable}")
+    return dict(connector.config or {})
 
 
-@carries_out(commands.RestartTask)
-class RestartTask(WritingCommand[commands.RestartTask]):
-    def plan(self) -> Plan:
-        self.leader.mark_restarting(self.name, [self.request.task])
-        return restart_plans.restart_task(self.name, self.request.task, self.connector.generation)
+@dataclass(frozen=True)
+class Pause(OnConnector, WritingCommand[None]):
+    """The tasks commit their open transactions and wait. A stopped connector gets tasks again, for a resume."""
+
+    name = "pause"
+
+    def records(self, state: ClusterState) -> Records:
+        connector = require_existing(state, self.target, f"Unknown connector {self.connector}")
+        if connector.target is TargetState.PAUSED:
+            return []
+        records: list[ConfigRecord] = [TargetStateRecord(self.target, TargetState.PAUSED)]
+        if connector.target is TargetState.STOPPED:
+            return [*records, ConnectorRecord(self.target, require_readable(connector))]
+        return records
 
 
-_INITIAL: Final = {"RUNNING": TargetState.RUNNING, "PAUSED": TargetState.PAUSED, "STOPPED": TargetState.STOPPED}
-
-
-class _Saving(WritingCommand[commands.Create | commands.Configure]):
-    """A command that saves a configuration, with the topics that its user may write to (from the web process)."""
-
+@dataclass(frozen=True)
+class Resume(OnConnector, WritingCommand[None]):
+    name = "resume"
     starts = True
-    outcome: CreationResult
 
-    def run(self, report: Callable[[Outcome], None]) -> Outcome:
-        """Save it, unless the answer is that it is invalid."""
-        if self.makes_tasks(self.connector):
-            self.leader.read_offsets_ahead(self.name, self.request.config)
-        self.outcome = validation_result(self.leader.validate(self.request.config, java=self.request.java))
-        if "invalid" in self.outcome:
-            return Outcome(self.outcome)
-        return super().run(report)
-
-    def makes_tasks(self, now: ConnectorState) -> bool:
-        """Return whether the plugin is to make tasks for the configuration. now: the connector as it is."""
-        raise NotImplementedError
-
-    def value(self, result: WriteResult) -> CreationResult:
-        commit = result.state.connector(self.name).commit
-        return {**self.outcome, "tasks": 0 if commit is None else commit.tasks}
-
-    def grant(self) -> TopicGrantRecord | None:
-        grant = self.request.topic_grant
-        return TopicGrantRecord.parse("", self.name, grant) if grant else None
-
-    def limit(self, plan: Plan, config: Config) -> Plan:
-        """Return the plan, refused where it would pass the account's quota."""
-        account, quota = self._quota()
-        return plan if quota is None else command_plans.within(plan, account, quota, self.name, config)
-
-    def check_quota(self, config: Config) -> None:
-        """Refuse what passes the quota already now, before the plugin makes tasks for it."""
-        account, quota = self._quota()
-        if quota is not None:
-            command_plans.require(self.leader.state(), account, quota, self.name, config)
-
-    def _quota(self) -> tuple[str, Quota | None]:
-        grant = self.grant()
-        if self.request.quota is None or grant is None:
-            return "", None
-        return grant.user, Quota.parse(self.request.quota)
-
-    def plan_creation(self, config: Config, initial: TargetState) -> Plan:
-        if self.connector.config is not None:
-            raise Refusal(409, f"Connector {self.name} already exists")
-        self.check_quota(config)
-        self.outcome["created"] = True
-        self.leader.look_up_version(config)
-        grant = self.grant()
-        tasks = None if initial is TargetState.STOPPED else self.leader.make_tasks(self.name, config, grant)
-        return self.limit(command_plans.create(self.name, config, initial, tasks, grant), config)
+    def plan(self, context: "CommandContext") -> Plan:
+        now = context.leader.state().connector(self.target)
+        makes = now.config is not None and now.target is TargetState.STOPPED
+        return plan_resume(
+            self.target, context.make_tasks(self.target, now.config or {}, now.topic_grant) if makes else None
+        )
 
 
-@carries_out(commands.Create)
-class Create(_Saving):
-    request: commands.Create
+def plan_resume(name: ConnectorName, tasks: TaskConfigs | None) -> Plan:
+    """Run. tasks: those of a stopped connector, which has none; None leaves them to the reconcile loop."""
 
-    @property
-    def initial(self) -> TargetState:
-        return _INITIAL[(self.request.initial_state or "RUNNING").upper()]
+    def plan(state: ClusterState) -> Records:
+        connector = require_existing(state, name, f"Unknown connector {name}")
+        if connector.target is TargetState.RUNNING:
+            return []
+        records: list[ConfigRecord] = [TargetStateRecord(name, TargetState.RUNNING)]
+        if connector.target is TargetState.STOPPED:
+            if (few := task_slices.at_once(tasks)) is not None:
+                return [*records, *task_slices.whole_set(name, few)]
+            # Written again, so that it is newer than the empty task set, and the tasks are requested.
+            return [*records, ConnectorRecord(name, require_readable(connector))]
+        return records
 
-    def makes_tasks(self, now: ConnectorState) -> bool:
-        return now.config is None and self.initial is not TargetState.STOPPED
-
-    def plan(self) -> Plan:
-        return self.plan_creation(self.request.config, self.initial)
-
-
-@carries_out(commands.Configure)
-class Configure(_Saving):
-    request: commands.Configure
-
-    def makes_tasks(self, now: ConnectorState) -> bool:
-        if now.config is None:
-            return self.request.create
-        return self._changes(now) and now.target is not TargetState.STOPPED
-
-    def _changes(self, now: ConnectorState) -> bool:
-        return now.config != self.request.config or now.unreadable is not None
-
-    def plan(self) -> Plan:
-        config, expected, connector = self.request.config, self.request.expected, self.connector
-        if connector.config is None:
-            if not self.request.create:
-                raise Refusal(404, f"Connector {self.name} not found")
-            return self.plan_creation(config, TargetState.RUNNING)
-        self.check_quota(config)
-        self.outcome |= {"created": False, "changed": self._changes(connector)}
-        grant = self.grant()
-        tasks = self.leader.make_tasks(self.name, config, grant) if self.makes_tasks(connector) else None
-        return self.limit(command_plans.configure(self.name, config, tasks, expected, grant), config)
+    return plan
 
 
-@carries_out(commands.Pause)
-class Pause(WritingCommand[commands.Pause]):
-    def plan(self) -> Plan:
-        return command_plans.pause(self.name)
+@dataclass(frozen=True)
+class Stop(OnConnector, WritingCommand[None]):
+    """An empty generation, whose round fences the tasks of the last one (KIP-875).
+
+    Answered when nothing of the old generation can commit.
+    """
+
+    name = "stop"
+
+    def records(self, state: ClusterState) -> Records:
+        connector = require_existing(state, self.target, f"Unknown connector {self.connector}")
+        if connector.target is TargetState.STOPPED and not connector.tasks_stale:
+            return []
+        return [TargetStateRecord(self.target, TargetState.STOPPED), CommitRecord(self.target, 0)]
+
+    def awaits_round(self) -> bool:
+        return True
 
 
-@carries_out(commands.SendSignal)
-class SendSignal(WritingCommand[commands.SendSignal]):
-    def plan(self) -> Plan:
-        return command_plans.send_signal(self.name, self.request.kind, self.request.data, self.leader.now_ms())
+@dataclass(frozen=True)
+class Delete(OnConnector, WritingCommand[None]):
+    """An empty generation and the tombstones at once. The round that is then due survives a new leader.
+
+    Answered when nothing of the old generation can commit.
+    """
+
+    name = "delete"
+
+    def records(self, state: ClusterState) -> Records:
+        name = self.target
+        connector = require_existing(state, name, f"Connector {name} not found")
+        records: list[ConfigRecord] = [
+            CommitRecord(name, 0),
+            TargetStateRecord(name, None),
+            ConnectorRecord(name, None),
+        ]
+        if connector.topic_grant is not None:
+            records.append(TopicGrantRecord(name, None))
+        if connector.topics_reset >= 0:
+            records.append(TopicsResetRecord(name, None))
+        if connector.sweep_request is not None:
+            records.append(SweepRequestRecord(name, None))
+        if connector.signals:
+            records.append(SignalsRecord(name, None))
+        return [*records, ConnectorLevelRecord(name, None)] if connector.log_level is not None else records
+
+    def awaits_round(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True)
+class Restart(OnConnector, WritingCommand[None]):
+    """Restart the connector's instance, and with `include_tasks` its tasks; only_failed: only what has failed."""
+
+    name = "restart"
+    include_tasks: bool = always(False)
+    only_failed: bool = always(False)
+    reason: str = ""
+
+    def plan(self, context: "CommandContext") -> Plan:
+        leader, status = context.leader, context.leader.statuses()
+        connector = leader.state().connector(self.target)
+        if connector.config is not None:
+            leader.mark_restarting(
+                self.target, tasks_to_restart(connector, self.include_tasks, self.only_failed, status)
+            )
+            trace = leader.instances.trace_of(self.target, connector.config_offset)
+            if not self.only_failed or trace is not None:
+                leader.instances.restart(self.target)
+        return plan_restart(self.target, self.include_tasks, self.only_failed, status)
+
+
+def plan_restart(name: ConnectorName, tasks: bool, only_failed: bool, status: StatusState) -> Plan:
+    """Place a new attempt of each chosen task on its worker; of no task if only the connector instance restarts."""
+
+    def plan(state: ClusterState) -> Records:
+        connector = require_existing(state, name, f"Unknown connector: {name}")
+        return [_next_attempt(connector, n) for n in tasks_to_restart(connector, tasks, only_failed, status)]
+
+    return plan
+
+
+def tasks_to_restart(connector: ConnectorState, tasks: bool, only_failed: bool, status: StatusState) -> list[int]:
+    """Return the numbers of the tasks to restart. tasks: whether to restart tasks at all; only_failed: only those."""
+    if not tasks:
+        return []
+    return [
+        n
+        for n, placement in sorted(connector.placements.items())
+        if not only_failed or _has_failed(status, TaskId(connector.name, n), connector)
+    ]
+
+
+def _has_failed(status: StatusState, task: TaskId, connector: ConnectorState) -> bool:
+    task_status = status_of(status, task, connector.placements.get(task.task))
+    return task_status is not None and task_status.state is State.FAILED
+
+
+def _next_attempt(connector: ConnectorState, task: int) -> PlacementRecord:
+    old = connector.placements[task]
+    return PlacementRecord(
+        TaskId(connector.name, task),
+        old.worker,
+        old.incarnation,
+        old.attempt + 1,
+        old.generation,
+        mode=old.mode,
+        after=old.after,
+    )
+
+
+@dataclass(frozen=True)
+class RestartTask(OnConnector, WritingCommand[None]):
+    """Place a new attempt of one task (KIP-618). Its count of automatic restarts starts at 0."""
+
+    name = "restart_task"
+    task: int
+    reason: str = ""
+
+    def plan(self, context: "CommandContext") -> Plan:
+        context.leader.mark_restarting(self.target, [self.task])
+        return self.plan_for(context.leader.state().connector(self.target).generation)
+
+    def plan_for(self, expected: Generation | None) -> Plan:
+        """Return the plan, which is refused with 404 if the task no longer exists, and with 409 if the connector was
+        changed since. expected: the generation when the request arrived.
+        """
+
+        def plan(state: ClusterState) -> Records:
+            connector = require_existing(state, self.target, f"Unknown connector: {self.connector}")
+            if connector.commit is None or self.task >= connector.commit.tasks:
+                raise Refusal(404, f"Unknown task: {self.connector}-{self.task}")
+            if connector.tasks_stale or expected not in (None, connector.generation):
+                raise Refusal(409, RECONFIGURED, retry=True)
+            if self.task not in connector.placements:
+                return []  # not placed yet: it starts anyway
+            return [_next_attempt(connector, self.task)]
+
+        return plan
+
+
+@dataclass(frozen=True)
+class SendSignal(OnConnector, WritingCommand[None]):
+    """Send the connector's tasks a signal: kind and data as its plugin expects them. Tasks that do not run now read it
+    when they start.
+    """
+
+    name = "send_signal"
+    kind: str
+    data: Mapping[str, object]
+
+    def plan(self, context: "CommandContext") -> Plan:
+        now_ms = context.reporter.now_ms()
+
+        def plan(state: ClusterState) -> Records:
+            connector = require_existing(state, self.target, f"Connector {self.connector} not found")
+            return [SignalsRecord(self.target, add_signal(connector.signals, self.kind, self.data, now_ms))]
+
+        return plan
 
     def note(self) -> str:
-        collections = self.request.data.get("data-collections")
-        return " ".join([self.request.kind, *map(str, collections if isinstance(collections, list | tuple) else ())])
-
-
-@carries_out(commands.Resume)
-class Resume(WritingCommand[commands.Resume]):
-    starts = True
-
-    def plan(self) -> Plan:
-        now = self.connector
-        makes = now.config is not None and now.target is TargetState.STOPPED
-        tasks = self.leader.make_tasks(self.name, now.config or {}, now.topic_grant) if makes else None
-        return command_plans.resume(self.name, tasks)
-
-
-@carries_out(commands.Stop)
-class Stop(WritingCommand[commands.Stop]):
-    def plan(self) -> Plan:
-        return command_plans.stop(self.name)
-
-    def awaits_round(self) -> bool:
-        return True
-
-
-@carries_out(commands.Delete)
-class Delete(WritingCommand[commands.Delete]):
-    def plan(self) -> Plan:
-        return command_plans.delete(self.name)
-
-    def awaits_round(self) -> bool:
-        return True
+        collections = self.data.get("data-collections")
+        return " ".join([self.kind, *map(str, collections if isinstance(collections, list | tuple) else ())])

@@ -1,1 +1,0 @@
-"""Share groups for API and pages: their connectors, permissions, last known state, and actions."""

@@ -1,1 +1,0 @@
-"""Preflight's checks of the clusters, each kind in a module; `cluster_checks.CHECKS` lists all of them."""

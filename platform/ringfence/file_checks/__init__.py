@@ -1,1 +1,0 @@
-"""Checks configuration files that people bring, without a cluster: what `ringfence check` prints."""

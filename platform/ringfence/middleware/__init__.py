@@ -1,1 +1,0 @@
-"""Authentication and authorisation of every request."""
