@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from ringfence.connectors.builtin.postgres.snapshot.content import Visibility
+from ringfence.connectors.builtin.postgres.snapshot_content import Visibility
 from tests.postgres import versions
 from tests.postgres.snapshots import SnapshotStand
 from tests.postgres.stand import LOGICAL, write_position

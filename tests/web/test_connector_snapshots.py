@@ -9,8 +9,8 @@ import pytest
 from django.test import Client
 
 from ringfence.access.principal import ROLES, Principal, Right
-from ringfence.connectors.builtin.postgres.incremental.state import IncrementalState, QueuedTable
-from ringfence.connectors.builtin.postgres.snapshot.plan import (
+from ringfence.connectors.builtin.postgres.incremental_state import IncrementalState, QueuedTable
+from ringfence.connectors.builtin.postgres.snapshot_plan import (
     Plan,
     PlannedTable,
     RangeProgress,

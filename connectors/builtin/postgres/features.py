@@ -8,8 +8,8 @@ from typing import Final
 
 from ringfence.connectors.api import SourceOffset, SourcePartition
 from ringfence.connectors.builtin.postgres import settings as names
-from ringfence.connectors.builtin.postgres.incremental.state import IncrementalState, incremental_partition, state_of
-from ringfence.connectors.builtin.postgres.snapshot.plan import (
+from ringfence.connectors.builtin.postgres.incremental_state import IncrementalState, incremental_partition, state_of
+from ringfence.connectors.builtin.postgres.snapshot_plan import (
     PlannedTable,
     RangeProgress,
     progress_of,

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from ringfence.connectors.api import ConnectorError, OffsetRecord, ParsedConfig, SourceOffset, SourceRecord
 from ringfence.connectors.builtin.postgres import settings as names
 from ringfence.connectors.builtin.postgres.pgoutput import Relation, read_row
-from ringfence.connectors.builtin.postgres.snapshot.plan import SNAPSHOT, Key
+from ringfence.connectors.builtin.postgres.snapshot_plan import SNAPSHOT, Key
 from ringfence.connectors.sdk.snapshot_signals import PAUSE, RESUME, STOP, SnapshotRequest
 
 _INCREMENTAL: Final = "incremental"
