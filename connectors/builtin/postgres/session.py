@@ -1,5 +1,5 @@
-"""What a task's configuration determines: the server, the session for catalog queries, the selection, and the settings of
-records and types.
+"""What a task's configuration determines: the server, the session for catalog queries, the selection, and the settings
+of records and types.
 """
 
 import logging
