@@ -1,9 +1,11 @@
-"""The interface of transforms, which change one record at a time between connector and converters."""
+"""The interface of transforms, which change one record at a time between connector and converters; and what they
+rebuild of a record: schemas, once for each, and values with their defaults.
+"""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import new_class
-from typing import ClassVar, Final, TypeVar, cast
+from typing import ClassVar, Final, Generic, TypeVar, cast
 
 from ringfence.connectors.api import (
     ConfigDef,
@@ -183,3 +185,33 @@ def keep_for(struct: Struct, name: str, defaults: bool) -> object:
                 "its default."
             )
     return value
+
+
+_Result = TypeVar("_Result")
+
+
+class Rebuilt(Generic[_Result]):
+    """A cache of what is built from each schema: there are few of them."""
+
+    def __init__(self, build: Callable[[Schema], _Result]) -> None:
+        self._build = build
+        self._results: dict[Schema, _Result] = {}
+        self._last: Schema | None = None
+        self._last_result: _Result | None = None
+
+    def __call__(self, schema: Schema) -> _Result:
+        if schema is self._last and self._last_result is not None:
+            return self._last_result
+        result = self._results.get(schema)
+        if result is None:
+            if len(self._results) >= 64:
+                self._results.clear()
+            result = self._results[schema] = self._build(schema)
+        self._last, self._last_result = schema, result
+        return result
+
+
+def basics(schema: Schema, fields: Mapping[str, Schema] | None = None, **more: object) -> Schema:
+    """Return a struct schema with name, version, doc and parameters of another schema, but without its optionality."""
+    changes: dict[str, object] = {"type": SchemaType.STRUCT, "keys": None, "values": None} if fields is not None else {}
+    return schema.but(**{"optional": False, "default": None, "fields": (fields or {}).items(), **changes, **more})

@@ -16,8 +16,16 @@ from ringfence.connectors.api import (
     Struct,
 )
 from ringfence.connectors.sdk.values.literals import parse
-from ringfence.connectors.transforms.base import JAVA, KeyOrValue, Transform, halves, keep_for, replace_null
-from ringfence.connectors.transforms.rebuilding import Rebuilt, basics
+from ringfence.connectors.transforms.base import (
+    JAVA,
+    KeyOrValue,
+    Rebuilt,
+    Transform,
+    basics,
+    halves,
+    keep_for,
+    replace_null,
+)
 
 
 class DropHeaders(Transform):

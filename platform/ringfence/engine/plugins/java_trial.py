@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from ringfence.connectors.api import ConnectorError, SourceRecord
 from ringfence.connectors.java.connector import JavaSourceConnector
-from ringfence.connectors.transforms.keys import aliases
+from ringfence.connectors.transforms.registry import aliases
 from ringfence.engine.plugins.errors import BadRequest
 from ringfence.engine.plugins.record_display import describe_output, describe_record, readable
 from ringfence.engine.plugins.secret_removal import Scrubber
