@@ -22,7 +22,7 @@ from ringfence.connectors.api import (
     SourceTask,
     Width,
 )
-from ringfence.connectors.api.config_keys import parse_value
+from ringfence.connectors.api.config_def import parse_value
 from ringfence.connectors.java import connector_process
 from ringfence.connectors.java.channel import JavaEnded, JavaFailure
 from ringfence.connectors.java.connector_process import ConnectorProcess

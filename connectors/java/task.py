@@ -28,10 +28,9 @@ from ringfence.connectors.api import (
 from ringfence.connectors.api.errors import BadRecord
 from ringfence.connectors.common_settings import CONNECTOR_CLASS, PLUGIN_VERSION
 from ringfence.connectors.java import runtime, shared_jvm
-from ringfence.connectors.java.channel import Event, JavaChannel, JavaEnded, JavaFailure
+from ringfence.connectors.java.channel import BatchFrame, Event, JavaChannel, JavaEnded, JavaFailure
 from ringfence.connectors.java.discovery import choose_plugin, find_places, find_plugins, select_versions
 from ringfence.connectors.java.files import require_allowed_files
-from ringfence.connectors.java.frames import BatchFrame
 from ringfence.connectors.java.process import JavaProcess
 from ringfence.connectors.java.runtime import JavaRuntime
 from ringfence.connectors.java_settings import JAVA_PROCESS, SHARED, SNAPSHOT_TRANSACTION

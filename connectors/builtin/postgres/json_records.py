@@ -5,7 +5,7 @@ work. It covers the common cases only. The others (a missing TOAST value, a chan
 go through `RecordMaker` and the converters. Consecutive rows of one table in one source transaction are one `JsonRun`.
 
 The functions that turn rows from pgoutput's text, or whole messages, into JSON are generated for each table: a loop
-over the columns takes longer than the JSON itself (`connectors.converters.struct_functions`). The generated code
+over the columns takes longer than the JSON itself (`connectors.converters.json_converter`). The generated code
 contains only numbers of columns; names and values are passed as objects.
 
 Most messages are inserts, or updates without an old row, and contain all values, all of them short. Text values contain

@@ -7,7 +7,7 @@ import orjson
 
 from ringfence.connectors.api import ConfigDef, ConfigType, ParsedConfig, Schema, SchemaType
 from ringfence.connectors.api.schemas import DECIMAL_NAME
-from ringfence.connectors.converters.json_encoding import Encoders, decimals_as_numbers, with_decimal_format
+from ringfence.connectors.converters.json_converter import Encoders, decimals_as_numbers, with_decimal_format
 from ringfence.connectors.converters.registry.registry_converter import RegistryConverter, Write, pairs
 from ringfence.connectors.converters.registry.settings import registry_settings
 

@@ -35,7 +35,7 @@ from ringfence.connectors.builtin.spark_table.iceberg_metadata import IcebergSna
 from ringfence.connectors.builtin.webhook import request_parsing
 from ringfence.connectors.config_providers import ConfigProviders
 from ringfence.connectors.converters.registry.reading import _indexes
-from ringfence.connectors.java import frames as java_frames
+from ringfence.connectors.java import channel as java_frames
 from ringfence.connectors.sdk import request_frames as webhook_frames
 from ringfence.connectors.sdk.avro import container
 from ringfence.connectors.sdk.avro.bounds import Bounds, check_json
