@@ -53,8 +53,16 @@ from ringfence.connectors.api.records import (
     StructBatch,
     UnreadableRecord,
 )
-from ringfence.connectors.api.schemas import Field, Schema, SchemaType
-from ringfence.connectors.api.structs import DistantDate, DistantTimestamp, EndOfDay, SchemaAndValue, Struct
+from ringfence.connectors.api.schemas import (
+    DistantDate,
+    DistantTimestamp,
+    EndOfDay,
+    Field,
+    Schema,
+    SchemaAndValue,
+    SchemaType,
+    Struct,
+)
 from ringfence.connectors.api.task import (
     Converters,
     Endpoint,

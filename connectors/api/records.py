@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, overload
 
-from ringfence.connectors.api.schemas import Schema, SchemaType
-from ringfence.connectors.api.structs import Struct
+from ringfence.connectors.api.schemas import Schema, SchemaType, Struct
 
 SourcePartition = Mapping[str, object]
 """Names one independent stream of the source, e.g. `{"filename": "/data/flights.csv"}`. JSON values only."""

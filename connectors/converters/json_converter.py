@@ -27,8 +27,7 @@ from ringfence.connectors.api import (
     SchemaType,
     Struct,
 )
-from ringfence.connectors.api.schemas import DATE_NAME, DECIMAL_NAME, TIME_NAME, TIMESTAMP_NAME
-from ringfence.connectors.api.structs import fit
+from ringfence.connectors.api.schemas import DATE_NAME, DECIMAL_NAME, TIME_NAME, TIMESTAMP_NAME, fit
 from ringfence.connectors.columns import Column
 from ringfence.connectors.converters.base import Converter, HeaderConverter, refuse
 from ringfence.connectors.sdk.values.moments import encode, millis

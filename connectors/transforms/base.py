@@ -17,7 +17,7 @@ from ringfence.connectors.api import (
     SourceRecord,
     Struct,
 )
-from ringfence.connectors.api.structs import describe_kind
+from ringfence.connectors.api.schemas import describe_kind
 from ringfence.connectors.columns import Column
 
 JAVA: Final = "org.apache.kafka.connect.transforms."

@@ -18,7 +18,7 @@ from ringfence.connectors.api import (
     SourceRecord,
     Struct,
 )
-from ringfence.connectors.api.structs import describe_kind
+from ringfence.connectors.api.schemas import describe_kind
 from ringfence.connectors.columns import Column
 from ringfence.connectors.transforms.base import (
     JAVA,

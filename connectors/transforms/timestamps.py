@@ -17,8 +17,17 @@ from ringfence.connectors.api import (
     SourceRecord,
     Struct,
 )
-from ringfence.connectors.api.schemas import DATE, DATE_NAME, INT64, STRING, TIME, TIME_NAME, TIMESTAMP, TIMESTAMP_NAME
-from ringfence.connectors.api.structs import describe_kind
+from ringfence.connectors.api.schemas import (
+    DATE,
+    DATE_NAME,
+    INT64,
+    STRING,
+    TIME,
+    TIME_NAME,
+    TIMESTAMP,
+    TIMESTAMP_NAME,
+    describe_kind,
+)
 from ringfence.connectors.sdk.values.date_patterns import DatePattern, PatternError
 from ringfence.connectors.sdk.values.moments import is_moment, millis, to_date, to_datetime, to_time
 from ringfence.connectors.transforms.base import (

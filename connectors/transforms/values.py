@@ -22,8 +22,7 @@ from ringfence.connectors.api import (
     SourceRecord,
     Struct,
 )
-from ringfence.connectors.api.schemas import INT32, STRING, TIMESTAMP
-from ringfence.connectors.api.structs import describe_kind, single
+from ringfence.connectors.api.schemas import INT32, STRING, TIMESTAMP, describe_kind, single
 from ringfence.connectors.columns import Column
 from ringfence.connectors.sdk.values.moments import encode, is_moment, to_datetime
 from ringfence.connectors.sdk.values.texts import moment_text, number_text
