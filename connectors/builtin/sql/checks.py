@@ -1,5 +1,5 @@
-"""Asks the database before the connector starts: what is wrong with a configuration, which tables and columns a form
-can offer, whether it can be reached at all, and how its tables can be read.
+"""Asks the database before the connector starts: what is wrong with a configuration, and which tables and columns a
+form can offer.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from ringfence.connectors.api import Choice, ConfigException, ConnectorError, Examination, ParsedConfig
+from ringfence.connectors.api import Choice, ConnectorError, ParsedConfig
 from ringfence.connectors.builtin.sql import settings as names
 from ringfence.connectors.builtin.sql.database import Database, explain
 from ringfence.connectors.builtin.sql.modes import MODES, Relation
@@ -24,8 +24,6 @@ from ringfence.connectors.builtin.sql.tables import (
     reflect_table,
     topic_of,
 )
-from ringfence.connectors.sdk.diagnosis import Cause, diagnose
-from ringfence.connectors.sdk.names import list_first
 
 _NEEDS = {
     names.INCREMENTING_MODE: (names.INCREMENTING,),
@@ -123,12 +121,12 @@ def list_choices(settings: ParsedConfig) -> Mapping[str, Sequence[Choice]]:
     return {
         names.TABLES: tables,
         names.TABLES_EXCLUDE: tables,
-        names.INCREMENTING: _list_common(relations, sa.Integer),
-        names.TIMESTAMP: _list_common(relations, sa.DateTime),
+        names.INCREMENTING: _common(relations, sa.Integer),
+        names.TIMESTAMP: _common(relations, sa.DateTime),
     }
 
 
-def _list_common(relations: Sequence[Relation], kind: "type[sa.types.TypeEngine[Any]]") -> Sequence[Choice]:
+def _common(relations: Sequence[Relation], kind: "type[sa.types.TypeEngine[Any]]") -> Sequence[Choice]:
     if not relations:
         return []
     first, *others = (
@@ -141,77 +139,3 @@ def _list_common(relations: Sequence[Relation], kind: "type[sa.types.TypeEngine[
 def _describe(column: "sa.Column[Any]") -> str:
     parts = [str(column.type).lower(), "primary key" if column.primary_key else ""]
     return ", ".join(part for part in parts if part)
-
-
-_REACHES: Final = (names.URL, names.USER, names.PASSWORD, names.SCHEMA, names.TABLES, names.TABLES_EXCLUDE)
-
-"""The maximum number of tables whose columns are compared."""
-_SHOWN: Final = 5
-_PRODUCTS: Final = {"postgresql": "PostgreSQL", "mysql": "MySQL", "mariadb": "MariaDB", "sqlite": "SQLite"}
-
-
-def examine(config: Mapping[str, str]) -> Examination:
-    """Return the tables that the database shows, or why it does not."""
-    if not config.get(names.URL, "").strip():
-        return Examination({names.URL: ["Say where the database is."]})
-    reaches = {name: config[name] for name in _REACHES if name in config}
-    try:
-        settings = names.CONFIG_DEF.parse({names.MODE: names.BULK, names.PREFIX: "", **reaches})
-        database = Database(settings)
-        with closing(database.engine().connect()) as connection:
-            tables = list_tables(database, connection, settings)
-            if not tables:
-                return Examination({names.TABLES: ["This user sees none of these tables in the database."]})
-            proposals = propose(database, connection, tables)
-    except (ConfigException, ConnectorError) as error:
-        return Examination({names.URL: [str(error).removeprefix(f"{names.URL}: ")]})
-    except sa.exc.SQLAlchemyError as error:
-        return _describe_failure(error)
-    listing = list_first([table for _, table in tables], _SHOWN)
-    count = f"{len(tables)} table{'s' if len(tables) != 1 else ''}"
-    return Examination(
-        summary=f"{_PRODUCTS.get(database.kind, database.kind)}, {count}: {listing}.", proposals=proposals
-    )
-
-
-def _describe_failure(error: sa.exc.SQLAlchemyError) -> Examination:
-    diagnosis = diagnose(error, "the database server")
-    explanation = explain(error)
-    if diagnosis is None:
-        return Examination({names.URL: [f"The database cannot be read: {explanation}."]})
-    setting = names.USER if diagnosis.cause in (Cause.LOGIN, Cause.PERMISSION) else names.URL
-    return Examination({setting: [f"{diagnosis.text} It says: {explanation}"]})
-
-
-def propose(database: Database, connection: Connection, tables: Sequence[TableName]) -> dict[str, str]:
-    """Return the mode with which no row of these tables is missed, as far as that can be told from their columns."""
-    if database.kind == "postgresql":
-        return {names.MODE: names.XMIN}
-    relations = [reflect_table(connection, table) for table in tables[:_LOOKED_AT]]
-    numbers = _first_common([_keys(each) for each in relations])
-    times = _first_common([_times(each) for each in relations])
-    if times and numbers:
-        return {names.MODE: names.BOTH_MODE, names.TIMESTAMP: times, names.INCREMENTING: numbers}
-    if numbers:
-        return {names.MODE: names.INCREMENTING_MODE, names.INCREMENTING: numbers}
-    return {names.MODE: names.TIMESTAMP_MODE, names.TIMESTAMP: times} if times else {}
-
-
-def _keys(table: sa.Table) -> list[str]:
-    """Return the primary key, if it is one integer."""
-    columns = list(table.primary_key.columns)
-    return [columns[0].name] if len(columns) == 1 and isinstance(columns[0].type, sa.Integer) else []
-
-
-def _times(table: sa.Table) -> list[str]:
-    """Return the columns that say when a row was changed."""
-    columns: list[sa.Column[Any]] = [each for each in table.columns if isinstance(each.type, sa.DateTime)]
-    return [
-        each.name for each in columns if not each.nullable and each.name.lower().startswith(("updated", "modified"))
-    ]
-
-
-def _first_common(columns: Sequence[Sequence[str]]) -> str:
-    """Return the first name that all tables have; "" if there is none."""
-    first, *others = columns
-    return next((name for name in first if all(name in each for each in others)), "")

@@ -107,7 +107,7 @@ class SqlSourceConnector(SourceConnector):
 
     def examine(self, config: Mapping[str, str]) -> Examination:
         try:
-            from ringfence.connectors.builtin.sql.checks import examine
+            from ringfence.connectors.builtin.sql.examination import examine
         except ModuleNotFoundError:
             return Examination({"connector.class": [_EXTRA]})
         return examine(config)
