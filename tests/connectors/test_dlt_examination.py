@@ -12,8 +12,6 @@ import pytest
 from ringfence.connectors.api import Examination, SourceRecord
 from ringfence.connectors.builtin.dlt_source.connector import DltSourceConnector
 from ringfence.connectors.builtin.dlt_source.examination import find_records
-from ringfence.connectors.sdk import worker_limits
-from ringfence.connectors.sdk.worker_limits import WorkerLimits
 from ringfence.fencing.clock import Deadline
 from tests.connectors.fakes import FakeOffsets
 from tests.support.dlt_runs import start
@@ -103,9 +101,7 @@ class Api:
 
 
 @pytest.fixture
-def serve() -> Iterator[Callable[[Callable[[Query, str], Answer]], Api]]:
-    former = worker_limits.current()
-    worker_limits.declare(WorkerLimits(egress="loopback"))
+def serve(loopback_egress: None) -> Iterator[Callable[[Callable[[Query, str], Answer]], Api]]:
     served: list[Api] = []
 
     def make(answer: Callable[[Query, str], Answer]) -> Api:
@@ -115,7 +111,6 @@ def serve() -> Iterator[Callable[[Callable[[Query, str], Answer]], Api]]:
     yield make
     for each in served:
         each.close()
-    worker_limits.declare(former)
 
 
 Serve = Callable[[Callable[[Query, str], Answer]], Api]

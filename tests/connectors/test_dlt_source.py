@@ -18,12 +18,12 @@ from ringfence.connectors.api import ConnectorError, ExactlyOnceSupport, Retriab
 from ringfence.connectors.builtin.dlt_source.connector import DltSourceConnector
 from ringfence.connectors.builtin.dlt_source.rest_config import redact
 from ringfence.connectors.builtin.dlt_source.task import DltSourceTask
-from ringfence.connectors.sdk import worker_limits
-from ringfence.connectors.sdk.worker_limits import WorkerLimits
 from ringfence.fencing.clock import Deadline
 from tests.connectors.fakes import FakeOffsets
 from tests.support.dlt_runs import start
 from tests.support.orders_api import OrdersApi
+
+pytestmark = pytest.mark.usefixtures("loopback_egress")
 
 WEATHER = """
 import dlt
@@ -48,14 +48,6 @@ def plain():
 """
 BY_PAGE = {"checkpoint": "page"}
 WHOLE = {"transaction.boundary": "connector"}
-
-
-@pytest.fixture(autouse=True)
-def loopback() -> Iterator[None]:
-    before = worker_limits.current()
-    worker_limits.declare(WorkerLimits(egress="loopback"))
-    yield
-    worker_limits.declare(before)
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from ringfence.fencing.offsets.source_offsets import read_offsets
 from ringfence.fencing.task.task_spec import TaskSpec
 from tests.postgres.stand import Stand
 from tests.support.postgres import Postgres
+from tests.support.waiting import eventually
 
 _NAME = ConnectorName("numbers")
 
@@ -81,6 +82,12 @@ class SnapshotStand(Stand):
         process = self._running.pop(number)
         process.terminate()
         process.wait(60)
+
+    def finish_all(self, lsn: int) -> None:
+        """SIGTERM for every task, once everything up to this position is committed in Kafka."""
+        eventually(lambda: int((self.offset() or {})["lsn_commit"]) >= lsn, 90, self.logs, pause=0.2)
+        for number in range(self.tasks):
+            self.finish(number)
 
     def logs(self) -> str:
         return "\n".join(f"{path.name}: {path.read_text()[-2000:]}" for path in self._logs.values())
