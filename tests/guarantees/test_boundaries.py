@@ -1,27 +1,16 @@
 """Boundaries `poll` and `interval` on the real broker: where transactions end, and for how long they may last."""
 
-from collections.abc import Callable, Iterator
-
 import pytest
 
 from ringfence.connectors.api import SourceRecord
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.config_records import TargetStateRecord
 from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.transactions.producer import Producer
 from ringfence.fencing.transactions.record_columns import RecordColumns
 from tests.guarantees.stage import Counting, Listening, Plain, Script, Stage
-from tests.support.broker import Broker
 from tests.support.waiting import eventually
-
-
-@pytest.fixture
-def stage(broker: Broker, unique: Callable[[str], str]) -> Iterator[Stage]:
-    made = Stage(Connection(broker.bootstrap), unique("ends"))
-    yield made
-    made.close()
 
 
 def ready(stage: Stage, boundary: str, interval_ms: int = 200_000) -> dict[str, str]:

@@ -1,12 +1,11 @@
 """Transactions that the plugin defines, on the real broker: committed and aborted as it asked, and nothing else."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 
 import pytest
 
 from ringfence.connectors.api import SourceRecord
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.offsets.source_offsets import encode_key, encode_value
 from ringfence.fencing.task.clients import transactional_producer
 from ringfence.fencing.task.task_spec import TaskSpec
@@ -15,15 +14,7 @@ from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.status import State
 from ringfence.fencing.transactions.producer import Producer
 from tests.guarantees.stage import PARTITION, Counting, Listening, Plain, Script, Stage
-from tests.support.broker import Broker
 from tests.support.waiting import eventually
-
-
-@pytest.fixture
-def stage(broker: Broker, unique: Callable[[str], str]) -> Iterator[Stage]:
-    made = Stage(Connection(broker.bootstrap), unique("bounds"))
-    yield made
-    made.close()
 
 
 def ready(stage: Stage, boundary: str = "connector") -> dict[str, str]:

@@ -9,26 +9,16 @@ import pytest
 from ringfence.connectors.builtin.dlt_source.task import DltSourceTask
 from ringfence.connectors.class_names import class_name
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.topics.topic_log import TopicLog
 from tests.guarantees.stage import Stage
 from tests.support.attempts import WITHOUT_TRANSACTIONS, Attempt
-from tests.support.broker import Broker
-from tests.support.names import unique
 from tests.support.orders_api import OrdersApi
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
 
 TEXT = "org.apache.kafka.connect.storage.StringConverter"
-
-
-@pytest.fixture
-def stage(broker: Broker) -> Iterator[Stage]:
-    made = Stage(Connection(broker.bootstrap), unique("dlt"))
-    yield made
-    made.close()
 
 
 def configure(stage: Stage, settings: Mapping[str, str]) -> dict[str, str]:

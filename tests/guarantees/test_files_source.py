@@ -11,28 +11,18 @@ import pytest
 from ringfence.connectors.builtin.files.task import FilesSourceTask
 from ringfence.connectors.class_names import class_name
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.topics.topic_log import TopicLog
 from tests.guarantees.stage import Stage
 from tests.support.attempts import WITHOUT_TRANSACTIONS, Attempt
 from tests.support.azurite import Azurite
-from tests.support.broker import Broker
 from tests.support.cases import mark_cases
 from tests.support.gcs import GcsServer
-from tests.support.names import unique
 from tests.support.s3 import S3Server
 from tests.support.sftp import SftpServer
 from tests.support.waiting import eventually
 
 TEXT = "org.apache.kafka.connect.storage.StringConverter"
 FILES, LINES = 24, 1000
-
-
-@pytest.fixture
-def stage(broker: Broker) -> Iterator[Stage]:
-    made = Stage(Connection(broker.bootstrap), unique("files"))
-    yield made
-    made.close()
 
 
 @pytest.fixture

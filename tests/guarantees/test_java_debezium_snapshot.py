@@ -3,7 +3,6 @@
 Python and the JVM are killed in the midst of it, while somebody writes.
 """
 
-import threading
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -17,8 +16,7 @@ from ringfence.connectors.java.discovery import find_plugins
 from tests.guarantees.change_topic import ChangeTopic, is_exact
 from tests.guarantees.stage import Stage
 from tests.support.attempts import JavaAttempt
-from tests.support.broker import Broker
-from tests.support.debezium_stage import config_of, new_stage, orders_postgres
+from tests.support.debezium_stage import Writer, config_of, orders_postgres
 from tests.support.java_plugins import DEBEZIUM, DEBEZIUM_TASK, plugin_path, runtime_of, settings_of
 from tests.support.postgres import Postgres
 from tests.support.waiting import eventually
@@ -29,38 +27,21 @@ SLOT = "select active from pg_replication_slots where slot_name = 'orders'"
 
 
 @pytest.fixture
-def stage(broker: Broker) -> Iterator[Stage]:
-    with new_stage(broker) as made:
-        yield made
-
-
-@pytest.fixture
 def postgres() -> Iterator[Postgres]:
     with orders_postgres() as server:
         yield server
 
 
-class Writer:
-    """Inserts rows, and changes old ones, until it is told to stop."""
+class WriterAnywhere(Writer):
+    """Inserts a row, and changes an old one anywhere in the table."""
 
-    def __init__(self, url: str) -> None:
-        self._url = url
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._write)
-        self._thread.start()
+    pause = 0.005
+    number = 0
 
-    def _write(self) -> None:
-        number = 0
-        with psycopg.connect(self._url) as connection:
-            while not self._stop.wait(0.005):
-                number += 1
-                connection.execute("insert into orders(customer) values ('live')")
-                connection.execute("update orders set n = n + 1 where id = %s", (number * 7919 % ROWS + 1,))
-                connection.commit()
-
-    def stop(self) -> None:
-        self._stop.set()
-        self._thread.join()
+    def change(self, connection: "psycopg.Connection[tuple[Any, ...]]") -> None:
+        self.number += 1
+        connection.execute("insert into orders(customer) values ('live')")
+        connection.execute("update orders set n = n + 1 where id = %s", (self.number * 7919 % ROWS + 1,))
 
 
 @pytest.fixture
@@ -69,7 +50,7 @@ def writer(postgres: Postgres) -> Iterator[Writer]:
         (there,) = connection.execute("select count(*) from orders").fetchone() or (0,)
         more = "insert into orders(customer) select repeat('c', 300) from generate_series(%s::int, %s)"
         connection.execute(more, (there + 1, ROWS))
-    made = Writer(postgres.url)
+    made = WriterAnywhere(postgres.url)
     yield made
     made.stop()
 

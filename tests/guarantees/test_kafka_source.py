@@ -1,6 +1,6 @@
 """KafkaSource on the real broker: what is committed at the source is at the target once, and nothing else."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -8,19 +8,10 @@ from confluent_kafka.admin import AdminClient
 
 from ringfence.connectors.builtin.kafka_source.connector import KafkaSourceConnector
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from tests.guarantees.copies import Context, Copy, await_topic, committed, copy_settings, write
 from tests.guarantees.stage import Stage
-from tests.support.broker import Broker
 from tests.support.waiting import eventually
-
-
-@pytest.fixture
-def stage(broker: Broker, unique: Callable[[str], str]) -> Iterator[Stage]:
-    made = Stage(Connection(broker.bootstrap), unique("copy"))
-    yield made
-    made.close()
 
 
 @pytest.fixture

@@ -1,18 +1,14 @@
 """PySparkSource under the kernel, with a data source of an installed package: each row once through kills."""
 
 import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from ringfence.connectors.builtin.pyspark_source.task import PySparkSourceTask
 from ringfence.connectors.class_names import class_name
-from ringfence.fencing.kafka.connection import Connection
 from tests.guarantees.stage import Stage
 from tests.support.attempts import WITHOUT_TRANSACTIONS, Attempt
-from tests.support.broker import Broker
-from tests.support.names import unique
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
@@ -52,13 +48,6 @@ MODULE = """
         def commit(self, end):
             pass
 """
-
-
-@pytest.fixture
-def stage(broker: Broker) -> Iterator[Stage]:
-    made = Stage(Connection(broker.bootstrap), unique("spark"))
-    yield made
-    made.close()
 
 
 @pytest.mark.parametrize("worker", [{}, WITHOUT_TRANSACTIONS], ids=["exact", "control"])
