@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from ringfence.fencing.clock import Deadline
 from tests.connectors.fakes import FakeOffsets
 from tests.support.dlt_runs import start
 from tests.support.orders_api import OrdersApi
+from tests.support.scripted_api import Answer
 
 pytestmark = pytest.mark.usefixtures("loopback_egress")
 
@@ -185,11 +187,11 @@ def test_state_has_the_same_name_in_each_life(weather: list[int], api: OrdersApi
 
 def test_rows_of_a_dependent_resource_come_once_for_each_parent() -> None:
     class Lines(OrdersApi):
-        def answer(self, path: str, authorization: str) -> tuple[int, bytes]:
+        def respond(self, path: str, headers: Message) -> Answer:
             if not path.endswith("/lines"):
-                return super().answer(path, authorization)
+                return super().respond(path, headers)
             order = int(path.split("/")[2])
-            return 200, json.dumps([{"order": order, "line": n} for n in range(2)]).encode()
+            return Answer(json.dumps([{"order": order, "line": n} for n in range(2)]).encode())
 
     with Lines() as api:
         described = json.loads(api.config())
@@ -450,12 +452,12 @@ class OAuthApi(OrdersApi):
         self.token_url = f"http://127.0.0.1:{self._issuer.server_port}/token"
         threading.Thread(target=self._issuer.serve_forever, args=(0.02,), daemon=True).start()
 
-    def answer(self, path: str, authorization: str) -> tuple[int, bytes]:
+    def respond(self, path: str, headers: Message) -> Answer:
         newest = f"Bearer token-{len(self.issued)}"
-        if authorization != newest or time.monotonic() - self.issued[-1] > 10:
-            return 401, b"{}"
+        if headers.get("Authorization") != newest or time.monotonic() - self.issued[-1] > 10:
+            return Answer(b"{}", status=401)
         time.sleep(0.2)  # so that a reading takes longer than a token holds
-        return super().answer(path, "")
+        return super().respond(path, headers)
 
     def __exit__(self, *error: Any) -> None:
         self._issuer.shutdown()

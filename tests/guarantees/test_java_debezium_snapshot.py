@@ -6,6 +6,7 @@ Python and the JVM are killed in the midst of it, while somebody writes.
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest

@@ -2,14 +2,16 @@
 
 import sys
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import NamedTuple, Self
 
 
 class Answer(NamedTuple):
-    """One response."""
+    """One response. kind: its content type; "" for none."""
 
     body: bytes
     kind: str = "application/json"
@@ -24,11 +26,10 @@ class _Server(ThreadingHTTPServer):
             super().handle_error(request, client_address)  # type: ignore[arg-type]
 
 
-class ScriptedApi:
-    """`answer` gets the path with the query, and may be replaced at any time. requests: the paths, in order."""
+class LoopbackApi(ABC):
+    """Answers each GET and POST as `respond` says. requests: the paths with their queries, in order."""
 
-    def __init__(self, answer: Callable[[str], Answer]) -> None:
-        self.answer = answer
+    def __init__(self, port: int = 0) -> None:
         self.requests: list[str] = []
         api = self
 
@@ -37,9 +38,10 @@ class ScriptedApi:
 
             def do_GET(self) -> None:
                 api.requests.append(self.path)
-                answer = api.answer(self.path)
+                answer = api.respond(self.path, self.headers)
                 self.send_response(answer.status)
-                self.send_header("Content-Type", answer.kind)
+                if answer.kind:
+                    self.send_header("Content-Type", answer.kind)
                 self.send_header("Content-Length", str(len(answer.body)))
                 for name, value in answer.headers:
                     self.send_header(name, value)
@@ -52,9 +54,18 @@ class ScriptedApi:
             def log_message(self, *_: object) -> None:
                 pass
 
-        self._server = _Server(("127.0.0.1", 0), Handler)
+        self._server = _Server(("127.0.0.1", port), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}/"
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
+
+    @abstractmethod
+    def respond(self, path: str, headers: Message) -> Answer:
+        """Answer one request; called on a thread of its own."""
+
+    def close(self) -> None:
+        """Answer no more; may be called twice."""
+        self._server.shutdown()
+        self._server.server_close()
 
     def __enter__(self) -> Self:
         return self
@@ -62,5 +73,15 @@ class ScriptedApi:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        self.close()
+
+
+class ScriptedApi(LoopbackApi):
+    """`answer` gets the path with the query, and may be replaced at any time."""
+
+    def __init__(self, answer: Callable[[str], Answer]) -> None:
+        self.answer = answer
+        super().__init__()
+
+    def respond(self, path: str, headers: Message) -> Answer:
+        return self.answer(path)
