@@ -402,14 +402,7 @@ class JsonConverter(Converter, HeaderConverter):
         if schema.type is SchemaType.STRUCT:
             json_schema["fields"] = [{**self.schema_json(inner), "field": name} for name, _, inner in schema.fields]
         json_schema["optional"] = schema.optional
-        if schema.name is not None:
-            json_schema["name"] = schema.name
-        if schema.version is not None:
-            json_schema["version"] = schema.version
-        if schema.doc is not None:
-            json_schema["doc"] = schema.doc
-        if schema.parameters:
-            json_schema["parameters"] = dict(schema.parameters)
+        json_schema |= describe_metadata(schema, ("name", "version", "doc", "parameters"))
         if schema.default is not None:
             json_schema["default"] = self.encoders.encoder(schema)(schema.default)
         return json_schema
@@ -435,6 +428,12 @@ class JsonConverter(Converter, HeaderConverter):
 
 
 _NAMES: Final = {SchemaType.FLOAT32: "float", SchemaType.FLOAT64: "double"}
+
+
+def describe_metadata(schema: Schema, names: Sequence[str]) -> dict[str, Any]:
+    """Return what the schema has of a name, a version, a documentation and parameters, under these names."""
+    metadata = (schema.name, schema.version, schema.doc, dict(schema.parameters) if schema.parameters else None)
+    return {name: each for name, each in zip(names, metadata, strict=True) if each is not None}
 
 
 def dumps(value: object) -> bytes:

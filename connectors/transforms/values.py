@@ -252,51 +252,20 @@ def _refuse_offset(name: str, value: object) -> None:
     )
 
 
-_INSERTIONS = replace_null(
-    ConfigDef()
-    .define(
-        "topic.field",
-        ConfigType.STRING,
-        default=None,
-        validator=NonEmpty(),
-        documentation=f"The field for the record's topic. {_MARKS}",
-    )
-    .define(
-        "partition.field",
-        ConfigType.STRING,
-        default=None,
-        validator=NonEmpty(),
-        documentation=f"The field for the Kafka partition, if the connector chose one. {_MARKS}",
-    )
-    .define(
-        "offset.field",
-        ConfigType.STRING,
-        default=None,
-        validator=_refuse_offset,
-        documentation="The field for the Kafka offset. Not supported: only sinks know it.",
-    )
-    .define(
-        "timestamp.field",
-        ConfigType.STRING,
-        default=None,
-        validator=NonEmpty(),
-        documentation=f"The field for the record's timestamp in milliseconds, if it has one. {_MARKS}",
-    )
-    .define(
-        "static.field",
-        ConfigType.STRING,
-        default=None,
-        validator=NonEmpty(),
-        documentation=f"The field for `static.value`. {_MARKS}",
-    )
-    .define(
-        "static.value",
-        ConfigType.STRING,
-        default=None,
-        documentation="The value of `static.field`.",
-        importance=Importance.MEDIUM,
-    )
-)
+def _insertions() -> ConfigDef:
+    keys = ConfigDef()
+    for name, documentation in {
+        "topic.field": f"The field for the record's topic. {_MARKS}",
+        "partition.field": f"The field for the Kafka partition, if the connector chose one. {_MARKS}",
+        "offset.field": "The field for the Kafka offset. Not supported: only sinks know it.",
+        "timestamp.field": f"The field for the record's timestamp in milliseconds, if it has one. {_MARKS}",
+        "static.field": f"The field for `static.value`. {_MARKS}",
+    }.items():
+        validator = _refuse_offset if name == "offset.field" else NonEmpty()
+        keys.define(name, ConfigType.STRING, default=None, validator=validator, documentation=documentation)
+    documentation, importance = "The value of `static.field`.", Importance.MEDIUM
+    keys.define("static.value", ConfigType.STRING, default=None, documentation=documentation, importance=importance)
+    return replace_null(keys)
 
 
 class _Insertion(NamedTuple):
@@ -310,7 +279,7 @@ class _Insertion(NamedTuple):
 class InsertField(KeyOrValue):
     """Adds fields to a struct, or to a mapping without a schema. A key or value of None passes unchanged."""
 
-    _CONFIG_DEF = _INSERTIONS
+    _CONFIG_DEF = _insertions()
 
     def configure(self, config: Mapping[str, str]) -> None:
         settings = self._CONFIG_DEF.parse(config)

@@ -1,6 +1,8 @@
 """Where files are. To add a kind of place, add a module here and a line in `places.PLACES`."""
 
 import io
+import posixpath
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Final, NamedTuple
@@ -94,6 +96,24 @@ class Place(ABC):
 
     def close(self) -> None:  # noqa: B027 - optional to override
         """Close its connections. Open files cannot be read any more."""
+
+
+_ASIDE: Final = ".ringfence-"
+"""The prefix of a file's name while it is deleted or moved."""
+
+
+def put_aside(path: str, etag: str, rename: Callable[[str, str], object], etag_of: Callable[[str], str]) -> str | None:
+    """Rename the file if its ETag is still this one. Returns its new path, or None if it is gone or was replaced."""
+    folder, name = posixpath.split(path)
+    aside = posixpath.join(folder, f"{_ASIDE}{time.monotonic_ns()}-{name}"[:255])
+    try:
+        rename(path, aside)
+    except FileNotFoundError:
+        return None
+    if etag_of(aside) == etag:
+        return aside
+    rename(aside, path)  # another file has taken the name: it must be read
+    return None
 
 
 def is_hidden(name: str) -> bool:

@@ -3,25 +3,29 @@
 import base64
 import hashlib
 import io
+import posixpath
 import socket
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
+from urllib.parse import unquote, urlsplit
 
 from ringfence.connectors.api import ConfigDef, ConnectorError, Importance, ParsedConfig
-from ringfence.connectors.builtin.files.places.base import secret
+from ringfence.connectors.builtin.files.places.base import (
+    FileChanged,
+    FileInfo,
+    OpenedFile,
+    Place,
+    is_hidden,
+    put_aside,
+    secret,
+)
+from ringfence.connectors.builtin.files.settings import URL
 from ringfence.connectors.sdk import egress, worker_limits
 
 if TYPE_CHECKING:
     import paramiko
-import posixpath
-import stat
-import time
-from typing import TYPE_CHECKING, ClassVar
-from urllib.parse import unquote, urlsplit
-
-from ringfence.connectors.builtin.files.places.base import FileChanged, FileInfo, OpenedFile, Place, is_hidden
-from ringfence.connectors.builtin.files.settings import URL
 
 SETTINGS: Final = ConfigDef()
 _settings: Final = SETTINGS.group("SFTP")
@@ -186,8 +190,6 @@ class Blocks(io.RawIOBase):
 
 _DEEPEST: Final = 100
 """A server could name folders in folders without end."""
-_ASIDE: Final = ".ringfence-"
-"""The prefix of a file's name while it is deleted or moved."""
 
 
 class SftpFolder(Place):
@@ -287,17 +289,7 @@ class SftpFolder(Place):
 
     def _put_aside(self, client: "paramiko.SFTPClient", file: FileInfo) -> str | None:
         """Rename the file if it is still the one that was read. Returns None if it is gone or was replaced."""
-        path = self._path_of(file)
-        folder, name = posixpath.split(path)
-        aside = posixpath.join(folder, f"{_ASIDE}{time.monotonic_ns()}-{name}"[:255])
-        try:
-            client.rename(path, aside)
-        except FileNotFoundError:
-            return None
-        if _etag(client.lstat(aside)) == file.etag:
-            return aside
-        client.rename(aside, path)  # another file has taken the name: it must be read
-        return None
+        return put_aside(self._path_of(file), file.etag, client.rename, lambda aside: _etag(client.lstat(aside)))
 
     def _path_of(self, file: FileInfo) -> str:
         return posixpath.join(self._path or "/", file.name)
