@@ -7,7 +7,7 @@ from typing import Any
 
 from ringfence.connectors.builtin.postgres import settings as names
 from ringfence.connectors.builtin.postgres.connector import PostgresSourceConnector
-from ringfence.connectors.builtin.postgres.snapshot_plan import share_config
+from ringfence.connectors.builtin.postgres.offsets import share_config
 from ringfence.connectors.builtin.postgres.snapshot_run import SnapshotState, find_state
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName, TaskId

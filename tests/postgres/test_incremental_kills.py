@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ringfence.connectors.api import Signal
-from ringfence.connectors.builtin.postgres.incremental_state import IncrementalState, incremental_partition, state_of
+from ringfence.connectors.builtin.postgres.offsets import IncrementalState, incremental_partition, state_of
 from ringfence.connectors.sdk.snapshot_signals import EXECUTE
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from ringfence.connectors.builtin.postgres import snapshot_content
+from ringfence.connectors.builtin.postgres.offsets import RangeProgress, Segment
 from ringfence.connectors.builtin.postgres.pgoutput import Change
 from ringfence.connectors.builtin.postgres.snapshot_content import ReadTable, SnapshotContent, Visibility
-from ringfence.connectors.builtin.postgres.snapshot_plan import RangeProgress, Segment
 from tests.postgres.snapshot_model import PLAN, Rules, World
 
 SEEDS = range(120)

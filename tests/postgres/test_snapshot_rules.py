@@ -9,7 +9,7 @@ import pytest
 
 from ringfence.connectors.api import ConnectorError
 from ringfence.connectors.builtin.postgres.connector import PostgresSourceConnector
-from ringfence.connectors.builtin.postgres.snapshot_plan import (
+from ringfence.connectors.builtin.postgres.offsets import (
     Plan,
     PlannedTable,
     RangeProgress,

@@ -19,9 +19,8 @@ from ringfence.connectors.api import (
     SourceTask,
 )
 from ringfence.connectors.builtin.postgres import settings as names
-from ringfence.connectors.builtin.postgres.offsets import position_of
+from ringfence.connectors.builtin.postgres.offsets import is_snapshot_partition, position_of, share_config
 from ringfence.connectors.builtin.postgres.settings import CONFIG_DEF, TRIAL, find_unsupported
-from ringfence.connectors.builtin.postgres.snapshot_plan import is_snapshot_partition, share_config
 from ringfence.connectors.sdk.delivery import transaction_boundary, with_boundary
 
 _WATCH_SECONDS: Final = 10.0

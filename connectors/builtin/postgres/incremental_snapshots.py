@@ -25,10 +25,11 @@ from ringfence.connectors.api import (
     SourceTaskContext,
 )
 from ringfence.connectors.builtin.postgres import settings as names
-from ringfence.connectors.builtin.postgres.incremental_state import (
+from ringfence.connectors.builtin.postgres.offsets import (
     IncrementalState,
+    Key,
+    PlannedTable,
     QueuedTable,
-    SignalTable,
     incremental_partition,
     state_of,
 )
@@ -36,10 +37,9 @@ from ringfence.connectors.builtin.postgres.pgoutput import Begin, Relation
 from ringfence.connectors.builtin.postgres.records import RecordMaker, SourceTransaction
 from ringfence.connectors.builtin.postgres.session import Setup
 from ringfence.connectors.builtin.postgres.snapshot_content import EarlierTransactions, Visibility, Window
-from ringfence.connectors.builtin.postgres.snapshot_plan import Key, PlannedTable
 from ringfence.connectors.builtin.postgres.snapshot_reading import RangeReading, RawRow
 from ringfence.connectors.builtin.postgres.snapshot_run import Rate, TableSize, find_keyed, find_tables
-from ringfence.connectors.builtin.postgres.stream import Stream, TransactionReader
+from ringfence.connectors.builtin.postgres.stream import SignalTable, Stream, TransactionReader
 from ringfence.connectors.sdk.names import list_first
 from ringfence.connectors.sdk.snapshot_signals import EXECUTE, SnapshotRequest, parse_request
 

@@ -18,8 +18,8 @@ from typing import Any, Final, NamedTuple, Protocol
 from psycopg import sql
 
 from ringfence.connectors.api import ConnectorError, OffsetRecord, SourceRecord
+from ringfence.connectors.builtin.postgres.offsets import Key, Plan, PlannedTable, RangeProgress, range_partition
 from ringfence.connectors.builtin.postgres.pgoutput import UNCHANGED, Change, RawReading, Relation, Row, decode
-from ringfence.connectors.builtin.postgres.snapshot_plan import Key, Plan, PlannedTable, RangeProgress, range_partition
 from ringfence.connectors.builtin.postgres.tables import Query
 
 logger = logging.getLogger(__name__)

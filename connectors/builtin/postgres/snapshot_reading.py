@@ -24,12 +24,7 @@ from ringfence.connectors.api import (
     SourceRecord,
 )
 from ringfence.connectors.builtin.postgres.json_records import JsonRun, find_json_records
-from ringfence.connectors.builtin.postgres.pgoutput import Begin, Relation, RelationColumn
-from ringfence.connectors.builtin.postgres.records import RecordMaker, RecordSettings, SourceTransaction
-from ringfence.connectors.builtin.postgres.session import Server, Session, one_line
-from ringfence.connectors.builtin.postgres.settings import Selection
-from ringfence.connectors.builtin.postgres.snapshot_content import keys_between
-from ringfence.connectors.builtin.postgres.snapshot_plan import (
+from ringfence.connectors.builtin.postgres.offsets import (
     Key,
     Plan,
     PlannedTable,
@@ -38,6 +33,11 @@ from ringfence.connectors.builtin.postgres.snapshot_plan import (
     progress_of,
     range_partition,
 )
+from ringfence.connectors.builtin.postgres.pgoutput import Begin, Relation, RelationColumn
+from ringfence.connectors.builtin.postgres.records import RecordMaker, RecordSettings, SourceTransaction
+from ringfence.connectors.builtin.postgres.session import Server, Session, one_line
+from ringfence.connectors.builtin.postgres.settings import Selection
+from ringfence.connectors.builtin.postgres.snapshot_content import keys_between
 from ringfence.connectors.builtin.postgres.tables import (
     Describe,
     Table,

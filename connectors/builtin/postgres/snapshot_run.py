@@ -27,10 +27,7 @@ from ringfence.connectors.api import (
     SourceTaskContext,
 )
 from ringfence.connectors.builtin.postgres import settings as names
-from ringfence.connectors.builtin.postgres.session import Session, Setup, one_line
-from ringfence.connectors.builtin.postgres.settings import Selection
-from ringfence.connectors.builtin.postgres.snapshot_content import EarlierTransactions, SnapshotContent, order_of
-from ringfence.connectors.builtin.postgres.snapshot_plan import (
+from ringfence.connectors.builtin.postgres.offsets import (
     Key,
     Plan,
     PlannedTable,
@@ -40,6 +37,9 @@ from ringfence.connectors.builtin.postgres.snapshot_plan import (
     range_partition,
     read_plan,
 )
+from ringfence.connectors.builtin.postgres.session import Session, Setup, one_line
+from ringfence.connectors.builtin.postgres.settings import Selection
+from ringfence.connectors.builtin.postgres.snapshot_content import EarlierTransactions, SnapshotContent, order_of
 from ringfence.connectors.builtin.postgres.snapshot_reading import Limits, ReadingPhase, Source
 from ringfence.connectors.builtin.postgres.tables import Query, read_name
 

@@ -21,9 +21,8 @@ from ringfence.connectors.api import (
 from ringfence.connectors.builtin.postgres import settings as names
 from ringfence.connectors.builtin.postgres import slots
 from ringfence.connectors.builtin.postgres.incremental_snapshots import IncrementalSnapshots
-from ringfence.connectors.builtin.postgres.incremental_state import SignalTable
 from ringfence.connectors.builtin.postgres.json_records import find_json_records
-from ringfence.connectors.builtin.postgres.offsets import LSN, lsn_text
+from ringfence.connectors.builtin.postgres.offsets import LSN, lsn_text, share_of
 from ringfence.connectors.builtin.postgres.records import VERSION
 from ringfence.connectors.builtin.postgres.session import Setup, captured_tables, one_line
 from ringfence.connectors.builtin.postgres.slots import (
@@ -36,10 +35,9 @@ from ringfence.connectors.builtin.postgres.slots import (
     renew_slot,
 )
 from ringfence.connectors.builtin.postgres.snapshot_content import SnapshotContent
-from ringfence.connectors.builtin.postgres.snapshot_plan import share_of
 from ringfence.connectors.builtin.postgres.snapshot_reading import read_sample
 from ringfence.connectors.builtin.postgres.snapshot_run import SnapshotRun, SnapshotState, find_state
-from ringfence.connectors.builtin.postgres.stream import Stream, TransactionReader
+from ringfence.connectors.builtin.postgres.stream import SignalTable, Stream, TransactionReader
 
 _WAIT_SECONDS: Final = 0.25
 _GROUP_SECONDS: Final = 0.25
