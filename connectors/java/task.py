@@ -31,7 +31,7 @@ from ringfence.connectors.java import runtime, shared_jvm
 from ringfence.connectors.java.channel import BatchFrame, Event, JavaChannel, JavaEnded, JavaFailure
 from ringfence.connectors.java.discovery import choose_plugin, find_places, find_plugins, select_versions
 from ringfence.connectors.java.files import require_allowed_files
-from ringfence.connectors.java.process import JavaProcess
+from ringfence.connectors.java.processes import JavaProcess
 from ringfence.connectors.java.runtime import JavaRuntime
 from ringfence.connectors.java_settings import JAVA_PROCESS, SHARED, SNAPSHOT_TRANSACTION
 from ringfence.connectors.sdk.guarded_connects import note_names

@@ -21,8 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ringfence.connectors.api import ConnectorError, DataException
-from ringfence.connectors.builtin.files.formats import text
-from ringfence.connectors.builtin.files.formats.base import make_distinct
+from ringfence.connectors.builtin.files.formats import make_distinct, text
 from tests.support.file_runs import Committed, config_of, parquet, plain, read, read_restarted, reasons, rows, summary
 
 pytestmark = pytest.mark.usefixtures("temporary_roots")

@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from ringfence.connectors.java import connector_process, runtime
+from ringfence.connectors.java import processes, runtime
 from ringfence.connectors.java.connector import java_connector_class
 from ringfence.connectors.java.discovery import find_plugins
 from tests.guarantees.change_topic import ChangeTopic, is_exact
@@ -118,7 +118,7 @@ def test_an_old_slot_is_told_and_the_task_does_not_start(stage: Stage, postgres:
         assert connector.find_slot(config) == "orders"
         assert connector.find_slot({**config, "snapshot.mode": "no_data"}) is None
     finally:
-        connector_process.close()
+        processes.close()
         runtime._current[:] = before
     stage.configure(config)
     stage.count()

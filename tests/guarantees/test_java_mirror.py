@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from ringfence.connectors.java import connector_process, runtime
+from ringfence.connectors.java import processes, runtime
 from ringfence.connectors.java.connector import java_connector_class
 from ringfence.connectors.java.discovery import find_plugins
 from ringfence.fencing.clock import Deadline
@@ -130,7 +130,7 @@ def test_a_mirror_with_offset_syncs(stage: Stage, tmp_path: Path) -> None:
         connector.stop()
         assert attempts[-1].stop()["trace"] is None
     finally:
-        connector_process.close()
+        processes.close()
         runtime._current[:] = before
         for each in attempts:
             each.close()

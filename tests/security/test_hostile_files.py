@@ -17,7 +17,8 @@ from ringfence.connectors.api import ConnectorError
 from ringfence.connectors.builtin.dlt_source.rest_config import parse_rest_config
 from ringfence.connectors.builtin.files.compression import BROKEN, contents
 from ringfence.connectors.builtin.files.connector import FilesSourceConnector
-from ringfence.connectors.builtin.files.formats import FORMATS, FormatError, text
+from ringfence.connectors.builtin.files.formats import FormatError, text
+from ringfence.connectors.builtin.files.reading import FORMATS
 from ringfence.connectors.builtin.spark_table import snapshots
 from ringfence.connectors.builtin.spark_table.delta_log import DeltaSnapshot
 from ringfence.connectors.builtin.spark_table.iceberg_metadata import IcebergSnapshot

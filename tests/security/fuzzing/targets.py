@@ -26,7 +26,7 @@ from ringfence.connectors.api.fetching import NotFetchable
 from ringfence.connectors.builtin.dlt_source.rest_config import parse_rest_config
 from ringfence.connectors.builtin.files.compression import BROKEN, contents
 from ringfence.connectors.builtin.files.connector import FilesSourceConnector
-from ringfence.connectors.builtin.files.formats import FORMATS
+from ringfence.connectors.builtin.files.reading import FORMATS
 from ringfence.connectors.builtin.files.reading import parse as parse_file_offset
 from ringfence.connectors.builtin.postgres import pgoutput, text_values
 from ringfence.connectors.builtin.pyspark_source.types import parse_ddl
@@ -45,7 +45,7 @@ from ringfence.connectors.sdk.properties import MalformedLine
 from ringfence.connectors.sdk.properties import read as read_properties
 from ringfence.connectors.sdk.snapshot_signals import parse_request
 from ringfence.connectors.sdk.values import literals
-from ringfence.connectors.transforms.patterns import java_pattern
+from ringfence.connectors.transforms.routing import java_pattern
 from ringfence.engine.browsing.expression import TooManySteps, Wrong, parse
 from ringfence.engine.browsing.value_decoding import Decoder
 from ringfence.engine.plugins.secret_removal import Scrubber

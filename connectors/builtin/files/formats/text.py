@@ -17,7 +17,7 @@ from ringfence.connectors.api import DataException, ParsedConfig, Schema, Struct
 from ringfence.connectors.api.schemas import STRING, optional, struct
 from ringfence.connectors.builtin.file_stream.line_splitting import LineBuffer
 from ringfence.connectors.builtin.files.compression import BROKEN
-from ringfence.connectors.builtin.files.formats.base import FormatError, FormatReader, Rows, Unreadable, make_distinct
+from ringfence.connectors.builtin.files.formats import FormatError, FormatReader, Rows, Unreadable, make_distinct
 from ringfence.connectors.builtin.files.settings import (
     CSV_DELIMITER,
     CSV_ESCAPE,
