@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from ringfence.connectors.api import ConnectorError, ParsedConfig, SourceOffset
-from ringfence.connectors.builtin.files import settings as names
+from ringfence.connectors.builtin.files import settings
 from ringfence.connectors.builtin.files.compression import BROKEN, Content, contents, count_bytes
 from ringfence.connectors.builtin.files.formats import Columns, FormatError, FormatReader, Rows
 from ringfence.connectors.builtin.files.formats.avro import AvroReader
@@ -21,7 +21,7 @@ from ringfence.connectors.builtin.files.settings import DONE, ENCODING, ETAG, MO
 from ringfence.connectors.sdk.linear_patterns import LinearPattern
 
 FORMATS: Final[Mapping[str, type[FormatReader]]] = dict(
-    zip(names.FORMATS, (TextReader, JsonLinesReader, CsvReader, ParquetReader, AvroReader), strict=True)
+    zip(settings.FORMATS, (TextReader, JsonLinesReader, CsvReader, ParquetReader, AvroReader), strict=True)
 )
 BUCKETS: Final = 256
 """Files are distributed to tasks by bucket, so that the state of a bucket is valid for any number of tasks."""
