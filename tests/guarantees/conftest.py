@@ -7,7 +7,7 @@ import pytest
 
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.local.kafka import EmbeddedKafka
-from tests.guarantees.shares import FLOORS
+from tests.guarantees.shares import FLOORS, Queue
 from tests.guarantees.stage import Stage
 from tests.support.broker import Broker, new_kafka
 from tests.support.cluster import running, three_brokers
@@ -52,6 +52,14 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedKafka]:
         yield made
     finally:
         made.stop()
+
+
+@pytest.fixture
+def queue(kafka: EmbeddedKafka, unique: Callable[[str], str], tmp_path: Path) -> Iterator[Queue]:
+    """A connector that reads a share group, and its input of one partition."""
+    made = Queue(Connection(kafka.bootstrap), unique("queue"), tmp_path, partitions=1)
+    yield made
+    made.close()
 
 
 @pytest.fixture
