@@ -36,6 +36,8 @@ from ringfence.connectors.java.runtime import JavaRuntime
 from ringfence.connectors.java_settings import JAVA_PROCESS, SHARED, SNAPSHOT_TRANSACTION
 from ringfence.connectors.sdk.guarded_connects import note_names
 
+log = logging.getLogger(__name__)
+
 
 class ReadyBytes:
     """The interface of converters and transforms for tasks that return serialized records only."""
@@ -91,8 +93,6 @@ def preview_settings(java_class: str) -> Mapping[str, str]:
     """Return the settings that override a connector's own settings in a preview."""
     return {**_READING, PREVIEW: "true"} if changes_nothing(java_class) else {}
 
-
-log = logging.getLogger(__name__)
 
 SILENT_SECONDS: Final = 30.0
 """A process that sends nothing for this long is killed; it sends a heartbeat every two seconds."""

@@ -44,6 +44,8 @@ from ringfence.connectors.builtin.dlt_source.settings import BUCKET, CHANGES, CO
 from ringfence.connectors.sdk.egress import EgressDenied
 from ringfence.connectors.sdk.unsupported_values import handling_of
 
+logger = logging.getLogger(__name__)
+
 BUCKETS: Final = 256
 _MAX_ROWS: Final = 20_000
 """The maximum of rows in a bucket: a source offset must fit into a record that brokers accept."""
@@ -131,8 +133,6 @@ def _encode(value: object) -> bytes:
 def _text(digest: bytes) -> str:
     return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
-
-logger = logging.getLogger(__name__)
 
 _WAIT: Final = 0.5
 """Seconds that a poll waits for a page."""

@@ -23,6 +23,8 @@ from ringfence.connectors.sdk import egress, worker_limits
 from ringfence.connectors.sdk.files import pin
 from ringfence.connectors.sdk.unsupported_values import handling_of
 
+logger = logging.getLogger(__name__)
+
 CONNECT_SECONDS: Final = 10
 _NO_FILE: Final = os.devnull + "/none"
 """Replaces libpq's default files in the worker user's home folder, which tenants must not use."""
@@ -141,9 +143,6 @@ class Session:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
-
-
-logger = logging.getLogger(__name__)
 
 
 def selection_of(config: ParsedConfig) -> Selection:

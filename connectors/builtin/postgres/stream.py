@@ -45,6 +45,8 @@ from ringfence.connectors.builtin.postgres.slots import LostPosition
 from ringfence.connectors.builtin.postgres.snapshot_content import SnapshotContent, Window, leave_out
 from ringfence.connectors.builtin.postgres.tables import Describe, KnownTables, decode_change
 
+logger = logging.getLogger(__name__)
+
 _STATUS: Final = struct.Struct(">cQQQqB").pack
 _EPOCH_S: Final = 946_684_800
 _STATUS_SECONDS: Final = 5.0
@@ -193,8 +195,6 @@ class Stream:
             self._thread.join(10)
         self._connection.close()
 
-
-logger = logging.getLogger(__name__)
 
 _INSERT: Final = 73
 

@@ -39,6 +39,8 @@ from ringfence.connectors.builtin.postgres.snapshot_reading import read_sample
 from ringfence.connectors.builtin.postgres.snapshot_run import SnapshotRun, SnapshotState, find_state
 from ringfence.connectors.builtin.postgres.stream import SignalTable, Stream, TransactionReader
 
+logger = logging.getLogger(__name__)
+
 _WAIT_SECONDS: Final = 0.25
 _GROUP_SECONDS: Final = 0.25
 """While source transactions keep arriving, they share a Kafka transaction for at most this long."""
@@ -270,8 +272,6 @@ class Streaming:
             self._stream.close()
             self._stream = None
 
-
-logger = logging.getLogger(__name__)
 
 _SAMPLED_TABLES: Final = 20
 """The maximum number of tables in a preview."""

@@ -25,6 +25,8 @@ from ringfence.connectors.builtin.kafka_source.task import share_of
 from ringfence.connectors.builtin.kafka_source.topics import Renaming
 from ringfence.connectors.sdk.kafka_settings import share_group
 
+logger = logging.getLogger(__name__)
+
 _LEFT_OUT: Final = frozenset({settings.ASSIGNMENT, settings.GROUP_ID, settings.SESSION_TIMEOUT_MS, settings.ISOLATION})
 
 CONFIG_DEF: Final = ConfigDef(key for key in settings.CONFIG_DEF.keys.values() if key.name not in _LEFT_OUT)
@@ -91,9 +93,6 @@ _group.choice(
     share_group.RETRY,
     display_name="Exhausted records",
 )
-
-
-logger = logging.getLogger(__name__)
 
 
 class ShareGroupSourceTask(SourceTask):

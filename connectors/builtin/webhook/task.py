@@ -42,6 +42,8 @@ from ringfence.connectors.sdk import request_frames as frames
 from ringfence.connectors.sdk.log_limit import LogLimit
 from ringfence.connectors.sdk.worker_limits import current
 
+logger = logging.getLogger(__name__)
+
 _START_SECONDS: Final = 10.0
 _LAST_SECONDS: Final = 0.5
 _MOST_WRITING: Final = 8 * 1024 * 1024
@@ -184,8 +186,6 @@ def _send(writer: asyncio.StreamWriter, number: object, answer: Answer) -> None:
         return
     writer.write(frames.pack({"id": number, "status": answer.status, "text": answer.text, "again": answer.again}))
 
-
-logger = logging.getLogger(__name__)
 
 _IDLE_SECONDS = 0.25
 _REST_SECONDS = 0.008
