@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from email.message import Message
 from typing import Any, cast
 from urllib.parse import parse_qs, urlsplit
 
@@ -14,8 +13,8 @@ from ringfence.connectors.builtin.dlt_source.examination import find_records
 from ringfence.fencing.clock import Deadline
 from tests.connectors.fakes import FakeOffsets
 from tests.support.dlt_runs import start
-from tests.support.scripted_api import Answer as Response
-from tests.support.scripted_api import LoopbackApi
+from tests.support.loopback_api import Answer as Response
+from tests.support.loopback_api import LoopbackApi, Request
 
 ROWS = [{"id": n, "item": f"no {n}", "updated_at": f"2026-01-01T00:00:{n:02d}Z"} for n in range(25)]
 PAGE = 10
@@ -74,11 +73,11 @@ class Api(LoopbackApi):
         self.queries: list[dict[str, str]] = []
         super().__init__()
 
-    def respond(self, path: str, headers: Message) -> Response:
-        query = {name: values[0] for name, values in parse_qs(urlsplit(path).query).items()}
+    def respond(self, request: Request) -> Response:
+        query = {name: values[0] for name, values in parse_qs(urlsplit(request.path).query).items()}
         self.queries.append(query)
         document, more = self.answer(query, f"{self.url}orders")
-        allowed = not self.token or self.token in headers.values()
+        allowed = not self.token or self.token in request.headers.values()
         body = self.body or json.dumps(document).encode()
         return Response(body, "", self.status if allowed else 401, tuple(more.items()))
 

@@ -31,7 +31,8 @@ from ringfence.connectors.builtin.dlt_source.task import DltSourceTask
 from ringfence.connectors.sdk.unsupported_values import Handling
 from tests.connectors.fakes import FakeOffsets
 from tests.support.dlt_runs import start
-from tests.support.scripted_api import Answer, ScriptedApi
+from tests.support.loopback_api import Answer
+from tests.support.scripted_api import ScriptedApi
 
 pytestmark = pytest.mark.usefixtures("loopback_egress")
 

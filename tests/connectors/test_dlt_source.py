@@ -3,15 +3,11 @@
 import json
 import random
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from email.message import Message
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs
 
 import pytest
 
@@ -22,8 +18,8 @@ from ringfence.connectors.builtin.dlt_source.task import DltSourceTask
 from ringfence.fencing.clock import Deadline
 from tests.connectors.fakes import FakeOffsets
 from tests.support.dlt_runs import start
+from tests.support.loopback_api import Answer, Request
 from tests.support.orders_api import OrdersApi
-from tests.support.scripted_api import Answer
 
 pytestmark = pytest.mark.usefixtures("loopback_egress")
 
@@ -187,10 +183,10 @@ def test_state_has_the_same_name_in_each_life(weather: list[int], api: OrdersApi
 
 def test_rows_of_a_dependent_resource_come_once_for_each_parent() -> None:
     class Lines(OrdersApi):
-        def respond(self, path: str, headers: Message) -> Answer:
-            if not path.endswith("/lines"):
-                return super().respond(path, headers)
-            order = int(path.split("/")[2])
+        def respond(self, request: Request) -> Answer:
+            if not request.path.endswith("/lines"):
+                return super().respond(request)
+            order = int(request.path.split("/")[2])
             return Answer(json.dumps([{"order": order, "line": n} for n in range(2)]).encode())
 
     with Lines() as api:
@@ -426,43 +422,27 @@ def test_digests_by_hand_are_checked() -> None:
 
 
 class OAuthApi(OrdersApi):
-    """Wants access tokens, each for a second; `issuer` gives them for the right secret."""
+    """Wants access tokens, each for a second, which it gives for the right secret."""
 
     def __init__(self) -> None:
         super().__init__(page=4)
         self.issued: list[float] = []
-        api = self
+        self.token_url = f"{self.url}token"
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
-                right = form["client_secret"] == ["t0psecret"] and form["grant_type"] == ["client_credentials"]
-                if right:
-                    api.issued.append(time.monotonic())
-                self.send_response(200 if right else 401)
-                self.send_header("Content-Type", "application/json")
-                self.end_headers()
-                told = {"access_token": f"token-{len(api.issued)}", "expires_in": 1} if right else {"error": "no"}
-                self.wfile.write(json.dumps(told).encode())
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self._issuer = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.token_url = f"http://127.0.0.1:{self._issuer.server_port}/token"
-        threading.Thread(target=self._issuer.serve_forever, args=(0.02,), daemon=True).start()
-
-    def respond(self, path: str, headers: Message) -> Answer:
+    def respond(self, request: Request) -> Answer:
+        if request.method == "POST":
+            return self._issue(request.form)
         newest = f"Bearer token-{len(self.issued)}"
-        if headers.get("Authorization") != newest or time.monotonic() - self.issued[-1] > 10:
+        if request.authorization != newest or time.monotonic() - self.issued[-1] > 10:
             return Answer(b"{}", status=401)
         time.sleep(0.2)  # so that a reading takes longer than a token holds
-        return super().respond(path, headers)
+        return super().respond(request)
 
-    def __exit__(self, *error: Any) -> None:
-        self._issuer.shutdown()
-        self._issuer.server_close()
-        super().__exit__(*error)
+    def _issue(self, form: dict[str, list[str]]) -> Answer:
+        if form["client_secret"] != ["t0psecret"] or form["grant_type"] != ["client_credentials"]:
+            return Answer(b'{"error": "no"}', status=401)
+        self.issued.append(time.monotonic())
+        return Answer(json.dumps({"access_token": f"token-{len(self.issued)}", "expires_in": 1}).encode())
 
 
 def test_tokens_of_oauth2_are_renewed_within_a_reading() -> None:

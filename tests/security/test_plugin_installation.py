@@ -4,7 +4,6 @@ import re
 import sys
 import tarfile
 from collections.abc import Iterator
-from email.message import Message
 from importlib.util import find_spec
 from pathlib import Path
 from subprocess import run
@@ -16,8 +15,8 @@ from ringfence.local.errors import LocalError
 from ringfence.local.maven_plugins import parse
 from ringfence.local.plugin_contents import read_contents
 from ringfence.local.python_plugins import install_package, install_wheel
+from tests.support.loopback_api import Answer, LoopbackApi, Request
 from tests.support.recording_server import RecordingServer
-from tests.support.scripted_api import Answer, LoopbackApi
 from tests.support.wheels import make_plugin, make_wheel, use_index
 
 
@@ -125,17 +124,19 @@ def test_without_the_part_that_is_patched_pip_does_not_start(tmp_path: Path, tra
 class _ChangingIndex(LoopbackApi):
     """Serves one plugin, and another one under the same name and version from its second page on."""
 
+    protocol = "HTTP/1.0"
+
     def __init__(self, first: Path, second: Path) -> None:
         self._pages = 0
         self._name = first.name
         self._wheels = {"/first/": first, "/second/": second}
         super().__init__()
 
-    def respond(self, path: str, headers: Message) -> Answer:
-        place = re.fullmatch(r"(/\w+/)[^/]+\.whl", path)
+    def respond(self, request: Request) -> Answer:
+        place = re.fullmatch(r"(/\w+/)[^/]+\.whl", request.path)
         if place:
             return Answer(self._wheels[place[1]].read_bytes(), "text/html")
-        if "red-source" not in path:
+        if "red-source" not in request.path:
             return Answer(b"", "text/html")
         self._pages += 1
         prefix = "/first/" if self._pages == 1 else "/second/"

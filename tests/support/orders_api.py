@@ -1,11 +1,10 @@
 """A REST API on the loopback interface: rows with a cursor, in pages, and with troubles where a test wants them."""
 
 import json
-from email.message import Message
 from typing import Any
 from urllib.parse import parse_qs, urlparse
 
-from tests.support.scripted_api import Answer, LoopbackApi
+from tests.support.loopback_api import Answer, LoopbackApi, Request
 
 
 class OrdersApi(LoopbackApi):
@@ -16,6 +15,7 @@ class OrdersApi(LoopbackApi):
         self.rows: list[dict[str, Any]] = []
         self.answers: list[int] = []
         """Statuses to answer with first, one a request."""
+        self.requests: list[str] = []
         super().__init__(port)
 
     def add(self, count: int, *, per_cursor: int = 7) -> None:
@@ -26,12 +26,13 @@ class OrdersApi(LoopbackApi):
             for n in range(first, first + count)
         ]
 
-    def respond(self, path: str, headers: Message) -> Answer:
-        if self.token and headers.get("Authorization", "") != f"Bearer {self.token}":
+    def respond(self, request: Request) -> Answer:
+        self.requests.append(request.path)
+        if self.token and request.authorization != f"Bearer {self.token}":
             return Answer(b"{}", status=401)
         if self.answers:
             return Answer(b"{}", status=self.answers.pop(0))
-        query = {name: values[0] for name, values in parse_qs(urlparse(path).query).items()}
+        query = {name: values[0] for name, values in parse_qs(urlparse(request.path).query).items()}
         offset = int(query.get("offset", 0))
         rows = [row for row in self.rows if row["updated_at"] is None or row["updated_at"] >= query.get("since", "")]
         return Answer(json.dumps({"data": rows[offset : offset + self.page]}).encode())
