@@ -27,7 +27,7 @@ def short_names(class_name: str) -> set[str]:
     return {simple, simple.removesuffix("Connector")}
 
 
-def current_name(class_name: str) -> str:
+def resolve_class_name(class_name: str) -> str:
     """Return the dotted name of today for a class that was in another module before; others unchanged."""
     module, dot, name = class_name.rpartition(".")
     return f"{_FORMER_MODULES.get(module, module)}{dot}{name}"

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final, TypeVar
 
 from ringfence.connectors.api import Choices, ConfigDef, ConfigException, ConfigType, Importance, Validator, Width
-from ringfence.connectors.class_names import class_name, current_name
+from ringfence.connectors.class_names import class_name, resolve_class_name
 from ringfence.connectors.transforms.base import Transform
 from ringfence.connectors.transforms.fields import (
     ExtractFieldKey,
@@ -85,7 +85,7 @@ def find_predicate(setting: str, name: str) -> type[Predicate]:
 
 def _find(classes: Iterable[_Class], setting: str, name: str) -> _Class:
     for cls in classes:
-        if name == cls.name or name in cls.aliases or current_name(name) == class_name(cls):
+        if name == cls.name or name in cls.aliases or resolve_class_name(name) == class_name(cls):
             return cls
     names = ", ".join(cls.name for cls in classes)
     raise ConfigException.invalid(setting, name, f"Class {name} could not be found. Available: {names}")

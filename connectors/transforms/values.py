@@ -252,7 +252,7 @@ def _refuse_offset(name: str, value: object) -> None:
     )
 
 
-def _insertions() -> ConfigDef:
+def _define_insertions() -> ConfigDef:
     keys = ConfigDef()
     for name, documentation in {
         "topic.field": f"The field for the record's topic. {_MARKS}",
@@ -279,7 +279,7 @@ class _Insertion(NamedTuple):
 class InsertField(KeyOrValue):
     """Adds fields to a struct, or to a mapping without a schema. A key or value of None passes unchanged."""
 
-    _CONFIG_DEF = _insertions()
+    _CONFIG_DEF = _define_insertions()
 
     def configure(self, config: Mapping[str, str]) -> None:
         settings = self._CONFIG_DEF.parse(config)
