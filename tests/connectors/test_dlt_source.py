@@ -266,7 +266,7 @@ def test_what_is_left_out_is_not_taken_from_the_environment(api: OrdersApi, monk
     with OrdersApi(token="of-the-worker") as closed:
         with pytest.raises(ConnectorError):
             read(start(configure(closed, **WHOLE, **{"rest.auth": '{"type": "bearer"}'}), FakeOffsets()), 1)
-        assert closed.requests == [] or closed.answer("/orders", "Bearer None")[0] == 401
+        assert {*closed.statuses} <= {401}, "it was let in"
 
 
 @pytest.mark.parametrize(
@@ -303,8 +303,8 @@ def test_secrets_in_the_open_and_closed_addresses_are_refused(
 
 def test_a_next_page_elsewhere_is_judged_too(api: OrdersApi) -> None:
     class Elsewhere(OrdersApi):
-        def answer(self, path: str, authorization: str) -> tuple[int, bytes]:
-            return 200, json.dumps({"data": [{"id": 1}], "next": "http://169.254.169.254/latest"}).encode()
+        def respond(self, request: Request) -> Answer:
+            return Answer(json.dumps({"data": [{"id": 1}], "next": "http://169.254.169.254/latest"}).encode())
 
     with Elsewhere() as led:
         endpoint = {"path": "x", "data_selector": "data", "paginator": {"type": "json_link", "next_url_path": "next"}}

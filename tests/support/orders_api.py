@@ -16,6 +16,8 @@ class OrdersApi(LoopbackApi):
         self.answers: list[int] = []
         """Statuses to answer with first, one a request."""
         self.requests: list[str] = []
+        self.statuses: list[int] = []
+        """Of its answers, in order."""
         super().__init__(port)
 
     def add(self, count: int, *, per_cursor: int = 7) -> None:
@@ -28,6 +30,11 @@ class OrdersApi(LoopbackApi):
 
     def respond(self, request: Request) -> Answer:
         self.requests.append(request.path)
+        answer = self._answer(request)
+        self.statuses.append(answer.status)
+        return answer
+
+    def _answer(self, request: Request) -> Answer:
         if self.token and request.authorization != f"Bearer {self.token}":
             return Answer(b"{}", status=401)
         if self.answers:
