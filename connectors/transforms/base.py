@@ -12,6 +12,7 @@ from ringfence.connectors.api import (
     ConfigType,
     ConnectorError,
     Importance,
+    NonEmpty,
     Schema,
     SchemaType,
     SourceRecord,
@@ -138,6 +139,12 @@ def _half(cls: type[_T], half: str) -> type[_T]:
         }
 
     return cast("type[_T]", new_class(cls.__name__ + half, (cls,), exec_body=fill))
+
+
+def define_items(keys: ConfigDef, name: str, documentation: str) -> ConfigDef:
+    """Add a required list, which must not be empty."""
+    importance = Importance.HIGH
+    return keys.define(name, ConfigType.LIST, validator=NonEmpty(), importance=importance, documentation=documentation)
 
 
 def replace_null(keys: ConfigDef) -> ConfigDef:

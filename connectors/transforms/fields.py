@@ -11,7 +11,6 @@ from ringfence.connectors.api import (
     ConnectorError,
     Field,
     Importance,
-    NonEmpty,
     OneOf,
     Schema,
     SchemaType,
@@ -25,6 +24,7 @@ from ringfence.connectors.transforms.base import (
     KeyOrValue,
     Rebuilt,
     basics,
+    define_items,
     fill_defaults,
     halves,
     keep_for,
@@ -212,15 +212,7 @@ class ValueToKey(KeyOrValue):
     name = "ValueToKey"
     aliases = (JAVA + name,)
     on_key = False
-    _CONFIG_DEF = replace_null(
-        ConfigDef().define(
-            "fields",
-            ConfigType.LIST,
-            validator=NonEmpty(),
-            importance=Importance.HIGH,
-            documentation="The value's fields for the key.",
-        )
-    )
+    _CONFIG_DEF = replace_null(define_items(ConfigDef(), "fields", "The value's fields for the key."))
 
     def configure(self, config: Mapping[str, str]) -> None:
         settings = self._CONFIG_DEF.parse(config)

@@ -30,6 +30,7 @@ from ringfence.connectors.transforms.base import (
     KeyOrValue,
     Rebuilt,
     basics,
+    define_items,
     fill_defaults,
     halves,
     replace_null,
@@ -392,15 +393,7 @@ class MaskField(KeyOrValue):
     """Replaces values that are not null by an empty value (0, "", false, an empty list) or by `replacement`."""
 
     _CONFIG_DEF = replace_null(
-        ConfigDef()
-        .define(
-            "fields",
-            ConfigType.LIST,
-            validator=NonEmpty(),
-            importance=Importance.HIGH,
-            documentation="The fields to hide.",
-        )
-        .define(
+        define_items(ConfigDef(), "fields", "The fields to hide.").define(
             "replacement",
             ConfigType.STRING,
             default=None,
