@@ -5,6 +5,7 @@ import posixpath
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, ClassVar, Final, NamedTuple
 
 from ringfence.connectors.api import ConfigDef, ParsedConfig, Password
@@ -137,7 +138,7 @@ class OpenedObject(OpenedFile):
     """Each block is requested with the ETag, so there is nothing to check afterwards."""
 
     def __init__(self, size: int, fetch: Fetch) -> None:
-        self.stream: Any = io.BufferedReader(_Blocks(size, fetch), _BLOCK_BYTES)
+        self.stream: Any = io.BufferedReader(Blocks(size, partial(_fetch_whole, fetch)), _BLOCK_BYTES)
 
     def check(self) -> None:
         pass
@@ -146,7 +147,16 @@ class OpenedObject(OpenedFile):
         self.stream.close()
 
 
-class _Blocks(io.RawIOBase):
+def _fetch_whole(fetch: Fetch, start: int, count: int) -> bytes:
+    data = fetch(start, count)
+    if len(data) != count:
+        raise OSError(f"{count} bytes were requested, and {len(data)} received")
+    return data
+
+
+class Blocks(io.RawIOBase):
+    """Content of this size that is fetched block by block."""
+
     def __init__(self, size: int, fetch: Fetch) -> None:
         self._size, self._fetch, self._at = size, fetch, 0
 
@@ -169,8 +179,6 @@ class _Blocks(io.RawIOBase):
         if count <= 0:
             return 0
         data = self._fetch(self._at, count)
-        if len(data) != count:
-            raise OSError(f"{count} bytes were requested, and {len(data)} received")
-        buffer[:count] = data
-        self._at += count
-        return count
+        buffer[: len(data)] = data
+        self._at += len(data)
+        return len(data)

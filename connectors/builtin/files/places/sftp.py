@@ -8,11 +8,12 @@ import socket
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from ringfence.connectors.api import ConfigDef, ConnectorError, Importance, ParsedConfig
 from ringfence.connectors.builtin.files.places.base import (
+    Blocks,
     FileChanged,
     FileInfo,
     OpenedFile,
@@ -156,38 +157,6 @@ def _read_key(text: str, passphrase: str | None) -> "paramiko.PKey":
     )
 
 
-class Blocks(io.RawIOBase):
-    """Reads blocks, each with many parallel requests: SFTP returns at most 32 KiB per request."""
-
-    def __init__(self, handle: "paramiko.SFTPFile", size: int) -> None:
-        self._handle = handle
-        self._size = size
-        self._position = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._position = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence] + offset
-        return self._position
-
-    def tell(self) -> int:
-        return self._position
-
-    def readinto(self, buffer: Any) -> int:
-        count = min(len(buffer), self._size - self._position)
-        if count <= 0:
-            return 0
-        with connection_errors("The SFTP server"):
-            data = b"".join(self._handle.readv([(self._position, count)]))
-        buffer[: len(data)] = data
-        self._position += len(data)
-        return len(data)
-
-
 _DEEPEST: Final = 100
 """A server could name folders in folders without end."""
 
@@ -316,7 +285,12 @@ class _OpenedFile(OpenedFile):
         self._handle = handle
         self._file = file
         size = int(file.etag.partition("-")[0], 16)
-        self.stream = io.BufferedReader(Blocks(handle, size), BLOCK_BYTES)
+        self.stream = io.BufferedReader(Blocks(size, self._fetch), BLOCK_BYTES)
+
+    def _fetch(self, start: int, count: int) -> bytes:
+        """Fetch a block with many parallel requests: SFTP returns at most 32 KiB per request."""
+        with connection_errors("The SFTP server"):
+            return b"".join(self._handle.readv([(start, count)]))
 
     def check(self) -> None:
         with connection_errors("The SFTP server"):
