@@ -19,14 +19,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ringfence.connectors.api import ConnectorError, DataException, RetriableError, SourceRecord, UnreadableRecord
-from ringfence.connectors.builtin.dlt_source.reading import Reading, State
-from ringfence.connectors.builtin.dlt_source.rest_client import PageWatch, WatchfulClient
-from ringfence.connectors.builtin.dlt_source.row_values import (
+from ringfence.connectors.builtin.dlt_source.reading import (
+    Reading,
+    State,
     convert_row,
     describe_unreadable,
     encode_rows,
     read_unreadable,
 )
+from ringfence.connectors.builtin.dlt_source.rest_client import PageWatch, WatchfulClient
 from ringfence.connectors.builtin.dlt_source.task import DltSourceTask
 from ringfence.connectors.sdk.unsupported_values import Handling
 from tests.connectors.fakes import FakeOffsets

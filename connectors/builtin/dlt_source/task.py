@@ -30,7 +30,7 @@ from ringfence.connectors.api import (
     UnreadableRecord,
 )
 from ringfence.connectors.builtin.dlt_source import settings as names
-from ringfence.connectors.builtin.dlt_source.reading import Reading, State, digest_of
+from ringfence.connectors.builtin.dlt_source.reading import Reading, State, digest_of, read_unreadable
 from ringfence.connectors.builtin.dlt_source.resources import (
     find_incremental,
     is_read_whole,
@@ -39,7 +39,6 @@ from ringfence.connectors.builtin.dlt_source.resources import (
 )
 from ringfence.connectors.builtin.dlt_source.rest_client import BUSY, ResponseError, address_of
 from ringfence.connectors.builtin.dlt_source.rest_config import redact, redact_text
-from ringfence.connectors.builtin.dlt_source.row_values import read_unreadable
 from ringfence.connectors.builtin.dlt_source.settings import BUCKET, CHANGES, CONFIG_DEF, ROWS
 from ringfence.connectors.sdk.egress import EgressDenied
 from ringfence.connectors.sdk.unsupported_values import handling_of
