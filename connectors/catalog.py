@@ -10,6 +10,7 @@ from functools import cache
 
 from ringfence.connectors.api import ConfigDef
 from ringfence.connectors.class_names import class_name as public_name
+from ringfence.connectors.class_names import resolve_class_name
 from ringfence.connectors.converters import CONVERTERS, HEADER_CONVERTERS, Converter, HeaderConverter
 from ringfence.connectors.transforms import Predicate, Transform
 from ringfence.connectors.transforms.registry import PREDICATES, TRANSFORMS, VERSION
@@ -54,7 +55,7 @@ def find_part(name: str) -> Part | None:
     """Return the part with this name, class or alias; a converter takes precedence over the header converter of the
     same class.
     """
-    return next((part for part in parts() if name in part.names), None)
+    return next((part for part in parts() if resolve_class_name(name) in part.names), None)
 
 
 _Class = type[Converter] | type[HeaderConverter] | type[Transform] | type[Predicate]

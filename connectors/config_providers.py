@@ -164,10 +164,6 @@ class ConfigProviders:
         """Return those settings of a worker that configure providers."""
         return {key: value for key, value in settings.items() if key == PREFIX or key.startswith(PREFIX + ".")}
 
-    def refers(self, value: str) -> bool:
-        """Return whether the text contains a reference to one of these providers."""
-        return any(reference.provider in self._providers for reference in _references(value))
-
     def files(self, config: Mapping[str, str]) -> list[Path]:
         """Return the files with the values of this configuration, without files that must not be read."""
         paths = set()

@@ -4,26 +4,28 @@ docs/writing-a-connector.md has a complete example.
 """
 
 from ringfence.connectors.api.config_def import (
-    NO_DEFAULT,
     AllOf,
     Choices,
     ConfigDef,
-    ConfigException,
     ConfigKey,
-    ConfigType,
     ConfigValue,
-    Importance,
     InstalledChoices,
     NoControlCharacters,
     NonEmpty,
     OneOf,
     ParsedConfig,
-    Password,
     Range,
     Recommender,
     SettingGroup,
     ShownIf,
     UniqueItems,
+)
+from ringfence.connectors.api.config_types import (
+    NO_DEFAULT,
+    ConfigException,
+    ConfigType,
+    Importance,
+    Password,
     Validator,
     Width,
 )
@@ -40,17 +42,27 @@ from ringfence.connectors.api.connector import (
     SourceConnectorContext,
 )
 from ringfence.connectors.api.errors import ConnectorError, DataException, RecordRefused, RetriableError
-from ringfence.connectors.api.offsets import OffsetReader, SourceOffset, SourcePartition
 from ringfence.connectors.api.records import (
+    OffsetReader,
     OffsetRecord,
     RecordBatch,
     SerializedRecords,
+    SourceOffset,
+    SourcePartition,
     SourceRecord,
     StructBatch,
     UnreadableRecord,
 )
-from ringfence.connectors.api.schemas import Field, Schema, SchemaType
-from ringfence.connectors.api.structs import DistantDate, DistantTimestamp, EndOfDay, SchemaAndValue, Struct
+from ringfence.connectors.api.schemas import (
+    DistantDate,
+    DistantTimestamp,
+    EndOfDay,
+    Field,
+    Schema,
+    SchemaAndValue,
+    SchemaType,
+    Struct,
+)
 from ringfence.connectors.api.task import (
     Converters,
     Endpoint,

@@ -8,7 +8,7 @@ from typing import ClassVar, Protocol
 
 from ringfence.connectors.api.config_def import ConfigDef
 from ringfence.connectors.api.errors import ConnectorError
-from ringfence.connectors.api.offsets import OffsetReader, SourceOffset, SourcePartition
+from ringfence.connectors.api.records import OffsetReader, SourceOffset, SourcePartition
 from ringfence.connectors.api.task import SourceTask
 
 

@@ -1,12 +1,32 @@
-"""What a source task returns: single records, a batch of serialised ones, or structs of one schema by column."""
+"""What a source task returns: single records, a batch of serialised ones, or structs of one schema by column; each with
+its source partition and source offset, JSON objects that say what was read of a source, and how far.
+"""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import overload
+from typing import Protocol, overload
 
-from ringfence.connectors.api.offsets import SourceOffset, SourcePartition
-from ringfence.connectors.api.schemas import Schema, SchemaType
-from ringfence.connectors.api.structs import Struct
+from ringfence.connectors.api.schemas import Schema, SchemaType, Struct
+
+SourcePartition = Mapping[str, object]
+"""Names one independent stream of the source, e.g. `{"filename": "/data/flights.csv"}`. JSON values only."""
+
+SourceOffset = Mapping[str, object]
+"""A position in a source partition, e.g. `{"position": 1024}`. Whether it means the next record to read or the last one
+read is up to the connector, which alone interprets it. JSON values only."""
+
+
+class OffsetReader(Protocol):
+    """Reads committed source offsets (KIP-618, "Source record offsets": read_committed, read to the end at start)."""
+
+    def offset(self, partition: SourcePartition) -> SourceOffset | None:
+        """Return the committed offset of one source partition, or None if there is none yet."""
+        ...
+
+    def offsets(self, partitions: Sequence[SourcePartition]) -> list[SourceOffset | None]:
+        """Return the committed offset of each partition, in the given order."""
+        ...
+
 
 RawHeaders = Sequence[tuple[str, bytes | None]]
 """The headers of one record, as the topic holds them."""

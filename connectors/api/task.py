@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple, Protocol
 
 from ringfence.connectors.api.errors import RecordRefused
-from ringfence.connectors.api.offsets import OffsetReader
-from ringfence.connectors.api.records import RecordBatch, SourceRecord
+from ringfence.connectors.api.records import OffsetReader, RecordBatch, SourceRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from ringfence.connectors.api import ConfigDef, ConnectorError, Schema, SchemaAndValue
-from ringfence.connectors.api.structs import describe_kind
+from ringfence.connectors.api.schemas import describe_kind
 from ringfence.connectors.columns import Column
 
 

@@ -1,10 +1,17 @@
-"""The JSON converter, with or without the schema in each message."""
+"""The JSON converter, with or without the schema in each message.
+
+Encoders make what orjson writes as Kafka Connect's JSON of values with a schema. Each schema's is built once, with a
+generated function that turns a struct's values into a dict, as `dataclasses` generates `__init__`: a loop over a
+schema's fields costs more than the dict itself. The generated code contains only positions and names of fields, the
+names as literals, so that nothing in a schema can become code.
+"""
 
 import base64
 import math
 import re
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, Final
 
 import orjson
 
@@ -13,20 +20,267 @@ from ringfence.connectors.api import (
     ConfigType,
     ConnectorError,
     Importance,
+    OneOf,
+    ParsedConfig,
     Range,
     Schema,
     SchemaType,
     Struct,
 )
+from ringfence.connectors.api.schemas import DATE_NAME, DECIMAL_NAME, TIME_NAME, TIMESTAMP_NAME, fit
 from ringfence.connectors.columns import Column
 from ringfence.connectors.converters.base import Converter, HeaderConverter, refuse
-from ringfence.connectors.converters.json_encoding import (
-    Encode,
-    EncodeFields,
-    Encoders,
-    decimals_as_numbers,
-    with_decimal_format,
-)
+from ringfence.connectors.sdk.values.moments import encode, millis
+from ringfence.connectors.sdk.values.texts import number_text
+
+Encode = Callable[[Any], object]
+
+
+def dict_function(
+    names: Sequence[str],
+    *,
+    present: Mapping[int, Encode],
+    nested: Mapping[int, Encode],
+    null: Mapping[int, Encode],
+) -> Callable[[Sequence[Any]], dict[str, Any]]:
+    """Return a function `values, in the order of names -> {name: encoded}`. It raises `ValueError` for a wrong number
+    of values.
+
+    By position: present encodes what is not None; nested does so with a struct's list of values (its `_values`); null
+    is called for None. Other values stay unchanged.
+    """
+    lines = ["def encode(values):"]
+    namespace: dict[str, object] = {}
+    if names:
+        lines.append(f"    {''.join(f'v{place}, ' for place in range(len(names)))}= values")
+    for place in range(len(names)):
+        to = ""
+        if place in nested:
+            namespace[f"n{place}"], to = nested[place], f"v{place} = n{place}(v{place}._values)"
+        elif place in present:
+            namespace[f"p{place}"], to = present[place], f"v{place} = p{place}(v{place})"
+        if place in null:
+            namespace[f"z{place}"] = null[place]
+            lines.append(f"    if v{place} is None: v{place} = z{place}(None)")
+            lines += [f"    else: {to}"] if to else []
+        elif to:
+            lines.append(f"    if v{place} is not None: {to}")
+    items = ", ".join(f"{name!r}: v{place}" for place, name in enumerate(names))
+    lines.append(f"    return {{{items}}}")
+    exec("\n".join(lines), namespace)  # noqa: S102 - places, and literals of names
+    encode: Callable[[Sequence[Any]], dict[str, Any]] = namespace["encode"]  # type: ignore[assignment] # the def above
+    return encode
+
+
+EncodeFields = Callable[[list[Any]], object]
+_MOMENTS: Final = (DATE_NAME, TIME_NAME, TIMESTAMP_NAME)
+_DECIMAL_FORMAT: Final = "decimal.format"
+
+
+def with_decimal_format(settings: ConfigDef) -> ConfigDef:
+    """Add the setting `decimal.format` to a definition."""
+    return settings.define(
+        _DECIMAL_FORMAT,
+        ConfigType.STRING,
+        default="BASE64",
+        validator=OneOf("BASE64", "NUMERIC", ignore_case=True),
+        importance=Importance.LOW,
+        documentation="How decimals are written: BASE64 of their unscaled bytes, or NUMERIC.",
+    )
+
+
+def decimals_as_numbers(settings: ParsedConfig) -> bool:
+    """Return whether `decimal.format` is NUMERIC."""
+    return settings.string(_DECIMAL_FORMAT).upper() == "NUMERIC"
+
+
+class Encoders:
+    """decimals_as_numbers: `decimal.format`. defaults: `replace.null.with.default`.
+
+    entries: whether maps with keys that are not strings, or may be null, become lists of objects with `key` and
+    `value`; otherwise maps whose keys are not strings become lists of pairs.
+    """
+
+    def __init__(self, *, decimals_as_numbers: bool, defaults: bool, entries: bool = False) -> None:
+        self._decimals_as_numbers = decimals_as_numbers
+        self._defaults = defaults
+        self._entries = entries
+
+    @property
+    def settings(self) -> tuple[bool, bool, bool]:
+        """The settings: encoders with equal settings encode alike."""
+        return self._decimals_as_numbers, self._defaults, self._entries
+
+    def encoder(self, schema: Schema) -> Encode:
+        """Return an encoder that checks and encodes a value of this schema. It raises `ConnectorError`."""
+        encode = self.present(schema)
+
+        def top(value: object) -> object:
+            if value is None:
+                return self._null(schema, encode, "value")
+            if value.__class__ is Struct:
+                if value.schema is not schema and value.schema != schema:
+                    raise ConnectorError("Mismatching schema: the struct's schema is not the record's.")
+            else:
+                value = fit(schema, value)
+            return value if encode is None else encode(value)
+
+        return top
+
+    def fields(self, schema: Schema) -> EncodeFields:
+        """Return an encoder of structs of this schema, given as lists of valid field values."""
+        nested = {
+            field.place: self.fields(field.schema)
+            for field in schema.fields
+            if field.schema.type is SchemaType.STRUCT and field.schema.name not in (DECIMAL_NAME, *_MOMENTS)
+        }
+        encoders = {field.place: self.present(field.schema) for field in schema.fields if field.place not in nested}
+        # Nullable values without a default stay unchanged.
+        null = {
+            field.place: self._inner(field.schema, f"field {field.name}")
+            for field in schema.fields
+            if not field.schema.optional or field.schema.default is not None
+        }
+        present = {place: to for place, to in encoders.items() if to is not None}
+        return dict_function(schema.names, present=present, nested=nested, null=null)
+
+    def null(self, schema: Schema) -> object:
+        """Return what null becomes: the encoded default, or None. Raises `ConnectorError`."""
+        return self._null(schema, self.present(schema), "value")
+
+    def _null(self, schema: Schema, encode: Encode | None, what: str) -> object:
+        if schema.default is not None and self._defaults:
+            return schema.default if encode is None else encode(schema.default)
+        if schema.optional:
+            return None
+        raise ConnectorError(
+            f"Conversion error: null {what} for a schema that is required and has no default value ({schema})."
+        )
+
+    def present(self, schema: Schema) -> Encode | None:
+        """Return the encoder of values that are not null; None if orjson writes them unchanged."""
+        if schema.name == DECIMAL_NAME:
+            return self._decimal(schema)
+        if schema.name in _MOMENTS:
+            return _moment(schema)
+        match schema.type:
+            case SchemaType.FLOAT32:
+                return _single
+            case SchemaType.FLOAT64:
+                return _double
+            case SchemaType.BYTES:
+                return _base64
+            case SchemaType.ARRAY:
+                return self._array(schema)
+            case SchemaType.MAP:
+                return self._map(schema)
+            case SchemaType.STRUCT:
+                return self._struct(schema)
+            case _:
+                return None
+
+    def _inner(self, schema: Schema | None, what: str) -> Encode:
+        if schema is None:
+            raise ConnectorError("A list or map without a schema for its values cannot be written with a schema.")
+        encode = self.present(schema)
+
+        def inner(value: object) -> object:
+            if value is None:
+                return self._null(schema, encode, what)
+            return value if encode is None else encode(value)
+
+        return inner
+
+    def _array(self, schema: Schema) -> Encode:
+        inner = self._inner(schema.values, "element")
+
+        def encode(value: object) -> object:
+            assert isinstance(value, list)
+            return [inner(each) for each in value]
+
+        return encode
+
+    def _map(self, schema: Schema) -> Encode:
+        keys, values = self._inner(schema.keys, "key"), self._inner(schema.values, "value")
+        entries = self._entries
+        assert schema.keys is not None
+        as_object = schema.keys.type is SchemaType.STRING and not (entries and schema.keys.optional)
+
+        def encode(value: object) -> object:
+            assert isinstance(value, Mapping)
+            if as_object:
+                return {keys(key): values(each) for key, each in value.items()}
+            if entries:
+                return [{"key": keys(key), "value": values(each)} for key, each in value.items()]
+            return [[keys(key), values(each)] for key, each in value.items()]
+
+        return encode
+
+    def _struct(self, schema: Schema) -> Encode:
+        fields = self.fields(schema)
+
+        def encode(value: object) -> object:
+            assert isinstance(value, Struct)
+            return fields(value._values)
+
+        return encode
+
+    def _decimal(self, schema: Schema) -> Encode:
+        scale = int(schema.parameters.get("scale", "0"))
+        as_number = self._decimals_as_numbers
+
+        def encode(value: object) -> object:
+            assert isinstance(value, Decimal)
+            if as_number:
+                if not value.is_finite():
+                    raise _not_finite(value)
+                return orjson.Fragment(str(value))
+            return base64.b64encode(to_signed_bytes(to_unscaled(value, scale))).decode("ascii")
+
+        return encode
+
+
+def to_unscaled(value: Decimal, scale: int) -> int:
+    """Return the unscaled value. Raises `ConnectorError` unless the value has exactly `scale` decimal places."""
+    sign, digits, exponent = value.as_tuple()
+    if not isinstance(exponent, int):
+        raise _not_finite(value)
+    if exponent != -scale:
+        raise ConnectorError(f"A decimal has {-exponent} decimal places, but its schema has {scale}: quantize it.")
+    number = int("".join(map(str, digits)) or "0")
+    return -number if sign else number
+
+
+def _not_finite(value: Decimal) -> ConnectorError:
+    return ConnectorError(f"A decimal is {value}, but only finite numbers can be written as decimals.")
+
+
+def to_signed_bytes(number: int) -> bytes:
+    """Return the two's complement in as few bytes as possible, big-endian."""
+    return number.to_bytes((number + (number < 0)).bit_length() // 8 + 1, "big", signed=True)
+
+
+def _moment(schema: Schema) -> Encode:
+    name = schema.name
+    if name == TIMESTAMP_NAME:
+        return millis
+    return lambda value: encode(name, value)
+
+
+def _base64(value: object) -> object:
+    assert isinstance(value, bytes)
+    return base64.b64encode(value).decode("ascii")
+
+
+def _double(value: Any) -> object:
+    if 1e-3 <= value < 1e7 or -1e7 < value <= -1e-3 or value == 0:
+        return value  # Java's text for these is also the shortest one
+    return orjson.Fragment(number_text(value)) if math.isfinite(value) else number_text(value)
+
+
+def _single(value: Any) -> object:
+    return orjson.Fragment(number_text(value, 32)) if math.isfinite(value) else number_text(value)
+
 
 _OPTIONS: Final = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_SUBCLASS
 _BEYOND: Final = re.compile(rb"(?:[\xf0-\xf4][\x80-\xbf]{3})+")
@@ -148,14 +402,7 @@ class JsonConverter(Converter, HeaderConverter):
         if schema.type is SchemaType.STRUCT:
             json_schema["fields"] = [{**self.schema_json(inner), "field": name} for name, _, inner in schema.fields]
         json_schema["optional"] = schema.optional
-        if schema.name is not None:
-            json_schema["name"] = schema.name
-        if schema.version is not None:
-            json_schema["version"] = schema.version
-        if schema.doc is not None:
-            json_schema["doc"] = schema.doc
-        if schema.parameters:
-            json_schema["parameters"] = dict(schema.parameters)
+        json_schema |= describe_metadata(schema, ("name", "version", "doc", "parameters"))
         if schema.default is not None:
             json_schema["default"] = self.encoders.encoder(schema)(schema.default)
         return json_schema
@@ -181,6 +428,12 @@ class JsonConverter(Converter, HeaderConverter):
 
 
 _NAMES: Final = {SchemaType.FLOAT32: "float", SchemaType.FLOAT64: "double"}
+
+
+def describe_metadata(schema: Schema, names: Sequence[str]) -> dict[str, Any]:
+    """Return what the schema has of a name, a version, a documentation and parameters, under these names."""
+    metadata = (schema.name, schema.version, schema.doc, dict(schema.parameters) if schema.parameters else None)
+    return {name: each for name, each in zip(names, metadata, strict=True) if each is not None}
 
 
 def dumps(value: object) -> bytes:

@@ -22,12 +22,12 @@ from ringfence.connectors.api import (
     SourceTask,
     Width,
 )
-from ringfence.connectors.api.config_keys import parse_value
-from ringfence.connectors.java import connector_process
+from ringfence.connectors.api.config_def import parse_value
+from ringfence.connectors.java import processes
 from ringfence.connectors.java.channel import JavaEnded, JavaFailure
-from ringfence.connectors.java.connector_process import ConnectorProcess
 from ringfence.connectors.java.discovery import JavaPlugin
 from ringfence.connectors.java.files import require_allowed_files
+from ringfence.connectors.java.processes import ConnectorProcess
 from ringfence.connectors.java.task import changes_nothing, java_task_class, preview_settings
 from ringfence.connectors.sdk.guarded_connects import note_names
 
@@ -53,7 +53,7 @@ class JavaSourceConnector(SourceConnector):
 
     @classmethod
     def _describe(cls) -> Mapping[str, Any]:
-        process = connector_process.get(cls.plugin)
+        process = processes.get(cls.plugin)
         description = process.answers.get(cls.java_class)
         if description is None:
             description = process.answers[cls.java_class] = process.call("describe", type=cls.java_class)
@@ -64,7 +64,7 @@ class JavaSourceConnector(SourceConnector):
 
         Raises `JavaFailure` if the connector's `validate` throws.
         """
-        process = connector_process.get(self.plugin)
+        process = processes.get(self.plugin)
         body = process.call("validate", config=self._with_full_name(config), worker=dict(process.runtime.worker))
         checks: list[tuple[ConfigKey, ConfigValue]] = []
         for part in ("parts", "own"):
@@ -82,7 +82,7 @@ class JavaSourceConnector(SourceConnector):
         return ConnectorTransactionBoundaries.SUPPORTED if supported else ConnectorTransactionBoundaries.UNSUPPORTED
 
     def _support(self, config: Mapping[str, str]) -> Sequence[str]:
-        answer: Sequence[str] = connector_process.get(self.plugin).call("support", config=self._with_full_name(config))
+        answer: Sequence[str] = processes.get(self.plugin).call("support", config=self._with_full_name(config))
         return answer
 
     def find_slot(self, config: Mapping[str, str]) -> str | None:
@@ -90,7 +90,7 @@ class JavaSourceConnector(SourceConnector):
 
         None for a connector that takes no such snapshot. Raises `JavaFailure` if the database does not answer.
         """
-        answer = connector_process.get(self.plugin).call("slot", config=self._with_full_name(config))
+        answer = processes.get(self.plugin).call("slot", config=self._with_full_name(config))
         return str(answer["found"]) if answer["concerned"] else None
 
     def try_record(self, parts: Mapping[str, str], record: Mapping[str, object]) -> Mapping[str, Any]:
@@ -99,7 +99,7 @@ class JavaSourceConnector(SourceConnector):
         parts: the settings of transforms, predicates and converters; host/Trial.java has the keys of record and
         result. Raises `ConnectorError` for a file outside of the file roots, and for settings that Java refuses.
         """
-        process = connector_process.get(self.plugin)
+        process = processes.get(self.plugin)
         config = self._with_full_name({**parts, "name": "trial"})
         try:
             answer: Mapping[str, Any] = process.call(
@@ -115,9 +115,7 @@ class JavaSourceConnector(SourceConnector):
         pairs = [[dict(partition), None if offset is None else dict(offset)] for partition, offset in offsets]
         try:
             return bool(
-                connector_process.get(self.plugin).call(
-                    "alter_offsets", config=self._with_full_name(config), offsets=pairs
-                )
+                processes.get(self.plugin).call("alter_offsets", config=self._with_full_name(config), offsets=pairs)
             )
         except JavaFailure as error:
             if error.kind.endswith("UnsupportedOperationException"):  # the connector does not implement it
@@ -127,7 +125,7 @@ class JavaSourceConnector(SourceConnector):
     def start(self, config: Mapping[str, str]) -> None:
         self._config = {**config, **(preview_settings(self.java_class) if self.context.trial else {})}
         with self._starting:
-            self._start_in(connector_process.get(self.plugin))
+            self._start_in(processes.get(self.plugin))
 
     def _start_in(self, process: ConnectorProcess) -> None:
         name = self._config["name"]
@@ -143,7 +141,7 @@ class JavaSourceConnector(SourceConnector):
         with self._starting:
             process = self._process
             if process is None or process.ended is not None:  # another connector may have ended it
-                process = connector_process.get(self.plugin)
+                process = processes.get(self.plugin)
                 self._start_in(process)
         answer: list[dict[str, str | None]] = process.call("task_configs", name=self._config["name"], max=max_tasks)
         more = preview_settings(self.java_class) if self.context.trial else {}
@@ -159,7 +157,7 @@ class JavaSourceConnector(SourceConnector):
         except JavaEnded:
             pass
         finally:
-            connector_process.release(process)
+            processes.release(process)
 
     def on_event(self, event: Mapping[str, Any]) -> None:
         """Handle an event of this instance, or the process's end. Called on the process's thread."""

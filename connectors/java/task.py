@@ -28,14 +28,15 @@ from ringfence.connectors.api import (
 from ringfence.connectors.api.errors import BadRecord
 from ringfence.connectors.common_settings import CONNECTOR_CLASS, PLUGIN_VERSION
 from ringfence.connectors.java import runtime, shared_jvm
-from ringfence.connectors.java.channel import Event, JavaChannel, JavaEnded, JavaFailure
+from ringfence.connectors.java.channel import BatchFrame, Event, JavaChannel, JavaEnded, JavaFailure
 from ringfence.connectors.java.discovery import choose_plugin, find_places, find_plugins, select_versions
 from ringfence.connectors.java.files import require_allowed_files
-from ringfence.connectors.java.frames import BatchFrame
-from ringfence.connectors.java.process import JavaProcess
+from ringfence.connectors.java.processes import JavaProcess
 from ringfence.connectors.java.runtime import JavaRuntime
 from ringfence.connectors.java_settings import JAVA_PROCESS, SHARED, SNAPSHOT_TRANSACTION
 from ringfence.connectors.sdk.guarded_connects import note_names
+
+log = logging.getLogger(__name__)
 
 
 class ReadyBytes:
@@ -92,8 +93,6 @@ def preview_settings(java_class: str) -> Mapping[str, str]:
     """Return the settings that override a connector's own settings in a preview."""
     return {**_READING, PREVIEW: "true"} if changes_nothing(java_class) else {}
 
-
-log = logging.getLogger(__name__)
 
 SILENT_SECONDS: Final = 30.0
 """A process that sends nothing for this long is killed; it sends a heartbeat every two seconds."""

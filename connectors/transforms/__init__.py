@@ -9,16 +9,17 @@ from collections.abc import Mapping
 
 from ringfence.connectors.api import ConfigException
 from ringfence.connectors.transforms.base import Transform
-from ringfence.connectors.transforms.keys import (
+from ringfence.connectors.transforms.predicates import ConditionalTransform, Predicate
+from ringfence.connectors.transforms.registry import (
     aliases,
     check_negate,
     check_predicate,
     check_version,
+    find_predicate,
+    find_transform,
     framework_keys,
     transform_keys,
 )
-from ringfence.connectors.transforms.predicates import ConditionalTransform, Predicate
-from ringfence.connectors.transforms.registry import find_predicate, find_transform
 
 __all__ = ["Predicate", "Transform", "build_transforms", "find_predicate", "find_transform", "transform_keys"]
 

@@ -1,21 +1,24 @@
-"""The interface of transforms, which change one record at a time between connector and converters."""
+"""The interface of transforms, which change one record at a time between connector and converters; and what they
+rebuild of a record: schemas, once for each, and values with their defaults.
+"""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import new_class
-from typing import ClassVar, Final, TypeVar, cast
+from typing import ClassVar, Final, Generic, TypeVar, cast
 
 from ringfence.connectors.api import (
     ConfigDef,
     ConfigType,
     ConnectorError,
     Importance,
+    NonEmpty,
     Schema,
     SchemaType,
     SourceRecord,
     Struct,
 )
-from ringfence.connectors.api.structs import describe_kind
+from ringfence.connectors.api.schemas import describe_kind
 from ringfence.connectors.columns import Column
 
 JAVA: Final = "org.apache.kafka.connect.transforms."
@@ -138,6 +141,12 @@ def _half(cls: type[_T], half: str) -> type[_T]:
     return cast("type[_T]", new_class(cls.__name__ + half, (cls,), exec_body=fill))
 
 
+def define_items(keys: ConfigDef, name: str, documentation: str) -> ConfigDef:
+    """Add a required list, which must not be empty."""
+    importance = Importance.HIGH
+    return keys.define(name, ConfigType.LIST, validator=NonEmpty(), importance=importance, documentation=documentation)
+
+
 def replace_null(keys: ConfigDef) -> ConfigDef:
     """Add the setting that the transforms of structs share."""
     return keys.define(
@@ -183,3 +192,33 @@ def keep_for(struct: Struct, name: str, defaults: bool) -> object:
                 "its default."
             )
     return value
+
+
+_Result = TypeVar("_Result")
+
+
+class Rebuilt(Generic[_Result]):
+    """A cache of what is built from each schema: there are few of them."""
+
+    def __init__(self, build: Callable[[Schema], _Result]) -> None:
+        self._build = build
+        self._results: dict[Schema, _Result] = {}
+        self._last: Schema | None = None
+        self._last_result: _Result | None = None
+
+    def __call__(self, schema: Schema) -> _Result:
+        if schema is self._last and self._last_result is not None:
+            return self._last_result
+        result = self._results.get(schema)
+        if result is None:
+            if len(self._results) >= 64:
+                self._results.clear()
+            result = self._results[schema] = self._build(schema)
+        self._last, self._last_result = schema, result
+        return result
+
+
+def basics(schema: Schema, fields: Mapping[str, Schema] | None = None, **more: object) -> Schema:
+    """Return a struct schema with name, version, doc and parameters of another schema, but without its optionality."""
+    changes: dict[str, object] = {"type": SchemaType.STRUCT, "keys": None, "values": None} if fields is not None else {}
+    return schema.but(**{"optional": False, "default": None, "fields": (fields or {}).items(), **changes, **more})

@@ -8,7 +8,6 @@ from ringfence.connectors.api import (
     ConfigType,
     ConnectorError,
     Importance,
-    NonEmpty,
     OneOf,
     Schema,
     SchemaAndValue,
@@ -16,8 +15,17 @@ from ringfence.connectors.api import (
     Struct,
 )
 from ringfence.connectors.sdk.values.literals import parse
-from ringfence.connectors.transforms.base import JAVA, KeyOrValue, Transform, halves, keep_for, replace_null
-from ringfence.connectors.transforms.rebuilding import Rebuilt, basics
+from ringfence.connectors.transforms.base import (
+    JAVA,
+    KeyOrValue,
+    Rebuilt,
+    Transform,
+    basics,
+    define_items,
+    halves,
+    keep_for,
+    replace_null,
+)
 
 
 class DropHeaders(Transform):
@@ -25,13 +33,7 @@ class DropHeaders(Transform):
 
     name = "DropHeaders"
     aliases = (JAVA + name,)
-    _CONFIG_DEF = ConfigDef().define(
-        "headers",
-        ConfigType.LIST,
-        validator=NonEmpty(),
-        importance=Importance.HIGH,
-        documentation="The names of the headers to remove.",
-    )
+    _CONFIG_DEF = define_items(ConfigDef(), "headers", "The names of the headers to remove.")
 
     def configure(self, config: Mapping[str, str]) -> None:
         self._names = frozenset(self._CONFIG_DEF.parse(config).strings("headers"))
@@ -82,22 +84,11 @@ class HeaderFrom(KeyOrValue):
     """Moves fields into headers, or copies them there."""
 
     _CONFIG_DEF = replace_null(
-        ConfigDef()
-        .define(
-            "fields",
-            ConfigType.LIST,
-            validator=NonEmpty(),
-            importance=Importance.HIGH,
-            documentation="The fields.",
-        )
-        .define(
+        define_items(
+            define_items(ConfigDef(), "fields", "The fields."),
             "headers",
-            ConfigType.LIST,
-            validator=NonEmpty(),
-            importance=Importance.HIGH,
-            documentation="The headers' names, in the order of the fields.",
-        )
-        .define(
+            "The headers' names, in the order of the fields.",
+        ).define(
             "operation",
             ConfigType.STRING,
             validator=OneOf("move", "copy"),

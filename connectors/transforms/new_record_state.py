@@ -18,8 +18,7 @@ from ringfence.connectors.api import (
 )
 from ringfence.connectors.api.schemas import STRING, optional
 from ringfence.connectors.columns import Column
-from ringfence.connectors.transforms.base import Transform
-from ringfence.connectors.transforms.rebuilding import Rebuilt, basics
+from ringfence.connectors.transforms.base import Rebuilt, Transform, basics
 
 _DELETES: Final = "delete.tombstone.handling.mode"
 _DROP: Final = "drop"

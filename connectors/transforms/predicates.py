@@ -6,7 +6,7 @@ from typing import ClassVar, Final
 
 from ringfence.connectors.api import AllOf, ConfigDef, ConfigType, NonEmpty, SourceRecord
 from ringfence.connectors.transforms.base import Transform
-from ringfence.connectors.transforms.patterns import is_pattern, java_pattern
+from ringfence.connectors.transforms.routing import is_pattern, java_pattern
 
 _JAVA: Final = "org.apache.kafka.connect.transforms.predicates."
 

@@ -17,12 +17,29 @@ from ringfence.connectors.api import (
     SourceRecord,
     Struct,
 )
-from ringfence.connectors.api.schemas import DATE, DATE_NAME, INT64, STRING, TIME, TIME_NAME, TIMESTAMP, TIMESTAMP_NAME
-from ringfence.connectors.api.structs import describe_kind
+from ringfence.connectors.api.schemas import (
+    DATE,
+    DATE_NAME,
+    INT64,
+    STRING,
+    TIME,
+    TIME_NAME,
+    TIMESTAMP,
+    TIMESTAMP_NAME,
+    describe_kind,
+)
 from ringfence.connectors.sdk.values.date_patterns import DatePattern, PatternError
 from ringfence.connectors.sdk.values.moments import is_moment, millis, to_date, to_datetime, to_time
-from ringfence.connectors.transforms.base import JAVA, KeyOrValue, Transform, halves, replace_null, values_of
-from ringfence.connectors.transforms.rebuilding import Rebuilt, basics
+from ringfence.connectors.transforms.base import (
+    JAVA,
+    KeyOrValue,
+    Rebuilt,
+    Transform,
+    basics,
+    halves,
+    replace_null,
+    values_of,
+)
 
 _PER_SECOND: Final = {"nanoseconds": 10**9, "microseconds": 10**6, "milliseconds": 1000, "seconds": 1}
 _LONG: Final = 1 << 63

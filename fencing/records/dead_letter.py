@@ -17,7 +17,7 @@ from ringfence.connectors.api.records import UNREADABLE
 from ringfence.connectors.class_names import class_name
 from ringfence.connectors.sdk.values.exact import Inexact, Reading, Writing
 from ringfence.connectors.sdk.values.texts import text as value_text
-from ringfence.connectors.transforms.keys import aliases
+from ringfence.connectors.transforms.registry import aliases
 from ringfence.fencing.ids import TaskId
 from ringfence.fencing.topics.status.failed_record import RecordFailure, shorten
 from ringfence.fencing.topics.status_entry import NOTE

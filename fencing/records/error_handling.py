@@ -23,7 +23,7 @@ from ringfence.connectors.api import (
 )
 from ringfence.connectors.columns import Column
 from ringfence.connectors.sdk.delivery import DEAD_LETTERS
-from ringfence.connectors.transforms.keys import aliases
+from ringfence.connectors.transforms.registry import aliases
 from ringfence.fencing.clock import Clock
 from ringfence.fencing.ids import TaskId
 from ringfence.fencing.metrics import Measures

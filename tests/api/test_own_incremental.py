@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from ringfence.audit.models import AuditEntry
-from ringfence.connectors.builtin.postgres.incremental.state import IncrementalState, QueuedTable
+from ringfence.connectors.builtin.postgres.offsets import IncrementalState, QueuedTable
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.topics.config_records import decode
 from ringfence.fencing.topics.config_records.connector import ConnectorRecord

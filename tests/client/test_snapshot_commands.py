@@ -6,7 +6,7 @@ import pytest
 
 from ringfence import cli
 from ringfence.client.output import Exit
-from ringfence.connectors.builtin.postgres.incremental.state import IncrementalState, QueuedTable
+from ringfence.connectors.builtin.postgres.offsets import IncrementalState, QueuedTable
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.topics.config_records.connector import ConnectorRecord
 from tests.support.client_runs import Captured

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ringfence.connectors.api import DistantDate, DistantTimestamp, Schema, SchemaType, Struct
-from ringfence.connectors.api.structs import fit
+from ringfence.connectors.api.schemas import fit
 from ringfence.connectors.builtin.spark_table import settings as names
 from ringfence.connectors.builtin.spark_table.task import SparkTableSourceTask
 from ringfence.testing.oddities import UNSUPPORTED, Kind, oddities

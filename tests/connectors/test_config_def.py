@@ -12,7 +12,7 @@ from ringfence.connectors.api import (
     UniqueItems,
     Width,
 )
-from ringfence.connectors.api.config_keys import to_text
+from ringfence.connectors.api.config_def import to_text
 
 
 def definition() -> ConfigDef:

@@ -95,8 +95,6 @@ def test_no_pattern_opens_the_platforms_own_variables(vault: Path, monkeypatch: 
 def test_without_providers_a_reference_is_text(vault: Path) -> None:
     config = {"a": "${file:" + str(vault) + "/db.properties:password}"}
     assert ConfigProviders().resolve(config).config == config
-    assert not ConfigProviders().refers(config["a"])
-    assert providers(vault).refers(config["a"])
 
 
 def test_what_the_plugin_made_of_it_is_stored_with_the_references(vault: Path) -> None:

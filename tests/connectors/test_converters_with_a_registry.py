@@ -26,7 +26,7 @@ from ringfence.engine.spark.task_process import Conversion
 from ringfence.fencing.kafka.connection import Connection
 from tests.connectors.golden.records import FULL, MOMENT, SPARSE, VALUES
 from tests.guarantees.stage import PARTITION, Counting, Script, Stage
-from tests.support.apicurio import Apicurio, Json
+from tests.support.apicurio import Apicurio, Json, running_registry
 from tests.support.broker import Broker
 from tests.support.waiting import eventually
 
@@ -44,10 +44,8 @@ DEEP = struct({"all": array(INNER), "by_name": mapping(STRING, INNER), "price": 
 
 @pytest.fixture(scope="module")
 def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apicurio]:
-    running = Apicurio(tmp_path_factory.mktemp("registry"))
-    running.start()
-    yield running
-    running.kill()
+    with running_registry(tmp_path_factory.mktemp("registry")) as running:
+        yield running
 
 
 @dataclass(frozen=True)

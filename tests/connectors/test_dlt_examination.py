@@ -1,9 +1,7 @@
 """A REST API is described by its answer: records, key, pages and cursor are proposed, and so all rows come once."""
 
 import json
-import threading
 from collections.abc import Callable, Iterator, Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, cast
 from urllib.parse import parse_qs, urlsplit
 
@@ -12,11 +10,11 @@ import pytest
 from ringfence.connectors.api import Examination, SourceRecord
 from ringfence.connectors.builtin.dlt_source.connector import DltSourceConnector
 from ringfence.connectors.builtin.dlt_source.examination import find_records
-from ringfence.connectors.sdk import worker_limits
-from ringfence.connectors.sdk.worker_limits import WorkerLimits
 from ringfence.fencing.clock import Deadline
 from tests.connectors.fakes import FakeOffsets
 from tests.support.dlt_runs import start
+from tests.support.loopback_api import Answer as Response
+from tests.support.loopback_api import LoopbackApi, Request
 
 ROWS = [{"id": n, "item": f"no {n}", "updated_at": f"2026-01-01T00:00:{n:02d}Z"} for n in range(25)]
 PAGE = 10
@@ -67,45 +65,25 @@ def by_time(query: Query, _: str) -> Answer:
     return {"data": cut(query, 0, len(ROWS))}, {}
 
 
-class Api:
+class Api(LoopbackApi):
     """answer: what a GET of /orders returns. status: another one than 200. token: what it demands."""
 
     def __init__(self, answer: Callable[[Query, str], Answer]) -> None:
         self.answer, self.status, self.token, self.body = answer, 200, "", b""
         self.queries: list[dict[str, str]] = []
-        api = self
+        super().__init__()
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_GET(self) -> None:
-                query = {name: values[0] for name, values in parse_qs(urlsplit(self.path).query).items()}
-                api.queries.append(query)
-                document, headers = api.answer(query, f"{api.url}orders")
-                allowed = not api.token or api.token in self.headers.values()
-                body = api.body or json.dumps(document).encode()
-                self.send_response(api.status if allowed else 401)
-                for name, value in {**headers, "Content-Length": str(len(body))}.items():
-                    self.send_header(name, value)
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}/"
-        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+    def respond(self, request: Request) -> Response:
+        query = {name: values[0] for name, values in parse_qs(urlsplit(request.path).query).items()}
+        self.queries.append(query)
+        document, more = self.answer(query, f"{self.url}orders")
+        allowed = not self.token or self.token in request.headers.values()
+        body = self.body or json.dumps(document).encode()
+        return Response(body, "", self.status if allowed else 401, tuple(more.items()))
 
 
 @pytest.fixture
-def serve() -> Iterator[Callable[[Callable[[Query, str], Answer]], Api]]:
-    former = worker_limits.current()
-    worker_limits.declare(WorkerLimits(egress="loopback"))
+def serve(loopback_egress: None) -> Iterator[Callable[[Callable[[Query, str], Answer]], Api]]:
     served: list[Api] = []
 
     def make(answer: Callable[[Query, str], Answer]) -> Api:
@@ -115,7 +93,6 @@ def serve() -> Iterator[Callable[[Callable[[Query, str], Answer]], Api]]:
     yield make
     for each in served:
         each.close()
-    worker_limits.declare(former)
 
 
 Serve = Callable[[Callable[[Query, str], Answer]], Api]

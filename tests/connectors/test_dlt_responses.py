@@ -5,7 +5,7 @@ row where one row is to blame; and no pages without an end.
 import json
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -19,35 +19,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ringfence.connectors.api import ConnectorError, DataException, RetriableError, SourceRecord, UnreadableRecord
-from ringfence.connectors.builtin.dlt_source.reading import Reading, State
-from ringfence.connectors.builtin.dlt_source.rest_client import PageWatch, WatchfulClient
-from ringfence.connectors.builtin.dlt_source.row_values import (
+from ringfence.connectors.builtin.dlt_source.reading import (
+    Reading,
+    State,
     convert_row,
     describe_unreadable,
     encode_rows,
     read_unreadable,
 )
+from ringfence.connectors.builtin.dlt_source.rest_client import PageWatch, WatchfulClient
 from ringfence.connectors.builtin.dlt_source.task import DltSourceTask
-from ringfence.connectors.sdk import worker_limits
 from ringfence.connectors.sdk.unsupported_values import Handling
-from ringfence.connectors.sdk.worker_limits import WorkerLimits
 from tests.connectors.fakes import FakeOffsets
 from tests.support.dlt_runs import start
-from tests.support.scripted_api import Answer, ScriptedApi
+from tests.support.loopback_api import Answer
+from tests.support.scripted_api import ScriptedApi
+
+pytestmark = pytest.mark.usefixtures("loopback_egress")
 
 HUGE = 123456789012345678901234567890
 BY_CURSOR = {"cursor_path": "u", "initial_value": 0}
 BY_NUMBER = {"type": "page_number", "total_path": None, "stop_after_empty_page": True}
 BY_LINK = {"type": "json_link", "next_url_path": "next"}
 PYTHONS_WORDS = ("Error", "Exception", "Expecting", "pipe", "generator", "<class")
-
-
-@pytest.fixture(autouse=True)
-def loopback() -> Iterator[None]:
-    before = worker_limits.current()
-    worker_limits.declare(WorkerLimits(egress="loopback"))
-    yield
-    worker_limits.declare(before)
 
 
 def body(text: str | bytes, kind: str = "application/json", status: int = 200) -> Callable[[str], Answer]:

@@ -1,17 +1,26 @@
 """FilesSource on real servers of Google Cloud Storage and Azure Blob Storage."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from ringfence.connectors.api import ConnectorError, RetriableError
+from ringfence.connectors.api import ConnectorError
 from ringfence.connectors.builtin.files.connector import FilesSourceConnector
-from ringfence.connectors.builtin.files.task import FilesSourceTask
 from ringfence.connectors.sdk import worker_limits
 from ringfence.connectors.sdk.worker_limits import WorkerLimits
 from tests.support.azurite import ACCOUNT, KEY, Azurite
-from tests.support.file_runs import Committed, config_of, started
+from tests.support.file_runs import (
+    PARTS,
+    Committed,
+    check_changed,
+    check_it_goes_on,
+    check_no_mixture,
+    config_of,
+    read_in_attempts,
+    started,
+)
 from tests.support.file_runs import write as write_format
 from tests.support.gcs import GcsServer, token_server
 
@@ -50,29 +59,17 @@ def validate(config: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
     return FilesSourceConnector().validate(config)
 
 
-def drain(committed: Committed, task: FilesSourceTask) -> None:
-    while committed.take(task.poll()):
-        pass
-
-
 def test_objects_are_read_once_and_moved(store: Store) -> None:
-    for number in range(3):
-        store.write(f"deep er/{number}%.txt", b"".join(b"%d-%d\n" % (number, line) for line in range(5)))
+    for number, part in enumerate(PARTS):
+        store.write(f"deep er/{number}%.txt", part)
     store.write(".hidden.txt", b"no\n")
     store.write_at("inside.txt", b"of another prefix\n")
     config = config_in(store, batch_size="4")
     assert validate(config) == {}
-    committed = Committed()
-    for _ in range(7):
-        committed.run(config, polls=1)
-    expected = [f"{number}-{line}" for number in range(3) for line in range(5)]
-    assert committed.values == expected
-    assert {offset["done"] for offset in committed.offsets.values()} == {True}
+    committed, expected = read_in_attempts(config)
 
     store.write("deep er/1%.txt", b"changed\n")
-    with pytest.raises(ConnectorError, match=r"deep er/1%\.txt has changed"):
-        committed.run(config)
-    assert committed.run({**config, "on.change": "read"}).values == [*expected, "changed"]
+    check_changed(committed, config, "deep er/1%.txt", expected)
 
     done = store.settings()["url"].removesuffix("in") + "done"
     moving = {**config, "after": "move", "move.to": done}
@@ -88,15 +85,7 @@ def test_objects_are_read_once_and_moved(store: Store) -> None:
 @pytest.mark.thorough
 def test_no_mixture_of_two_contents(store: Store) -> None:
     """Larger than what is read at a time, and overwritten in the middle: not one line of the new content."""
-    store.write("large.txt", b"old\n" * 5_000_000)
-    task = started(config_in(store, batch_size="100000"))
-    committed = Committed()
-    committed.take(task.poll())
-    store.write("large.txt", b"new\n" * 5_000_000)
-    with pytest.raises(ConnectorError, match=r"large\.txt has changed"):
-        drain(committed, task)
-    task.stop()
-    assert set(committed.values) == {"old"}
+    check_no_mixture(config_in(store), partial(store.write, "large.txt"), b"old\n" * 5_000_000, b"new\n" * 5_000_000)
 
 
 def test_an_object_that_took_the_name_stays(store: Store) -> None:
@@ -126,16 +115,7 @@ def test_it_goes_on_after_the_server_was_killed(kind: type[Store], tmp_path: Pat
     server = kind(tmp_path / "server").start()
     try:
         server.write("a.txt", b"".join(b"%d\n" % line for line in range(2_000_000)))
-        task = started(config_in(server, batch_size="300000"))
-        committed = Committed()
-        committed.take(task.poll())
-        server.stop()
-        with pytest.raises(RetriableError, match="cannot be read"):
-            drain(committed, task)  # what it had read ahead comes first
-        server.start()
-        drain(committed, task)
-        task.stop()
-        assert committed.values == [str(line) for line in range(2_000_000)]
+        check_it_goes_on(server, config_in(server, batch_size="300000"), 2_000_000)
     finally:
         server.stop()
 

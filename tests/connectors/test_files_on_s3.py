@@ -1,16 +1,15 @@
 """FilesSource on a real S3 server."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from ringfence.connectors.api import ConnectorError
 from ringfence.connectors.builtin.files.connector import FilesSourceConnector
-from ringfence.connectors.builtin.files.task import FilesSourceTask
 from ringfence.connectors.sdk import worker_limits
 from ringfence.connectors.sdk.worker_limits import WorkerLimits
-from tests.support.file_runs import Committed, config_of, started
+from tests.support.file_runs import PARTS, check_changed, check_no_mixture, config_of, read_in_attempts
 from tests.support.s3 import S3Server
 
 # The server takes a while, and each attempt signs in.
@@ -29,22 +28,15 @@ def write(s3: S3Server, name: str, data: bytes) -> None:
 
 
 def test_objects_are_read_once_deleted_moved_and_never_in_parts(s3: S3Server) -> None:
-    for number in range(3):
-        write(s3, f"in/deep/{number}.txt", b"".join(b"%d-%d\n" % (number, line) for line in range(5)))
+    for number, part in enumerate(PARTS):
+        write(s3, f"in/deep/{number}.txt", part)
     write(s3, "inside.txt", b"of another prefix\n")
     config = {**config_of_s3(s3), "batch.size": "4"}
     assert FilesSourceConnector().validate(config) == {}
-    committed = Committed()
-    for _ in range(7):
-        committed.run(config, polls=1)
-    expected = [f"{number}-{line}" for number in range(3) for line in range(5)]
-    assert committed.values == expected
-    assert {offset["done"] for offset in committed.offsets.values()} == {True}
+    committed, expected = read_in_attempts(config)
 
     write(s3, "in/deep/1.txt", b"changed\n")
-    with pytest.raises(ConnectorError, match=r"deep/1\.txt has changed"):
-        committed.run(config)
-    assert committed.run({**config, "on.change": "read"}).values == [*expected, "changed"]
+    check_changed(committed, config, "deep/1.txt", expected)
 
     moving = {**config, "after": "move", "move.to": f"s3://{s3.bucket}/done"}
     committed.run(moving)
@@ -53,15 +45,7 @@ def test_objects_are_read_once_deleted_moved_and_never_in_parts(s3: S3Server) ->
     assert committed.offsets == {}
 
     # Larger than what is read at a time, overwritten in the middle: not one line of the new content.
-    write(s3, "in/large.txt", b"old\n" * 3_000_000)
-    task = started({**config, "batch.size": "100000"})
-    committed = Committed()
-    committed.take(task.poll())
-    write(s3, "in/large.txt", b"new\n" * 3_000_000)
-    with pytest.raises(ConnectorError, match=r"large\.txt has changed"):
-        _drain(committed, task)
-    task.stop()
-    assert set(committed.values) == {"old"}
+    check_no_mixture(config, partial(write, s3, "in/large.txt"), b"old\n" * 3_000_000, b"new\n" * 3_000_000)
     s3.client().rm(f"{s3.bucket}/in/large.txt")
 
 
@@ -78,8 +62,3 @@ def test_what_cannot_work_is_said(s3: S3Server) -> None:
 
 def config_of_s3(s3: S3Server) -> dict[str, str]:
     return {**config_of(Path("/nowhere")), **s3.settings()}
-
-
-def _drain(committed: Committed, task: FilesSourceTask) -> None:
-    while committed.take(task.poll()):
-        pass

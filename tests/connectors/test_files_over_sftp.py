@@ -2,16 +2,24 @@
 
 import os
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from ringfence.connectors.api import ConnectorError, RetriableError
 from ringfence.connectors.builtin.files.connector import FilesSourceConnector
-from ringfence.connectors.builtin.files.task import FilesSourceTask
 from ringfence.connectors.sdk import worker_limits
 from ringfence.connectors.sdk.worker_limits import WorkerLimits
-from tests.support.file_runs import Committed, config_of, started
+from tests.support.file_runs import (
+    PARTS,
+    Committed,
+    check_changed,
+    check_it_goes_on,
+    check_no_mixture,
+    config_of,
+    read_in_attempts,
+    started,
+)
 from tests.support.sftp import PASSWORD, SftpServer
 
 pytestmark = pytest.mark.usefixtures("loopback_egress")
@@ -41,29 +49,16 @@ def write(path: Path, data: bytes) -> None:
     path.write_bytes(data)
 
 
-def drain(committed: Committed, task: FilesSourceTask) -> None:
-    while committed.take(task.poll()):
-        pass
-
-
 def test_files_are_read_once_in_attempts_that_end_anywhere(server: SftpServer, folder: Path) -> None:
-    for number in range(3):
-        write(folder / "deep" / f"{number}.txt", b"".join(b"%d-%d\n" % (number, line) for line in range(5)))
+    for number, part in enumerate(PARTS):
+        write(folder / "deep" / f"{number}.txt", part)
     write(folder / ".hidden.txt", b"no\n")
     (folder / "link.txt").symlink_to(folder / "deep" / "0.txt")
     config = config_over_sftp(server, folder, batch_size="4")
-    committed = Committed()
-    for _ in range(7):
-        committed.run(config, polls=1)
-    expected = [f"{number}-{line}" for number in range(3) for line in range(5)]
-    assert committed.values == expected
-    assert {offset["done"] for offset in committed.offsets.values()} == {True}
+    committed, expected = read_in_attempts(config)
 
-    changed = folder / "deep" / "1.txt"
-    write(changed, b"changed\n")
-    with pytest.raises(ConnectorError, match=r"deep/1\.txt has changed"):
-        committed.run(config)
-    assert committed.run({**config, "on.change": "read"}).values == [*expected, "changed"]
+    write(folder / "deep" / "1.txt", b"changed\n")
+    check_changed(committed, config, "deep/1.txt", expected)
 
 
 @pytest.mark.parametrize("after", ["delete", "move"])
@@ -96,31 +91,15 @@ def test_a_file_that_took_the_name_stays(server: SftpServer, folder: Path) -> No
 
 def test_no_mixture_of_two_contents(server: SftpServer, folder: Path) -> None:
     """Larger than what is read at a time, and overwritten in the middle: not one line of the new content."""
-    write(folder / "large.txt", b"old\n" * 4_000_000)
-    task = started({**config_over_sftp(server, folder), "batch.size": "100000"})
-    committed = Committed()
-    committed.take(task.poll())
-    write(folder / "large.txt", b"newer\n" * 4_000_000)
-    with pytest.raises(ConnectorError, match=r"large\.txt has changed"):
-        drain(committed, task)
-    task.stop()
-    assert set(committed.values) == {"old"}
+    config = config_over_sftp(server, folder)
+    check_no_mixture(config, partial(write, folder / "large.txt"), b"old\n" * 4_000_000, b"newer\n" * 4_000_000)
 
 
 def test_it_goes_on_after_the_server_was_killed(tmp_path: Path) -> None:
     server = SftpServer(tmp_path / "server").start()
     try:
         write(server.folder / "in" / "a.txt", b"".join(b"%d\n" % line for line in range(1000)))
-        task = started({**config_of(Path("/nowhere")), **server.settings(), "batch.size": "300"})
-        committed = Committed()
-        committed.take(task.poll())
-        server.stop()
-        with pytest.raises(RetriableError, match="cannot be read"):
-            drain(committed, task)  # what it had read ahead comes first
-        server.start()
-        drain(committed, task)
-        task.stop()
-        assert committed.values == [str(line) for line in range(1000)]
+        check_it_goes_on(server, {**config_of(Path("/nowhere")), **server.settings(), "batch.size": "300"}, 1000)
     finally:
         server.stop()
 

@@ -23,10 +23,9 @@ from ringfence.connectors.api import (
     SourceRecord,
     Struct,
 )
-from ringfence.connectors.builtin.files.backlog import Backlog, Marks, Share, bucket_of
 from ringfence.connectors.builtin.files.connector import FilesSourceConnector
 from ringfence.connectors.builtin.files.places import FileInfo
-from ringfence.connectors.builtin.files.reading import FileReading
+from ringfence.connectors.builtin.files.reading import Backlog, FileReading, Marks, Share, bucket_of
 from ringfence.connectors.sdk import worker_limits
 from ringfence.connectors.sdk.worker_limits import WorkerLimits
 from tests.support.file_runs import Committed, config_of, plain, started, write
@@ -338,7 +337,7 @@ def test_a_mark_never_passes_what_is_still_to_be_read(read: list[str], waiting: 
 def test_offsets_behind_the_mark_are_forgotten_and_their_files_stay_read(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ringfence.connectors.builtin.files.backlog.BUCKETS", 1)
+    monkeypatch.setattr("ringfence.connectors.builtin.files.reading.BUCKETS", 1)
     for number in range(9):
         (folder / f"f{number}").write_text(f"{number}\n")
     config = config_of(folder, lookback_files="2")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ringfence.connectors.api import ConfigException
 from ringfence.connectors.builtin.files import settings as files
 from ringfence.connectors.builtin.kafka_source.topics import Names
-from ringfence.connectors.builtin.postgres import selection
+from ringfence.connectors.builtin.postgres import settings as postgres
 from ringfence.connectors.sdk import linear_patterns
 from ringfence.connectors.sdk.linear_patterns import LONGEST_PATTERN, LONGEST_TEXT, LinearPattern
 from ringfence.connectors.sdk.snapshot_signals import SnapshotRequest
@@ -49,7 +49,7 @@ def test_what_cannot_be_matched_so_is_refused_with_the_reason(pattern: str) -> N
     with pytest.raises(ConfigException):
         files.check_pattern("input.file.pattern", pattern)
     with pytest.raises(ConfigException):
-        selection.check_patterns("table.include.list", [pattern])
+        postgres.check_patterns("table.include.list", [pattern])
     with pytest.raises(ValueError, match="is not a regular expression"):
         Names([pattern])
     assert time.process_time() - began < MOST_CPU_SECONDS
@@ -64,7 +64,7 @@ def test_lists_of_connectors_match_so() -> None:
     began = time.process_time()
     name = "a" * 249
     assert name not in Names(COSTLY)
-    assert name not in selection.Patterns(COSTLY)
+    assert name not in postgres.Patterns(COSTLY)
     assert not SnapshotRequest("execute-snapshot", tuple(COSTLY)).names(name)
     assert time.process_time() - began < 3 * MOST_CPU_SECONDS
 

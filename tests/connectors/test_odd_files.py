@@ -21,8 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ringfence.connectors.api import ConnectorError, DataException
-from ringfence.connectors.builtin.files.formats import csv_rows
-from ringfence.connectors.builtin.files.formats.base import make_distinct
+from ringfence.connectors.builtin.files.formats import make_distinct, text
 from tests.support.file_runs import Committed, config_of, parquet, plain, read, read_restarted, reasons, rows, summary
 
 pytestmark = pytest.mark.usefixtures("temporary_roots")
@@ -73,7 +72,7 @@ def test_a_quote_that_is_not_closed_costs_one_line(folder: Path) -> None:
 
 
 def test_a_quote_is_not_looked_for_without_a_limit(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(csv_rows, "MOST_ROW_BYTES", 2_000_000)
+    monkeypatch.setattr(text, "MOST_ROW_BYTES", 2_000_000)
     lines = b"%0100d,x\n" % 0 * 50_000
     committed = read(folder, "a.csv", b'a,b\n7,"open\n' + lines + b'8,"closed"\n', "csv")
     assert len(committed.values) == 50_001

@@ -1,31 +1,16 @@
 """SparkTableSource on a real MariaDB: keys that it compares in ways of its own, read by short lives."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from ringfence.connectors.builtin.spark_table.connector import SparkTableSourceConnector
-from tests.postgres.local import loopback
-from tests.support.mariadb import MariaDb, mariadb
+from tests.support.mariadb import MariaDb
 from tests.support.mariadb_tables import spark_table_config
 from tests.support.spark_table_reader import Reader
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("loopback_egress")]
 
 ROWS = 300
 SEQUENCE = f"FROM seq_1_to_{ROWS}"
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDb]:
-    with mariadb(tmp_path_factory.mktemp("mariadb")) as made:
-        yield made
-
-
-@pytest.fixture(autouse=True)
-def allowed() -> Iterator[None]:
-    with loopback():
-        yield
 
 
 KEYS = {
@@ -43,17 +28,17 @@ KEYS = {
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_parts_of_a_key_hold_each_row_once(server: MariaDb, key: str) -> None:
+def test_parts_of_a_key_hold_each_row_once(mariadb: MariaDb, key: str) -> None:
     columns, values, column = KEYS[key]
     name = f"wide_{key.replace(' ', '_')}"
-    server.run(f"CREATE TABLE {name} ({columns}, n int)", f"INSERT INTO {name} SELECT {values}, seq {SEQUENCE}")
-    config = spark_table_config(server, name, **({"partitionColumn": column} if column else {}))
+    mariadb.run(f"CREATE TABLE {name} ({columns}, n int)", f"INSERT INTO {name} SELECT {values}, seq {SEQUENCE}")
+    config = spark_table_config(mariadb, name, **({"partitionColumn": column} if column else {}))
     assert SparkTableSourceConnector().validate(config) == {}
     assert Reader(config).read() == list(range(1, ROWS + 1))
 
 
-def test_a_key_that_is_compared_otherwise_than_it_is_ordered_is_refused(server: MariaDb) -> None:
-    server.run("CREATE TABLE kinds (kind enum('b', 'a') PRIMARY KEY, d int NOT NULL)")
-    config = spark_table_config(server, "kinds", partitionColumn="d")
+def test_a_key_that_is_compared_otherwise_than_it_is_ordered_is_refused(mariadb: MariaDb) -> None:
+    mariadb.run("CREATE TABLE kinds (kind enum('b', 'a') PRIMARY KEY, d int NOT NULL)")
+    config = spark_table_config(mariadb, "kinds", partitionColumn="d")
     (said,) = SparkTableSourceConnector().validate(config)["url"]
     assert "rows cannot be read in its order" in said

@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -13,39 +13,26 @@ from ringfence.connectors.api import RetriableError
 from ringfence.connectors.builtin.sql.connector import SqlSourceConnector
 from ringfence.connectors.builtin.sql.task import SqlSourceTask
 from tests.connectors.fakes import FakeContext
-from tests.postgres.local import loopback
 from tests.support.broker import Broker
-from tests.support.mariadb import PASSWORD, MariaDb, mariadb
+from tests.support.mariadb import PASSWORD, MariaDb
 from tests.support.mariadb_tables import config_of, of_query, schema_of
 from tests.support.sql_kills import read_under_kills
 from tests.support.sql_runs import Seen
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("loopback_egress")]
 
 _LOOPBACK = {"egress.allow": "loopback"}
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDb]:
-    with mariadb(tmp_path_factory.mktemp("mariadb")) as made:
-        yield made
-
-
-@pytest.fixture(autouse=True)
-def allowed() -> Iterator[None]:
-    with loopback():
-        yield
-
-
-def test_types(server: MariaDb) -> None:
-    server.run(
+def test_types(mariadb: MariaDb) -> None:
+    mariadb.run(
         "CREATE TABLE types (id bigint unsigned PRIMARY KEY, small smallint unsigned, yes boolean, price decimal(10,2),"
         " ratio double, at datetime(3), stamp timestamp(6) NULL, day date, name varchar(20) CHARACTER SET utf8mb4,"
         " doc json, raw blob, kind enum('a','b'), since time)",
         "SET time_zone = '+05:00'",
     )
-    with closing(server.connect()) as connection:
+    with closing(mariadb.connect()) as connection:
         cursor = connection.cursor()
         cursor.execute("SET time_zone = '+05:00'")
         cursor.execute(
@@ -53,7 +40,7 @@ def test_types(server: MariaDb) -> None:
             " '2026-03-29 02:30:00.125', '2026-02-28', 'Žluťoučký 🐎', '{\"a\": 1}', x'00ff', 'b', '10:00:00')"
         )
         cursor.execute("INSERT INTO types (id) VALUES (1)")
-    config = config_of(server, "types", "incrementing", incrementing_column_name="id")
+    config = config_of(mariadb, "types", "incrementing", incrementing_column_name="id")
     assert SqlSourceConnector().validate(config) == {}
     empty, full = Seen().run(config).rows
     assert {key: value for key, value in empty.items() if value is not None} == {"id": Decimal(1)}
@@ -80,16 +67,16 @@ def test_types(server: MariaDb) -> None:
     assert schema_of(query) == schema_of(config)
 
 
-def test_a_delay_reads_what_commits_late_and_bare_numbers_miss_it(server: MariaDb) -> None:
-    server.run(
+def test_a_delay_reads_what_commits_late_and_bare_numbers_miss_it(mariadb: MariaDb) -> None:
+    mariadb.run(
         "CREATE TABLE late (id int AUTO_INCREMENT PRIMARY KEY, at timestamp(6) NOT NULL DEFAULT current_timestamp(6))"
     )
-    slow = server.connect(autocommit=False)
+    slow = mariadb.connect(autocommit=False)
     slow.cursor().execute("INSERT INTO late () VALUES ()")
-    server.run("INSERT INTO late () VALUES ()")
-    numbers = config_of(server, "late", "incrementing", incrementing_column_name="id")
+    mariadb.run("INSERT INTO late () VALUES ()")
+    numbers = config_of(mariadb, "late", "incrementing", incrementing_column_name="id")
     both = config_of(
-        server,
+        mariadb,
         "late",
         "timestamp+incrementing",
         incrementing_column_name="id",
@@ -104,20 +91,20 @@ def test_a_delay_reads_what_commits_late_and_bare_numbers_miss_it(server: MariaD
     assert control.run(numbers).column("id") == [2]
 
 
-def test_a_server_that_dies_is_a_retriable_error(server: MariaDb) -> None:
-    server.run("CREATE TABLE dies (id int PRIMARY KEY)", "INSERT INTO dies VALUES (1)")
+def test_a_server_that_dies_is_a_retriable_error(mariadb: MariaDb) -> None:
+    mariadb.run("CREATE TABLE dies (id int PRIMARY KEY)", "INSERT INTO dies VALUES (1)")
     task = SqlSourceTask()
     task.context = FakeContext()
-    task.start(config_of(server, "dies", "incrementing", incrementing_column_name="id"))
+    task.start(config_of(mariadb, "dies", "incrementing", incrementing_column_name="id"))
     try:
         assert len(task.poll() or ()) == 1
-        server.kill()
+        mariadb.kill()
         task._readings[0].due = 0.0
         with pytest.raises(RetriableError) as error:
             task.poll()
         assert PASSWORD not in str(error.value)
-        server.start()
-        server.run("INSERT INTO dies VALUES (2)")
+        mariadb.start()
+        mariadb.run("INSERT INTO dies VALUES (2)")
         task._readings[0].due = 0.0
         (record,) = task.poll() or ()
         assert record.source_offset == {"incrementing": 2}
@@ -129,14 +116,14 @@ def test_a_server_that_dies_is_a_retriable_error(server: MariaDb) -> None:
     "query", ["", "SELECT k.id, k.at FROM kills k LEFT JOIN kills o ON o.id = -k.id WHERE k.id % 1 = 0"]
 )
 def test_every_row_once_under_kills_and_concurrent_writers(
-    server: MariaDb, broker: Broker, unique: Callable[[str], str], query: str
+    mariadb: MariaDb, broker: Broker, unique: Callable[[str], str], query: str
 ) -> None:
-    server.run(
+    mariadb.run(
         "CREATE OR REPLACE TABLE kills (id int AUTO_INCREMENT PRIMARY KEY, "
         "at timestamp(6) NOT NULL DEFAULT current_timestamp(6), KEY (at, id))"
     )
     config = config_of(
-        server,
+        mariadb,
         "kills",
         "timestamp+incrementing",
         incrementing_column_name="id",
@@ -149,7 +136,7 @@ def test_every_row_once_under_kills_and_concurrent_writers(
     transactions, writers = 150, 3
 
     def write() -> None:
-        with closing(server.connect(autocommit=False)) as connection:
+        with closing(mariadb.connect(autocommit=False)) as connection:
             for _ in range(transactions):
                 for _ in range(3):
                     connection.cursor().execute("INSERT INTO kills () VALUES ()")

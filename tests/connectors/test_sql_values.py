@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ringfence.connectors.api import ConnectorError, DataException, DistantDate, DistantTimestamp, UnreadableRecord
-from ringfence.connectors.api.structs import fit
+from ringfence.connectors.api.schemas import fit
 from ringfence.connectors.builtin.sql.connector import SqlSourceConnector
 from ringfence.connectors.builtin.sql.sqlite_values import SqliteValues, text_of
 from ringfence.connectors.builtin.sql.task import SqlSourceTask

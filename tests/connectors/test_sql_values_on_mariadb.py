@@ -12,14 +12,13 @@ from ringfence.connectors.api.schemas import BYTES, INT8
 from ringfence.connectors.builtin.sql.connector import SqlSourceConnector
 from ringfence.testing.oddities import UNSUPPORTED as NOT_HELD
 from ringfence.testing.oddities import Kind, oddities
-from tests.postgres.local import loopback
 from tests.support.mariadb import MariaDb, mariadb
 from tests.support.mariadb_tables import config_of, of_query, schema_of
 from tests.support.mariadb_tables import spark_table_config as spark_config_of
 from tests.support.spark_table_reader import Reader
 from tests.support.sql_runs import Seen, poll
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("loopback_egress")]
 
 HANDLING = "unsupported.value.handling.mode"
 UNSUPPORTED = object()
@@ -30,12 +29,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDb]:
     """One that accepts dates with zeros."""
     with mariadb(tmp_path_factory.mktemp("mariadb"), {"sql-mode": ""}) as made:
         yield made
-
-
-@pytest.fixture(autouse=True)
-def allowed() -> Iterator[None]:
-    with loopback():
-        yield
 
 
 POINT = bytes.fromhex("000000000101000000000000000000f03f0000000000000040")

@@ -23,23 +23,26 @@ from ringfence.connectors.api import (
 )
 from ringfence.connectors.builtin.webhook import settings as names
 from ringfence.connectors.builtin.webhook.connector import WebhookSourceConnector
-from ringfence.connectors.builtin.webhook.idempotency_keys import HEAD, PAGE_KEYS, KeyWindow, digest_of, digest_of_body
-from ringfence.connectors.builtin.webhook.request_parsing import Receiver, RequestRejected
+from ringfence.connectors.builtin.webhook.request_parsing import Receiver, RequestRejected, signature_check
 from ringfence.connectors.builtin.webhook.request_queue import (
     ACCEPTED,
     DUPLICATE,
     FULL,
+    HEAD,
     NO_ROOM,
+    PAGE_KEYS,
     REPLAY_WAITS,
     REPLAYED,
     STOPPED,
     TOO_LARGE,
     Answer,
+    KeyWindow,
     RequestQueue,
     Ticket,
+    digest_of,
+    digest_of_body,
 )
 from ringfence.connectors.builtin.webhook.settings import CONFIG_DEF
-from ringfence.connectors.builtin.webhook.signatures import signature_check
 from ringfence.connectors.builtin.webhook.task import WebhookSourceTask
 from ringfence.connectors.converters import header_converter
 from ringfence.web.hooks.link import Link, Unreachable

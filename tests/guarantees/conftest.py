@@ -1,16 +1,26 @@
 """Brokers for failures: one behind a proxy, one that denies and forgets, and one whose share locks expire soon."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from ringfence.fencing.kafka.connection import Connection
 from ringfence.local.kafka import EmbeddedKafka
-from tests.guarantees.shares import FLOORS
-from tests.support.broker import new_kafka
+from tests.guarantees.shares import FLOORS, Queue
+from tests.guarantees.stage import Stage
+from tests.support.broker import Broker, new_kafka
 from tests.support.cluster import running, three_brokers
 from tests.support.harsh import Harsh, harsh_kafka
 from tests.support.proxy import Proxied, proxied_kafka
+
+
+@pytest.fixture
+def stage(broker: Broker, unique: Callable[[str], str]) -> Iterator[Stage]:
+    """A connector of its own on the broker of all."""
+    made = Stage(Connection(broker.bootstrap), unique("stage"))
+    yield made
+    made.close()
 
 
 @pytest.fixture(scope="session")
@@ -42,6 +52,14 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedKafka]:
         yield made
     finally:
         made.stop()
+
+
+@pytest.fixture
+def queue(kafka: EmbeddedKafka, unique: Callable[[str], str], tmp_path: Path) -> Iterator[Queue]:
+    """A connector that reads a share group, and its input of one partition."""
+    made = Queue(Connection(kafka.bootstrap), unique("queue"), tmp_path, partitions=1)
+    yield made
+    made.close()
 
 
 @pytest.fixture

@@ -60,6 +60,17 @@ class StateReader:
                     found.append(entry)
         return found
 
+    def read_next(self) -> list[Entry]:
+        """Return the same, once there is something."""
+        found: list[Entry] = []
+
+        def arrived() -> bool:
+            found.extend(self.read())
+            return bool(found)
+
+        eventually(arrived, 20, "a record of the state topic")
+        return found
+
     def close(self) -> None:
         self._consumer.close()
 
@@ -190,13 +201,7 @@ class Lab:
     def _expect(self, change: Change) -> None:
         """One record, with these ranges, this start and this count."""
         expected = history.write(self.state, change, self.state.leader_epoch, limit=self._updates)
-        found: list[Entry] = []
-
-        def arrived() -> bool:
-            found.extend(self._reader.read())
-            return bool(found)
-
-        eventually(arrived, 20, "a record of the state topic")
+        found = self._reader.read_next()
         assert [strip_times(entry.record) for entry in found] == [expected], f"{self.done}\n{found}\nfor {expected}"
         self.model = change.partition
         self._take(found)

@@ -234,13 +234,7 @@ class TransactionLab:
     def expect(self, change: Change) -> None:
         """One record, with these ranges, this start and this count."""
         expected = history.write(self.state, change, self.state.leader_epoch, limit=self._updates)
-        found: list[Entry] = []
-
-        def arrived() -> bool:
-            found.extend(self._reader.read())
-            return bool(found)
-
-        eventually(arrived, 20, "a record of the state topic")
+        found = self._reader.read_next()
         said = [strip_times(entry.record) for entry in found]
         assert said == [strip_times(expected)], f"{said}, not {expected}\n{self.done}\n{self.model}"
         self.model = change.partition

@@ -19,9 +19,9 @@ from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.offsets.ledger_keys import LEDGER_PARTITION
 from ringfence.fencing.task.task_spec import TaskSpec
-from ringfence.fencing.topics.status import StatusState, TaskStatus, apply, decode
-from ringfence.fencing.topics.topic_log import TopicLog
+from ringfence.fencing.topics.status import TaskStatus
 from ringfence.testing.connector_run import ConfigTopic
+from tests.guarantees.stage import read_statuses
 from tests.support.waiting import eventually
 
 FLOORS = {
@@ -209,13 +209,7 @@ class Queue(ConfigTopic):
 
     def statuses(self) -> dict[int, TaskStatus]:
         """The newest reported status of each task of this generation."""
-        log = TopicLog(self.connection, self.topics.status)
-        state = StatusState()
-        try:
-            for record in log.read_to_end(Deadline.after(60)):
-                state = apply(state, decode(record.key, record.value))
-        finally:
-            log.close()
+        state = read_statuses(self.connection, self.topics.status)
         found = {number: state.tasks.get(TaskId(self.connector, number)) for number in range(self.tasks)}
         return {number: status for number, status in found.items() if status is not None}
 

@@ -17,7 +17,8 @@ from ringfence.fencing.records.error_handling import Convert
 from ringfence.fencing.records.error_handling import Stage as Stage_
 from ringfence.fencing.task.source_task import SourceTaskRun
 from ringfence.fencing.task.task_spec import Outcome, Plugin, TaskSpec
-from ringfence.fencing.topics.connector_state import Placement
+from ringfence.fencing.topics.config_records import TargetStateRecord
+from ringfence.fencing.topics.connector_state import Placement, TargetState
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import StatusState, TaskStatus, apply, decode
 from ringfence.fencing.topics.topic_log import TopicLog
@@ -109,6 +110,18 @@ class Plain:
         return [(name, value if isinstance(value, bytes) else None) for name, value in headers]
 
 
+def read_statuses(connection: Connection, topic: str) -> StatusState:
+    """Read a status topic to its end, and fold it."""
+    log = TopicLog(connection, topic)
+    state = StatusState()
+    try:
+        for record in log.read_to_end(Deadline.after(60)):
+            state = apply(state, decode(record.key, record.value))
+    finally:
+        log.close()
+    return state
+
+
 class Stage(ConfigTopic):
     """A connector with one task and a topic for its data, and attempts that run on threads."""
 
@@ -145,6 +158,11 @@ class Stage(ConfigTopic):
         started = Attempt(spec, script, config, kind, convert or Plain(raw), new_producer)
         self.attempts.append(started)
         return started
+
+    def stop(self) -> None:
+        """Stop the connector. Its newest attempt ends without an error."""
+        self.write(TargetStateRecord(self.connector, TargetState.STOPPED))
+        assert self.attempts[-1].ended().trace is None
 
     def close(self) -> None:
         for attempt in self.attempts:
@@ -191,14 +209,7 @@ class Stage(ConfigTopic):
 
     def statuses(self) -> StatusState:
         """The status topic, folded."""
-        log = TopicLog(self.connection, self.topics.status)
-        state = StatusState()
-        try:
-            for record in log.read_to_end(Deadline.after(60)):
-                state = apply(state, decode(record.key, record.value))
-        finally:
-            log.close()
-        return state
+        return read_statuses(self.connection, self.topics.status)
 
     def exact(self, at_least: int) -> int:
         """Asserts 0..n-1, none missing, none twice, and an offset that agrees; returns n."""

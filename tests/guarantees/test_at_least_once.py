@@ -3,7 +3,7 @@
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 import pytest
 
@@ -22,19 +22,11 @@ from ringfence.fencing.topics.status import State
 from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.local.kafka import EmbeddedKafka
 from tests.guarantees.stage import PARTITION, Counting, Listening, Script, Stage
-from tests.support.broker import Broker
 from tests.support.waiting import eventually
 
 DISABLED = {"exactly.once.source.support": "disabled", "offset.flush.timeout.ms": "30000"}
 NEVER = {**DISABLED, "offset.flush.interval.ms": "3600000"}
 OFTEN = {**DISABLED, "offset.flush.interval.ms": "20"}
-
-
-@pytest.fixture
-def stage(broker: Broker, unique: Callable[[str], str]) -> Iterator[Stage]:
-    made = Stage(Connection(broker.bootstrap), unique("loose"))
-    yield made
-    made.close()
 
 
 def paced(task: Counting) -> None:

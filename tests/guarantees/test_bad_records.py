@@ -2,24 +2,15 @@
 meantime.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 
 import pytest
 
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import topic_identity, topic_setting
 from tests.guarantees.stage import Counting, Script, Stage
-from tests.support.broker import Broker
 from tests.support.picky import Picky, numbers
 from tests.support.waiting import eventually
-
-
-@pytest.fixture
-def stage(broker: Broker, unique: Callable[[str], str]) -> Iterator[Stage]:
-    made = Stage(Connection(broker.bootstrap), unique("bad"))
-    yield made
-    made.close()
 
 
 @pytest.mark.parametrize(

@@ -261,13 +261,6 @@ def test_a_broker_that_throttles_is_left_alone_for_so_long(
     assert early == []
 
 
-@pytest.fixture
-def stage(broker: Broker, unique: Callable[[str], str]) -> Iterator[Stage]:
-    made = Stage(Connection(broker.bootstrap), unique("task"))
-    yield made
-    made.close()
-
-
 def copy_all(stage: Stage, topic: str, during: Callable[[], int], wait_s: float = 60) -> None:
     """Copy what `during` writes beside it, as it tells at its end; check that nothing is missing and nothing twice."""
     bootstrap, target = stage.connection.bootstrap, f"here.{topic}"

@@ -1,27 +1,14 @@
 """Boundaries `poll` and `interval` on the real broker: where transactions end, and for how long they may last."""
 
-from collections.abc import Callable, Iterator
-
 import pytest
 
 from ringfence.connectors.api import SourceRecord
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.task.task_spec import TaskSpec
-from ringfence.fencing.topics.config_records import TargetStateRecord
-from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.transactions.producer import Producer
 from ringfence.fencing.transactions.record_columns import RecordColumns
 from tests.guarantees.stage import Counting, Listening, Plain, Script, Stage
-from tests.support.broker import Broker
 from tests.support.waiting import eventually
-
-
-@pytest.fixture
-def stage(broker: Broker, unique: Callable[[str], str]) -> Iterator[Stage]:
-    made = Stage(Connection(broker.bootstrap), unique("ends"))
-    yield made
-    made.close()
 
 
 def ready(stage: Stage, boundary: str, interval_ms: int = 200_000) -> dict[str, str]:
@@ -31,11 +18,6 @@ def ready(stage: Stage, boundary: str, interval_ms: int = 200_000) -> dict[str, 
     stage.configure(made)
     stage.count()
     return made
-
-
-def stop(stage: Stage) -> None:
-    stage.write(TargetStateRecord(stage.connector, TargetState.STOPPED))
-    assert stage.attempts[-1].ended().trace is None
 
 
 class Watched(Producer):
@@ -86,7 +68,7 @@ def test_with_interval_batches_share_a_transaction_until_its_time_has_come(stage
     script = Script(limit=300, batch=10)
     stage.start(script, ready(stage, "interval"))
     eventually(lambda: bool(script.instances) and script.instances[0].next == 300, 60, "all is polled")
-    stop(stage)
+    stage.stop()
     assert [len(transaction) for transaction in stage.transactions()] == [300]
 
 
@@ -106,7 +88,7 @@ def test_offsets_of_dropped_records_are_committed_and_the_plugin_hears_of_them(s
     made = ready(stage, boundary)
     stage.start(script, made, kind=Listening, convert=Nothing(raw=False))
     eventually(lambda: bool(script.instances) and script.instances[0].next == 100, 60, "all is polled")
-    stop(stage)
+    stage.stop()
     assert (stage.visible(), stage.offset()) == ([], 100)
     assert script.committed == list(range(100))
     assert script.commits == (4 if boundary == "poll" else 1)
@@ -165,7 +147,7 @@ def test_a_task_is_polled_during_a_commit_only_if_it_wants_no_report_first(stage
     made = ready(stage, "poll")
     stage.start(script, made, kind=kind)
     stage.wait_for(300)
-    stop(stage)
+    stage.stop()
     behind = 100 if kind is Ahead else 0
     assert seen[:4] == [(0, 0), (100, 100 - behind), (200, 200 - behind), (300, 300 - behind)]
     assert script.committed == list(range(300))

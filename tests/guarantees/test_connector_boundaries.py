@@ -1,12 +1,11 @@
 """Transactions that the plugin defines, on the real broker: committed and aborted as it asked, and nothing else."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 
 import pytest
 
 from ringfence.connectors.api import SourceRecord
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.offsets.source_offsets import encode_key, encode_value
 from ringfence.fencing.task.clients import transactional_producer
 from ringfence.fencing.task.task_spec import TaskSpec
@@ -15,15 +14,7 @@ from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.status import State
 from ringfence.fencing.transactions.producer import Producer
 from tests.guarantees.stage import PARTITION, Counting, Listening, Plain, Script, Stage
-from tests.support.broker import Broker
 from tests.support.waiting import eventually
-
-
-@pytest.fixture
-def stage(broker: Broker, unique: Callable[[str], str]) -> Iterator[Stage]:
-    made = Stage(Connection(broker.bootstrap), unique("bounds"))
-    yield made
-    made.close()
 
 
 def ready(stage: Stage, boundary: str = "connector") -> dict[str, str]:
@@ -31,11 +22,6 @@ def ready(stage: Stage, boundary: str = "connector") -> dict[str, str]:
     stage.configure(made)
     stage.count()
     return made
-
-
-def stop(stage: Stage) -> None:
-    stage.write(TargetStateRecord(stage.connector, TargetState.STOPPED))
-    assert stage.attempts[-1].ended().trace is None
 
 
 FIRST, LAST = 1, 21
@@ -95,7 +81,7 @@ def test_sizes_of_committed_and_aborted_transactions_are_as_asked(stage: Stage, 
     eventually(lambda: stage.offset() == END, 60, "the last source offset, of a committed transaction", pause=0.2)
     assert stage.transactions() == KEPT
     assert attempt.run._counters.aborted == len(TRANSACTIONS) - len(KEPT)
-    stop(stage)
+    stage.stop()
     assert stage.transactions() == KEPT
     assert len(script.instances) == 1, "an abort that the plugin asked for needs no new instance"
     assert script.committed == list(range(END)), "each record's source offset is committed, an aborted one's too"
@@ -118,7 +104,7 @@ def test_offsets_of_aborted_records_are_committed_although_nothing_follows(stage
     stage.start(second, made, attempt=2, kind=Aborting)
     eventually(lambda: bool(second.instances) and second.instances[-1].next == 30, 60, "the next attempt has polled")
     assert second.instances[-1].polls >= 1
-    stop(stage)
+    stage.stop()
     assert (stage.visible(), stage.offset()) == ([], 20)
 
 
@@ -138,7 +124,7 @@ def test_nothing_is_committed_unless_asked_and_a_pause_or_stop_leaves_it_to_the_
     assert script.instances[0].stopped, "what it read cannot be rewound"
     stage.write(TargetStateRecord(stage.connector, TargetState.RUNNING))
     eventually(lambda: len(script.instances) == 2 and script.instances[1].next == 900, 60, "the rest is read again")
-    stop(stage)
+    stage.stop()
     assert stage.exact(550) == 550
 
 
@@ -155,7 +141,7 @@ def test_a_pause_between_two_transactions_keeps_the_instance(stage: Stage) -> No
     script.limit = 200
     stage.write(TargetStateRecord(stage.connector, TargetState.RUNNING))
     stage.wait_for(200)
-    stop(stage)
+    stage.stop()
     assert stage.exact(200) == 200
     assert len(script.instances) == 1
 
@@ -239,7 +225,7 @@ def test_an_abort_notices_that_somebody_else_has_committed_meanwhile(stage: Stag
     script = Script(limit=100, batch=5, before_poll=ask)
     stage.start(script, ready(stage), new_producer=new_producer)
     stage.wait_for(100)
-    stop(stage)
+    stage.stop()
     intruders[0].close()
     assert stage.exact(100) == 100
     assert len(script.instances) == 2

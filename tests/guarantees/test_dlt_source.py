@@ -9,26 +9,16 @@ import pytest
 from ringfence.connectors.builtin.dlt_source.task import DltSourceTask
 from ringfence.connectors.class_names import class_name
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.topics.topic_log import TopicLog
 from tests.guarantees.stage import Stage
-from tests.support.attempts import WITHOUT_TRANSACTIONS, Attempt
-from tests.support.broker import Broker
-from tests.support.names import unique
+from tests.support.attempts import WITHOUT_TRANSACTIONS, Attempt, Attempts
 from tests.support.orders_api import OrdersApi
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
 
 TEXT = "org.apache.kafka.connect.storage.StringConverter"
-
-
-@pytest.fixture
-def stage(broker: Broker) -> Iterator[Stage]:
-    made = Stage(Connection(broker.bootstrap), unique("dlt"))
-    yield made
-    made.close()
 
 
 def configure(stage: Stage, settings: Mapping[str, str]) -> dict[str, str]:
@@ -58,29 +48,17 @@ def reading_after_kills(
     stage: Stage, api: OrdersApi, settings: Mapping[str, str], worker: Mapping[str, str] | None = None
 ) -> Iterator[Attempt]:
     """The fourth attempt, when all is visible: three were killed while they read, and each time rows were added."""
-    config = configure(stage, settings)
-    stage.configure(config)
-    stage.count()
-    attempts: list[Attempt] = []
-
-    def start() -> Attempt:
-        told = {"egress.allow": "loopback", **(worker or {})}
-        attempts.append(Attempt(stage, len(attempts) + 1, config, class_name(DltSourceTask), told))
-        return attempts[-1]
-
-    try:
+    limits = {"egress.allow": "loopback", **(worker or {})}
+    with Attempts(stage, configure(stage, settings), DltSourceTask, limits) as attempts:
         for least in (1, 1001, 2001):
-            running = start()
+            running = attempts.start()
             # Killed while it reads on: the rows for it come as soon as the first of this life are visible.
-            eventually(lambda least=least: len(stage.visible()) >= least, 60, lambda: attempts[-1].log, pause=0.02)  # type: ignore[misc]
+            attempts.await_visible(least, pause=0.02)
             api.add(1000)
             running.kill()
-        last = start()
-        eventually(lambda: len({*stage.visible()}) >= len(api.rows), 60, lambda: last.log, pause=0.1)
-        yield last
-    finally:
-        for each in attempts:
-            each.close()
+        attempts.start()
+        attempts.await_visible(len(api.rows), distinct=True, pause=0.1)
+        yield attempts.newest
 
 
 @pytest.mark.parametrize("checkpoint", ["page", "pass"])

@@ -20,7 +20,6 @@ from ringfence.engine.queries.connector_offsets import ConnectorOffsets
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, FencingError, Retriable
 from ringfence.fencing.ids import ConnectorName, Generation
-from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.leader.fence_generation import FenceResult, fence
 from ringfence.fencing.leader.fence_targets import AdminAccess
 from ringfence.fencing.leader.fencing_round import Round, finish, plan
@@ -39,13 +38,6 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.broker
 
 ALL = (AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE)
-
-
-@pytest.fixture
-def stage(broker: Broker, unique: Callable[[str], str]) -> Iterator[Stage]:
-    made = Stage(Connection(broker.bootstrap), unique("round"))
-    yield made
-    made.close()
 
 
 def due(stage: Stage) -> Round:

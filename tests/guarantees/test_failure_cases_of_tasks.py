@@ -11,7 +11,6 @@ from contextlib import ExitStack
 import pytest
 
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.permission_probes import Prober
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, delete_topics, topic_ids
 from ringfence.fencing.task.clients import transactional_producer
@@ -21,7 +20,6 @@ from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.transactions.client import TransactionalClient
 from ringfence.fencing.transactions.producer import Producer
 from tests.guarantees.stage import Attempt, Counting, Listening, Plain, Script, Stage
-from tests.support.broker import Broker
 from tests.support.harsh import Harsh
 from tests.support.waiting import eventually
 
@@ -36,13 +34,6 @@ class Idling(Stage):
         self.producer = Producer(self.connection, self.producer.transactional_id)
         self.producer.init(Deadline.after(30))
         return super().write(*records)
-
-
-@pytest.fixture
-def stage(broker: Broker, unique: Callable[[str], str]) -> Iterator[Stage]:
-    made = Stage(Connection(broker.bootstrap), unique("failure"))
-    yield made
-    made.close()
 
 
 @pytest.fixture

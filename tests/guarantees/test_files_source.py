@@ -9,30 +9,19 @@ from typing import Protocol
 import pytest
 
 from ringfence.connectors.builtin.files.task import FilesSourceTask
-from ringfence.connectors.class_names import class_name
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.topics.topic_log import TopicLog
 from tests.guarantees.stage import Stage
-from tests.support.attempts import WITHOUT_TRANSACTIONS, Attempt
+from tests.support.attempts import WITHOUT_TRANSACTIONS, Attempts
 from tests.support.azurite import Azurite
-from tests.support.broker import Broker
 from tests.support.cases import mark_cases
 from tests.support.gcs import GcsServer
-from tests.support.names import unique
 from tests.support.s3 import S3Server
 from tests.support.sftp import SftpServer
 from tests.support.waiting import eventually
 
 TEXT = "org.apache.kafka.connect.storage.StringConverter"
 FILES, LINES = 24, 1000
-
-
-@pytest.fixture
-def stage(broker: Broker) -> Iterator[Stage]:
-    made = Stage(Connection(broker.bootstrap), unique("files"))
-    yield made
-    made.close()
 
 
 @pytest.fixture
@@ -141,41 +130,23 @@ def _read_while_tasks_are_killed(
         **({} if after == "keep" else {"transaction.boundary": "interval", "transaction.boundary.interval.ms": "200"}),
         "exactly.once.support": "required",
     }
-    stage.configure(config)
-    stage.count()
     total = FILES * LINES
-    attempts: list[Attempt] = []
-
-    def start() -> Attempt:
-        attempts.append(Attempt(stage, len(attempts) + 1, config, class_name(FilesSourceTask), worker))
-        return attempts[-1]
-
-    try:
+    with Attempts(stage, config, FilesSourceTask, worker) as attempts:
         for part in (0.1, 0.4):
-            running = start()
-            enough = int(total * part) + random.randint(1, total // 5)
-            eventually(
-                _visible_at_least(stage, enough), 60, lambda: f"{len(stage.visible())}. {attempts[-1].log}", pause=0.05
-            )
-            running.kill()
+            attempts.start()
+            attempts.await_visible(int(total * part) + random.randint(1, total // 5), distinct=True)
+            attempts.newest.kill()
             disturb()
-        last = start()
+        attempts.start()
         disturb()
         store.write("last.txt", b"".join(b"%d\n" % line for line in range(total, total + LINES)))
         total += LINES  # so that it certainly runs when it is stopped
-        eventually(_visible_at_least(stage, total), 60, lambda: f"{len(stage.visible())} of {total}. {last.log}")
+        attempts.await_visible(total, distinct=True)
         if after == "delete":
             eventually(lambda: not store.files(), 30, lambda: str(store.files()))
-        assert last.stop()["trace"] is None
+        assert attempts.newest.stop()["trace"] is None
         assert sorted(stage.visible()) == list(range(total)), "a line is missing, or there twice"
         assert len(store.files()) == (FILES + 1 if after == "keep" else 0)
-    finally:
-        for each in attempts:
-            each.close()
-
-
-def _visible_at_least(stage: Stage, count: int) -> Callable[[], bool]:
-    return lambda: len({*stage.visible()}) >= count
 
 
 @pytest.mark.thorough
@@ -203,25 +174,17 @@ def test_lines_that_cannot_be_read_are_dead_letters_once_while_tasks_are_killed(
         "topic.creation.default.replication.factor": "1",
         "exactly.once.support": "required",
     }
-    stage.configure(config)
-    stage.count()
-    worker = {"file.roots": str(tmp_path)}
     good = [number for number in range(total) if number % 7]
-    attempts: list[Attempt] = []
-    try:
+    with Attempts(stage, config, FilesSourceTask, {"file.roots": str(tmp_path)}) as attempts:
         for part in (0.1, 0.5, 1.0):
-            attempts.append(Attempt(stage, len(attempts) + 1, config, class_name(FilesSourceTask), worker))
-            enough = int(len(good) * part)
-            eventually(_visible_at_least(stage, enough), 60, lambda: attempts[-1].log, pause=0.05)
+            attempts.start()
+            attempts.await_visible(int(len(good) * part), distinct=True)
             if part < 1:
-                attempts[-1].kill()
-        eventually(lambda: len(_values(stage, letters)) >= total - len(good), 60, lambda: attempts[-1].log)
-        assert attempts[-1].stop()["trace"] is None
+                attempts.newest.kill()
+        eventually(lambda: len(_values(stage, letters)) >= total - len(good), 60, lambda: attempts.newest.log)
+        assert attempts.newest.stop()["trace"] is None
         assert stage.visible() == good, "a line is missing, or there twice"
         assert _values(stage, letters) == [line for line in lines if line.startswith(b"bad")]
-    finally:
-        for each in attempts:
-            each.close()
 
 
 def _values(stage: Stage, topic: str) -> list[bytes | None]:

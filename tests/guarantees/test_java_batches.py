@@ -1,22 +1,18 @@
 """What a Java task's record batches become: whole batches in the topic, keys where Kafka's own producer puts them."""
 
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from kafka.partitioner.default import murmur2
 
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.raw_fetch import RawFetcher
 from ringfence.fencing.kafka.record_batches import Batch
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.topics.topic_log import TopicLog
 from tests.guarantees.lines import LinesJob
 from tests.guarantees.stage import Stage
-from tests.support.broker import Broker
-from tests.support.names import unique
 from tests.support.waiting import eventually
 
 PARTITIONS = 5
@@ -34,13 +30,6 @@ LINE_AS_KEY = {
     "transforms_flatValue_type": "org.apache.kafka.connect.transforms.ExtractField$Value",
     "transforms_flatValue_field": "line",
 }
-
-
-@pytest.fixture
-def stage(broker: Broker) -> Iterator[Stage]:
-    made = Stage(Connection(broker.bootstrap), unique("java"))
-    yield made
-    made.close()
 
 
 def run(stage: Stage, folder: Path, **more: str) -> LinesJob:

@@ -5,33 +5,22 @@ file is acknowledged (moved away) only when its record is committed.
 """
 
 from collections import Counter
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.local.jars import resolve
 from tests.guarantees.stage import Stage
 from tests.support.attempts import JavaAttempt
-from tests.support.broker import Broker
 from tests.support.camel import TEXT, install
 from tests.support.java_plugins import CAMEL, CAMEL_CLASS, CAMEL_TASK, runtime_of, settings_of
-from tests.support.names import unique
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 FILES = 400
-
-
-@pytest.fixture
-def stage(broker: Broker) -> Iterator[Stage]:
-    made = Stage(Connection(broker.bootstrap), unique("camel"))
-    yield made
-    made.close()
 
 
 def read(stage: Stage) -> Counter[str]:

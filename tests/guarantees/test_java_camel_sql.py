@@ -16,15 +16,12 @@ import psycopg
 import pytest
 
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.local.jars import Coordinate, resolve
 from tests.guarantees.stage import Stage
 from tests.support.attempts import JavaAttempt
-from tests.support.broker import Broker
 from tests.support.camel import TEXT, install
 from tests.support.java_plugins import CAMEL_CLASS, CAMEL_TASK, runtime_of, settings_of
-from tests.support.names import unique
 from tests.support.postgres import Postgres, new_postgres
 from tests.support.waiting import eventually
 
@@ -39,13 +36,6 @@ ROWS_A_TURN = 25
 """At least so many are delivered between two kills."""
 MOST_AHEAD = 60
 """Of the rows that are not confirmed; the writers wait while there are more."""
-
-
-@pytest.fixture
-def stage(broker: Broker) -> Iterator[Stage]:
-    made = Stage(Connection(broker.bootstrap), unique("camelsql"))
-    yield made
-    made.close()
 
 
 @pytest.fixture

@@ -2,16 +2,13 @@
 
 import json
 import random
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from ringfence.fencing.kafka.connection import Connection
 from tests.guarantees.lines import TEXT, LinesJob
 from tests.guarantees.stage import Stage
 from tests.support.attempts import JavaAttempt
-from tests.support.broker import Broker
 from tests.support.cases import mark_cases
 from tests.support.java_plugins import (
     FILE_STREAM,
@@ -21,7 +18,6 @@ from tests.support.java_plugins import (
     runtime_of,
     settings_of,
 )
-from tests.support.names import unique
 
 LONG = "org.apache.kafka.connect.converters.LongConverter"
 CAST = "org.apache.kafka.connect.transforms.Cast$Value"
@@ -32,13 +28,6 @@ TWO_STEPS = {
     "transforms.to.type": CAST,
     "transforms.to.spec": "int64",
 }
-
-
-@pytest.fixture
-def stage(broker: Broker) -> Iterator[Stage]:
-    made = Stage(Connection(broker.bootstrap), unique("java"))
-    yield made
-    made.close()
 
 
 @pytest.mark.parametrize(

@@ -18,19 +18,12 @@ from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.topics.topic_log import TopicLog
 from tests.guarantees.stage import Stage
 from tests.support.attempts import JavaAttempt
-from tests.support.broker import Broker
-from tests.support.debezium_stage import SNAPSHOT_ROWS, Writer, config_of, new_stage, orders_postgres
+from tests.support.debezium_stage import SNAPSHOT_ROWS, Writer, config_of, orders_postgres
 from tests.support.java_plugins import DEBEZIUM, DEBEZIUM_TASK, plugin_path, runtime_of, settings_of
 from tests.support.postgres import Postgres
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
-
-
-@pytest.fixture
-def stage(broker: Broker) -> Iterator[Stage]:
-    with new_stage(broker) as made:
-        yield made
 
 
 @pytest.fixture

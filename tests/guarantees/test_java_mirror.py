@@ -2,25 +2,21 @@
 
 import struct
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 
-from ringfence.connectors.java import connector_process, runtime
+from ringfence.connectors.java import processes, runtime
 from ringfence.connectors.java.connector import java_connector_class
 from ringfence.connectors.java.discovery import find_plugins
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.topics.topic_log import LogRecord, TopicLog
 from tests.connectors.fakes import FakeOffsets
 from tests.guarantees.stage import Stage
 from tests.support.attempts import JavaAttempt
-from tests.support.broker import Broker
 from tests.support.java_plugins import MIRROR, plugin_path, runtime_of, settings_of
-from tests.support.names import unique
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -48,13 +44,6 @@ class Context:
 
     def warn(self, text: str) -> None:
         pass
-
-
-@pytest.fixture
-def stage(broker: Broker) -> Iterator[Stage]:
-    made = Stage(Connection(broker.bootstrap), unique("mirror"))
-    yield made
-    made.close()
 
 
 def config_of(stage: Stage) -> dict[str, str]:
@@ -141,7 +130,7 @@ def test_a_mirror_with_offset_syncs(stage: Stage, tmp_path: Path) -> None:
         connector.stop()
         assert attempts[-1].stop()["trace"] is None
     finally:
-        connector_process.close()
+        processes.close()
         runtime._current[:] = before
         for each in attempts:
             each.close()

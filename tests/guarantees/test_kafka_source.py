@@ -1,6 +1,6 @@
 """KafkaSource on the real broker: what is committed at the source is at the target once, and nothing else."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -8,19 +8,10 @@ from confluent_kafka.admin import AdminClient
 
 from ringfence.connectors.builtin.kafka_source.connector import KafkaSourceConnector
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from tests.guarantees.copies import Context, Copy, await_topic, committed, copy_settings, write
 from tests.guarantees.stage import Stage
-from tests.support.broker import Broker
 from tests.support.waiting import eventually
-
-
-@pytest.fixture
-def stage(broker: Broker, unique: Callable[[str], str]) -> Iterator[Stage]:
-    made = Stage(Connection(broker.bootstrap), unique("copy"))
-    yield made
-    made.close()
 
 
 @pytest.fixture
@@ -107,15 +98,22 @@ def test_a_new_topic_asks_for_other_tasks(stage: Stage, origin: str, settings: M
         made.stop()
 
 
+def copy_first(stage: Stage, origin: str, connector: KafkaSourceConnector) -> Mapping[str, str]:
+    """Copy 30 records with a first attempt, which ends. Returns the connector's configuration."""
+    bootstrap = stage.connection.bootstrap
+    write(bootstrap, origin, range(1, 31))
+    config = begin(stage, connector)
+    first = Copy(stage, config, 1, raw=True)
+    eventually(lambda: len(committed(bootstrap, f"here.{origin}")) >= 30, 60, "the first records", pause=0.2)
+    first.end()
+    return config
+
+
 def test_an_expired_range_is_passed_over_and_said(
     stage: Stage, origin: str, connector: KafkaSourceConnector, caplog: pytest.LogCaptureFixture
 ) -> None:
     bootstrap, target = stage.connection.bootstrap, f"here.{origin}"
-    write(bootstrap, origin, range(1, 31))
-    config = begin(stage, connector)
-    first = Copy(stage, config, 1, raw=True)
-    eventually(lambda: len(committed(bootstrap, target)) >= 30, 60, "the first records", pause=0.2)
-    first.end()
+    config = copy_first(stage, origin, connector)
     write(bootstrap, origin, range(31, 61))
     admin = AdminClient({"bootstrap.servers": bootstrap})
     # 10 records and a marker of the first transaction, then 4 of the second one's.
@@ -132,11 +130,7 @@ def test_a_topic_that_was_made_anew_fails_the_task(
     stage: Stage, origin: str, connector: KafkaSourceConnector, caplog: pytest.LogCaptureFixture
 ) -> None:
     bootstrap, target = stage.connection.bootstrap, f"here.{origin}"
-    write(bootstrap, origin, range(1, 31))
-    config = begin(stage, connector)
-    first = Copy(stage, config, 1, raw=True)
-    eventually(lambda: len(committed(bootstrap, target)) >= 30, 60, "the first records", pause=0.2)
-    first.end()
+    config = copy_first(stage, origin, connector)
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for gone in admin.delete_topics([origin], operation_timeout=30).values():
         gone.result()

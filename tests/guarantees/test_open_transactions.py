@@ -34,13 +34,6 @@ pytestmark = pytest.mark.broker
 LONG = {"producer.override.transaction.timeout.ms": "600000"}
 
 
-@pytest.fixture
-def stage(broker: Broker, unique: Callable[[str], str]) -> Iterator[Stage]:
-    made = Stage(Connection(broker.bootstrap), unique("open"))
-    yield made
-    made.close()
-
-
 def transaction_of(stage: Stage) -> Transaction:
     """What the coordinator knows of the task's id."""
     with TransactionProber(stage.connection) as prober:

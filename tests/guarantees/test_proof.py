@@ -4,14 +4,12 @@ The rogue has every permission and writes what no task would: twice, without dat
 """
 
 import json
-from collections.abc import Callable, Iterator
 
 import pytest
 from confluent_kafka import Producer as PlainProducer
 
 from ringfence.connectors.api import PositionPaths
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.open_transactions import HangingProber
 from ringfence.fencing.offsets.record_counts import AttemptCounts, RecordCounts, encode
 from ringfence.fencing.offsets.source_offsets import encode_key, encode_value
@@ -21,16 +19,8 @@ from ringfence.fencing.proof.count import Counting, ProofCounts, ProofScope
 from ringfence.fencing.proof.verdict import EXACT, FAILED, make_checks, to_json, verdict
 from ringfence.fencing.transactions.producer import Producer
 from tests.guarantees.stage import PARTITION, Script, Stage
-from tests.support.broker import Broker
 from tests.support.transactions import await_markers
 from tests.support.waiting import eventually
-
-
-@pytest.fixture
-def stage(broker: Broker, unique: Callable[[str], str]) -> Iterator[Stage]:
-    made = Stage(Connection(broker.bootstrap), unique("proof"))
-    yield made
-    made.close()
 
 
 def count(stage: Stage, *, by_place: bool = True) -> ProofCounts:

@@ -1,19 +1,13 @@
 """PySparkSource under the kernel, with a data source of an installed package: each row once through kills."""
 
 import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from ringfence.connectors.builtin.pyspark_source.task import PySparkSourceTask
-from ringfence.connectors.class_names import class_name
-from ringfence.fencing.kafka.connection import Connection
 from tests.guarantees.stage import Stage
-from tests.support.attempts import WITHOUT_TRANSACTIONS, Attempt
-from tests.support.broker import Broker
-from tests.support.names import unique
-from tests.support.waiting import eventually
+from tests.support.attempts import WITHOUT_TRANSACTIONS, Attempts
 
 pytestmark = pytest.mark.slow
 
@@ -54,13 +48,6 @@ MODULE = """
 """
 
 
-@pytest.fixture
-def stage(broker: Broker) -> Iterator[Stage]:
-    made = Stage(Connection(broker.bootstrap), unique("spark"))
-    yield made
-    made.close()
-
-
 @pytest.mark.parametrize("worker", [{}, WITHOUT_TRANSACTIONS], ids=["exact", "control"])
 def test_each_row_once_while_tasks_are_killed(
     stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, worker: dict[str, str]
@@ -89,24 +76,13 @@ def test_each_row_once_while_tasks_are_killed(
         "transaction.boundary": "poll",
         "exactly.once.support": "required",
     }
-    stage.configure(config)
-    stage.count()
-    attempts: list[Attempt] = []
-
-    def start() -> Attempt:
-        attempts.append(Attempt(stage, len(attempts) + 1, config, class_name(PySparkSourceTask), worker))
-        return attempts[-1]
-
-    try:
+    with Attempts(stage, config, PySparkSourceTask, worker) as attempts:
         for least in (1, 3000, 7000):
-            running = start()
-            eventually(lambda least=least: len(stage.visible()) >= least, 60, lambda: attempts[-1].log, pause=0.05)  # type: ignore[misc]
-            running.kill()
-        last = start()
-        eventually(lambda: len({*stage.visible()}) >= total, 60, lambda: last.log, pause=0.2)
-        assert last.stop()["trace"] is None
+            attempts.start()
+            attempts.await_visible(least)
+            attempts.newest.kill()
+        attempts.start()
+        attempts.await_visible(total, distinct=True, pause=0.2)
+        assert attempts.newest.stop()["trace"] is None
         assert {*stage.visible()} == {*range(total)}, "a row is missing"
         assert (len(stage.visible()) == total) == (not worker), "rows are there twice, or the control sees nothing"
-    finally:
-        for each in attempts:
-            each.close()

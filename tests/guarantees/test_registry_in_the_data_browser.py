@@ -27,7 +27,7 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.worker_config import WorkerConfig
-from tests.support.apicurio import Apicurio
+from tests.support.apicurio import Apicurio, running_registry
 from tests.support.broker import Broker
 from tests.support.readers import readers
 from tests.support.registry import Registry
@@ -56,10 +56,8 @@ STRUCT = struct({"number": INT64, "note": optional(STRING), "legs": array(LEG)},
 
 @pytest.fixture(scope="module")
 def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apicurio]:
-    running = Apicurio(tmp_path_factory.mktemp("registry"))
-    running.start()
-    yield running
-    running.kill()
+    with running_registry(tmp_path_factory.mktemp("registry")) as running:
+        yield running
 
 
 def write_avro(url: str, topic: str) -> bytes:

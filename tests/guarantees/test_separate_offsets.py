@@ -1,6 +1,6 @@
 """A connector with an offsets topic of its own, on the real broker (KIP-618, "Per-connector offsets topics")."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 
@@ -17,7 +17,6 @@ from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.fencing.transactions.producer import Producer
 from ringfence.local.kafka import EmbeddedKafka
 from tests.guarantees.stage import PARTITION, Counting, Script, Stage
-from tests.support.broker import Broker
 from tests.support.transactions import await_markers
 from tests.support.waiting import eventually
 
@@ -28,13 +27,6 @@ WORKER = {
     "offset.storage.segment.ms": "3600000",
     "offset.storage.cleanup.policy": "delete",
 }
-
-
-@pytest.fixture
-def stage(broker: Broker, unique: Callable[[str], str]) -> Iterator[Stage]:
-    made = Stage(Connection(broker.bootstrap), unique("apart"))
-    yield made
-    made.close()
 
 
 def own_topic(stage: Stage) -> str:

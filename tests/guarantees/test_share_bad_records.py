@@ -1,18 +1,15 @@
 """Records of a share group that a transform refuses, on the real broker and through the real transforms."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.records.dead_letter import PREFIX, text_of
 from ringfence.fencing.topics.topic_log import TopicLog
-from ringfence.local.kafka import EmbeddedKafka
 from tests.guarantees.share_chaos import TROUBLED
 from tests.guarantees.shares import Queue
 from tests.support.waiting import eventually
@@ -31,13 +28,6 @@ EXTRACT = {
 }
 """It wants a structure, and is given the bytes of those records that have the header."""
 KILLED = 9
-
-
-@pytest.fixture
-def queue(kafka: EmbeddedKafka, unique: Callable[[str], str], tmp_path: Path) -> Iterator[Queue]:
-    made = Queue(Connection(kafka.bootstrap), unique("bad"), tmp_path, partitions=1)
-    yield made
-    made.close()
 
 
 def feed(queue: Queue) -> None:

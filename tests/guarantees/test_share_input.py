@@ -1,16 +1,12 @@
 """What a share group's task makes of its input: where it begins, what it keeps of records, what it was told of them."""
 
 import json
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.offsets.ledger_keys import LEDGER_PARTITION
-from ringfence.local.kafka import EmbeddedKafka
 from tests.guarantees.share_chaos import TROUBLED
 from tests.guarantees.shares import Queue
 from tests.support.waiting import eventually
@@ -18,13 +14,6 @@ from tests.support.waiting import eventually
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 SOON = {**TROUBLED, "share_sweep_after_ms": "2000"}
 HOUR_MS = 3_600_000
-
-
-@pytest.fixture
-def queue(kafka: EmbeddedKafka, unique: Callable[[str], str], tmp_path: Path) -> Iterator[Queue]:
-    made = Queue(Connection(kafka.bootstrap), unique("input"), tmp_path, partitions=1)
-    yield made
-    made.close()
 
 
 def read_all(queue: Queue, topic: str, number: int = 0) -> list[tuple[bytes | None, bytes | None]]:
@@ -71,13 +60,18 @@ def test_a_new_topic_begins_at_its_end_where_told_and_records_stay_as_they_are(q
     }
 
 
-def test_records_that_expire_before_they_are_processed_are_told_and_passed(queue: Queue) -> None:
+def process_first(queue: Queue) -> None:
+    """Feed 80 records, and process them by one task, which ends."""
     queue.configure(1, queue.settings(**SOON))
     queue.feed(range(80))
     queue.start(0)
     queue.wait_for(80, 60)
     eventually(lambda: find_low(queue) >= 80, 60, "the first records in the ledger")
     queue.end()
+
+
+def test_records_that_expire_before_they_are_processed_are_told_and_passed(queue: Queue) -> None:
+    process_first(queue)
     queue.feed(range(80, 160))  # from offset 81 on
     admin = AdminClient(queue.connection.librdkafka())  # type: ignore[arg-type]
     for future in admin.delete_records([TopicPartition(queue.source, 0, 131)]).values():
@@ -135,12 +129,7 @@ def test_a_record_that_ends_its_process_is_tried_again_until_it_does_not(queue: 
 
 def test_a_partition_that_ends_before_what_was_done_fails_its_task(queue: Queue) -> None:
     """What stands there from now on may be other records under old offsets."""
-    queue.configure(1, queue.settings(**SOON))
-    queue.feed(range(80))
-    queue.start(0)
-    queue.wait_for(80, 60)
-    eventually(lambda: find_low(queue) >= 80, 60, "the first records in the ledger")
-    queue.end()
+    process_first(queue)
     # As after an unclean election: what the ledger has done is not there any more.
     told = [(key, json.loads(value or b"{}")) for key, value in read_all(queue, queue.topics.offsets, LEDGER_PARTITION)]
     key, state = [one for one in told if "low" in one[1]][-1]

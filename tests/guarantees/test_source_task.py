@@ -1,7 +1,7 @@
 """One attempt of a source task, on the real broker: exact under every way it can end or be disturbed."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,15 +24,7 @@ from ringfence.fencing.topics.status import PollRetry, State, StatusTombstone
 from ringfence.fencing.transactions.producer import Producer
 from ringfence.local.kafka import EmbeddedKafka
 from tests.guarantees.stage import Counting, Listening, Script, Stage
-from tests.support.broker import Broker
 from tests.support.waiting import eventually
-
-
-@pytest.fixture
-def stage(broker: Broker, unique: Callable[[str], str]) -> Iterator[Stage]:
-    made = Stage(Connection(broker.bootstrap), unique("task"))
-    yield made
-    made.close()
 
 
 def config(stage: Stage, **more: str) -> dict[str, str]:

@@ -16,10 +16,7 @@ import pyarrow.parquet
 import pytest
 
 from ringfence.engine.spark.driver import SparkHost
-from ringfence.fencing.kafka.connection import Connection
 from tests.guarantees.stage import Stage
-from tests.support.broker import Broker
-from tests.support.names import unique
 from tests.support.postgres import Postgres, new_postgres
 from tests.support.spark_tables import Tasks, fill
 from tests.support.waiting import eventually
@@ -115,13 +112,6 @@ def _golden_manifests() -> Iterator[tuple[str, Any, Any]]:
 
 FILES, ROWS, TASKS = 10, 2000, 2
 DB_ROWS = 40_000
-
-
-@pytest.fixture
-def stage(broker: Broker) -> Iterator[Stage]:
-    made = Stage(Connection(broker.bootstrap), unique("table"))
-    yield made
-    made.close()
 
 
 @pytest.fixture(scope="module")

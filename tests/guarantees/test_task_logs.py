@@ -4,30 +4,21 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from ringfence.engine.spark.task_process import run_spec
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.connector_logs import ConnectorLevelRecord
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.topic_log import TopicLog
 from tests.guarantees.stage import Stage
-from tests.support.broker import Broker
 from tests.support.waiting import eventually
 
 PASSWORD = "hunter22"
 log = logging.getLogger("some.plugin")
-
-
-@pytest.fixture
-def stage(broker: Broker, unique: Callable[[str], str]) -> Iterator[Stage]:
-    made = Stage(Connection(broker.bootstrap), unique("logs"))
-    yield made
-    made.close()
 
 
 @pytest.fixture

@@ -1,31 +1,21 @@
 """A record's trace context goes with it, and leads to the transaction that the record is in."""
 
 import json
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.topics.topic_log import Isolation, TopicLog
 from tests.guarantees.batch_copies import counted, started
 from tests.guarantees.copies import Copy, await_topic, committed, copy_settings
 from tests.guarantees.stage import Stage
-from tests.support.broker import Broker
 from tests.support.waiting import eventually
 
 SAMPLED = f"00-{'1' * 32}-{'2' * 16}-01"
 UNSAMPLED = f"00-{'3' * 32}-{'4' * 16}-00"
-
-
-@pytest.fixture
-def stage(broker: Broker, unique: Callable[[str], str]) -> Iterator[Stage]:
-    made = Stage(Connection(broker.bootstrap), unique("traced"))
-    yield made
-    made.close()
 
 
 def samples(stage: Stage) -> list[dict[str, Any]]:

@@ -3,32 +3,21 @@
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Iterator
 
 import pytest
 
 from ringfence.connectors.api import Endpoint
 from ringfence.connectors.builtin.webhook.task import WebhookSourceTask
 from ringfence.connectors.class_names import class_name
-from ringfence.fencing.kafka.connection import Connection
 from ringfence.web.hooks.link import Link, Unreachable
 from tests.guarantees.stage import Stage
 from tests.support.attempts import Attempt
-from tests.support.broker import Broker
-from tests.support.names import unique
 
 pytestmark = pytest.mark.slow
 
 SENDERS = 20
 KILLS = 5
 TEXT = "org.apache.kafka.connect.storage.StringConverter"
-
-
-@pytest.fixture
-def stage(broker: Broker) -> Iterator[Stage]:
-    made = Stage(Connection(broker.bootstrap), unique("hook"))
-    yield made
-    made.close()
 
 
 class Senders:

@@ -14,19 +14,12 @@ from ringfence.local.kafka import EmbeddedKafka
 from tests.guarantees.batch_copies import batches_of, copied, counted, fetched, offsets_of, reader_of, send, started
 from tests.guarantees.copies import Copy, await_topic, committed, copy_settings, write
 from tests.guarantees.stage import Stage
-from tests.support.broker import Broker, new_kafka
+from tests.support.broker import new_kafka
 from tests.support.waiting import eventually
 
 HAS_DELETE_HORIZON = 0x40
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 NewTopic = Callable[..., dict[str, str]]
-
-
-@pytest.fixture
-def stage(broker: Broker, unique: Callable[[str], str]) -> Iterator[Stage]:
-    made = Stage(Connection(broker.bootstrap), unique("whole"))
-    yield made
-    made.close()
 
 
 def new_topic(stage: Stage, name: str, partitions: int = 1, **config: str) -> str:

@@ -1,26 +1,17 @@
 """The checker is shown to fail: the same crash with transactions, and with a plain producer in their place."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
-from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.transactions.client import TransactionalClient
 from tests.guarantees.stage import Counting, Script, Stage
-from tests.support.broker import Broker
 from tests.support.untransactional import Untransactional
 
 
 def plain(spec: TaskSpec, timeout_ms: int) -> TransactionalClient:
     return Untransactional(spec.connection)
-
-
-@pytest.fixture
-def stage(broker: Broker, unique: Callable[[str], str]) -> Iterator[Stage]:
-    made = Stage(Connection(broker.bootstrap), unique("off"))
-    yield made
-    made.close()
 
 
 def crash_and_go_on(stage: Stage, new_producer: Callable[[TaskSpec, int], TransactionalClient] | None) -> None:

@@ -15,17 +15,12 @@ from ringfence.local.errors import LocalError
 from ringfence.local.plugin_contents import digest, read_contents
 from ringfence.local.plugin_installer import installer_of
 from ringfence.local.python_plugins import install_package, install_wheel
-from tests.support.wheels import index_variables, make_plugin, make_shade, make_wheel
+from tests.support.wheels import make_plugin, make_wheel, use_index
 
 
 @pytest.fixture
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "index"
-    for each in ("1.0", "2.0"):
-        make_shade(folder, each)
-    for name, value in index_variables(folder).items():
-        monkeypatch.setenv(name, value)
-    return folder
+    return use_index(tmp_path / "index", monkeypatch, "1.0", "2.0")
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer_groups import group_members
 from ringfence.local.kafka import EmbeddedKafka
 from tests.guarantees.change_topic import ChangeTopic, is_exact
-from tests.support.debezium_stage import JSON, Writer, orders_postgres
-from tests.support.java_plugins import DEBEZIUM, DEBEZIUM_CLASS, plugin_path
+from tests.support.debezium_stage import Writer, debezium_settings, orders_postgres
+from tests.support.java_plugins import DEBEZIUM, plugin_path
 from tests.support.kafka_connect_moves import SHARED, Moved, Ringfence
 from tests.support.postgres import Postgres
 from tests.support.waiting import eventually
@@ -32,29 +32,6 @@ TOPIC = f"{PREFIX}.public.orders"
 def postgres() -> Iterator[Postgres]:
     with orders_postgres() as server:
         yield server
-
-
-def config_of(server: Postgres) -> dict[str, str]:
-    return {
-        "connector.class": DEBEZIUM_CLASS,
-        "tasks.max": "1",
-        "database.hostname": "127.0.0.1",
-        "database.port": str(server.port),
-        "database.user": "ringfence",
-        "database.password": "none",
-        "database.dbname": "ringfence",
-        "topic.prefix": PREFIX,
-        "table.include.list": "public.orders",
-        "plugin.name": "pgoutput",
-        "slot.name": "orders",
-        "slot.retry.delay.ms": "500",
-        "slot.max.retries": "40",
-        "key.converter": JSON,
-        "key.converter.schemas.enable": "false",
-        "value.converter": JSON,
-        "value.converter.schemas.enable": "false",
-        "exactly.once.support": "required",
-    }
 
 
 def count_streamed(topic: ChangeTopic) -> int:
@@ -112,7 +89,7 @@ def test_there_and_back_each_change_arrives_once(
     try:
         connect.start()
         with Rest(connect.url) as rest:
-            rest.create(NAME, config_of(postgres))
+            rest.create(NAME, debezium_settings(postgres, PREFIX))
         in_kafka_connect()
         psutil.Process(connect.pid).kill()
         connect.stop()

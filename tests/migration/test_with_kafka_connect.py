@@ -1,6 +1,7 @@
 """Migration in place: Ringfence, then the real Kafka Connect on the same topics and group.id, and back again."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -69,6 +70,20 @@ def begin(up: Ringfence, source: Source) -> None:
         up.stop()
 
 
+@contextmanager
+def taken_over(up: Ringfence, source: Source) -> Iterator[None]:
+    """Grow the file, and start the platform: it runs the connector, and the lines arrive."""
+    source.grow()
+    up.start()
+    try:
+        source.arrived()
+        with Rest(f"http://{up.http}") as rest:
+            eventually(lambda: rest.running("lines") == 1, 60, "RUNNING in Ringfence")
+        yield
+    finally:
+        up.stop()
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_there_and_back_each_line_arrives_once(own_broker: EmbeddedKafka, tmp_path: Path) -> None:
@@ -89,16 +104,9 @@ def test_there_and_back_each_line_arrives_once(own_broker: EmbeddedKafka, tmp_pa
     finally:
         connect.stop()
 
-    source.grow()
-    up.start()
-    try:
-        source.arrived()
-        with Rest(f"http://{up.http}") as rest:
-            eventually(lambda: rest.running("lines") == 1, 60, "RUNNING in Ringfence")
+    with taken_over(up, source):
         source.grow()
         source.arrived()
-    finally:
-        up.stop()
 
 
 @pytest.mark.slow
@@ -119,11 +127,5 @@ def test_kafka_connect_ignores_encrypted_configurations_and_leaves_them_as_they_
         connect.stop()
     assert "'properties' field should be a Map" in (tmp_path / "connect" / "connect.log").read_text()
 
-    source.grow()
-    up.start()
-    try:
-        source.arrived()
-        with Rest(f"http://{up.http}") as rest:
-            eventually(lambda: rest.running("lines") == 1, 60, "RUNNING in Ringfence")
-    finally:
-        up.stop()
+    with taken_over(up, source):
+        pass

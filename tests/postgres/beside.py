@@ -14,10 +14,9 @@ from benchmarks.connect import ConnectWorker
 from ringfence.connectors.api import SerializedRecords
 from ringfence.local.jars import Coordinate
 from tests.postgres.comparison import Comparable, Load, by_topic, comparable, load_json
-from tests.postgres.debezium import PLUGIN, connection_settings
+from tests.postgres.debezium import connection_settings, running_connect
 from tests.postgres.generated import LAST, SCHEMA, Generated
 from tests.postgres.local import Run, config_of
-from tests.support.broker import new_kafka
 from tests.support.postgres import Postgres
 from tests.support.waiting import eventually
 
@@ -143,12 +142,7 @@ def run(
 ) -> dict[str, Both]:
     """The records of both, for each variant: of the rows, of the changes, and of an incremental snapshot."""
     with ExitStack() as stack:
-        kafka = new_kafka(root)
-        stack.callback(kafka.kill)
-        kafka.start()
-        worker = ConnectWorker(root / "connect", kafka.bootstrap, (PLUGIN, *converters))
-        stack.callback(worker.stop)
-        worker.start()
+        worker, bootstrap = stack.enter_context(running_connect(root, converters))
         connection = stack.enter_context(psycopg.connect(postgres.url, autocommit=True))
 
         def execute(*statements: str) -> None:
@@ -161,7 +155,7 @@ def run(
         execute(*generated.tables, *generated.rows, *signals, "CREATE PUBLICATION dbz_publication FOR ALL TABLES")
         sides = []
         for variant in variants:
-            sides.append(_Side(variant, postgres, worker, kafka.bootstrap))
+            sides.append(_Side(variant, postgres, worker, bootstrap))
             stack.callback(sides[-1].close)
         for side in sides:
             side.read_snapshot()

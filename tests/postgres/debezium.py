@@ -7,8 +7,8 @@ import gzip
 import json
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -50,6 +50,19 @@ class Script(NamedTuple):
 USUAL: Final = Script(TABLES, CHANGES, "compared.shop.two_keys", lambda key: key.get("a") == "end")
 
 
+@contextmanager
+def running_connect(root: Path, converters: Sequence[Coordinate] = ()) -> Iterator[tuple[ConnectWorker, str]]:
+    """Kafka Connect with Debezium, and the addresses of its broker."""
+    with ExitStack() as stack:
+        kafka = new_kafka(root)
+        stack.callback(kafka.kill)
+        kafka.start()
+        worker = ConnectWorker(root / "connect", kafka.bootstrap, (PLUGIN, *converters))
+        stack.callback(worker.stop)
+        worker.start()
+        yield worker, kafka.bootstrap
+
+
 def run(
     root: Path,
     settings: Mapping[str, str] = SETTINGS,
@@ -58,14 +71,7 @@ def run(
     script: Script = USUAL,
 ) -> list[Comparable]:
     """Debezium's records of all changes, by topic; settings: of the connector."""
-    with ExitStack() as stack:
-        postgres = stack.enter_context(new_postgres(LOGICAL))
-        kafka = new_kafka(root)
-        stack.callback(kafka.kill)
-        kafka.start()
-        worker = ConnectWorker(root / "connect", kafka.bootstrap, (PLUGIN, *converters))
-        stack.callback(worker.stop)
-        worker.start()
+    with new_postgres(LOGICAL) as postgres, running_connect(root, converters) as (worker, bootstrap):
         with psycopg.connect(postgres.url, autocommit=True) as connection:
             connection.execute(script.tables.encode())
             _create(worker.url, postgres, settings)
@@ -73,7 +79,7 @@ def run(
             eventually(lambda: connection.execute(slot).fetchone() == (1,), 90, "Debezium to stream", pause=0.5)
             for change in script.changes:
                 connection.execute(change.encode())
-        return _read(kafka.bootstrap, read, script)
+        return _read(bootstrap, read, script)
 
 
 def connection_settings(postgres: Postgres) -> dict[str, str]:

@@ -9,9 +9,8 @@ import sys
 import time
 from typing import Any
 
-from ringfence.connectors.builtin.postgres.incremental.chunks import Window
-from ringfence.connectors.builtin.postgres.snapshot.content import SnapshotContent
-from ringfence.connectors.builtin.postgres.snapshot.reading import RangeReading
+from ringfence.connectors.builtin.postgres.snapshot_content import SnapshotContent, Window
+from ringfence.connectors.builtin.postgres.snapshot_reading import RangeReading
 from ringfence.engine.spark.task_process import run_task
 
 

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ringfence.connectors.builtin.postgres.offsets import Plan, PlannedTable, RangeProgress
 from ringfence.connectors.builtin.postgres.pgoutput import Change, Relation, RelationColumn, decode
-from ringfence.connectors.builtin.postgres.snapshot.content import PythonOrder, SnapshotContent
-from ringfence.connectors.builtin.postgres.snapshot.plan import Plan, PlannedTable, RangeProgress
+from ringfence.connectors.builtin.postgres.snapshot_content import PythonOrder, SnapshotContent
 
 OID = 7
 KEYS = 24

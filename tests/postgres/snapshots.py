@@ -7,14 +7,15 @@ from typing import Any
 
 from ringfence.connectors.builtin.postgres import settings as names
 from ringfence.connectors.builtin.postgres.connector import PostgresSourceConnector
-from ringfence.connectors.builtin.postgres.snapshot.plan import share_config
-from ringfence.connectors.builtin.postgres.snapshot.run import SnapshotState, find_state
+from ringfence.connectors.builtin.postgres.offsets import share_config
+from ringfence.connectors.builtin.postgres.snapshot_run import SnapshotState, find_state
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName, TaskId
 from ringfence.fencing.offsets.source_offsets import read_offsets
 from ringfence.fencing.task.task_spec import TaskSpec
 from tests.postgres.stand import Stand
 from tests.support.postgres import Postgres
+from tests.support.waiting import eventually
 
 _NAME = ConnectorName("numbers")
 
@@ -81,6 +82,12 @@ class SnapshotStand(Stand):
         process = self._running.pop(number)
         process.terminate()
         process.wait(60)
+
+    def finish_all(self, lsn: int) -> None:
+        """SIGTERM for every task, once everything up to this position is committed in Kafka."""
+        eventually(lambda: int((self.offset() or {})["lsn_commit"]) >= lsn, 90, self.logs, pause=0.2)
+        for number in range(self.tasks):
+            self.finish(number)
 
     def logs(self) -> str:
         return "\n".join(f"{path.name}: {path.read_text()[-2000:]}" for path in self._logs.values())

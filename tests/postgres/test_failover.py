@@ -3,6 +3,7 @@
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
@@ -47,15 +48,29 @@ def pair() -> Iterator[tuple[Postgres, Postgres]]:
             shutil.rmtree(root)
 
 
+@contextmanager
+def started(primary: Postgres, broker: Broker, name: str, root: Path, **settings: str) -> Iterator[Stand]:
+    """A task that reads the accounts of the primary."""
+    made = Stand(primary, broker.bootstrap, name, root, **settings)
+    try:
+        versions.create(made)
+        made.start()
+        yield made
+    finally:
+        made.close()
+
+
+def move_to_promoted(made: Stand, standby: Postgres) -> None:
+    assert standby.query("SELECT pg_promote()") == "t"
+    made.move_to(standby)
+
+
 def test_nothing_is_lost_and_nothing_comes_twice_over_a_failover(
     pair: tuple[Postgres, Postgres], broker: Broker, unique: Callable[[str], str], tmp_path: Path
 ) -> None:
     """The primary crashes under load. What it told nobody but itself is gone, and must not be in Kafka either."""
     primary, standby = pair
-    made = Stand(primary, broker.bootstrap, unique("pg"), tmp_path, slot_failover="true")
-    try:
-        versions.create(made)
-        made.start()
+    with started(primary, broker, unique("pg"), tmp_path, slot_failover="true") as made:
         eventually(lambda: made.offset() is not None, 60, made.log, pause=0.2)
         workload = versions.Workload(made, seed=1)
         try:
@@ -64,22 +79,16 @@ def test_nothing_is_lost_and_nothing_comes_twice_over_a_failover(
             before = made.offset()
             eventually(lambda: made.offset() != before, 60, made.log, pause=0.1)
             primary.kill()
-            assert standby.query("SELECT pg_promote()") == "t"
-            made.move_to(standby)
+            move_to_promoted(made, standby)
             made.start()
             after = made.offset()
             eventually(lambda: made.offset() != after, 60, made.log, pause=0.1)
         finally:
             workload.end()
-        with made.connect() as connection:
-            position = write_position(connection)
-            connection.execute("INSERT INTO accounts VALUES (9000000, 0, 'end', null)")
-            made.await_position(position + 1)
+        made.await_position(versions.write_last(made))
         made.end()
         assert versions.find_wrong(made.read(versions.TABLE), versions.rows_of(made), preloaded=True) == []
         assert len(made.read(versions.TABLE)) > 200
-    finally:
-        made.close()
 
 
 def test_a_slot_that_is_not_synchronized_is_missed_after_the_failover(
@@ -87,10 +96,7 @@ def test_a_slot_that_is_not_synchronized_is_missed_after_the_failover(
 ) -> None:
     """Without slot.failover: the task fails rather than go on behind a gap."""
     primary, standby = pair
-    made = Stand(primary, broker.bootstrap, unique("pg"), tmp_path)
-    try:
-        versions.create(made)
-        made.start()
+    with started(primary, broker, unique("pg"), tmp_path) as made:
         eventually(lambda: made.offset() is not None, 60, made.log, pause=0.2)
         with psycopg.connect(primary.url, autocommit=True) as connection:
             position = write_position(connection)
@@ -98,12 +104,9 @@ def test_a_slot_that_is_not_synchronized_is_missed_after_the_failover(
             lambda: int(standby.query("SELECT (pg_last_wal_replay_lsn() - '0/0')::int8")) >= position, 60, pause=0.1
         )
         primary.kill()
-        assert standby.query("SELECT pg_promote()") == "t"
-        made.move_to(standby)
+        move_to_promoted(made, standby)
         made.start()
         assert "or the server is another one after a failover" in str(made.outcome())
-    finally:
-        made.close()
 
 
 def test_a_standby_that_lacked_what_kafka_has_is_refused(
@@ -113,24 +116,16 @@ def test_a_standby_that_lacked_what_kafka_has_is_refused(
     primary, standby = pair
     primary.query("ALTER SYSTEM RESET synchronized_standby_slots")
     primary.query("SELECT pg_reload_conf()")
-    made = Stand(primary, broker.bootstrap, unique("pg"), tmp_path, slot_failover="true")
-    try:
-        versions.create(made)
-        made.start()
+    with started(primary, broker, unique("pg"), tmp_path, slot_failover="true") as made:
         eventually(lambda: standby.query(_SYNCHRONIZED.format(made.name)) == "1", 90, made.log, pause=0.2)
         standby.stop()
-        with made.connect() as connection:
-            position = write_position(connection)
-            connection.execute("INSERT INTO accounts VALUES (9000000, 0, 'only the primary has it', null)")
-            made.await_position(position + 1)
+        position = versions.write_last(made, "only the primary has it")
+        made.await_position(position)
         primary.kill()
         standby.start()
-        assert standby.query("SELECT pg_promote()") == "t"
-        made.move_to(standby)
+        move_to_promoted(made, standby)
         with made.connect() as connection:
             connection.execute("INSERT INTO accounts SELECT g, 0, 'new', null FROM generate_series(1000000, 1010000) g")
             assert write_position(connection) > position + 100_000
         made.start()
         assert "a standby was promoted" in str(made.outcome())
-    finally:
-        made.close()

@@ -3,7 +3,7 @@
 import pytest
 
 from ringfence.connectors.api import ConnectorError, Struct
-from ringfence.connectors.builtin.postgres.selection import AVRO, AVRO_UNICODE, NONE, renaming
+from ringfence.connectors.builtin.postgres.settings import AVRO, AVRO_UNICODE, NONE, renaming
 from tests.postgres.local import Database
 
 NAMES = (

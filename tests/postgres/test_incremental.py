@@ -8,9 +8,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from ringfence.connectors.builtin.postgres.incremental.chunks import Window
-from ringfence.connectors.builtin.postgres.incremental.snapshots import IncrementalSnapshots
-from ringfence.connectors.builtin.postgres.snapshot.reading import RangeReading
+from ringfence.connectors.builtin.postgres.incremental_snapshots import IncrementalSnapshots
+from ringfence.connectors.builtin.postgres.snapshot_content import Window
+from ringfence.connectors.builtin.postgres.snapshot_reading import RangeReading
 from ringfence.connectors.sdk.snapshot_signals import EXECUTE, PAUSE, RESUME, STOP, parse_request
 from tests.connectors.fakes import FakeContext
 from tests.postgres.local import Database

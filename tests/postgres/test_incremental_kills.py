@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from ringfence.connectors.api import Signal
-from ringfence.connectors.builtin.postgres.incremental.state import IncrementalState, incremental_partition, state_of
+from ringfence.connectors.builtin.postgres.offsets import IncrementalState, incremental_partition, state_of
 from ringfence.connectors.sdk.snapshot_signals import EXECUTE
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.offsets.source_offsets import read_offsets
 from ringfence.fencing.topics.signals import SignalsRecord
 from tests.postgres import versions
-from tests.postgres.stand import Stand, write_position
+from tests.postgres.stand import Stand
 from tests.support.waiting import eventually
 
 Make = Callable[..., Stand]
@@ -56,10 +56,7 @@ def run_with_kills(stand: Stand, seed: int, kills: int, *, by_api: bool = False)
         eventually(lambda: not state(stand).queue and state(stand).total > 0, 90, stand.log, pause=0.2)
     finally:
         workload.end()
-    with stand.connect() as connection:
-        before = write_position(connection)
-        connection.execute("INSERT INTO accounts VALUES (9000000, 0, 'end', null)")
-    stand.await_position(before + 1)
+    stand.await_position(versions.write_last(stand))
     stand.end()
     records = stand.read(versions.TABLE)
     read = Counter(one.key["id"] for one in records if one.value is not None and one.value["op"] == "r")

@@ -10,15 +10,14 @@ from psycopg import sql
 
 from ringfence.connectors.api import ConnectorError, SerializedRecords, SourceRecord
 from ringfence.connectors.api.records import count_records
-from ringfence.connectors.builtin.postgres.catalog import find_relation
 from ringfence.connectors.builtin.postgres.json_records import JsonRecords, find_json_records
 from ringfence.connectors.builtin.postgres.offsets import Origin, Position
 from ringfence.connectors.builtin.postgres.pgoutput import Begin, Relation
-from ringfence.connectors.builtin.postgres.reader import TransactionReader
 from ringfence.connectors.builtin.postgres.records import SourceTransaction
-from ringfence.connectors.builtin.postgres.setup import Setup
-from ringfence.connectors.builtin.postgres.snapshot.reading import split_row
-from ringfence.connectors.builtin.postgres.stream import Stream, position_of
+from ringfence.connectors.builtin.postgres.session import Setup
+from ringfence.connectors.builtin.postgres.snapshot_reading import split_row
+from ringfence.connectors.builtin.postgres.stream import Stream, TransactionReader, position_of
+from ringfence.connectors.builtin.postgres.tables import find_relation
 from ringfence.engine.spark.task_process import Conversion
 from ringfence.fencing.records.record_path import RecordPath
 from tests.postgres.changes import CHANGES, TABLES

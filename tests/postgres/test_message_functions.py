@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ringfence.connectors.api import Schema
 from ringfence.connectors.api.schemas import FLOAT64, STRING
-from ringfence.connectors.builtin.postgres.json_functions import Form, WrittenColumn, message_function, row_function
+from ringfence.connectors.builtin.postgres.json_records import Form, WrittenColumn, message_function, row_function
 from ringfence.connectors.converters.json_converter import JsonConverter, dumps
 
 OID = 0x74000000

@@ -10,7 +10,6 @@ import pytest
 
 from tests.postgres import versions
 from tests.postgres.snapshots import SnapshotStand
-from tests.postgres.stand import write_position
 from tests.support.broker import Broker
 from tests.support.postgres import Postgres
 from tests.support.snapshot_tables import is_within_a_range
@@ -66,12 +65,7 @@ def run_with_kills(stand: SnapshotStand, seed: int, kills: int, rows: int) -> li
         stand.begin(0)
     finally:
         workload.end()
-    with stand.connect() as connection:
-        before = write_position(connection)
-        connection.execute("INSERT INTO accounts VALUES (9000000, 0, 'end', null)")
-    eventually(lambda: int((stand.offset() or {})["lsn_commit"]) > before, 90, stand.logs, pause=0.2)
-    for number in range(stand.tasks):
-        stand.finish(number)
+    stand.finish_all(versions.write_last(stand))
     return versions.find_wrong(stand.read(versions.TABLE), versions.rows_of(stand), preloaded=False)
 
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from ringfence.connectors.builtin.postgres import snapshot_content
+from ringfence.connectors.builtin.postgres.offsets import RangeProgress, Segment
 from ringfence.connectors.builtin.postgres.pgoutput import Change
-from ringfence.connectors.builtin.postgres.snapshot import content
-from ringfence.connectors.builtin.postgres.snapshot.content import ReadTable, SnapshotContent, Visibility
-from ringfence.connectors.builtin.postgres.snapshot.plan import RangeProgress, Segment
+from ringfence.connectors.builtin.postgres.snapshot_content import ReadTable, SnapshotContent, Visibility
 from tests.postgres.snapshot_model import PLAN, Rules, World
 
 SEEDS = range(120)
@@ -83,7 +83,7 @@ def test_something_is_wrong_where_the_memory_ends_before_the_newest_snapshot(mon
             super().__init__(*arguments)
             self.until = min(segment.until for one in self.ranges for segment in one.segments)
 
-    monkeypatch.setattr(content, "ReadTable", Forgetful)
+    monkeypatch.setattr(snapshot_content, "ReadTable", Forgetful)
     assert wrong_runs() > 0
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from ringfence.connectors.api import ConnectorError
 from ringfence.connectors.builtin.postgres.connector import PostgresSourceConnector
-from ringfence.connectors.builtin.postgres.snapshot.plan import (
+from ringfence.connectors.builtin.postgres.offsets import (
     Plan,
     PlannedTable,
     RangeProgress,
@@ -18,8 +18,8 @@ from ringfence.connectors.builtin.postgres.snapshot.plan import (
     range_partition,
     read_plan,
 )
-from ringfence.connectors.builtin.postgres.snapshot.reading import split_row
-from ringfence.connectors.builtin.postgres.snapshot.run import SnapshotGauges, SnapshotState
+from ringfence.connectors.builtin.postgres.snapshot_reading import split_row
+from ringfence.connectors.builtin.postgres.snapshot_run import SnapshotGauges, SnapshotState
 from ringfence.engine.plugins.instances import InstanceContext
 from ringfence.fencing.task.plugin_metrics import Gauges
 from tests.connectors.fakes import FakeOffsets

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.postgres import versions
-from tests.postgres.stand import LOGICAL, Stand, write_position
+from tests.postgres.stand import LOGICAL, Stand
 from tests.support.broker import Broker
 from tests.support.postgres import Postgres, new_postgres
 from tests.support.waiting import eventually
@@ -38,10 +38,7 @@ def run_with_kills(stand: Stand, seed: int, kills: int, server: Postgres | None 
                 stand.start()
     finally:
         workload.end()
-    with stand.connect() as connection:
-        before = write_position(connection)
-        connection.execute("INSERT INTO accounts VALUES (9000000, 0, 'end', null)")
-        stand.await_position(before + 1)
+    stand.await_position(versions.write_last(stand))
     stand.end()
     return versions.find_wrong(stand.read(versions.TABLE), versions.rows_of(stand), preloaded=True)
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from ringfence.connectors.api import ConnectorError, SourceRecord
+from ringfence.connectors.builtin.postgres.offsets import share_config
 from ringfence.connectors.builtin.postgres.settings import find_unsupported
-from ringfence.connectors.builtin.postgres.snapshot.plan import share_config
 from tests.postgres.local import Database, Run, loopback
 from tests.postgres.stand import LOGICAL
 from tests.support.postgres import new_postgres

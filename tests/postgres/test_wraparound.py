@@ -6,10 +6,10 @@ from typing import Final
 
 import pytest
 
-from ringfence.connectors.builtin.postgres.snapshot.content import Visibility
+from ringfence.connectors.builtin.postgres.snapshot_content import Visibility
 from tests.postgres import versions
 from tests.postgres.snapshots import SnapshotStand
-from tests.postgres.stand import LOGICAL, write_position
+from tests.postgres.stand import LOGICAL
 from tests.support.broker import Broker
 from tests.support.postgres import Postgres, new_postgres
 from tests.support.snapshot_tables import is_within_a_range
@@ -71,12 +71,7 @@ def test_snapshot_and_stream_are_exact_while_transaction_ids_begin_again(old: Sn
         old.begin(0)
     finally:
         workload.end()
-    with old.connect() as connection:
-        before = write_position(connection)
-        connection.execute("INSERT INTO accounts VALUES (9000000, 0, 'end', null)")
-    eventually(lambda: int((old.offset() or {})["lsn_commit"]) > before, 90, old.logs, pause=0.2)
-    for number in range(old.tasks):
-        old.finish(number)
+    old.finish_all(versions.write_last(old))
     segments = [segment for one in old.state().ranges.values() for segment in one.segments]
     seen = [Visibility.parse(segment.snapshot).xmax for segment in segments]
     assert min(seen) < _WRAP < max(seen), "the ids did not begin again within the snapshot"

@@ -10,7 +10,7 @@ from typing import Any
 
 import psycopg
 
-from tests.postgres.stand import Seen, Stand
+from tests.postgres.stand import Seen, Stand, write_position
 
 TABLE = "public.accounts"
 _ROWS = 4000
@@ -26,6 +26,14 @@ def create(stand: Stand, rows: int = _ROWS) -> None:
             f"FROM generate_series(1, {rows}) g"
         )
     stand.create_topics(TABLE)
+
+
+def write_last(stand: Stand, text: str = "end") -> int:
+    """Insert one more row. Returns a position that is reached once it and all before it are committed in Kafka."""
+    with stand.connect() as connection:
+        position = write_position(connection)
+        connection.execute("INSERT INTO accounts VALUES (9000000, 0, %s, null)", [text])
+    return position + 1
 
 
 class Workload:

@@ -17,7 +17,8 @@ from ringfence.connectors.api import ConnectorError
 from ringfence.connectors.builtin.dlt_source.rest_config import parse_rest_config
 from ringfence.connectors.builtin.files.compression import BROKEN, contents
 from ringfence.connectors.builtin.files.connector import FilesSourceConnector
-from ringfence.connectors.builtin.files.formats import FORMATS, FormatError, csv_rows, lines
+from ringfence.connectors.builtin.files.formats import FormatError, text
+from ringfence.connectors.builtin.files.reading import FORMATS
 from ringfence.connectors.builtin.spark_table import snapshots
 from ringfence.connectors.builtin.spark_table.delta_log import DeltaSnapshot
 from ringfence.connectors.builtin.spark_table.iceberg_metadata import IcebergSnapshot
@@ -63,8 +64,8 @@ def test_a_dictionary_of_gigabytes_is_refused() -> None:
 
 @pytest.mark.parametrize("format", ["text", "jsonl", "csv"])
 def test_a_line_without_end_is_refused(format: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "MOST_LINE_BYTES", 3 << 20)
-    monkeypatch.setattr(csv_rows, "MOST_LINE_BYTES", 3 << 20)
+    monkeypatch.setattr(text, "MOST_LINE_BYTES", 3 << 20)
+    monkeypatch.setattr(text, "MOST_LINE_BYTES", 3 << 20)
     bomb = gzip.compress(b"a" * (8 << 20))
     settings = FilesSourceConnector.config_def().parse({"url": "file:///x", "format": format, "topic": "t"})
     with pytest.raises(FormatError, match="has more than"):

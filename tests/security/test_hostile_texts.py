@@ -19,9 +19,8 @@ from ringfence.connectors.builtin.postgres.text_values import hstore_pairs, inte
 from ringfence.connectors.builtin.sql.settings import query_of
 from ringfence.connectors.config_providers import ConfigProviders, _references
 from ringfence.connectors.sdk.values import literals
-from ringfence.connectors.transforms.cast import cast
-from ringfence.connectors.transforms.mask_field import MaskField
-from ringfence.connectors.transforms.patterns import java_pattern
+from ringfence.connectors.transforms.routing import java_pattern
+from ringfence.connectors.transforms.values import MaskField, cast
 
 _LENGTH = 200_000
 _SECONDS = 5.0  # a linear one takes a few milliseconds, a quadratic one an hour

@@ -3,9 +3,7 @@
 import re
 import sys
 import tarfile
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
 from subprocess import run
@@ -17,17 +15,14 @@ from ringfence.local.errors import LocalError
 from ringfence.local.maven_plugins import parse
 from ringfence.local.plugin_contents import read_contents
 from ringfence.local.python_plugins import install_package, install_wheel
+from tests.support.loopback_api import Answer, LoopbackApi, Request
 from tests.support.recording_server import RecordingServer
-from tests.support.wheels import index_variables, make_plugin, make_shade, make_wheel
+from tests.support.wheels import make_plugin, make_wheel, use_index
 
 
 @pytest.fixture
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "index"
-    make_shade(folder, "1.0")
-    for name, value in index_variables(folder).items():
-        monkeypatch.setenv(name, value)
-    return folder
+    return use_index(tmp_path / "index", monkeypatch, "1.0")
 
 
 @pytest.fixture
@@ -126,42 +121,26 @@ def test_without_the_part_that_is_patched_pip_does_not_start(tmp_path: Path, tra
     assert not trap.exists()
 
 
-class _ChangingIndex:
+class _ChangingIndex(LoopbackApi):
     """Serves one plugin, and another one under the same name and version from its second page on."""
 
+    protocol = "HTTP/1.0"
+
     def __init__(self, first: Path, second: Path) -> None:
-        pages = [0]
-        wheels = {"/first/": first, "/second/": second}
+        self._pages = 0
+        self._name = first.name
+        self._wheels = {"/first/": first, "/second/": second}
+        super().__init__()
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                place = re.fullmatch(r"(/\w+/)[^/]+\.whl", self.path)
-                if place:
-                    self._answer(wheels[place[1]].read_bytes())
-                elif "red-source" in self.path:
-                    pages[0] += 1
-                    prefix = "/first/" if pages[0] == 1 else "/second/"
-                    self._answer(f'<a href="{prefix}{first.name}">{first.name}</a>'.encode())
-                else:
-                    self._answer(b"")
-
-            def _answer(self, body: bytes) -> None:
-                self.send_response(200)
-                self.send_header("Content-Type", "text/html")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.address = f"http://127.0.0.1:{self._server.server_port}/"
-        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
-
-    def stop(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+    def respond(self, request: Request) -> Answer:
+        place = re.fullmatch(r"(/\w+/)[^/]+\.whl", request.path)
+        if place:
+            return Answer(self._wheels[place[1]].read_bytes(), "text/html")
+        if "red-source" not in request.path:
+            return Answer(b"", "text/html")
+        self._pages += 1
+        prefix = "/first/" if self._pages == 1 else "/second/"
+        return Answer(f'<a href="{prefix}{self._name}">{self._name}</a>'.encode(), "text/html")
 
 
 @pytest.fixture
@@ -170,10 +149,10 @@ def changing_index(index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     second = make_plugin(tmp_path / "second", "red", "1.2", "1.0", "shade>0")
     server = _ChangingIndex(first, second)
     monkeypatch.delenv("PIP_NO_INDEX")
-    monkeypatch.setenv("PIP_INDEX_URL", server.address)
+    monkeypatch.setenv("PIP_INDEX_URL", server.url)
     monkeypatch.setenv("PIP_NO_CACHE_DIR", "1")
     yield server
-    server.stop()
+    server.close()
 
 
 def test_what_was_resolved_is_what_is_installed(changing_index: _ChangingIndex, folder: Path) -> None:

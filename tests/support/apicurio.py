@@ -4,6 +4,8 @@ It comes from Maven Central once (105 MB), and keeps what it is told in a file, 
 """
 
 import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -122,3 +124,13 @@ def _train(scratch: Path, options: tuple[str, ...]) -> None:
     registry = Apicurio(scratch / "registry", jvm_options=options)
     registry.start()
     registry.stop()
+
+
+@contextmanager
+def running_registry(root: Path) -> Iterator[Apicurio]:
+    registry = Apicurio(root)
+    try:
+        registry.start()
+        yield registry
+    finally:
+        registry.kill()

@@ -1,10 +1,12 @@
 """Attempts of connectors under the real kernel, in processes that may be killed."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 import psutil
 
+from ringfence.connectors.api import SourceTask
+from ringfence.connectors.class_names import class_name
 from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.testing.connector_run import AttemptProcess
 from tests.guarantees.stage import Stage
@@ -38,6 +40,44 @@ class Attempt(AttemptProcess):
             settings,
         )
         super().__init__(spec)
+
+
+class Attempts:
+    """The attempts of a connector's one task, one after another; all end with the block."""
+
+    def __init__(
+        self, stage: Stage, config: Mapping[str, str], task: type[SourceTask], worker: Mapping[str, str] | None = None
+    ) -> None:
+        """Write a generation with this configuration. worker: settings."""
+        self._stage, self._config, self._task, self._worker = stage, config, task, worker or {}
+        self._attempts: list[Attempt] = []
+        stage.configure(config)
+        stage.count()
+
+    def start(self) -> Attempt:
+        number = len(self._attempts) + 1
+        self._attempts.append(Attempt(self._stage, number, self._config, class_name(self._task), self._worker))
+        return self.newest
+
+    @property
+    def newest(self) -> Attempt:
+        return self._attempts[-1]
+
+    def await_visible(self, count: int, *, distinct: bool = False, pause: float = 0.05) -> None:
+        """Wait until so many records are visible; with `distinct`, so many different ones."""
+
+        def are_there() -> bool:
+            visible = self._stage.visible()
+            return len({*visible} if distinct else visible) >= count
+
+        eventually(are_there, 60, lambda: f"{len(self._stage.visible())} of {count}. {self.newest.log}", pause=pause)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for each in self._attempts:
+            each.close()
 
 
 class JavaAttempt(Attempt):

@@ -3,14 +3,12 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import psycopg
 
-from ringfence.fencing.kafka.connection import Connection
 from tests.guarantees.stage import Stage
-from tests.support.broker import Broker
 from tests.support.java_plugins import DEBEZIUM_CLASS
-from tests.support.names import unique
 from tests.support.postgres import Postgres, new_postgres
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
@@ -22,6 +20,8 @@ SNAPSHOT_ROWS = 500
 class Writer:
     """Inserts and updates rows, a few in each of the database's transactions, until it is told to stop."""
 
+    pause = 0.02
+
     def __init__(self, url: str) -> None:
         self._url = url
         self._stop = threading.Event()
@@ -30,12 +30,16 @@ class Writer:
 
     def _write(self) -> None:
         with psycopg.connect(self._url) as connection:
-            while not self._stop.wait(0.02):
-                for _ in range(5):
-                    row = connection.execute("insert into orders(customer) values ('live') returning id").fetchone()
-                    assert row is not None
-                    connection.execute("update orders set n = n + 1 where id = %s", row)
+            while not self._stop.wait(self.pause):
+                self.change(connection)
                 connection.commit()
+
+    def change(self, connection: "psycopg.Connection[tuple[Any, ...]]") -> None:
+        """One transaction's changes."""
+        for _ in range(5):
+            row = connection.execute("insert into orders(customer) values ('live') returning id").fetchone()
+            assert row is not None
+            connection.execute("update orders set n = n + 1 where id = %s", row)
 
     def stop(self) -> None:
         self._stop.set()
@@ -43,21 +47,22 @@ class Writer:
 
 
 def config_of(stage: Stage, postgres: Postgres) -> dict[str, str]:
-    port = postgres.url.rpartition(":")[2].partition("/")[0]
+    return {"name": str(stage.connector), **debezium_settings(postgres, stage.group), "poll.interval.ms": "100"}
+
+
+def debezium_settings(postgres: Postgres, prefix: str) -> dict[str, str]:
     return {
-        "name": str(stage.connector),
         "connector.class": DEBEZIUM_CLASS,
         "tasks.max": "1",
         "database.hostname": "127.0.0.1",
-        "database.port": port,
+        "database.port": str(postgres.port),
         "database.user": "ringfence",
         "database.password": "none",
         "database.dbname": "ringfence",
-        "topic.prefix": stage.group,
+        "topic.prefix": prefix,
         "table.include.list": "public.orders",
         "plugin.name": "pgoutput",
         "slot.name": "orders",
-        "poll.interval.ms": "100",
         "slot.retry.delay.ms": "500",
         "slot.max.retries": "40",
         "key.converter": JSON,
@@ -66,13 +71,6 @@ def config_of(stage: Stage, postgres: Postgres) -> dict[str, str]:
         "value.converter.schemas.enable": "false",
         "exactly.once.support": "required",
     }
-
-
-@contextmanager
-def new_stage(broker: Broker) -> Iterator[Stage]:
-    made = Stage(Connection(broker.bootstrap), unique("debezium"))
-    yield made
-    made.close()
 
 
 @contextmanager

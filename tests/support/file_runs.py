@@ -2,19 +2,23 @@
 
 import gzip
 import io
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import fastavro
 import orjson
 import pyarrow as pa
 import pyarrow.parquet
+import pytest
 
 from ringfence.connectors.api import (
+    ConnectorError,
     DataException,
     OffsetRecord,
     RecordBatch,
+    RetriableError,
     SourceRecord,
     Struct,
     UnreadableRecord,
@@ -84,6 +88,68 @@ class Committed:
             task.commit()
         task.stop()
         return self
+
+
+class Server(Protocol):
+    """A server with files that can be started again."""
+
+    def start(self) -> object: ...
+
+    def stop(self) -> None: ...
+
+
+def drain(committed: Committed, task: FilesSourceTask) -> None:
+    """Take what is there until there is nothing."""
+    while committed.take(task.poll()):
+        pass
+
+
+def read_in_attempts(config: Mapping[str, str]) -> tuple[Committed, list[object]]:
+    """Read the files `{number}.txt` of `parts` in attempts that end anywhere. Returns them with what was expected."""
+    committed = Committed()
+    for _ in range(7):
+        committed.run(config, polls=1)
+    expected: list[object] = [f"{number}-{line}" for number in range(3) for line in range(5)]
+    assert committed.values == expected
+    assert {offset["done"] for offset in committed.offsets.values()} == {True}
+    return committed, expected
+
+
+PARTS = [b"".join(b"%d-%d\n" % (number, line) for line in range(5)) for number in range(3)]
+
+
+def check_changed(committed: Committed, config: Mapping[str, str], name: str, expected: Sequence[object]) -> None:
+    """Check that the file, which is `changed` now, ends the task, and is read again if the configuration says so."""
+    with pytest.raises(ConnectorError, match=f"{re.escape(name)} has changed"):
+        committed.run(config)
+    assert committed.run({**config, "on.change": "read"}).values == [*expected, "changed"]
+
+
+def check_no_mixture(config: Mapping[str, str], write: Callable[[bytes], object], old: bytes, new: bytes) -> None:
+    """Check that of the content `old`, overwritten by `new` in the middle, no line is mixed with those of `new`."""
+    write(old)
+    task = started({**config, "batch.size": "100000"})
+    committed = Committed()
+    committed.take(task.poll())
+    write(new)
+    with pytest.raises(ConnectorError, match=r"large\.txt has changed"):
+        drain(committed, task)
+    task.stop()
+    assert set(committed.values) == {"old"}
+
+
+def check_it_goes_on(server: Server, config: Mapping[str, str], lines: int) -> None:
+    """Check that a file with the numbers below `lines` is read on after the server was killed and started again."""
+    task = started(config)
+    committed = Committed()
+    committed.take(task.poll())
+    server.stop()
+    with pytest.raises(RetriableError, match="cannot be read"):
+        drain(committed, task)  # what it had read ahead comes first
+    server.start()
+    drain(committed, task)
+    task.stop()
+    assert committed.values == [str(line) for line in range(lines)]
 
 
 def _key(partition: Mapping[str, object]) -> str:

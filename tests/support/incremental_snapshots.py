@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ringfence.connectors.api import Signal, SourceRecord
-from ringfence.connectors.builtin.postgres.incremental.state import IncrementalState, incremental_partition, state_of
+from ringfence.connectors.builtin.postgres.offsets import IncrementalState, incremental_partition, state_of
 from tests.connectors.fakes import FakeContext
 from tests.postgres.local import Database, Run
 

@@ -3,18 +3,18 @@
 import base64
 import hashlib
 import json
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 from uuid import uuid4
 
 from joserfc import jwt
 from joserfc.jwk import ECKey, KeySet, OctKey
+
+from tests.support.loopback_api import Answer, LoopbackApi, Request
 
 ALGORITHM = "ES256"
 
@@ -103,36 +103,22 @@ class FakeProvider:
         return jwt.encode(header, claims, key, algorithms=[self.algorithm])
 
 
+class _Server(LoopbackApi):
+    protocol = "HTTP/1.0"
+
+    def __init__(self, provider: FakeProvider) -> None:
+        self._provider = provider
+        super().__init__()
+
+    def respond(self, request: Request) -> Answer:
+        form = dict(parse_qsl(request.body.decode()))
+        status, found = self._provider.answer(urlsplit(request.path).path, form, request.headers)
+        return Answer(json.dumps(found).encode(), status=status)
+
+
 @contextmanager
 def run(provider: FakeProvider) -> Iterator[FakeProvider]:
     """It answers at its issuer, on a free port."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self._answer({})
-
-        def do_POST(self) -> None:
-            length = int(self.headers["Content-Length"])
-            self._answer(dict(parse_qsl(self.rfile.read(length).decode())))
-
-        def _answer(self, form: dict[str, str]) -> None:
-            status, found = provider.answer(urlsplit(self.path).path, form, self.headers)
-            body = json.dumps(found).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: Any) -> None: ...
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    provider.issuer = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    try:
+    with _Server(provider) as server:
+        provider.issuer = server.url.rstrip("/")
         yield provider
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

@@ -1,22 +1,13 @@
 """A REST API on the loopback interface: rows with a cursor, in pages, and with troubles where a test wants them."""
 
 import json
-import sys
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 from urllib.parse import parse_qs, urlparse
 
-
-class _Server(ThreadingHTTPServer):
-    def handle_error(self, request: object, client_address: object) -> None:
-        """A client may go away. Python 3.11 prints errors with `ast`, which takes no two threads at once."""
-        if not isinstance(sys.exception(), ConnectionError):
-            super().handle_error(request, client_address)  # type: ignore[arg-type]
+from tests.support.loopback_api import Answer, LoopbackApi, Request
 
 
-class OrdersApi:
+class OrdersApi(LoopbackApi):
     """GET /orders?since=…&offset=…&limit=…: rows from the cursor on, inclusive, as most APIs have it."""
 
     def __init__(self, *, page: int = 50, token: str = "", port: int = 0) -> None:
@@ -25,26 +16,9 @@ class OrdersApi:
         self.answers: list[int] = []
         """Statuses to answer with first, one a request."""
         self.requests: list[str] = []
-        api = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_GET(self) -> None:
-                api.requests.append(self.path)
-                status, body = api.answer(self.path, self.headers.get("Authorization", ""))
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self._server = _Server(("127.0.0.1", port), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}/"
-        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
+        self.statuses: list[int] = []
+        """Of its answers, in order."""
+        super().__init__(port)
 
     def add(self, count: int, *, per_cursor: int = 7) -> None:
         """So many rows with numbers that go on, some with the same cursor."""
@@ -54,15 +28,21 @@ class OrdersApi:
             for n in range(first, first + count)
         ]
 
-    def answer(self, path: str, authorization: str) -> tuple[int, bytes]:
-        if self.token and authorization != f"Bearer {self.token}":
-            return 401, b"{}"
+    def respond(self, request: Request) -> Answer:
+        self.requests.append(request.path)
+        answer = self._answer(request)
+        self.statuses.append(answer.status)
+        return answer
+
+    def _answer(self, request: Request) -> Answer:
+        if self.token and request.authorization != f"Bearer {self.token}":
+            return Answer(b"{}", status=401)
         if self.answers:
-            return self.answers.pop(0), b"{}"
-        query = {name: values[0] for name, values in parse_qs(urlparse(path).query).items()}
+            return Answer(b"{}", status=self.answers.pop(0))
+        query = {name: values[0] for name, values in parse_qs(urlparse(request.path).query).items()}
         offset = int(query.get("offset", 0))
         rows = [row for row in self.rows if row["updated_at"] is None or row["updated_at"] >= query.get("since", "")]
-        return 200, json.dumps({"data": rows[offset : offset + self.page]}).encode()
+        return Answer(json.dumps({"data": rows[offset : offset + self.page]}).encode())
 
     def config(self, **incremental: object) -> str:
         """What rest.config takes."""
@@ -75,16 +55,3 @@ class OrdersApi:
         }
         resources = [{"name": "orders", "primary_key": "id", "endpoint": endpoint}]
         return json.dumps({"client": {"base_url": self.url}, "resources": resources})
-
-    def close(self) -> None:
-        """Answer no more; may be called twice."""
-        self._server.shutdown()
-        self._server.server_close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

@@ -7,16 +7,15 @@ parser of its form before it takes it. It does not compare versions.
 
 import base64
 import json
-import ssl
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import fastavro
 from jsonschema import Draft7Validator
+
+from tests.support.loopback_api import Answer, LoopbackApi, Request
 
 Json = Any
 
@@ -27,8 +26,10 @@ class Refused(Exception):
         self.status, self.code = status, code
 
 
-class Registry:
-    """Runs on a thread of its own while the block lasts."""
+class Registry(LoopbackApi):
+    """Runs on threads of its own until its block ends."""
+
+    protocol = "HTTP/1.0"
 
     def __init__(self, user: str | None = None, certificate: Path | None = None, token: str | None = None) -> None:
         """user: name:password, which every request must show. certificate: a PEM file with key, for HTTPS.
@@ -47,47 +48,20 @@ class Registry:
             self._expected = "Basic " + base64.b64encode(user.encode()).decode()
         self._token = token
         self._lock = threading.Lock()
-        registry = self
+        super().__init__(certificate=certificate)
+        self.url = f"{'http' if certificate is None else 'https'}://localhost:{self.port}"
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                self._answer(None)
-
-            def do_POST(self) -> None:
-                data = self.rfile.read(int(self.headers["Content-Length"]))
-                self._answer(json.loads(data) if "json" in self.headers["Content-Type"] else data.decode())
-
-            def _answer(self, body: Json) -> None:
-                try:
-                    status, answer = 200, registry.answer(self.command, self.path, body, self.headers["Authorization"])
-                except Refused as refused:
-                    status, answer = refused.status, {"error_code": refused.code, "message": str(refused)}
-                data = json.dumps(answer).encode()
-                self.send_response(status)
-                self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-            def log_message(self, format: str, *args: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        if certificate is not None:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(certificate)
-            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
-        scheme = "http" if certificate is None else "https"
-        self.url = f"{scheme}://localhost:{self._server.server_address[1]}"
-
-    def __enter__(self) -> Self:
-        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+    def respond(self, request: Request) -> Answer:
+        data: Json = None
+        if request.method == "POST":
+            text = request.body.decode()
+            data = json.loads(text) if "json" in request.headers["Content-Type"] else text
+        status, answer = 200, {}
+        try:
+            answer = self.answer(request.method, request.path, data, request.headers["Authorization"])
+        except Refused as refused:
+            status, answer = refused.status, {"error_code": refused.code, "message": str(refused)}
+        return Answer(json.dumps(answer).encode(), "application/vnd.schemaregistry.v1+json", status)
 
     def schema(self, number: int) -> Json:
         """What is registered under that id."""

@@ -2,13 +2,12 @@
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 
 from ringfence.connectors.builtin.sql.task import SqlSourceTask
-from ringfence.connectors.class_names import class_name
 from ringfence.fencing.kafka.connection import Connection
 from tests.guarantees.stage import Stage
-from tests.support.attempts import Attempt
-from tests.support.waiting import eventually
+from tests.support.attempts import Attempts
 
 _TEXT = "org.apache.kafka.connect.storage.StringConverter"
 _TRANSFORMS = "org.apache.kafka.connect.transforms"
@@ -47,32 +46,17 @@ def read_under_kills(
         "transaction.boundary": "poll",
         "exactly.once.support": "required",
     }
-    stage.configure(config)
-    stage.count()
     threads = [threading.Thread(target=each) for each in writers]
-    attempts: list[Attempt] = []
-
-    def start() -> Attempt:
-        attempts.append(Attempt(stage, len(attempts) + 1, config, class_name(SqlSourceTask), worker))
-        return attempts[-1]
-
-    def wait_for(rows: int) -> None:
-        eventually(lambda: len(stage.visible()) >= rows, 60, lambda: attempts[-1].log, pause=0.05)
-
-    try:
+    with closing(stage), Attempts(stage, config, SqlSourceTask, worker) as attempts:
         for each in threads:
             each.start()
         for least in kills:
-            start()
-            wait_for(least)
-            attempts[-1].kill()
+            attempts.start()
+            attempts.await_visible(least)
+            attempts.newest.kill()
         for each in threads:
             each.join()
-        start()
-        wait_for(wanted)
-        assert attempts[-1].stop()["trace"] is None
+        attempts.start()
+        attempts.await_visible(wanted)
+        assert attempts.newest.stop()["trace"] is None
         return sorted(stage.visible())
-    finally:
-        for one in attempts:
-            one.close()
-        stage.close()

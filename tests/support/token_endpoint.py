@@ -3,34 +3,35 @@
 import base64
 import json
 import secrets
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
-from urllib.parse import parse_qs
 
 from joserfc import jwt
 from joserfc.jwk import RSAKey
 
+from tests.support.loopback_api import Answer, LoopbackApi, Request
+
 CLIENT, SECRET, SCOPE = "ringfence-client", "s3cret/with+signs", "kafka.write"
 
 
-class TokenEndpoint:
+class TokenEndpoint(LoopbackApi):
     """lifetime_s: of the tokens that it gives. answer: in place of a token, as status and body, if set. away: between
     these monotonic times it answers nothing useful.
     """
 
-    def __init__(self, port: int) -> None:
+    protocol = "HTTP/1.0"
+
+    def __init__(self) -> None:
         self.lifetime_s = 3600.0
         self.answer: tuple[int, bytes] | None = None
         self.away = 0.0, 0.0
         self.given: list[str] = []
         """The tokens, in order."""
         self._key = RSAKey.generate_key(2048, {"kid": "one", "alg": "RS256", "use": "sig"})
-        self.url = f"http://127.0.0.1:{port}/token?tenant=a"
-        self.keys_url = f"http://127.0.0.1:{port}/keys"
+        super().__init__()
+        self.keys_url = f"{self.url}keys"
+        self.url = f"{self.url}token?tenant=a"
 
     @property
     def settings(self) -> dict[str, str]:
@@ -44,10 +45,13 @@ class TokenEndpoint:
             "sasl.oauthbearer.scope": SCOPE,
         }
 
-    def keys(self) -> bytes:
-        return json.dumps({"keys": [self._key.as_dict(private=False)]}).encode()
+    def respond(self, request: Request) -> Answer:
+        if request.method == "GET":
+            return Answer(json.dumps({"keys": [self._key.as_dict(private=False)]}).encode())
+        status, body = self._grant(request.authorization, request.form)
+        return Answer(body, status=status)
 
-    def grant(self, authorization: str, form: dict[str, list[str]]) -> tuple[int, bytes]:
+    def _grant(self, authorization: str, form: dict[str, list[str]]) -> tuple[int, bytes]:
         if self.away[0] <= time.monotonic() < self.away[1]:
             return 503, b""
         if self.answer is not None:
@@ -68,30 +72,5 @@ class TokenEndpoint:
 @contextmanager
 def token_endpoint() -> Iterator[TokenEndpoint]:
     """A running endpoint on this machine."""
-    holder: list[TokenEndpoint] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self._send(200, holder[0].keys())
-
-        def do_POST(self) -> None:
-            form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
-            self._send(*holder[0].grant(self.headers.get("Authorization", ""), form))
-
-        def _send(self, status: int, body: bytes) -> None:
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: Any) -> None: ...
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    holder.append(TokenEndpoint(server.server_address[1]))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield holder[0]
-    finally:
-        server.shutdown()
-        server.server_close()
+    with TokenEndpoint() as endpoint:
+        yield endpoint

@@ -6,6 +6,8 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import pytest
+
 
 def make_wheel(
     folder: Path, name: str, version: str, files: Mapping[str, str], needs: Sequence[str] = (), entry_points: str = ""
@@ -34,6 +36,15 @@ def make_wheel(
 def index_variables(folder: Path) -> dict[str, str]:
     """With which pip finds what is in the folder only."""
     return {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(folder), "PIP_CONFIG_FILE": "/dev/null"}
+
+
+def use_index(folder: Path, monkeypatch: pytest.MonkeyPatch, *versions: str) -> Path:
+    """Let pip find what is in the folder, with the package `shade` in these versions, and nothing else."""
+    for each in versions:
+        make_shade(folder, each)
+    for name, value in index_variables(folder).items():
+        monkeypatch.setenv(name, value)
+    return folder
 
 
 def _digest(text: str) -> str:

@@ -9,10 +9,11 @@ import pytest
 from django.test import Client
 
 from ringfence.access.principal import ROLES, Principal, Right
-from ringfence.connectors.builtin.postgres.incremental.state import IncrementalState, QueuedTable
-from ringfence.connectors.builtin.postgres.snapshot.plan import (
+from ringfence.connectors.builtin.postgres.offsets import (
+    IncrementalState,
     Plan,
     PlannedTable,
+    QueuedTable,
     RangeProgress,
     plan_records,
     range_partition,

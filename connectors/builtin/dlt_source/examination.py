@@ -14,9 +14,16 @@ import requests
 
 from ringfence.connectors.api import ConfigException, ConnectorError, Examination, ParsedConfig
 from ringfence.connectors.builtin.dlt_source import settings as names
-from ringfence.connectors.builtin.dlt_source.described_list import as_json, build_auth, name_list
 from ringfence.connectors.builtin.dlt_source.rest_client import JsonResponse, ResponseError
-from ringfence.connectors.builtin.dlt_source.rest_config import parse_auth, parse_rest_config, redact_text, secret_text
+from ringfence.connectors.builtin.dlt_source.rest_config import (
+    as_json,
+    build_auth,
+    name_list,
+    parse_auth,
+    parse_rest_config,
+    redact_text,
+    secret_text,
+)
 from ringfence.connectors.builtin.dlt_source.settings import CONFIG_DEF
 from ringfence.connectors.sdk.diagnosis import Cause, describe, diagnose
 from ringfence.connectors.sdk.egress import EgressDenied

@@ -17,8 +17,9 @@ from requests import Session
 from ringfence.connectors.api import ConnectorError, ParsedConfig
 from ringfence.connectors.builtin.dlt_source import rest_client
 from ringfence.connectors.builtin.dlt_source import settings as names
-from ringfence.connectors.builtin.dlt_source.described_list import as_json, build_auth
 from ringfence.connectors.builtin.dlt_source.rest_config import (
+    as_json,
+    build_auth,
     parse_auth,
     parse_object,
     parse_rest_config,

@@ -17,7 +17,6 @@ from requests.adapters import BaseAdapter
 from requests.utils import guess_json_utf
 
 from ringfence.connectors.api import ConnectorError
-from ringfence.connectors.builtin.dlt_source.row_values import HugeInteger, NonFinite
 
 BUSY: Final = (408, 425, 429)
 """Statuses after which a request is repeated, as after those from 500 on."""
@@ -33,6 +32,20 @@ _MOST_DIGITS: Final = 4000
 
 class ResponseError(ConnectorError):
     """A response that cannot be read, or pages that do not end. The message names the address, and the remedy."""
+
+
+class HugeInteger:
+    """An integer of JSON with more digits than Python converts. No dataclass: dlt's JSON has a form for those."""
+
+    def __init__(self, digits: str) -> None:
+        self.digits = digits
+
+    def __str__(self) -> str:
+        return self.digits
+
+
+class NonFinite(float):
+    """NaN or an infinity that is written so, unlike a number that is too large."""
 
 
 class _Last(threading.local):

@@ -24,10 +24,8 @@ from ringfence.connectors.api import (
     SourceTask,
 )
 from ringfence.connectors.builtin.files import settings as names
-from ringfence.connectors.builtin.files.backlog import BUCKETS
-from ringfence.connectors.builtin.files.formats import FORMATS
 from ringfence.connectors.builtin.files.places import PLACES, Place, list_place_settings, open_place, require
-from ringfence.connectors.builtin.files.reading import parse
+from ringfence.connectors.builtin.files.reading import BUCKETS, FORMATS, parse
 from ringfence.connectors.sdk.diagnosis import diagnose
 from ringfence.connectors.sdk.names import list_first
 

@@ -17,11 +17,10 @@ from ringfence.connectors.api import (
     UnreadableRecord,
 )
 from ringfence.connectors.builtin.files import settings as names
-from ringfence.connectors.builtin.files.backlog import Backlog, Marks, Share
 from ringfence.connectors.builtin.files.connector import CONFIG_DEF
-from ringfence.connectors.builtin.files.formats import FORMATS, Columns, Rows
+from ringfence.connectors.builtin.files.formats import Columns, Rows
 from ringfence.connectors.builtin.files.places import FileChanged, FileInfo, open_place
-from ringfence.connectors.builtin.files.reading import FileOffset, FileReading, parse
+from ringfence.connectors.builtin.files.reading import FORMATS, Backlog, FileOffset, FileReading, Marks, Share, parse
 
 logger = logging.getLogger(__name__)
 

@@ -1,16 +1,63 @@
-"""How a task reads its partitions: as record batches that may go out whole, or with a consumer, record by record."""
+"""How a task reads its partitions: as record batches that may go out whole, or with a consumer, record by record. Both
+deliver runs: records of one partition by columns.
+"""
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from ringfence.connectors.api import ConnectorError, RetriableError, SourceMetrics
+from ringfence.connectors.api import ConnectorError, InputRecord, RetriableError, SourceMetrics
 from ringfence.connectors.api.fetching import NO_TOPIC, NOT_ALLOWED, BatchReader, FetchedBatch, OutOfRange, Place, Run
 from ringfence.connectors.builtin.kafka_source import settings
-from ringfence.connectors.builtin.kafka_source.runs import by_partition, divide, of_messages
+
+
+def of_messages(run: Sequence[Message]) -> Run:
+    return Run(
+        str(run[0].topic()),
+        int(run[0].partition() or 0),
+        [message.value() for message in run],
+        [message.key() for message in run],
+        [message.headers() for message in run],
+        [message.timestamp()[1] for message in run],
+        [message.offset() for message in run],  # type: ignore[misc]  # None only for events
+    )
+
+
+def of_records(run: Sequence[InputRecord]) -> Run:
+    return Run(
+        run[0].topic,
+        run[0].partition,
+        [record.value for record in run],
+        [record.key for record in run],
+        [record.headers for record in run],
+        [record.timestamp_ms for record in run],
+        [record.offset for record in run],
+    )
+
+
+def divide(run: Run, most: int) -> Iterable[Run]:
+    """Yield the records in runs of at most `most` records."""
+    for start in range(0, len(run.offsets), most):
+        yield run.part(slice(start, start + most))
+
+
+Record = TypeVar("Record")
+
+
+def by_partition(records: Sequence[Record], where: Callable[[Record], object]) -> list[Sequence[Record]]:
+    """Group records by partition; the order within a partition is kept."""
+    if not records:
+        return []
+    if len(set(map(where, records))) == 1:
+        return [records]
+    runs: dict[object, list[Record]] = {}
+    for record in records:
+        runs.setdefault(where(record), []).append(record)
+    return list(runs.values())
+
 
 BATCH_SIZE_OBSTACLE: Final = "batch_size"
 """A batch has more records than the connector's `batch.size`."""

@@ -27,8 +27,14 @@ from ringfence.connectors.builtin.kafka_source.cluster import (
     source_settings,
     validate,
 )
-from ringfence.connectors.builtin.kafka_source.inputs import BatchInput, ConsumerInput, Input, error_of
-from ringfence.connectors.builtin.kafka_source.runs import by_partition, of_records
+from ringfence.connectors.builtin.kafka_source.inputs import (
+    BatchInput,
+    ConsumerInput,
+    Input,
+    by_partition,
+    error_of,
+    of_records,
+)
 from ringfence.connectors.builtin.kafka_source.settings import CONFIG_DEF
 from ringfence.connectors.builtin.kafka_source.topics import Renaming, check_other_offsets, starting_offset
 

@@ -11,10 +11,8 @@ import psycopg
 from ringfence.connectors.api import Choice, ConfigException, ConnectorError
 from ringfence.connectors.builtin.postgres import settings as names
 from ringfence.connectors.builtin.postgres import slots
-from ringfence.connectors.builtin.postgres.selection import Selection
-from ringfence.connectors.builtin.postgres.session import Server, Session, one_line
-from ringfence.connectors.builtin.postgres.settings import CONFIG_DEF
-from ringfence.connectors.builtin.postgres.setup import captured_tables, selection_of
+from ringfence.connectors.builtin.postgres.session import Server, Session, captured_tables, one_line, selection_of
+from ringfence.connectors.builtin.postgres.settings import CONFIG_DEF, Selection
 from ringfence.connectors.sdk.delivery import transaction_boundary
 from ringfence.connectors.sdk.names import list_first
 

@@ -19,9 +19,8 @@ from ringfence.connectors.api import (
     SourceTask,
 )
 from ringfence.connectors.builtin.postgres import settings as names
-from ringfence.connectors.builtin.postgres.offsets import position_of
+from ringfence.connectors.builtin.postgres.offsets import is_snapshot_partition, position_of, share_config
 from ringfence.connectors.builtin.postgres.settings import CONFIG_DEF, TRIAL, find_unsupported
-from ringfence.connectors.builtin.postgres.snapshot.plan import is_snapshot_partition, share_config
 from ringfence.connectors.sdk.delivery import transaction_boundary, with_boundary
 
 _WATCH_SECONDS: Final = 10.0
@@ -86,7 +85,7 @@ class PostgresSourceConnector(SourceConnector):
 
     def _count_tasks(self, max_tasks: int) -> int:
         """Return one task for streaming, or one for each range of a snapshot, up to `max_tasks`."""
-        from ringfence.connectors.builtin.postgres.snapshot.run import find_state
+        from ringfence.connectors.builtin.postgres.snapshot_run import find_state
 
         settings = CONFIG_DEF.parse(self.config)
         state = find_state(
@@ -127,8 +126,7 @@ class PostgresSourceConnector(SourceConnector):
         if not self._reached:  # `validate` has already waited for the server: do not wait again
             return {}
         from ringfence.connectors.builtin.postgres.checks import describe_snapshot, list_choices
-        from ringfence.connectors.builtin.postgres.session import Server, Session
-        from ringfence.connectors.builtin.postgres.setup import selection_of
+        from ringfence.connectors.builtin.postgres.session import Server, Session, selection_of
 
         settings = CONFIG_DEF.parse(config)
         session = Session(Server(settings, config.get("name", "")))

@@ -8,8 +8,7 @@ import psycopg
 from ringfence.connectors.api import ConfigException, ConnectorError, Examination
 from ringfence.connectors.builtin.postgres import settings as names
 from ringfence.connectors.builtin.postgres.checks import find_errors
-from ringfence.connectors.builtin.postgres.session import Server, Session, one_line
-from ringfence.connectors.builtin.postgres.setup import captured_tables, selection_of
+from ringfence.connectors.builtin.postgres.session import Server, Session, captured_tables, one_line, selection_of
 from ringfence.connectors.sdk.diagnosis import Cause, diagnose
 from ringfence.connectors.sdk.names import list_first
 

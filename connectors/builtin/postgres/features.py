@@ -8,13 +8,15 @@ from typing import Final
 
 from ringfence.connectors.api import SourceOffset, SourcePartition
 from ringfence.connectors.builtin.postgres import settings as names
-from ringfence.connectors.builtin.postgres.incremental.state import IncrementalState, incremental_partition, state_of
-from ringfence.connectors.builtin.postgres.snapshot.plan import (
+from ringfence.connectors.builtin.postgres.offsets import (
+    IncrementalState,
     PlannedTable,
     RangeProgress,
+    incremental_partition,
     progress_of,
     range_partition,
     read_plan,
+    state_of,
 )
 from ringfence.connectors.sdk.features import Features, InitialProgress, ReadOffset, Snapshots, TableProgress
 from ringfence.connectors.sdk.foreign_names import DEBEZIUM

@@ -22,8 +22,7 @@ from psycopg import pq, sql
 from ringfence.connectors.api import ConnectorError, Gauge, RetriableError, SourceMetrics, SourceOffset
 from ringfence.connectors.builtin.postgres import settings as names
 from ringfence.connectors.builtin.postgres.offsets import Origin, Position, between, lsn_number, lsn_text, position_of
-from ringfence.connectors.builtin.postgres.session import Server, Session, one_line
-from ringfence.connectors.builtin.postgres.setup import Setup, captured_tables
+from ringfence.connectors.builtin.postgres.session import Server, Session, Setup, captured_tables, one_line
 
 logger = logging.getLogger(__name__)
 

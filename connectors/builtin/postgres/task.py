@@ -20,14 +20,11 @@ from ringfence.connectors.api import (
 )
 from ringfence.connectors.builtin.postgres import settings as names
 from ringfence.connectors.builtin.postgres import slots
-from ringfence.connectors.builtin.postgres.incremental.snapshots import IncrementalSnapshots
-from ringfence.connectors.builtin.postgres.incremental.state import SignalTable
+from ringfence.connectors.builtin.postgres.incremental_snapshots import IncrementalSnapshots
 from ringfence.connectors.builtin.postgres.json_records import find_json_records
-from ringfence.connectors.builtin.postgres.offsets import LSN, lsn_text
-from ringfence.connectors.builtin.postgres.reader import TransactionReader
+from ringfence.connectors.builtin.postgres.offsets import LSN, lsn_text, share_of
 from ringfence.connectors.builtin.postgres.records import VERSION
-from ringfence.connectors.builtin.postgres.session import one_line
-from ringfence.connectors.builtin.postgres.setup import Setup, captured_tables
+from ringfence.connectors.builtin.postgres.session import Setup, captured_tables, one_line
 from ringfence.connectors.builtin.postgres.slots import (
     LostPosition,
     Progress,
@@ -37,11 +34,12 @@ from ringfence.connectors.builtin.postgres.slots import (
     prepare_publication,
     renew_slot,
 )
-from ringfence.connectors.builtin.postgres.snapshot.content import SnapshotContent
-from ringfence.connectors.builtin.postgres.snapshot.plan import share_of
-from ringfence.connectors.builtin.postgres.snapshot.reading import read_sample
-from ringfence.connectors.builtin.postgres.snapshot.run import SnapshotRun, SnapshotState, find_state
-from ringfence.connectors.builtin.postgres.stream import Stream
+from ringfence.connectors.builtin.postgres.snapshot_content import SnapshotContent
+from ringfence.connectors.builtin.postgres.snapshot_reading import read_sample
+from ringfence.connectors.builtin.postgres.snapshot_run import SnapshotRun, SnapshotState, find_state
+from ringfence.connectors.builtin.postgres.stream import SignalTable, Stream, TransactionReader
+
+logger = logging.getLogger(__name__)
 
 _WAIT_SECONDS: Final = 0.25
 _GROUP_SECONDS: Final = 0.25
@@ -274,8 +272,6 @@ class Streaming:
             self._stream.close()
             self._stream = None
 
-
-logger = logging.getLogger(__name__)
 
 _SAMPLED_TABLES: Final = 20
 """The maximum number of tables in a preview."""

@@ -17,7 +17,7 @@ from typing import Any, Final
 from ringfence.connectors.api import DistantDate, DistantTimestamp, EndOfDay, Struct
 from ringfence.connectors.api.schemas import BYTES, FLOAT64, INT32, STRING, mapping
 from ringfence.connectors.api.schemas import struct as struct_of
-from ringfence.connectors.converters.json_encoding import to_signed_bytes
+from ringfence.connectors.converters.json_converter import to_signed_bytes
 from ringfence.connectors.sdk.values.moments import date_of_day, day_number, timestamp_of_millis, to_time
 
 _DAY_US: Final = 86_400_000_000

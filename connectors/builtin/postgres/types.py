@@ -29,8 +29,8 @@ from ringfence.connectors.api.schemas import (
     array,
     decimal,
     mapping,
+    single,
 )
-from ringfence.connectors.api.structs import single
 from ringfence.connectors.builtin.postgres import text_values
 from ringfence.connectors.sdk.unsupported_values import Handling, refuse_value
 from ringfence.connectors.sdk.values.moments import EPOCH

@@ -14,7 +14,7 @@ from pyspark.sql import types as spark
 
 from ringfence.connectors.api import ConnectorError, DataException, Schema, SchemaType, Struct
 from ringfence.connectors.api import schemas as connect
-from ringfence.connectors.api.structs import fit
+from ringfence.connectors.api.schemas import fit
 from ringfence.connectors.sdk.row_records import ValueOf, convert_value
 from ringfence.connectors.sdk.values.decimals import exact_decimal
 from ringfence.connectors.sdk.values.moments import micros

@@ -17,8 +17,7 @@ from ringfence.connectors.api import (
 )
 from ringfence.connectors.builtin.kafka_source import settings
 from ringfence.connectors.builtin.kafka_source.connector import KafkaSourceConnector
-from ringfence.connectors.builtin.share_group.settings import CONFIG_DEF
-from ringfence.connectors.builtin.share_group.task import ShareGroupSourceTask
+from ringfence.connectors.builtin.share_group.task import CONFIG_DEF, ShareGroupSourceTask
 from ringfence.connectors.sdk.delivery import DEAD_LETTERS, TRANSACTION_BOUNDARY, transaction_boundary
 from ringfence.connectors.sdk.kafka_settings import share_group
 

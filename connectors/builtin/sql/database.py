@@ -63,7 +63,7 @@ class Database:
             from ringfence.connectors.builtin.sql.sqlite_values import SqliteValues
 
             return SqliteValues(handling, zone, _unit(self._settings.string(self._login.url), self._login))
-        from ringfence.connectors.builtin.sql.mysql_values import MySqlValues
+        from ringfence.connectors.builtin.sql.driver_values import MySqlValues
 
         return MySqlValues(handling, zone)
 

@@ -14,9 +14,9 @@ from ringfence.connectors.api import (
     SourcePartition,
 )
 from ringfence.connectors.builtin.webhook import settings as names
-from ringfence.connectors.builtin.webhook.idempotency_keys import HEAD, check_head, check_page, page_of
+from ringfence.connectors.builtin.webhook.request_parsing import key_header, standard_secret
+from ringfence.connectors.builtin.webhook.request_queue import HEAD, check_head, check_page, page_of
 from ringfence.connectors.builtin.webhook.settings import CONFIG_DEF
-from ringfence.connectors.builtin.webhook.signatures import key_header, standard_secret
 from ringfence.connectors.builtin.webhook.task import WebhookSourceTask
 from ringfence.connectors.sdk.delivery import TRANSACTION_BOUNDARY, transaction_boundary
 

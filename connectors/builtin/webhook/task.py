@@ -22,25 +22,27 @@ from ringfence.connectors.api import (
     SourceTask,
 )
 from ringfence.connectors.builtin.webhook import settings as names
-from ringfence.connectors.builtin.webhook.idempotency_keys import HEAD, KeyWindow
-from ringfence.connectors.builtin.webhook.request_parsing import Receiver, RequestRejected
+from ringfence.connectors.builtin.webhook.request_parsing import Receiver, RequestRejected, leaves_key_unsigned
 from ringfence.connectors.builtin.webhook.request_queue import (
     FAILED,
+    HEAD,
     TOO_LARGE,
     TOO_LATE,
     TOO_MANY_HEADERS,
     UNCONVERTIBLE,
     UNCONVERTIBLE_NOW,
     Answer,
+    KeyWindow,
     RequestQueue,
     Tell,
     Ticket,
 )
 from ringfence.connectors.builtin.webhook.settings import CONFIG_DEF
-from ringfence.connectors.builtin.webhook.signatures import leaves_key_unsigned
 from ringfence.connectors.sdk import request_frames as frames
 from ringfence.connectors.sdk.log_limit import LogLimit
 from ringfence.connectors.sdk.worker_limits import current
+
+logger = logging.getLogger(__name__)
 
 _START_SECONDS: Final = 10.0
 _LAST_SECONDS: Final = 0.5
@@ -184,8 +186,6 @@ def _send(writer: asyncio.StreamWriter, number: object, answer: Answer) -> None:
         return
     writer.write(frames.pack({"id": number, "status": answer.status, "text": answer.text, "again": answer.again}))
 
-
-logger = logging.getLogger(__name__)
 
 _IDLE_SECONDS = 0.25
 _REST_SECONDS = 0.008

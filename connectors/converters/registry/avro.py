@@ -10,9 +10,8 @@ from decimal import Decimal
 from typing import Any, Final
 
 from ringfence.connectors.api import ConnectorError, ParsedConfig, Schema, SchemaType, Struct
-from ringfence.connectors.api.schemas import DATE_NAME, DECIMAL_NAME, TIME_NAME, TIMESTAMP_NAME
-from ringfence.connectors.api.structs import fit
-from ringfence.connectors.converters.json_encoding import to_signed_bytes, to_unscaled
+from ringfence.connectors.api.schemas import DATE_NAME, DECIMAL_NAME, TIME_NAME, TIMESTAMP_NAME, fit
+from ringfence.connectors.converters.json_converter import to_signed_bytes, to_unscaled
 from ringfence.connectors.converters.registry.registry_converter import RegistryConverter, Write, is_same_struct, pairs
 from ringfence.connectors.converters.registry.settings import load
 from ringfence.connectors.sdk.values.moments import encode

@@ -7,7 +7,12 @@ import orjson
 
 from ringfence.connectors.api import ConfigDef, ConfigType, ParsedConfig, Schema, SchemaType
 from ringfence.connectors.api.schemas import DECIMAL_NAME
-from ringfence.connectors.converters.json_encoding import Encoders, decimals_as_numbers, with_decimal_format
+from ringfence.connectors.converters.json_converter import (
+    Encoders,
+    decimals_as_numbers,
+    describe_metadata,
+    with_decimal_format,
+)
 from ringfence.connectors.converters.registry.registry_converter import RegistryConverter, Write, pairs
 from ringfence.connectors.converters.registry.settings import registry_settings
 
@@ -54,15 +59,8 @@ class JsonSchemaConverter(RegistryConverter):
         return json.dumps(self._describe(schema), separators=(",", ":")), write
 
     def _describe(self, schema: Schema, index: int | None = None) -> Json:
-        description = self._plain(schema)
-        if schema.name is not None:
-            description["title"] = schema.name
-        if schema.version is not None:
-            description["connect.version"] = schema.version
-        if schema.doc is not None:
-            description["description"] = schema.doc
-        if schema.parameters:
-            description["connect.parameters"] = dict(schema.parameters)
+        names = ("title", "connect.version", "description", "connect.parameters")
+        description = {**self._plain(schema), **describe_metadata(schema, names)}
         if schema.default is not None:
             description["default"] = orjson.loads(orjson.dumps(self._encoders.encoder(schema)(schema.default)))
         place = {} if index is None else {"connect.index": index}

@@ -22,8 +22,8 @@ from ringfence.connectors.api.schemas import (
     TIMESTAMP_NAME,
     array,
     decimal,
+    single,
 )
-from ringfence.connectors.api.structs import single
 from ringfence.connectors.sdk.values.date_patterns import DatePattern
 from ringfence.connectors.sdk.values.moments import to_date, to_datetime, to_time
 

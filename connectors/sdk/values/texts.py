@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Final
 
 from ringfence.connectors.api import ConnectorError, DistantDate, DistantTimestamp, EndOfDay, Schema, SchemaType, Struct
-from ringfence.connectors.api.structs import single
+from ringfence.connectors.api.schemas import single
 from ringfence.connectors.sdk.values.moments import MILLIS_PER_DAY, format_date, is_moment, millis, to_datetime
 
 NULL: Final = "null"

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from ringfence.connectors.java.process import JavaProcess
+from ringfence.connectors.java.processes import JavaProcess
 from ringfence.connectors.java.runtime import (
     DEFAULT_OPTIONS,
     DEFAULT_SHARED_OPTIONS,

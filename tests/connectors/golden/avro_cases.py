@@ -21,11 +21,12 @@ from ringfence.connectors.api.schemas import (
     TIMESTAMP,
     array,
     decimal,
+    fit,
     mapping,
     optional,
+    single,
     struct,
 )
-from ringfence.connectors.api.structs import fit, single
 from tests.connectors.golden.codec import Json, schema_json, value_json
 from tests.connectors.golden.converter_cases import given
 from tests.connectors.golden.records import MOMENT

@@ -7,8 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from ringfence.connectors.api import Schema, SchemaAndValue, SchemaType, SourceRecord, Struct
-from ringfence.connectors.api.schemas import DATE_NAME, TIME_NAME
-from ringfence.connectors.api.structs import single
+from ringfence.connectors.api.schemas import DATE_NAME, TIME_NAME, single
 from ringfence.connectors.sdk.values.moments import millis, to_date, to_datetime, to_time
 
 Json = Any

@@ -19,9 +19,9 @@ from ringfence.connectors.api.schemas import (
     TIMESTAMP,
     decimal,
     optional,
+    single,
     struct,
 )
-from ringfence.connectors.api.structs import single
 from tests.connectors.golden.codec import Json, record_json
 from tests.connectors.golden.records import FLAT_VALUE, FULL, INNER, MOMENT, PLAIN, SPARSE, record
 

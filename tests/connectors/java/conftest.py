@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ringfence.connectors.api import SourceOffset, SourcePartition
-from ringfence.connectors.java import connector_process, runtime
+from ringfence.connectors.java import processes, runtime
 from ringfence.connectors.java.task import JavaSourceTask, java_task_class
 from ringfence.fencing.task.plugin_metrics import Gauges
 from ringfence.fencing.task.transaction_context import RequestedEndings
@@ -59,7 +59,7 @@ def plugins(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     before = list(runtime._current)
     runtime.declare(runtime_of(folder, java_options="-Xmx64m", java_shared_options="-Xmx64m"))
     yield folder
-    connector_process.close()
+    processes.close()
     runtime._current[:] = before
 
 

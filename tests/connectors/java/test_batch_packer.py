@@ -15,7 +15,7 @@ from kafka.partitioner.default import murmur2
 from kafka.record.default_records import DefaultRecordBatch
 
 from ringfence.connectors.api.records import EncodedBatch, EncodedBatches
-from ringfence.connectors.java.frames import BatchFrame, decode_encoded
+from ringfence.connectors.java.channel import BatchFrame, decode_encoded
 from ringfence.fencing.transactions.record_batches import RecordBatch
 from ringfence.local import java_host
 from ringfence.local.cache import cache_root

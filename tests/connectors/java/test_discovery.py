@@ -7,7 +7,7 @@ import pytest
 
 from ringfence.connectors.builtin.file_stream.connector import FileStreamSourceConnector
 from ringfence.connectors.common_settings import PLUGIN_VERSION
-from ringfence.connectors.java import connector_process, discovery, runtime
+from ringfence.connectors.java import discovery, processes, runtime
 from ringfence.connectors.java.connector import JavaSourceConnector
 from ringfence.connectors.java.discovery import JavaPlugin, find_places, find_plugins, find_signature
 from ringfence.connectors.plugins import PluginRegistry
@@ -87,9 +87,9 @@ def test_the_places_are_looked_for_again_when_jars_come_or_go(tmp_path: Path, mo
 
     def places() -> list[str]:
         folders = (str(tmp_path),)
-        return [Path(each).name for each in connector_process._places(folders, None, find_signature(folders))]
+        return [Path(each).name for each in processes._places(folders, None, find_signature(folders))]
 
-    monkeypatch.setattr(connector_process, "find_places", find)
+    monkeypatch.setattr(processes, "find_places", find)
     jar(tmp_path / "a1" / "a-1.jar", "a.A")
     jar(tmp_path / "a2" / "a-2.jar", "a.A")
     assert places() == places() == ["a2"]

@@ -12,7 +12,7 @@ import pytest
 from ringfence.connectors.api import ConnectorError
 from ringfence.connectors.java import runtime
 from ringfence.connectors.java.files import find_refused_files
-from ringfence.connectors.java.process import JavaProcess
+from ringfence.connectors.java.processes import JavaProcess
 from ringfence.connectors.java.task import java_task_class
 from ringfence.connectors.sdk import worker_limits
 from ringfence.connectors.sdk.worker_limits import WorkerLimits

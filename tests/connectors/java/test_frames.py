@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ringfence.connectors.java.frames import BATCH, HEAD, JSON, decode_batch, encode
+from ringfence.connectors.java.channel import BATCH, HEAD, JSON, decode_batch, encode
 
 COMMIT, ABORT, KEYS, PARTITIONS, TIMES, HEADERS, TOPICS = 1, 2, 4, 8, 16, 32, 64
 Record = tuple[str, bytes | None, bytes | None, int, int, list[tuple[str, bytes | None]] | None]

@@ -8,8 +8,7 @@ from contextlib import suppress
 
 import pytest
 
-from ringfence.connectors.java.channel import JavaChannel, JavaEnded
-from ringfence.connectors.java.frames import BATCH, ENCODED, HEAD, JSON
+from ringfence.connectors.java.channel import BATCH, ENCODED, HEAD, JSON, JavaChannel, JavaEnded
 
 
 class PipeChannel(JavaChannel):

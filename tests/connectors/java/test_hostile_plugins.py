@@ -13,7 +13,7 @@ import pytest
 
 from ringfence.connectors.api import ConnectorError, RetriableError
 from ringfence.connectors.api.records import MixedBatch
-from ringfence.connectors.java import connector_process, runtime
+from ringfence.connectors.java import processes, runtime
 from ringfence.connectors.java import task as java_task
 from ringfence.connectors.java.channel import JavaEnded, JavaFailure
 from ringfence.connectors.java.connector import JavaSourceConnector, java_connector_class
@@ -237,7 +237,7 @@ def test_the_connector_answers(plugins: Path) -> None:
     hostile.stop()
     hostile.start(config)
     assert hostile.task_configs(1) == [{**config, "connector.class": CLASS}]
-    process = connector_process.get()
+    process = processes.get()
     process.kill("the test kills it")
     eventually(lambda: context.asked == 1, 30, "it asks for new task configurations")
     assert hostile.task_configs(1)[0]["behaviour"] == "wait", "it starts again in a new process"
@@ -269,7 +269,7 @@ def test_two_versions_side_by_side(plugins: Path, start: Start, tmp_path: Path) 
         ):
             start("version", connector_plugin_version="7")
     finally:
-        connector_process.close()
+        processes.close()
         runtime.declare(before)
 
 

@@ -26,7 +26,7 @@ from ringfence.connectors.api.fetching import NotFetchable
 from ringfence.connectors.builtin.dlt_source.rest_config import parse_rest_config
 from ringfence.connectors.builtin.files.compression import BROKEN, contents
 from ringfence.connectors.builtin.files.connector import FilesSourceConnector
-from ringfence.connectors.builtin.files.formats import FORMATS
+from ringfence.connectors.builtin.files.reading import FORMATS
 from ringfence.connectors.builtin.files.reading import parse as parse_file_offset
 from ringfence.connectors.builtin.postgres import pgoutput, text_values
 from ringfence.connectors.builtin.pyspark_source.types import parse_ddl
@@ -35,7 +35,7 @@ from ringfence.connectors.builtin.spark_table.iceberg_metadata import IcebergSna
 from ringfence.connectors.builtin.webhook import request_parsing
 from ringfence.connectors.config_providers import ConfigProviders
 from ringfence.connectors.converters.registry.reading import _indexes
-from ringfence.connectors.java import frames as java_frames
+from ringfence.connectors.java import channel as java_frames
 from ringfence.connectors.sdk import request_frames as webhook_frames
 from ringfence.connectors.sdk.avro import container
 from ringfence.connectors.sdk.avro.bounds import Bounds, check_json
@@ -45,7 +45,7 @@ from ringfence.connectors.sdk.properties import MalformedLine
 from ringfence.connectors.sdk.properties import read as read_properties
 from ringfence.connectors.sdk.snapshot_signals import parse_request
 from ringfence.connectors.sdk.values import literals
-from ringfence.connectors.transforms.patterns import java_pattern
+from ringfence.connectors.transforms.routing import java_pattern
 from ringfence.engine.browsing.expression import TooManySteps, Wrong, parse
 from ringfence.engine.browsing.reader_calls import Decoder
 from ringfence.engine.plugins.secret_removal import Scrubber

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from ringfence.connectors.api import DataException, Schema, SchemaType, Struct
 from ringfence.connectors.api import schemas as connect
-from ringfence.connectors.builtin.files.formats.base import FormatError, make_distinct
+from ringfence.connectors.builtin.files.formats import FormatError, make_distinct
 from ringfence.connectors.builtin.files.settings import LONG, UNSIGNED, ValueOptions, repair_text
 from ringfence.connectors.sdk.unsupported_values import Handling, refuse_value
 from ringfence.connectors.sdk.values.moments import (

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from ringfence.connectors.api import DataException, ParsedConfig, Schema, SchemaType, Struct
 from ringfence.connectors.api import schemas as connect
-from ringfence.connectors.builtin.files.formats.base import FormatError, FormatReader, Rows, Unreadable
+from ringfence.connectors.builtin.files.formats import FormatError, FormatReader, Rows, Unreadable
 from ringfence.connectors.builtin.files.settings import ValueOptions, options_of, repair_texts
 from ringfence.connectors.sdk.row_records import convert_value, row_text
 from ringfence.connectors.sdk.unsupported_values import Handling, refuse_value

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, ClassVar, Final, NamedTuple
 
 from ringfence.connectors.api import DataException, ParsedConfig, Schema, SchemaType, Struct
-from ringfence.connectors.builtin.files.formats.base import (
+from ringfence.connectors.builtin.files.formats import (
     Columns,
     FormatError,
     FormatReader,

@@ -1,8 +1,11 @@
 """Where files are. To add a kind of place, add a module here and a line in `places.PLACES`."""
 
 import io
+import posixpath
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, ClassVar, Final, NamedTuple
 
 from ringfence.connectors.api import ConfigDef, ParsedConfig, Password
@@ -96,6 +99,24 @@ class Place(ABC):
         """Close its connections. Open files cannot be read any more."""
 
 
+_ASIDE: Final = ".ringfence-"
+"""The prefix of a file's name while it is deleted or moved."""
+
+
+def put_aside(path: str, etag: str, rename: Callable[[str, str], object], etag_of: Callable[[str], str]) -> str | None:
+    """Rename the file if its ETag is still this one. Returns its new path, or None if it is gone or was replaced."""
+    folder, name = posixpath.split(path)
+    aside = posixpath.join(folder, f"{_ASIDE}{time.monotonic_ns()}-{name}"[:255])
+    try:
+        rename(path, aside)
+    except FileNotFoundError:
+        return None
+    if etag_of(aside) == etag:
+        return aside
+    rename(aside, path)  # another file has taken the name: it must be read
+    return None
+
+
 def is_hidden(name: str) -> bool:
     """Return whether the file is left out."""
     return name.startswith(".") or "/." in name
@@ -117,7 +138,7 @@ class OpenedObject(OpenedFile):
     """Each block is requested with the ETag, so there is nothing to check afterwards."""
 
     def __init__(self, size: int, fetch: Fetch) -> None:
-        self.stream: Any = io.BufferedReader(_Blocks(size, fetch), _BLOCK_BYTES)
+        self.stream: Any = io.BufferedReader(Blocks(size, partial(_fetch_whole, fetch)), _BLOCK_BYTES)
 
     def check(self) -> None:
         pass
@@ -126,7 +147,16 @@ class OpenedObject(OpenedFile):
         self.stream.close()
 
 
-class _Blocks(io.RawIOBase):
+def _fetch_whole(fetch: Fetch, start: int, count: int) -> bytes:
+    data = fetch(start, count)
+    if len(data) != count:
+        raise OSError(f"{count} bytes were requested, and {len(data)} received")
+    return data
+
+
+class Blocks(io.RawIOBase):
+    """Content of this size that is fetched block by block."""
+
     def __init__(self, size: int, fetch: Fetch) -> None:
         self._size, self._fetch, self._at = size, fetch, 0
 
@@ -149,8 +179,6 @@ class _Blocks(io.RawIOBase):
         if count <= 0:
             return 0
         data = self._fetch(self._at, count)
-        if len(data) != count:
-            raise OSError(f"{count} bytes were requested, and {len(data)} received")
-        buffer[:count] = data
-        self._at += count
-        return count
+        buffer[: len(data)] = data
+        self._at += len(data)
+        return len(data)

@@ -2,19 +2,22 @@
 
 import os
 import stat
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, ClassVar, Final
+from typing import BinaryIO, ClassVar
 from urllib.parse import unquote, urlsplit
 
 from ringfence.connectors.api import ConnectorError, ParsedConfig
-from ringfence.connectors.builtin.files.places.base import FileChanged, FileInfo, OpenedFile, Place, is_hidden
+from ringfence.connectors.builtin.files.places.base import (
+    FileChanged,
+    FileInfo,
+    OpenedFile,
+    Place,
+    is_hidden,
+    put_aside,
+)
 from ringfence.connectors.builtin.files.settings import URL
 from ringfence.connectors.sdk import files
-
-_ASIDE: Final = ".ringfence-"
-"""The prefix of a file's name while it is deleted or moved."""
 
 
 class LocalFolder(Place):
@@ -85,15 +88,7 @@ class LocalFolder(Place):
         """Rename the file if it is still the one that was read. Returns None if it is gone or was replaced."""
         path = self._path(file)
         files.check_write(os.path.dirname(path))
-        aside = os.path.join(os.path.dirname(path), f"{_ASIDE}{time.monotonic_ns()}-{os.path.basename(path)}"[:255])
-        try:
-            os.rename(path, aside)
-        except FileNotFoundError:
-            return None
-        if _etag(os.lstat(aside)) == file.etag:
-            return aside
-        os.rename(aside, path)  # another file has taken the name: it must be read
-        return None
+        return put_aside(path, file.etag, os.rename, lambda aside: _etag(os.lstat(aside)))
 
     def _path(self, file: FileInfo) -> str:
         return os.path.join(self.path, file.name)

@@ -3,25 +3,30 @@
 import base64
 import hashlib
 import io
+import posixpath
 import socket
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
+from urllib.parse import unquote, urlsplit
 
 from ringfence.connectors.api import ConfigDef, ConnectorError, Importance, ParsedConfig
-from ringfence.connectors.builtin.files.places.base import secret
+from ringfence.connectors.builtin.files.places.base import (
+    Blocks,
+    FileChanged,
+    FileInfo,
+    OpenedFile,
+    Place,
+    is_hidden,
+    put_aside,
+    secret,
+)
+from ringfence.connectors.builtin.files.settings import URL
 from ringfence.connectors.sdk import egress, worker_limits
 
 if TYPE_CHECKING:
     import paramiko
-import posixpath
-import stat
-import time
-from typing import TYPE_CHECKING, ClassVar
-from urllib.parse import unquote, urlsplit
-
-from ringfence.connectors.builtin.files.places.base import FileChanged, FileInfo, OpenedFile, Place, is_hidden
-from ringfence.connectors.builtin.files.settings import URL
 
 SETTINGS: Final = ConfigDef()
 _settings: Final = SETTINGS.group("SFTP")
@@ -152,42 +157,8 @@ def _read_key(text: str, passphrase: str | None) -> "paramiko.PKey":
     )
 
 
-class Blocks(io.RawIOBase):
-    """Reads blocks, each with many parallel requests: SFTP returns at most 32 KiB per request."""
-
-    def __init__(self, handle: "paramiko.SFTPFile", size: int) -> None:
-        self._handle = handle
-        self._size = size
-        self._position = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._position = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence] + offset
-        return self._position
-
-    def tell(self) -> int:
-        return self._position
-
-    def readinto(self, buffer: Any) -> int:
-        count = min(len(buffer), self._size - self._position)
-        if count <= 0:
-            return 0
-        with connection_errors("The SFTP server"):
-            data = b"".join(self._handle.readv([(self._position, count)]))
-        buffer[: len(data)] = data
-        self._position += len(data)
-        return len(data)
-
-
 _DEEPEST: Final = 100
 """A server could name folders in folders without end."""
-_ASIDE: Final = ".ringfence-"
-"""The prefix of a file's name while it is deleted or moved."""
 
 
 class SftpFolder(Place):
@@ -287,17 +258,7 @@ class SftpFolder(Place):
 
     def _put_aside(self, client: "paramiko.SFTPClient", file: FileInfo) -> str | None:
         """Rename the file if it is still the one that was read. Returns None if it is gone or was replaced."""
-        path = self._path_of(file)
-        folder, name = posixpath.split(path)
-        aside = posixpath.join(folder, f"{_ASIDE}{time.monotonic_ns()}-{name}"[:255])
-        try:
-            client.rename(path, aside)
-        except FileNotFoundError:
-            return None
-        if _etag(client.lstat(aside)) == file.etag:
-            return aside
-        client.rename(aside, path)  # another file has taken the name: it must be read
-        return None
+        return put_aside(self._path_of(file), file.etag, client.rename, lambda aside: _etag(client.lstat(aside)))
 
     def _path_of(self, file: FileInfo) -> str:
         return posixpath.join(self._path or "/", file.name)
@@ -324,7 +285,12 @@ class _OpenedFile(OpenedFile):
         self._handle = handle
         self._file = file
         size = int(file.etag.partition("-")[0], 16)
-        self.stream = io.BufferedReader(Blocks(handle, size), BLOCK_BYTES)
+        self.stream = io.BufferedReader(Blocks(size, self._fetch), BLOCK_BYTES)
+
+    def _fetch(self, start: int, count: int) -> bytes:
+        """Fetch a block with many parallel requests: SFTP returns at most 32 KiB per request."""
+        with connection_errors("The SFTP server"):
+            return b"".join(self._handle.readv([(start, count)]))
 
     def check(self) -> None:
         with connection_errors("The SFTP server"):

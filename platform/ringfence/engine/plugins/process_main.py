@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ringfence.connectors import plugin_environments
-from ringfence.connectors.java import connector_process
+from ringfence.connectors.java import processes
 from ringfence.connectors.java import runtime as java_runtime
 from ringfence.connectors.plugins import PluginRegistry
 from ringfence.engine.plugins.call_server import Emit, Message, serve
@@ -38,7 +38,7 @@ class PluginCalls:
 
 def _prepare() -> None:
     if java_runtime.current() is not None:
-        connector_process.get()  # starts beside the first call, not in it
+        processes.get()  # starts beside the first call, not in it
     plugin_environments.enter(os.environ)
 
 

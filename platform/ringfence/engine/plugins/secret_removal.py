@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from ringfence.connectors.api import ConfigDef, ConfigType, SchemaAndValue, SourceRecord, Struct
-from ringfence.connectors.api.config_def import HIDDEN
+from ringfence.connectors.api.config_types import HIDDEN
 from ringfence.connectors.sdk.kafka_settings.security import SECRETS
 
 _DEEPEST: Final = 100

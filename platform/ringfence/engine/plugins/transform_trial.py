@@ -20,7 +20,7 @@ from ringfence.connectors.converters import (
 )
 from ringfence.connectors.java.connector import JavaSourceConnector
 from ringfence.connectors.transforms import Transform, build_transforms
-from ringfence.connectors.transforms.keys import aliases
+from ringfence.connectors.transforms.registry import aliases
 from ringfence.engine.plugins.errors import BadRequest
 from ringfence.engine.plugins.record_display import WithSchema, describe_output, describe_record, readable
 from ringfence.engine.plugins.secret_removal import Scrubber

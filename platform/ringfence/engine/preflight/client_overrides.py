@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ringfence.connectors.api import ConfigType
-from ringfence.connectors.api.config_keys import ConfigKey, ConfigValue
+from ringfence.connectors.api.config_def import ConfigKey, ConfigValue
 from ringfence.connectors.api.config_types import Importance
 from ringfence.connectors.common_settings import OFFSETS_STORAGE_TOPIC, TRANSACTION_BOUNDARY_INTERVAL_MS
 from ringfence.connectors.java_settings import SNAPSHOT_TRANSACTION_TIMEOUT_MS

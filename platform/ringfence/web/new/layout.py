@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ringfence.connectors.api.config_types import CHOICE_NOTES, SELECTS
 from ringfence.connectors.common_settings import source_config_def
-from ringfence.connectors.transforms.keys import aliases
+from ringfence.connectors.transforms.registry import aliases
 from ringfence.web.new.cards import CONVERTER, SOURCE, TITLES, TOPIC, TRANSFORMS, Card, Drawer, Layout, Section, Step
 from ringfence.web.new.field import Field, make_field, other_field
 from ringfence.web.new.transform_menu import describe_type

@@ -16,7 +16,7 @@ from ringfence.access.authorise import principal_of, requires, somewhere
 from ringfence.access.principal import Verb
 from ringfence.api import previews
 from ringfence.api.jsonbody import object_of, plain, read
-from ringfence.connectors.transforms.keys import aliases, transform_keys
+from ringfence.connectors.transforms.registry import aliases, transform_keys
 from ringfence.dispatch import Refusal
 from ringfence.http.errors import ConnectError, bad_request
 from ringfence.http.masking import Masker

@@ -7,7 +7,7 @@ from typing import Final
 
 from ringfence.connectors.api import ConfigException
 from ringfence.connectors.transforms import find_predicate
-from ringfence.connectors.transforms.keys import aliases
+from ringfence.connectors.transforms.registry import aliases
 
 LIST: Final = "predicates"
 _JAVA: Final = "org.apache.kafka.connect.transforms.predicates."

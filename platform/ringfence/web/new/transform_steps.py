@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from ringfence.connectors.transforms.keys import aliases
+from ringfence.connectors.transforms.registry import aliases
 from ringfence.http.errors import bad_request
 from ringfence.web.new import transform_predicates
 

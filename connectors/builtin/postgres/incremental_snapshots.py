@@ -1,17 +1,19 @@
 """Incremental snapshots of a running stream: carries out requests, and reads one chunk after another.
 
-A chunk is read when the stream has no more messages. Then the stream is read up to the position after everything that
-the chunk sees, and both are returned as one batch, so that they are committed in one Kafka transaction: no consumer
-sees a row without the other changes of its transaction, and only the next key must be stored.
+A chunk is the next rows of a table in the order of its key, with the database snapshot they were read with. It is read
+when the stream has no more messages. Then the stream is read up to the position after everything that the chunk sees,
+and both are returned as one batch, so that they are committed in one Kafka transaction: no consumer sees a row without
+the other changes of its transaction, and only the next key must be stored.
 """
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import psycopg
+from psycopg import sql
 
 from ringfence.connectors.api import (
     ConnectorError,
@@ -23,24 +25,128 @@ from ringfence.connectors.api import (
     SourceTaskContext,
 )
 from ringfence.connectors.builtin.postgres import settings as names
-from ringfence.connectors.builtin.postgres.incremental.chunks import Chunk, ChunkReader, Window, read_error
-from ringfence.connectors.builtin.postgres.incremental.state import (
+from ringfence.connectors.builtin.postgres.offsets import (
     IncrementalState,
+    Key,
+    PlannedTable,
     QueuedTable,
-    SignalTable,
     incremental_partition,
     state_of,
 )
-from ringfence.connectors.builtin.postgres.pgoutput import Begin
-from ringfence.connectors.builtin.postgres.reader import TransactionReader
+from ringfence.connectors.builtin.postgres.pgoutput import Begin, Relation
 from ringfence.connectors.builtin.postgres.records import RecordMaker, SourceTransaction
-from ringfence.connectors.builtin.postgres.setup import Setup
-from ringfence.connectors.builtin.postgres.snapshot.content import EarlierTransactions
-from ringfence.connectors.builtin.postgres.snapshot.planner import TableSize, find_keyed, find_tables
-from ringfence.connectors.builtin.postgres.snapshot.run import Rate
-from ringfence.connectors.builtin.postgres.stream import Stream
+from ringfence.connectors.builtin.postgres.session import Setup
+from ringfence.connectors.builtin.postgres.snapshot_content import EarlierTransactions, Visibility, Window
+from ringfence.connectors.builtin.postgres.snapshot_reading import RangeReading, RawRow
+from ringfence.connectors.builtin.postgres.snapshot_run import Rate, TableSize, find_keyed, find_tables
+from ringfence.connectors.builtin.postgres.stream import SignalTable, Stream, TransactionReader
 from ringfence.connectors.sdk.names import list_first
 from ringfence.connectors.sdk.snapshot_signals import EXECUTE, SnapshotRequest, parse_request
+
+_CHUNK_LOCK_MS: Final = 50
+_READ_SECONDS: Final = 10.0
+_TRIES: Final = 5
+_PAUSE_SECONDS: Final = 0.01
+
+
+class Chunk(NamedTuple):
+    """Rows of a table. relation: describes the rows; keys: of the rows; view: what the database snapshot sees;
+    until, time_us: see `RangeReading`.
+    """
+
+    table: PlannedTable
+    relation: Relation | None
+    rows: list[RawRow]
+    keys: list[Key]
+    view: Visibility
+    until: int
+    time_us: int
+
+
+class ChunkReader:
+    """Reads chunks. It keeps its connection until `close`."""
+
+    def __init__(self, setup: Setup, limit: int) -> None:
+        """limit: the maximum number of rows in a chunk."""
+        self._setup = setup
+        self.limit: Final = limit
+        self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
+
+    def find_upper(self, size: TableSize) -> Key | None:
+        """Return the table's largest key now, or None if the table is empty."""
+        columns = [sql.Identifier(column) for column in size.key]
+        # A subquery, because ORDER BY would prefer the output column, the text, to the table's column.
+        statement = sql.SQL("SELECT {} FROM (SELECT {} FROM {} ORDER BY {} LIMIT 1) s").format(
+            sql.SQL(", ").join(sql.SQL("{}::text").format(column) for column in columns),
+            sql.SQL(", ").join(columns),
+            sql.Identifier(size.schema, size.name),
+            sql.SQL(", ").join(sql.SQL("{} DESC").format(column) for column in columns),
+        )
+        session = self._setup.session
+        rows = session.query(statement.as_string(session.connection).replace("%", "%%"))
+        return tuple(map(str, rows[0])) if rows else None
+
+    def read(self, size: TableSize, state: IncrementalState, delivered: Set[int]) -> Chunk | None:
+        """Return the next chunk. delivered: the transactions that the stream has delivered.
+
+        None if the database snapshot does not see one of them yet: the chunk would contain older versions of rows whose
+        changes were delivered. Raises `ConnectorError`, and `RetriableError` if the table is locked.
+        """
+        assert state.upper is not None
+        table = PlannedTable(size.oid, size.schema, size.name, size.key, (state.upper,), size.rows)
+        for _ in range(_TRIES):
+            reading = self._begin(table, state.last)
+            try:
+                view = Visibility.parse(reading.snapshot)
+                if all(view.has(xid) for xid in delivered):
+                    return self._take(reading, table, view)
+                reading.close()
+            except BaseException:
+                reading.close()
+                raise
+            time.sleep(_PAUSE_SECONDS)
+        return None
+
+    def _begin(self, table: PlannedTable, last: Key | None) -> RangeReading:
+        setup = self._setup
+        connection = self._connection
+        if connection is None or connection.closed:
+            self._connection = connection = setup.server.connect()
+        return RangeReading(
+            *(setup.server, setup.session, setup.publication, table, 0, last, setup.selection),
+            connection=connection,
+            limit=self.limit,
+            lock_ms=_CHUNK_LOCK_MS,
+        )
+
+    def _take(self, reading: RangeReading, table: PlannedTable, view: Visibility) -> Chunk:
+        until = time.monotonic() + _READ_SECONDS
+        rows: list[RawRow] = []
+        while True:
+            rows += reading.take(self.limit + 1 - len(rows), 1.0)
+            if reading.finished:
+                break
+            if time.monotonic() > until:
+                raise RetriableError(
+                    f"Reading the next rows of {table.schema}.{table.name} takes longer than {_READ_SECONDS} s."
+                )
+        keys = [reading.key_of(row) for row in rows]
+        chunk = Chunk(table, reading.relation, rows, keys, view, reading.until, reading.time_us)
+        reading.finish()
+        return chunk
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def read_error(error: psycopg.Error) -> ConnectorError:
+    """Return the error to raise: a `RetriableError` if the connection was lost."""
+    words = " ".join(str(error).split()).rstrip(".")
+    kind = RetriableError if isinstance(error, psycopg.OperationalError) else ConnectorError
+    return kind(f"The rows of a table cannot be read: {words}.")
+
 
 logger = logging.getLogger(__name__)
 

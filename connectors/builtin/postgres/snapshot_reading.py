@@ -23,14 +23,8 @@ from ringfence.connectors.api import (
     SourceOffset,
     SourceRecord,
 )
-from ringfence.connectors.builtin.postgres.catalog import find_published, find_relation, read_name, read_table
 from ringfence.connectors.builtin.postgres.json_records import JsonRun, find_json_records
-from ringfence.connectors.builtin.postgres.pgoutput import Begin, Relation, RelationColumn
-from ringfence.connectors.builtin.postgres.records import RecordMaker, RecordSettings, SourceTransaction
-from ringfence.connectors.builtin.postgres.selection import Selection
-from ringfence.connectors.builtin.postgres.session import Server, Session, one_line
-from ringfence.connectors.builtin.postgres.snapshot.content import keys_between
-from ringfence.connectors.builtin.postgres.snapshot.plan import (
+from ringfence.connectors.builtin.postgres.offsets import (
     Key,
     Plan,
     PlannedTable,
@@ -39,7 +33,19 @@ from ringfence.connectors.builtin.postgres.snapshot.plan import (
     progress_of,
     range_partition,
 )
-from ringfence.connectors.builtin.postgres.tables import Describe, Table
+from ringfence.connectors.builtin.postgres.pgoutput import Begin, Relation, RelationColumn
+from ringfence.connectors.builtin.postgres.records import RecordMaker, RecordSettings, SourceTransaction
+from ringfence.connectors.builtin.postgres.session import Server, Session, one_line
+from ringfence.connectors.builtin.postgres.settings import Selection
+from ringfence.connectors.builtin.postgres.snapshot_content import keys_between
+from ringfence.connectors.builtin.postgres.tables import (
+    Describe,
+    Table,
+    find_published,
+    find_relation,
+    read_name,
+    read_table,
+)
 
 logger = logging.getLogger(__name__)
 

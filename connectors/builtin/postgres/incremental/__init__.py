@@ -1,1 +1,0 @@
-"""Incremental snapshots: read tables on request, chunk by chunk, while the stream continues."""
