@@ -6,6 +6,7 @@ Nothing is created or written.
 
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -21,6 +22,8 @@ from ringfence.http.errors import ConnectError
 from ringfence.http.masking import Masker
 from ringfence.projection.models import Connector, SourceOffset
 from ringfence.requests.questions import Examine
+from ringfence.web.hooks.links import is_hook_class
+from ringfence.web.hooks.receiver import PREFIX
 from ringfence.web.new.cards import SOURCE, Layout
 from ringfence.web.new.form import form_context
 from ringfence.web.new.form_state import FormState, complete, read_posted
@@ -65,8 +68,15 @@ def test_context(request: HttpRequest, draft: FormState) -> dict[str, Any]:
     draft.has_answer = not errors
     summary = "" if examination is None else examination["summary"]
     unplaced = [text for name, texts in errors.items() if form_layout.find(name) is None for text in texts]
-    tested = {"ok": not errors, "summary": summary, "errors": unplaced}
+    tested = {"ok": not errors, "summary": summary, "errors": unplaced, "hook": _hook_address(request, draft)}
     return {**context, "wrong": form_layout.wrong, "tested": tested, "name_proposal": proposal}
+
+
+def _hook_address(request: HttpRequest, draft: FormState) -> str:
+    """Return where senders will send their requests; "" for other connectors, and without a name."""
+    if not draft.name or not is_hook_class(draft.class_name):
+        return ""
+    return request.build_absolute_uri(f"{PREFIX}{quote(draft.name, safe='')}")
 
 
 def _take_proposals(request: HttpRequest, draft: FormState, proposals: Mapping[str, str], former: str) -> str:
