@@ -31,7 +31,10 @@ expect.set_options(timeout=PATIENCE_MS)
 class Visitor:
     """A fresh browser context with one page. `complaints` must be empty in the end."""
 
-    def __init__(self, browser: Browser, base: str, *, width: int = WIDE, theme: str = "light") -> None:
+    def __init__(
+        self, browser: Browser, base: str, *, width: int = WIDE, theme: str = "light", zone: str | None = None
+    ) -> None:
+        """zone: the browser's time zone; None for this machine's."""
         self._base = base
         self._tolerated = [_LEFT]
         self._heard: list[str] = []
@@ -41,6 +44,7 @@ class Visitor:
             viewport=self._window,
             color_scheme="dark" if theme == "dark" else "light",
             reduced_motion="reduce",
+            timezone_id=zone,
         )
         self.context.set_default_timeout(PATIENCE_MS)
         self.context.on("console", self._console)
