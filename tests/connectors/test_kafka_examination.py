@@ -114,6 +114,9 @@ def test_an_address_without_a_broker_is_said_at_once(worker: WorkerConfig) -> No
         text = complain({SERVERS: where}, SERVERS)
     assert time.monotonic() - began < examination._SECONDS, "it does not wait for another answer"
     assert text.startswith(f"Nothing listens at {where}: the connection is refused.")
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # which accepts nothing
+        where = f"127.0.0.1:{silent.getsockname()[1]}"
+        assert complain({SERVERS: where}, SERVERS).startswith(f"No answer from {where}.")
     unknown = complain({SERVERS: "no-such-host.invalid:9092"}, SERVERS)
     assert unknown.startswith("The name of no-such-host.invalid:9092 is not known here.")
     assert complain({}, SERVERS).startswith("Say where the cluster is")

@@ -50,7 +50,7 @@ def test_every_place_has_the_age_of_the_oldest_data(client: Client, flights: Fak
     as_of_ms = report(0)
     for page in (f"/ui/connectors/{NAME}", "/ui/connectors", "/ui/"):
         assert dated(as_of_ms) in text(client.get(page)), page
-    [row] = csv.DictReader(io.StringIO(text(client.get("/ui/connectors.csv"))))
+    [row] = csv.DictReader(io.StringIO(client.get("/ui/connectors.csv").content.decode()))
     assert str(as_of_ms) in row.values()
     assert client.get(f"/api/v1/connectors/{NAME}").json()["data_as_of_ms"] == as_of_ms
     [listed] = client.get("/api/v1/connectors").json()["results"]

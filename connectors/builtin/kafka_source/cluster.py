@@ -48,6 +48,7 @@ _QUEUE_KB: Final = "4096"
 _QUEUE_RECORDS: Final = "20000"
 """The same for small records: each takes about 400 bytes more than its content."""
 _LOGS: Final = {"log_level": "0"}
+_WARNINGS: Final = "4"
 _COORDINATOR_MOVES: Final = frozenset(
     {KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.NOT_COORDINATOR}
 )
@@ -164,17 +165,22 @@ class Access(StrEnum):
 class Cluster:
     """The topics of one cluster. Methods raise `KafkaException`; each call waits for at most `seconds`."""
 
-    def __init__(self, settings: Mapping[str, str], seconds: float = _SECONDS) -> None:
+    def __init__(self, settings: Mapping[str, str], seconds: float = _SECONDS, *, explains: bool = False) -> None:
+        """explains: whether `await_topics` collects in `errors` why no broker is reached. Only for a short life."""
         self._seconds = seconds
         self._settings = dict(settings)
         self._id: str | None = None
         self.errors: deque[KafkaError] = deque(maxlen=_MOST_ERRORS)
-        """What the client reports of its connections, the oldest first; `await_topics` collects it."""
-        all_settings = {
-            **oauth_tokens.for_librdkafka(_without_reading(settings)),
-            **_LOGS,
-            "error_cb": self.errors.append,
-        }
+        """What the client reports of its connections, the oldest first."""
+        all_settings = {**oauth_tokens.for_librdkafka(_without_reading(settings)), **_LOGS}
+        if explains:  # without polls the reports would pile up in the client
+            all_settings |= {
+                "error_cb": self.errors.append,
+                "logger": _collect_warnings(self.errors),
+                "log_level": _WARNINGS,
+                # Less than `seconds`, so that a silent broker is reported.
+                "socket.connection.setup.timeout.ms": str(int(seconds * 500)),
+            }
         self._admin = _create_guarded(lambda: AdminClient(all_settings), settings)
 
     def await_topics(self) -> dict[str, int]:
@@ -295,6 +301,18 @@ class Cluster:
         if OFFSET_INVALID in offsets.values():  # librdkafka's answer for a broker that does not answer
             raise KafkaException(KafkaError(KafkaError.OFFSET_NOT_AVAILABLE, "a partition's leader does not answer"))
         return offsets
+
+
+def _collect_warnings(errors: "deque[KafkaError]") -> logging.Logger:
+    """Return a logger for a client: what it only logs is an error, too."""
+
+    class Collector(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            errors.append(KafkaError(KafkaError._TRANSPORT, record.getMessage()))
+
+    collecting = logging.Logger("clients of KafkaSource")
+    collecting.addHandler(Collector())
+    return collecting
 
 
 def _accept(result: object, code: int) -> None:

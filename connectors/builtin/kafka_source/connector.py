@@ -204,7 +204,7 @@ class KafkaSourceConnector(SourceConnector):
             errors.update({name: [text] for name, text in settings.errors.items()})
             if not settings.errors and settings.settings.get("bootstrap.servers"):
                 try:
-                    clusters[key] = Cluster(settings.settings, _VALIDATE_SECONDS)
+                    clusters[key] = Cluster(settings.settings, _VALIDATE_SECONDS, explains=True)
                 except NoToken as error:
                     errors[key] = [f"{error}."]
         ids: dict[str, str] = {}
@@ -212,9 +212,11 @@ class KafkaSourceConnector(SourceConnector):
             try:
                 cluster.await_topics()
                 ids[key] = cluster.cluster_id()
-            except KafkaException as error:
+            except KafkaException:
                 where = config.get(key, "").strip() or "the worker's address"
-                errors[key] = [explain(error, cluster.errors, where).text]
+                explanation = explain(cluster.errors, where)
+                setting = explanation.setting if key == names.SOURCE_SERVERS else key
+                errors[setting] = [explanation.text]
         if ids.get(names.SOURCE_SERVERS) == current().cluster_id and names.TOPICS not in errors:
             topics = (part.strip() for part in config.get(names.TOPICS, "").split(","))
             if closed := [topic for topic in topics if current().internal(topic)]:

@@ -19,8 +19,9 @@ _LOOKED_AT: Final = 100
 """The maximum number of topics whose permissions are read."""
 _CHOOSES: Final = (names.TOPICS, names.TOPICS_EXCLUDE, names.POLICY, names.SOURCE_ALIAS, names.SEPARATOR)
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
-_PREFIX: Final = re.compile(r"^\S+/(bootstrap|\d+): (\S+: )?")
+_PREFIX: Final = re.compile(r"^(FAIL \[\S*\] \[thrd:\S*\]: )?\S+/(bootstrap|\d+): ")
 """Which of the client's connections a message is about."""
+_TIMING: Final = re.compile(r" \(after \d+ms in state .*\)$")
 _CAUSES: Final = {KafkaError._AUTHENTICATION: Cause.LOGIN, KafkaError._RESOLVE: Cause.NAME}
 _MEANINGLESS: Final = frozenset({KafkaError._ALL_BROKERS_DOWN})
 _SECURITY: Final = (
@@ -46,14 +47,14 @@ def examine(config: Mapping[str, str], definition: ConfigDef) -> Examination:
     except (ConfigException, ValueError) as error:
         return Examination({names.TOPICS: [str(error)]})
     try:
-        cluster = Cluster(translation.settings, _SECONDS)
+        cluster = Cluster(translation.settings, _SECONDS, explains=True)
     except NoToken as error:
         return Examination({names.SOURCE_SERVERS: [f"{error}."]})
     try:
         return _look(cluster, chooser, _entries(settings, names.TOPICS) if names.TOPICS in given else [])
-    except KafkaException as error:
-        cause, text = explain(error, cluster.errors, where)
-        return Examination({_SETTINGS.get(cause, names.SOURCE_SERVERS): [text]})
+    except KafkaException:
+        explanation = explain(cluster.errors, where)
+        return Examination({explanation.setting: [explanation.text]})
 
 
 def list_topics(config: Mapping[str, str], definition: ConfigDef) -> dict[str, int]:
@@ -75,14 +76,20 @@ class Explanation(NamedTuple):
     cause: Cause | None
     text: str
 
+    @property
+    def setting(self) -> str:
+        """The source's setting to correct."""
+        return _SETTINGS.get(self.cause, names.SOURCE_SERVERS)
 
-def explain(error: KafkaException, reports: Iterable[KafkaError], where: str) -> Explanation:
+
+def explain(reports: Iterable[KafkaError], where: str) -> Explanation:
     """Return why no broker of a cluster answers, with what helps. reports: of its client."""
     telling = [each for each in reports if each.code() not in _MEANINGLESS]
-    explanations = [_diagnose(each) for each in telling] or [Explanation(None, str(error.args[0].str()))]
-    cause, words = min(explanations, key=lambda each: _ORDER.index(each.cause))
+    if not telling:
+        return Explanation(None, _SECURITY.format(where))  # a broker that is silent is reported
+    cause, words = min(map(_diagnose, telling), key=lambda each: _ORDER.index(each.cause))
     advice = _SECURITY.format(where) if cause is None else describe(cause, where)
-    return Explanation(cause, f"{advice} The client says: {words}")
+    return Explanation(cause, f"{advice} The client says: {words}.")
 
 
 _ORDER: Final = (Cause.LOGIN, Cause.PERMISSION, Cause.CERTIFICATE, Cause.NAME, None, Cause.REFUSED, Cause.SILENT)
@@ -90,7 +97,7 @@ _ORDER: Final = (Cause.LOGIN, Cause.PERMISSION, Cause.CERTIFICATE, Cause.NAME, N
 
 
 def _diagnose(report: KafkaError) -> Explanation:
-    words = _PREFIX.sub("", " ".join(str(report.str()).split()))
+    words = _TIMING.sub("", _PREFIX.sub("", " ".join(str(report.str()).split())))
     cause = _CAUSES.get(report.code()) or find_cause(words)
     return Explanation(cause if cause in _ORDER else None, words)
 

@@ -45,7 +45,7 @@ def test(request: HttpRequest) -> HttpResponse:
         response["HX-Retarget"], response["HX-Reswap"] = "#outcome", "innerHTML"
         return response
     response = render(request, "ringfence/parts/new_fields.html", context)
-    if context["tested"]["ok"]:
+    if context["tested"]["ok"] and not any(each.required and not each.is_set for each in context["layout"].fields()):
         response["HX-Trigger-After-Settle"] = "ringfence-tested"
     return response
 
