@@ -243,9 +243,9 @@ def reduce_colours(image: Image.Image) -> Image.Image:
     pixels = numpy.asarray(image.convert("RGB"), dtype=numpy.int32)
     packed = (pixels[..., 0] << 16) | (pixels[..., 1] << 8) | pixels[..., 2]
     colours, places, counts = numpy.unique(packed, return_inverse=True, return_counts=True)
-    kept = colours[numpy.argsort(-counts, kind="stable")[:_EXACT]]
+    exact = colours[numpy.argsort(-counts, kind="stable")[:_EXACT]]
     spread = image.convert("RGB").quantize(_COLOURS - _EXACT, Image.Quantize.MAXCOVERAGE).getpalette() or []
-    palette = numpy.concatenate([_unpack(kept), numpy.asarray(spread, dtype=numpy.int32).reshape(-1, 3)])[:_COLOURS]
+    palette = numpy.concatenate([_unpack(exact), numpy.asarray(spread, dtype=numpy.int32).reshape(-1, 3)])[:_COLOURS]
     distances = ((_unpack(colours)[:, None, :] - palette[None, :, :]) ** 2).sum(axis=2)
     nearest = distances.argmin(axis=1).astype(numpy.uint8)
     reduced = Image.fromarray(nearest[places].reshape(packed.shape), "P")

@@ -40,9 +40,9 @@ def examine(config: Mapping[str, str], definition: ConfigDef) -> Examination:
     translation = source_settings(config)
     if translation.errors:
         return Examination({name: [text] for name, text in translation.errors.items()})
-    given = {name: config[name] for name in _CHOOSES if config.get(name, "").strip()}
+    own = {name: config[name] for name in _CHOOSES if config.get(name, "").strip()}
     try:
-        settings = definition.parse({names.TOPICS: ".*", names.SOURCE_SERVERS: where, **given})
+        settings = definition.parse({names.TOPICS: ".*", names.SOURCE_SERVERS: where, **own})
         chooser = _Chooser(settings)
     except (ConfigException, ValueError) as error:
         return Examination({names.TOPICS: [str(error)]})
@@ -51,21 +51,26 @@ def examine(config: Mapping[str, str], definition: ConfigDef) -> Examination:
     except NoToken as error:
         return Examination({names.SOURCE_SERVERS: [f"{error}."]})
     try:
-        return _look(cluster, chooser, _entries(settings, names.TOPICS) if names.TOPICS in given else [])
+        topics = cluster.await_topics()
     except KafkaException:
         explanation = explain(cluster.errors, where)
         return Examination({explanation.setting: [explanation.text]})
+    try:
+        return _look(cluster, topics, chooser, _entries(settings, names.TOPICS) if names.TOPICS in own else [])
+    except KafkaException as error:
+        words = error.args[0].str()
+        return Examination({names.SOURCE_SERVERS: [f"The cluster answers, but not about its topics: {words}."]})
 
 
 def list_topics(config: Mapping[str, str], definition: ConfigDef) -> dict[str, int]:
-    """Return the topics that can be chosen, with the number of their partitions; none if the settings have errors.
+    """Return the topics to choose from, with the number of their partitions; none if the settings have errors.
     Raises `KafkaException`.
     """
     translation = source_settings(config)
     if translation.errors or not config.get(names.SOURCE_SERVERS, "").strip():
         return {}
-    given = {name: config[name] for name in _CHOOSES if name != names.TOPICS and config.get(name, "").strip()}
-    settings = definition.parse({names.TOPICS: ".*", names.SOURCE_SERVERS: config[names.SOURCE_SERVERS], **given})
+    own = {name: config[name] for name in _CHOOSES if name != names.TOPICS and config.get(name, "").strip()}
+    settings = definition.parse({names.TOPICS: ".*", names.SOURCE_SERVERS: config[names.SOURCE_SERVERS], **own})
     cluster = Cluster(translation.settings, _SECONDS)
     return _Chooser(settings).choose(cluster, cluster.await_topics())
 
@@ -112,11 +117,11 @@ class _Chooser:
 
     def choose(self, cluster: Cluster, topics: Mapping[str, int]) -> dict[str, int]:
         limits = worker_limits.current()
-        chosen = choose_topics(topics, self._included, self._excluded, self._renaming)
-        internal = {topic for topic in chosen if limits.internal(topic)}
+        matches = choose_topics(topics, self._included, self._excluded, self._renaming)
+        internal = {topic for topic in matches if limits.internal(topic)}
         if not internal or cluster.cluster_id() != limits.cluster_id:
-            return chosen
-        return {topic: count for topic, count in chosen.items() if topic not in internal}
+            return matches
+        return {topic: count for topic, count in matches.items() if topic not in internal}
 
 
 def _entries(settings: ParsedConfig, key: str) -> list[str]:
@@ -124,20 +129,19 @@ def _entries(settings: ParsedConfig, key: str) -> list[str]:
     return [str(each) for each in value] if isinstance(value, list) else []
 
 
-def _look(cluster: Cluster, chooser: _Chooser, entries: Sequence[str]) -> Examination:
-    """entries: the names and patterns that are set."""
-    topics = cluster.await_topics()
-    chosen = chooser.choose(cluster, topics)
-    absent = [entry for entry in entries if not any(topic in Names([entry]) for topic in chosen)]
+def _look(cluster: Cluster, topics: Mapping[str, int], chooser: _Chooser, entries: Sequence[str]) -> Examination:
+    """topics: all that the login sees. entries: the names and patterns that are set. Raises `KafkaException`."""
+    matches = chooser.choose(cluster, topics)
+    absent = [entry for entry in entries if not any(topic in Names([entry]) for topic in matches)]
     if absent:
         return Examination({names.TOPICS: [_explain_absence(cluster, topics, entry) for entry in absent]})
-    if not chosen:
+    if not matches:
         return Examination(
             {names.TOPICS: ["The cluster answers, but has no topic that this login sees. Create one, or grant READ."]}
         )
-    access = cluster.access([*chosen][:_LOOKED_AT])
+    access = cluster.access([*matches][:_LOOKED_AT])
     denied = [topic for topic, each in access.items() if each is Access.DENIED]
-    readable = {topic: count for topic, count in chosen.items() if topic not in denied}
+    readable = {topic: count for topic, count in matches.items() if topic not in denied}
     if denied and (entries or not readable):
         return Examination({names.TOPICS: [f"{_name_some(denied)}: the login sees, but may not read. {_GRANT}"]})
     listing = summarise("topic", [f"{topic} ({write_partitions(count)})" for topic, count in readable.items()])

@@ -21,9 +21,9 @@ def examine(config: Mapping[str, str]) -> Examination:
     """Return what the table or the database has, or why it cannot be read."""
     if not config.get(URL, "").strip():
         return Examination({URL: ["Say where the table is: a folder, a bucket or a database."]})
-    given = {name: value for name, value in config.items() if name in _REACHES}
+    own = {name: value for name, value in config.items() if name in _REACHES}
     try:
-        settings = CONFIG_DEF.parse({names.TOPIC: "t", **given})
+        settings = CONFIG_DEF.parse({names.TOPIC: "t", **own})
         if settings.string(URL).strip().startswith(names.JDBC):
             return _examine_database(settings)
         with closing(ParquetTable(settings)) as table:

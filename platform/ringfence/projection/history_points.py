@@ -157,8 +157,8 @@ def _look_at_states() -> dict[str, str]:
     tasks = Task.objects.filter(~Q(retry="") | Q(state=FAILED), known=True)
     troubles: dict[str, str] = {}
     for name, state, retry in tasks.values_list("connector", "state", "retry"):
-        if (shown := shown_state(state, retry)) in _LASTING:
-            troubles[name] = worst((shown, troubles.get(name, "")))
+        if (trouble := shown_state(state, retry)) in _LASTING:
+            troubles[name] = worst((trouble, troubles.get(name, "")))
     rows = Connector.objects.filter(known=True).values_list("name", "state")
     return {name: worst((state, troubles.get(name, ""))) for name, state in rows}
 
