@@ -2,9 +2,10 @@
 
 import os
 import shutil
+import signal
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from io import BytesIO
@@ -12,10 +13,13 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy
+import numpy.typing
 from PIL import Image
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from ringfence.demo.job import flights_file
+from ringfence.fencing.clock import Deadline
 from tests.e2e.browser import chromium as program
 from tests.e2e.browser.visitor import NARROW, WIDE, Visitor
 from tests.e2e.conftest import await_calm
@@ -29,6 +33,11 @@ _SECONDS = 600
 """How long it streams before the first picture, so that curves and strips of the last hour have content."""
 _LINES_A_SECOND = 200
 _COLOURS = 256
+_FILM_SIZE = (1000, 640)
+_FILM_SECONDS = 120
+_FILM_LIMIT_BYTES = 1_500_000
+_EXACT = 208
+"""So many of them are colours of the page; the others are spread."""
 
 
 def _stay(_page: Page) -> None:
@@ -220,12 +229,32 @@ def _sources() -> Iterator[Path]:
 
 
 def _small(picture: bytes) -> bytes:
-    """Return the same picture with a palette in which small details keep their colours."""
+    """Return the same picture with a palette, as a PNG."""
     with Image.open(BytesIO(picture)) as image:
         out = BytesIO()
-        reduced = image.convert("RGB").quantize(_COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
-        reduced.save(out, "PNG", optimize=True)
+        reduce_colours(image).save(out, "PNG", optimize=True)
         return out.getvalue()
+
+
+def reduce_colours(image: Image.Image) -> Image.Image:
+    """Return the image with a palette: the commonest colours stay as they are, so surfaces, lines and icons have
+    exactly theirs, and the shades at the edges of letters get the nearest of them, or of some that are spread evenly.
+    """
+    pixels = numpy.asarray(image.convert("RGB"), dtype=numpy.int32)
+    packed = (pixels[..., 0] << 16) | (pixels[..., 1] << 8) | pixels[..., 2]
+    colours, places, counts = numpy.unique(packed, return_inverse=True, return_counts=True)
+    exact = colours[numpy.argsort(-counts, kind="stable")[:_EXACT]]
+    spread = image.convert("RGB").quantize(_COLOURS - _EXACT, Image.Quantize.MAXCOVERAGE).getpalette() or []
+    palette = numpy.concatenate([_unpack(exact), numpy.asarray(spread, dtype=numpy.int32).reshape(-1, 3)])[:_COLOURS]
+    distances = ((_unpack(colours)[:, None, :] - palette[None, :, :]) ** 2).sum(axis=2)
+    nearest = distances.argmin(axis=1).astype(numpy.uint8)
+    reduced = Image.fromarray(nearest[places].reshape(packed.shape), "P")
+    reduced.putpalette(palette.astype(numpy.uint8).tobytes())
+    return reduced
+
+
+def _unpack(colours: "numpy.typing.NDArray[numpy.int32]") -> "numpy.typing.NDArray[numpy.int32]":
+    return numpy.stack([colours >> 16, (colours >> 8) & 255, colours & 255], axis=1)
 
 
 def _shoot(browser: Browser, up: Up, shot: Shot) -> None:
@@ -246,6 +275,72 @@ def _shoot(browser: Browser, up: Up, shot: Shot) -> None:
         visitor.close()
 
 
+class Frame(NamedTuple):
+    """A picture of the film, and for how long it stays."""
+
+    picture: bytes
+    ms: int
+
+
+def _film(browser: Browser, up: Up) -> None:
+    """Film what the page of a connector says while one of its workers is killed, and what the count says afterwards."""
+    visitor = Visitor(browser, up.rest.url, width=_FILM_SIZE[0])
+    try:
+        page = visitor.go(_PAYMENTS)
+        page.set_viewport_size({"width": _FILM_SIZE[0], "height": _FILM_SIZE[1]})
+        visitor.await_live()
+        frames = [Frame(page.screenshot(animations="disabled"), 2500)]
+        os.kill(up.pid(_worker_of(up.rest)), signal.SIGKILL)
+        frames += _follow(page)
+        visitor.go(f"{_PAYMENTS}/proof")
+        _count(page)
+        page.locator("#verdict-title").evaluate("title => title.scrollIntoView({block: 'center'})")
+        frames.append(Frame(page.screenshot(animations="disabled"), 5000))
+        content = join_frames(frames)
+        assert len(content) < _FILM_LIMIT_BYTES, f"the film has {len(content)} bytes"
+        (FOLDER / "demo.gif").write_bytes(content)
+        print(f"demo.gif: {len(frames)} frames, {len(content):,} bytes")
+    finally:
+        visitor.close()
+
+
+def _worker_of(rest: Rest) -> str:
+    return str(rest.expect(200, "GET", "/api/v1/connectors/payments/tasks")["results"][0]["worker"])
+
+
+def _follow(page: Page) -> Iterator[Frame]:
+    """Yield a picture whenever the page says another state, and at least each second, until it is healthy again."""
+    state, has_left = page.locator(".facts.four .chip").first, False
+    deadline = Deadline.after(_FILM_SECONDS)
+    before = ""
+    while not deadline.expired:
+        words = state.inner_text()
+        has_left = has_left or "Healthy" not in words
+        yield Frame(page.screenshot(animations="disabled"), 1200 if words != before else 350)
+        if has_left and "Healthy" in words:
+            return
+        before = words
+        page.wait_for_timeout(700)
+    raise AssertionError(f"the connector is still {before}")
+
+
+def join_frames(frames: Sequence[Frame]) -> bytes:
+    """Return an animated GIF with one palette for all frames."""
+    pictures = [Image.open(BytesIO(frame.picture)).convert("RGB") for frame in frames]
+    width, height = pictures[0].size
+    strip = Image.new("RGB", (width, height * len(pictures)))
+    for number, picture in enumerate(pictures):
+        strip.paste(picture, (0, height * number))
+    reduced = reduce_colours(strip)
+    first, *others = (
+        reduced.crop((0, height * number, width, height * (number + 1))) for number in range(len(pictures))
+    )
+    out = BytesIO()
+    times = [frame.ms for frame in frames]
+    first.save(out, "GIF", save_all=True, append_images=others, duration=times, loop=0, optimize=False)
+    return out.getvalue()
+
+
 def main() -> None:
     """Take all pictures, or none if one fails."""
     path = program.find()
@@ -256,6 +351,7 @@ def main() -> None:
         browser = playwright.chromium.launch(executable_path=path, args=list(program.ARGUMENTS))
         for shot in SHOTS:
             _shoot(browser, up, shot)
+        _film(browser, up)
         browser.close()
 
 

@@ -225,8 +225,8 @@ class SourceConnector(ABC):
     def list_choices(self, config: Mapping[str, str]) -> Mapping[str, Sequence[Choice]]:
         """Return what the source offers, such as its tables: choices by setting, in the order to show them.
 
-        Called on the same instance after `validate`, if `config_def` accepts the connector's own settings. What it
-        raises is ignored.
+        Called on the same instance after `validate`, if `config_def` accepts the connector's own settings, but for
+        those that `CatalogEntry.selects` names: they are chosen from the answer. What it raises is ignored.
         """
         return {}
 

@@ -3,9 +3,12 @@
 import re
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple
+
+from ringfence.connectors.plural_forms import write_count
+from ringfence.connectors.sdk.names import list_first
 
 
 class Cause(StrEnum):
@@ -50,6 +53,8 @@ _TEXTS: Final = (
 _PATTERNS: Final = [(cause, re.compile(text, re.IGNORECASE)) for cause, text in _TEXTS]
 _MOST: Final = 4000
 """The characters of a message that are searched."""
+_SHOWN: Final = 5
+"""The names in a summary."""
 _TYPES: Final[tuple[tuple[type[BaseException], Cause], ...]] = (
     (socket.gaierror, Cause.NAME),
     (ssl.SSLCertVerificationError, Cause.CERTIFICATE),
@@ -77,6 +82,17 @@ def find_cause(message: str) -> Cause | None:
 def describe(cause: Cause, where: str) -> str:
     """Return the cause in words."""
     return _WORDS[cause].format(where=where)
+
+
+def summarise(noun: str, names: Sequence[str], *, more: bool = False) -> str:
+    """Return what a source has, for `Examination.summary`: "12 tables: a, b, c, d, e and 7 more".
+
+    more: there are more than these, which were not all listed: "1,000 or more files: …".
+    """
+    if not names:
+        return f"no {noun}s"
+    count = f"{len(names):,} or more {noun}s" if more else write_count(len(names), noun)
+    return f"{count}: {list_first(names, _SHOWN)}"
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

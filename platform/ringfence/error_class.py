@@ -7,7 +7,7 @@ _ERROR: Final = re.compile(r"^(?P<name>[A-Za-z_][\w.$]*)(?:: (?P<message>.*))?$"
 _ENDINGS: Final = (
     "Error|Exception|Warning|Exit|Interrupt|Fatal|Retriable|Abortable|Fenced|Invalid|Conflict|Group|timeout|gaierror"
 )
-_NUMBER: Final = re.compile(r"^\[Errno \d+\] ")
+_NUMBER: Final = re.compile(r"\[Errno \d+\] ")
 _CLASS: Final = re.compile(rf"({_ENDINGS})$|[.$][A-Z]\w*$")
 """A class has a known ending, or a capital letter after its package: `example.org: refused` does not name one."""
 
@@ -31,4 +31,9 @@ def describe_error(name: str, message: str) -> str:
     simple = re.split(r"[.$]", name)[-1]
     if name and message == name:
         return f"It failed without a message ({simple})"
-    return f"The key {message} is missing" if simple == "KeyError" else _NUMBER.sub("", message)
+    return f"The key {message} is missing" if simple == "KeyError" else drop_numbers(message)
+
+
+def drop_numbers(message: str) -> str:
+    """Return the message without the operating system's numbers of errors, whose words stand beside them."""
+    return _NUMBER.sub("", message)

@@ -149,6 +149,6 @@ def test_a_source_that_cannot_be_read_is_found_with_its_message() -> None:
     seen = ClusterSnapshot(NOW, (connector(),), (away, task(1)))
     (found,) = evaluate_rules([rule(Kind.RETRYING, seconds=30)], seen).values()
     assert (found.subject, found.connector, found.began_ms) == ("source of task flights-0", "flights", ago(31))
-    assert found.summary == "Task 0 of flights cannot read its source, and tries again: connection refused"
+    assert found.summary == "Task 0 of flights cannot read its source, and tries again. connection refused"
     assert subjects(rule(Kind.RETRYING, seconds=32), away) == []
     assert subjects(rule(Kind.RETRYING, seconds=30, pattern="other"), away) == []

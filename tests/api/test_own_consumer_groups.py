@@ -89,3 +89,12 @@ def test_the_pages_say_what_waits_and_for_whom(client: Client, two_connectors_of
     assert client.get("/ui/consumer-groups/nobody", headers=MASTER).status_code == 404
     two_connectors_of_teams.refusal = Refusal(503, "Kafka does not answer", retry=True)
     assert "Kafka does not answer" in text(client.get("/ui/consumer-groups", headers=MASTER))
+
+
+def test_the_platforms_own_groups_stand_apart(client: Client) -> None:
+    first, _, apart = text(client.get("/ui/consumer-groups", headers=MASTER)).partition('id="own-groups"')
+    link = 'href="/ui/consumer-groups/{}"'
+    assert link.format("w") not in first
+    assert link.format("w") in apart
+    assert link.format("billing") in first
+    assert link.format("billing") not in apart

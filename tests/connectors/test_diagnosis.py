@@ -6,15 +6,19 @@ import ssl
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 
 from ringfence.connectors.api import Examination, SourceConnector
 from ringfence.connectors.builtin.file_stream.connector import FileStreamSourceConnector
 from ringfence.connectors.builtin.files.connector import FilesSourceConnector
 from ringfence.connectors.builtin.postgres.connector import PostgresSourceConnector
+from ringfence.connectors.builtin.spark_table.connector import SparkTableSourceConnector
 from ringfence.connectors.builtin.sql.connector import SqlSourceConnector
+from ringfence.connectors.builtin.webhook.connector import WebhookSourceConnector
 from ringfence.connectors.sdk import worker_limits
-from ringfence.connectors.sdk.diagnosis import Cause, diagnose, find_cause
+from ringfence.connectors.sdk.diagnosis import Cause, diagnose, find_cause, summarise
 from ringfence.connectors.sdk.worker_limits import WorkerLimits
 
 
@@ -60,6 +64,20 @@ def test_an_exception_is_said_in_words_also_behind_another(error: Exception, cau
 )
 def test_a_servers_message_is_understood(message: str, cause: Cause | None) -> None:
     assert find_cause(message) is cause
+
+
+@pytest.mark.parametrize(
+    ("names", "more", "words"),
+    [
+        ("", False, "no tables"),
+        ("a", False, "1 table: a"),
+        ("abcde", False, "5 tables: a, b, c, d, e"),
+        ("abcdefgh", False, "8 tables: a, b, c, d, e and 3 more"),
+        ("ab" * 600, True, "1,200 or more tables: a, b, a, b, a and 1195 more"),
+    ],
+)
+def test_a_summary_counts_and_names_the_first(names: str, more: bool, words: str) -> None:
+    assert summarise("table", [*names], more=more) == words
 
 
 @pytest.fixture
@@ -136,3 +154,44 @@ def test_files_propose_their_format(folder: Path) -> None:
     assert set(examine(FilesSourceConnector, {"url": str(folder / "none")}).errors) == {"url"}
     assert examine(FileStreamSourceConnector, {"file": str(folder / "c.txt")}).summary == "5 bytes so far."
     assert set(examine(FileStreamSourceConnector, {"file": str(folder / "none.txt")}).errors) == {"file"}
+
+
+def test_a_big_table_shows_its_columns_or_why_it_cannot_be_read(folder: Path, closed_port: int) -> None:
+    table = folder / "flights"
+    for day in (1, 2):
+        (table / f"day={day}").mkdir(parents=True)
+        rows = pyarrow.table({"id": [1, 2], "origin": ["EWR", "LGA"]})
+        pyarrow.parquet.write_table(rows, table / f"day={day}" / "part-0.parquet")
+    assert examine(SparkTableSourceConnector, {"url": str(table)}).summary == (
+        "Parquet, 2 files, 3 columns: id, origin, day."
+    )
+    versioned = examine(SparkTableSourceConnector, {"url": str(table), "table.version": "3"})
+    assert set(versioned.errors) == {"table.version"}
+    (table / "day=1" / "note.txt").write_text("no table")
+    (text,) = examine(SparkTableSourceConnector, {"url": str(table)}).errors["url"]
+    assert "A table must not contain other files" in text
+    assert set(examine(SparkTableSourceConnector, {}).errors) == {"url"}
+    (text,) = examine(SparkTableSourceConnector, {"url": str(folder / "none")}).errors["url"]
+    assert "is not a folder" in text
+    where = {"url": f"jdbc:postgresql://127.0.0.1:{closed_port}/shop", "user": "ann"}
+    (text,) = examine(SparkTableSourceConnector, where).errors["url"]
+    assert text.startswith("Nothing listens at the database server: the connection is refused.")
+    (text,) = examine(SparkTableSourceConnector, {"url": f"jdbc:sqlite:{folder}/shop.db"}).errors["url"]
+    assert "Use SqlSource" in text
+
+
+def test_a_webhook_says_who_may_send_or_what_is_missing() -> None:
+    hook = {"signature": "github", "signature.secret": "s3cret", "idempotency.key": "header:X-GitHub-Delivery"}
+    ready = examine(WebhookSourceConnector, hook)
+    assert ready.errors == {}
+    assert ready.summary == ("POST requests, signed by github; each value of header:X-GitHub-Delivery is one record.")
+    assert "anybody" in examine(WebhookSourceConnector, {"signature": "none"}).summary
+    assert set(examine(WebhookSourceConnector, {}).errors) == {"signature"}
+    assert set(examine(WebhookSourceConnector, {"signature": "github"}).errors) == {"signature.secret"}
+    former = worker_limits.current()
+    worker_limits.declare(WorkerLimits(listen_host="192.0.2.1"))
+    try:
+        (text,) = examine(WebhookSourceConnector, hook).errors["connector.class"]
+    finally:
+        worker_limits.declare(former)
+    assert "Correct the worker's listen.host" in text

@@ -105,7 +105,8 @@ class Batches(DataSource):
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     here = __name__
     points = [
-        EntryPoint(cls.__name__.lower(), f"{here}:{cls.__name__}", "g") for cls in (Simple, Wide, Batches, Listed)
+        EntryPoint(cls.__name__.lower(), f"{here}:{cls.__name__}", "g")
+        for cls in (Simple, Wide, Batches, Listed, Remote)
     ]
     points.append(EntryPoint("wrong", f"{here}:AVAILABLE", "g"))
     monkeypatch.setattr(task, "entry_points", lambda group: points)
@@ -183,7 +184,7 @@ def test_what_validation_says() -> None:
         return "".join(found.get("data.source", ()))
 
     assert error("simple") == error("wide") == ""
-    assert "Existing ones: batches, listed, simple, wide, wrong" in error("os.system")
+    assert "Existing ones: batches, listed, remote, simple, wide, wrong" in error("os.system")
     assert "has neither streamReader nor simpleStreamReader" in error("batches")
     assert "is not a class" in error("wrong")
     assert "refuses these options: ValueError" in error("simple", first="x")
@@ -314,3 +315,42 @@ def test_offsets_by_hand_are_checked() -> None:
         connector.alter_offsets({}, [(good, {"offset": 5})])
     with pytest.raises(ConnectorError, match="must have the name"):
         connector.alter_offsets({}, [({}, None)])
+
+
+class Remote(Simple):
+    """Reaches a server for its first position, which is not there."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "remote"
+
+    def simpleStreamReader(self, schema: StructType) -> SimpleDataSourceStreamReader:
+        return RemoteReader(0)
+
+
+class RemoteReader(SimpleReader):
+    def read(self, start: dict[str, int]) -> tuple[Iterator[tuple[int]], dict[str, int]]:
+        raise ConnectionRefusedError(111, "Connection refused")
+
+
+@pytest.mark.parametrize(("source", "columns"), [("simple", "1 column: n"), ("wide", "1 column: n")])
+def test_a_test_of_the_connection_shows_the_columns(source: str, columns: str) -> None:
+    examination = PySparkSourceConnector().examine({"data.source": source})
+    assert examination.errors == {}
+    assert examination.summary == f"{source}, {columns}."
+    assert TOLD == [], "nothing counts as read"
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({}, "Installed here: batches, listed, remote, simple, wide, wrong."),
+        ({"data.source": "nowhere"}, "no installed package has an entry point 'nowhere'"),
+        ({"data.source": "simple", "option.first": "x"}, "refuses these options: ValueError"),
+        ({"data.source": "remote"}, "Nothing listens at the source of remote: the connection is refused."),
+    ],
+)
+def test_a_test_of_the_connection_says_what_is_wrong(config: dict[str, str], words: str) -> None:
+    examination = PySparkSourceConnector().examine(config)
+    assert list(examination.errors) == ["data.source"]
+    assert words in examination.errors["data.source"][0]

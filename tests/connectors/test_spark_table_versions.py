@@ -1,6 +1,7 @@
 """SparkTableSource on tables that Delta's and Iceberg's own libraries wrote: the rows that these libraries read."""
 
 import json
+import re
 import shutil
 import tarfile
 from collections.abc import Iterator, Mapping
@@ -204,3 +205,15 @@ def test_versions_of_a_folder_without_a_table_are_refused(tables: Path) -> None:
 
 def test_a_table_is_accepted(tables: Path) -> None:
     assert SparkTableSourceConnector().validate({"url": f"file://{tables}/delta", "topic": "t"}) == {}
+
+
+def test_a_test_of_the_connection_names_the_version_and_its_columns(tables: Path) -> None:
+    connector = SparkTableSourceConnector()
+    newest = connector.examine({"url": f"file://{tables}/delta"})
+    assert newest.errors == {}
+    assert re.match(r"Delta version 6, \d+ files?, \d+ columns: n, ", newest.summary), newest
+    older = connector.examine({"url": f"file://{tables}/delta", "table.version": "1"})
+    assert older.summary.startswith("Delta version 1, ")
+    assert "no version 99" in str(connector.examine({"url": f"file://{tables}/delta", "table.version": "99"}).errors)
+    iceberg = connector.examine({"url": f"file://{tables}/iceberg", "iceberg.metadata.file": current(tables)})
+    assert re.match(r"Iceberg version \d+, \d+ files?, \d+ columns: n, ", iceberg.summary), iceberg

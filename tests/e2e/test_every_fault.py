@@ -2,7 +2,9 @@
 all is well while a connector delivers nothing.
 """
 
+import html
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -13,17 +15,24 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
+from confluent_kafka import Producer
 
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.topic_admin import delete_topics
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, delete_topics
 from ringfence.local.guarded_process import process_exists
+from ringfence.local.kafka import EmbeddedKafka
 from tests.e2e import processes
 from tests.e2e.flow import Flow
 from tests.e2e.machine import watched
 from tests.e2e.up import Up, UpOnASmallDisk, environment
+from tests.support.broker import new_kafka
+from tests.support.debezium_stage import SNAPSHOT_ROWS, orders_postgres
 from tests.support.exchanged_files import exchange
 from tests.support.health_places import read_places
+from tests.support.java_plugins import DEBEZIUM, DEBEZIUM_CLASS, plugin_path
 from tests.support.names import unique
 from tests.support.orders_api import OrdersApi
 from tests.support.small_disk import fill, new_small_disk
@@ -33,6 +42,8 @@ Make = Callable[..., Flow]
 Note = Callable[[str, float], None]
 Fault = Callable[[Up, Flow], AbstractContextManager[None]]
 SAID_WITHIN_SECONDS = 15.0
+NOTICED_WITHIN_SECONDS = 30.0
+"""Where a connection that stays open says nothing, or a plugin tries again by itself before it reports."""
 
 
 def say(up: Up, name: str) -> dict[str, Any]:
@@ -66,7 +77,7 @@ def data_as_of(up: Up, name: str) -> int:
     return int(up.rest.expect(200, "GET", f"/api/v1/connectors/{name}")["data_as_of_ms"])
 
 
-def await_retrying(up: Up, name: str, since: float, stopwatch: Note) -> None:
+def await_retrying(up: Up, name: str, since: float, stopwatch: Note, within: float = SAID_WITHIN_SECONDS) -> None:
     """All places say in time that the source is away. since: when it left."""
     said: dict[str, Any] = {}
 
@@ -79,7 +90,43 @@ def await_retrying(up: Up, name: str, since: float, stopwatch: Note) -> None:
         eventually(is_said, 60, lambda: str(said), pause=0.5)
         took = time.monotonic() - since
     stopwatch("said everywhere", took)
-    assert took < promised(SAID_WITHIN_SECONDS)
+    assert took < promised(within)
+
+
+def await_incident(up: Up, name: str, kinds: list[str]) -> None:
+    """These kinds of incidents of the connector are open, and no other."""
+
+    def incidents() -> list[str]:
+        found = up.rest.expect(200, "GET", "/api/v1/alerts/incidents?limit=500")["results"]
+        return [each["kind"] for each in found if each["connector"] == name and not each["resolved_ms"]]
+
+    eventually(lambda: incidents() == kinds, 60, lambda: str(incidents()), pause=0.5)
+
+
+def check_cause(up: Up, name: str, words: str, since: float) -> None:
+    """API and page say why, since when, and when it is tried again. since: when the source left, since 1970."""
+
+    def retry() -> dict[str, Any]:
+        found: dict[str, Any] = up.rest.expect(200, "GET", f"/api/v1/connectors/{name}/tasks")["results"][0]["retry"]
+        return found
+
+    said = eventually(retry, 30, "the task's retry")
+    assert re.search(words, said["cause"]), said
+    assert since - 5 < said["since_ms"] / 1000 < since + SAID_WITHIN_SECONDS, said
+    assert said["attempts"] >= 1, said
+    assert said["next_ms"] >= said["since_ms"], said
+
+    def page() -> str:
+        return html.unescape(" ".join(up.rest.call("GET", f"/ui/connectors/{name}").text.split()))
+
+    eventually(lambda: re.search(words, page()), 30, page)
+    assert "the source cannot be read since" in page()
+    assert "attempts so far; the next one:" in page() or "1 attempt so far; the next one:" in page()
+
+
+def await_healthy(up: Up, name: str, seconds: float = 90) -> None:
+    """All places say so."""
+    eventually(lambda: set(say(up, name)["places"].values()) == {"HEALTHY"}, seconds, lambda: str(say(up, name)))
 
 
 @contextmanager
@@ -133,9 +180,7 @@ def test_what_stops_a_connector_is_said_everywhere(platform: Up, flow: Make, sto
         assert took < promised(SAID_WITHIN_SECONDS)
         assert said["named"]
     one.await_progress(20, timeout=200)
-    eventually(
-        lambda: set(say(platform, one.name)["places"].values()) == {"HEALTHY"}, 60, lambda: str(say(platform, one.name))
-    )
+    await_healthy(platform, one.name, 60)
 
 
 def test_a_projection_that_stands_still_is_said_everywhere(platform: Up, flow: Make, stopwatch: Note) -> None:
@@ -173,9 +218,7 @@ def test_a_projection_that_stands_still_is_said_everywhere(platform: Up, flow: M
             database.execute("DROP TRIGGER held")
     one.await_progress(20, timeout=200)
     eventually(lambda: platform.rest.call("GET", "/health").status_code == 200, 60, "it is healthy again", pause=0.5)
-    eventually(
-        lambda: set(say(platform, one.name)["places"].values()) == {"HEALTHY"}, 60, lambda: str(say(platform, one.name))
-    )
+    await_healthy(platform, one.name, 60)
 
 
 def test_a_source_that_is_gone_is_said_everywhere(platform: Up, tmp_path: Path, stopwatch: Note) -> None:
@@ -191,8 +234,7 @@ def test_a_source_that_is_gone_is_said_everywhere(platform: Up, tmp_path: Path, 
     }
     platform.rest.create(name, config)
     try:
-        healthy = {"HEALTHY"}
-        eventually(lambda: set(say(platform, name)["places"].values()) == healthy, 60, lambda: str(say(platform, name)))
+        await_healthy(platform, name, 60)
         first = eventually(lambda: data_as_of(platform, name), 30, "the first measure, which is reported each second")
         assert first > time.time() * 1000 - 30_000, "all that the source has is committed"
         eventually(lambda: data_as_of(platform, name) > first, 30, "its data is as of later, though there is no news")
@@ -201,17 +243,14 @@ def test_a_source_that_is_gone_is_said_everywhere(platform: Up, tmp_path: Path, 
         gone_ms = time.time() * 1000
         await_retrying(platform, name, began, stopwatch)
 
-        def incidents() -> list[str]:
-            found = platform.rest.expect(200, "GET", "/api/v1/alerts/incidents?limit=500")["results"]
-            return [each["kind"] for each in found if each["connector"] == name and not each["resolved_ms"]]
-
-        eventually(lambda: incidents() == ["retrying"], 60, lambda: str(incidents()), pause=0.5)
+        check_cause(platform, name, "is not a folder|No such file", gone_ms / 1000)
+        await_incident(platform, name, ["retrying"])
         eventually(lambda: time.time() * 1000 > gone_ms + 5_000, 10)
         newest = data_as_of(platform, name)
         assert newest < gone_ms + 2_000, "nothing newer is known of a source that cannot be read"
         (tmp_path / "aside").rename(folder)
-        eventually(lambda: set(say(platform, name)["places"].values()) == healthy, 90, lambda: str(say(platform, name)))
-        eventually(lambda: incidents() == [], 30, lambda: str(incidents()), pause=0.5)
+        await_healthy(platform, name)
+        await_incident(platform, name, [])
     finally:
         platform.rest.settled(204, "DELETE", f"/connectors/{name}")
 
@@ -231,16 +270,114 @@ def test_an_api_that_is_gone_is_said_although_its_client_tries_again_by_itself(p
     }
     platform.rest.create(name, config)
     try:
-        healthy = {"HEALTHY"}
-        eventually(lambda: set(say(platform, name)["places"].values()) == healthy, 90, lambda: str(say(platform, name)))
+        await_healthy(platform, name)
         api.close()
         began = time.monotonic()
         await_retrying(platform, name, began, stopwatch)
         api = OrdersApi(port=port)
-        eventually(lambda: set(say(platform, name)["places"].values()) == healthy, 90, lambda: str(say(platform, name)))
+        await_healthy(platform, name)
     finally:
         api.close()
         platform.rest.settled(204, "DELETE", f"/connectors/{name}")
+
+
+@contextmanager
+def another_cluster(folder: Path) -> Iterator[EmbeddedKafka]:
+    kafka = new_kafka(folder)
+    kafka.start()
+    try:
+        yield kafka
+    finally:
+        kafka.kill()
+
+
+def write_numbers(connection: Connection, topic: str, numbers: range) -> None:
+    pen = Producer(connection.librdkafka())
+    for number in numbers:
+        pen.produce(topic, b"%d" % number)
+    assert pen.flush(30) == 0
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "frozen"])
+def test_a_kafka_cluster_that_is_gone_is_said_everywhere(
+    platform: Up, tmp_path: Path, stopwatch: Note, how: signal.Signals
+) -> None:
+    name = unique("copy")
+    with another_cluster(tmp_path) as source:
+        create_topics(Connection(source.bootstrap), [TopicSpec(name)], Deadline.after(30))
+        write_numbers(Connection(source.bootstrap), name, range(10))
+        converter = "org.apache.kafka.connect.converters.ByteArrayConverter"
+        config = {
+            "connector.class": "KafkaSource",
+            "topics": name,
+            "source.cluster.bootstrap.servers": source.bootstrap,
+            "key.converter": converter,
+            "value.converter": converter,
+        }
+        platform.rest.create(name, config)
+
+        def records() -> int:
+            return int(platform.rest.expect(200, "GET", f"/api/v1/connectors/{name}")["records_total"])
+
+        try:
+            eventually(lambda: records() == 10, 90, "the records of the other cluster")
+            await_healthy(platform, name)
+            began, gone = time.monotonic(), time.time()
+            os.kill(source.process.pid, how)
+            within = NOTICED_WITHIN_SECONDS if how is signal.SIGSTOP else SAID_WITHIN_SECONDS
+            await_retrying(platform, name, began, stopwatch, within)
+            check_cause(platform, name, "source cluster", gone)
+            await_incident(platform, name, ["retrying"])
+            if how is signal.SIGSTOP:
+                os.kill(source.process.pid, signal.SIGCONT)
+            else:
+                source.kill()
+                source.start()
+            write_numbers(Connection(source.bootstrap), name, range(10, 15))
+            eventually(lambda: records() == 15, 90, "the records that were written afterwards")
+            await_healthy(platform, name)
+            await_incident(platform, name, [])
+        finally:
+            platform.rest.settled(204, "DELETE", f"/connectors/{name}")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_source_of_a_java_connector_that_is_gone_is_said_everywhere(tmp_path: Path, stopwatch: Note) -> None:
+    """Debezium on a PostgreSQL that is stopped: it refuses, and then returns nothing for the time of its own pause."""
+    name, settings = unique("debezium"), {"CONNECT_PLUGIN_PATH": str(plugin_path(tmp_path, DEBEZIUM))}
+    with orders_postgres() as server, Up(tmp_path / "data", settings=settings) as up:
+        config = {
+            "connector.class": DEBEZIUM_CLASS,
+            "tasks.max": "1",
+            "database.hostname": "127.0.0.1",
+            "database.port": str(server.port),
+            "database.user": "ringfence",
+            "database.password": "none",
+            "database.dbname": "ringfence",
+            "topic.prefix": name,
+            "table.include.list": "public.orders",
+            "plugin.name": "pgoutput",
+            "slot.name": "orders",
+        }
+        up.rest.create(name, config)
+
+        def records() -> int:
+            return int(up.rest.expect(200, "GET", f"/api/v1/connectors/{name}")["records_total"])
+
+        eventually(lambda: records() == SNAPSHOT_ROWS, 180, "the rows of the snapshot")
+        await_healthy(up, name)
+        began, gone = time.monotonic(), time.time()
+        server.stop()
+        await_retrying(up, name, began, stopwatch, NOTICED_WITHIN_SECONDS)
+        check_cause(up, name, "RetriableException", gone)
+        await_incident(up, name, ["retrying"])
+        server.start()
+        with psycopg.connect(server.url, autocommit=True) as connection:
+            connection.execute("insert into orders(customer) values ('afterwards')")
+        eventually(lambda: records() > SNAPSHOT_ROWS, 120, "the row that was written afterwards")
+        await_healthy(up, name)
+        await_incident(up, name, [])
 
 
 @pytest.mark.thorough
@@ -357,9 +494,7 @@ def test_a_full_disk_is_said_everywhere(tmp_path: Path, stopwatch: Note) -> None
             stopwatch("said everywhere", took)
             assert took < promised(SAID_WITHIN_SECONDS)
             ballast.unlink()
-            eventually(
-                lambda: set(say(up, one.name)["places"].values()) == {"HEALTHY"}, 240, lambda: str(say(up, one.name))
-            )
+            await_healthy(up, one.name, 240)
         finally:
             if one is not None:
                 one.reader.close()

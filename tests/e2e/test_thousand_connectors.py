@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
+from playwright.sync_api import sync_playwright
 
 from benchmarks.starts import fill
 from ringfence.fencing.clock import Deadline
@@ -30,6 +31,8 @@ from ringfence.fencing.topics.config_records import (
     encode,
 )
 from ringfence.fencing.topics.connector_state import TargetState
+from tests.e2e.browser import chromium as program
+from tests.e2e.browser.visitor import Visitor
 from tests.e2e.flow import OFFSETS, Flow
 from tests.e2e.topics import CONFIGS, await_other_leader, leader, read
 from tests.e2e.up import Up
@@ -46,7 +49,22 @@ START_BESIDE_ROUNDS_SECONDS = 150.0
 START_SECONDS = 30.0
 ACT_SECONDS = 30.0
 LIST_SECONDS = 15.0
+PROJECTION_SECONDS = 150.0
 HANDOVER_SECONDS = 90.0
+PAGE_SECONDS = 0.25
+"""On a quiet machine."""
+MOST_SHIFT = 0.005
+PAGES = (
+    "/ui/",
+    "/ui/connectors",
+    "/ui/connectors?health=attention",
+    "/ui/connectors/{name}",
+    "/ui/connectors/{name}/history",
+    "/ui/connectors/{name}/timeline",
+    "/ui/topics",
+    "/ui/incidents",
+    "/ui/workers",
+)
 
 
 def history(name: ConnectorName, offset: int, *, of_kafka_connect: bool) -> Sequence[ConfigRecord]:
@@ -81,6 +99,36 @@ def state(up: Up) -> ClusterState:
     return fold(ClusterState(), read(up, CONFIGS), CONFIGS)
 
 
+def slowness() -> float:
+    """By how much longer everything takes while others work on this machine, too."""
+    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+
+
+def measure_pages(up: Up, name: str, stopwatch: Note) -> None:
+    """Each page is quick, and with a Chromium, nothing on it moves while it is loaded."""
+    for address in PAGES:
+        times = []
+        for _ in range(5):
+            began = time.monotonic()
+            answer = up.rest.call("GET", address.format(name=name), headers={"Accept": "text/html"})
+            times.append(time.monotonic() - began)
+            assert answer.status_code == 200, answer.text
+        stopwatch(f"GET {address}, the best of five", min(times))
+        assert min(times) < PAGE_SECONDS * slowness(), f"{address}: {times}"
+    if (path := program.find()) is None:
+        return
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=list(program.ARGUMENTS))
+        visitor = Visitor(browser, up.rest.url)
+        for address in PAGES:
+            visitor.go(address.format(name=name)).wait_for_load_state("load")
+            shift = visitor.shift()
+            stopwatch(f"layout shift of {address}", shift)
+            assert shift <= MOST_SHIFT, address
+        visitor.close()
+        browser.close()
+
+
 @pytest.fixture
 def crowded(tmp_path: Path) -> Iterator[Up]:
     """Not started yet; two workers."""
@@ -113,6 +161,10 @@ def test_stays_within_bounds(crowded: Up, stopwatch: Note) -> None:
         assert answer.status_code == 200, answer.text
         return answer.text
 
+    def is_projected() -> bool:
+        rows = up.rest.call("GET", "/connectors?expand=status").text
+        return rows.count('"STOPPED"') == CONNECTORS and one.name in rows
+
     began = time.monotonic()
     up.start()
     eventually(lambda: up.rest.call("GET", "/health").status_code == 200, READY_SECONDS, "a leader", pause=0.2)
@@ -129,10 +181,14 @@ def test_stays_within_bounds(crowded: Up, stopwatch: Note) -> None:
             pause=1.0,
         )
         note("the fencing rounds that were due", began, ROUNDS_SECONDS)
+        began = time.monotonic()
+        eventually(is_projected, PROJECTION_SECONDS, "all connectors in the rows", pause=0.5)
+        note("all of them in the rows", began, PROJECTION_SECONDS)
         shown = listed("/connectors?expand=status")
         assert shown.count('"STOPPED"') == CONNECTORS, shown[:2000]
         assert one.name in shown
         assert "other-" in listed("/ui/connectors")
+        measure_pages(up, one.name, stopwatch)
         later, began = Flow(up, unique("later"), throughput=100), time.monotonic()
         try:
             later.create()

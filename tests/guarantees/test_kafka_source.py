@@ -160,4 +160,4 @@ def test_a_cluster_that_does_not_answer_is_named(settings: Mapping[str, str]) ->
     assert set(errors) == {"source.cluster.sasl.nonsense"}
     del away["source.cluster.sasl.nonsense"]
     errors = KafkaSourceConnector().validate(away)
-    assert "does not respond" in errors["source.cluster.bootstrap.servers"][0]
+    assert "Nothing listens at 127.0.0.1:1" in errors["source.cluster.bootstrap.servers"][0]

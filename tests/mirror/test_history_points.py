@@ -100,6 +100,22 @@ def test_a_minute_in_which_a_source_refused_is_one_of_retrying() -> None:
     assert [points[minute] for minute in (61, 62, 63)] == ["RETRYING"] * 3, "with rows of another task and without"
 
 
+def test_a_minute_after_a_task_has_failed_is_one_of_failure() -> None:
+    """It does nothing then, and the connector itself runs."""
+    running(tasks=2)
+    Task.objects.filter(number=0).update(state="FAILED")
+    events = Topic()
+    progress(events, 62 * MS, 100, task=1)
+    project("events", events)
+    recorder = HistoryRecorder()
+    seen(recorder, 61, 62, 63)
+    points = {point["time_ms"] // MS: point["state"] for point in find_series(OF_C, 60 * MS, 64 * MS)["points"]}
+    assert [points[minute] for minute in (61, 62)] == ["FAILED"] * 2, "before it is summed"
+    seen(recorder, 64, 65)
+    points = {point["time_ms"] // MS: point["state"] for point in find_series(OF_C, 60 * MS, 64 * MS)["points"]}
+    assert [points[minute] for minute in (61, 62, 63)] == ["FAILED"] * 3, "with rows of another task and without"
+
+
 def test_what_the_tasks_did_while_nobody_looked_is_added_when_it_is_read() -> None:
     running(tasks=1)
     seen(HistoryRecorder(), 61, 62, 63)

@@ -180,3 +180,18 @@ def test_a_form_offers_tables_and_columns_and_errors_stand_at_their_settings(ser
     assert [*connector.validate(postgres_config_of(server, name, partitionColumn="at"))] == ["partitionColumn"]
     assert [*connector.validate(postgres_config_of(server, name, upperBound="x"))] == ["upperBound"]
     assert [*connector.validate({**postgres_config_of(server, name), "url": "jdbc:oracle:thin"})] == ["url"]
+
+
+def test_a_test_of_the_connection_lists_tables_until_one_is_chosen(server: Postgres, name: str) -> None:
+    server.query(f"CREATE TABLE {name} (id int PRIMARY KEY, item text)")
+    connector, config = SparkTableSourceConnector(), postgres_config_of(server, name)
+    reached = {key: value for key, value in config.items() if key in ("url", "user", "password")}
+    listed = connector.examine(reached)
+    assert listed.errors == {}
+    assert listed.summary.startswith("PostgreSQL, ")
+    chosen = connector.examine({**reached, "dbtable": name})
+    assert chosen.summary == f"Table {name}, 2 columns: id, item. Its parts are ranges of id."
+    assert [*connector.examine({**reached, "dbtable": "nowhere"}).errors] == ["dbtable"]
+    assert [*connector.examine({**reached, "dbtable": name, "partitionColumn": "item"}).errors] == ["partitionColumn"]
+    (text,) = connector.examine({**reached, "url": f"{reached['url']}x"}).errors["url"]
+    assert text.startswith("There is no database of this name")

@@ -16,6 +16,7 @@ from ringfence.connectors.api import (
     SourceTask,
     Width,
 )
+from ringfence.connectors.builtin.webhook.connector import WebhookSourceConnector
 from ringfence.connectors.plugins import PluginRegistry, describe
 
 FRAGMENT = {"hx-request": "true"}
@@ -122,7 +123,13 @@ class ReachingConnector(RichConnector):
         return Examination(summary="2 tables.", proposals={"mode": "exact", "database.dbname": "never"})
 
 
-KINDS = {"Rich": RichConnector, "Choosing": ChoosingConnector, "Keyed": KeyedConnector, "Reaching": ReachingConnector}
+KINDS: dict[str, type[SourceConnector]] = {
+    "Rich": RichConnector,
+    "Choosing": ChoosingConnector,
+    "Keyed": KeyedConnector,
+    "Reaching": ReachingConnector,
+    "WebhookSource": WebhookSourceConnector,
+}
 
 
 REGISTRY = PluginRegistry([describe(cls, name) for name, cls in KINDS.items()])

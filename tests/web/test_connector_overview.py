@@ -68,7 +68,7 @@ def test_the_last_hour_is_drawn_told_and_listed(client: Client, flights: FakeLea
     page = text(client.get(PAGE))
     assert page.count('class="task-strip"') == 3
     assert re.search(r'aria-label="Task 1, last 60 minutes: [^"]*1 min failed; 1 restart"', page)
-    assert re.search(r'aria-label="flights, last 60 minutes: [^"]*1 fence"', page)
+    assert re.search(r'aria-label="flights, last 60 minutes: [^"]*1 min failed; 1 fence"', page), "the worst of all"
     assert page.count('class="tick fence"') == 1
     assert "1,200 records" in page
     assert "1,200/min" in page

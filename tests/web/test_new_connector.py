@@ -438,6 +438,18 @@ def test_a_source_that_answers_proposes_what_is_not_set(client: Client, rich: Fa
     assert [kind for kind, _, _ in rich.asked] == ["examine"] * 3, "nothing was created"
 
 
+def test_a_webhook_that_is_tested_shows_the_address_for_its_senders(client: Client, rich: FakeLeader) -> None:
+    page = text(client.get("/ui/new?class=WebhookSource"))
+    sent = posted_by(page, name="team/sign ups")
+    refused = text(client.post("/ui/new/test", sent, headers=FRAGMENT))
+    assert "/hooks/" not in refused
+    answer = text(client.post("/ui/new/test", {**sent, "setting:signature": "none"}, headers=FRAGMENT))
+    assert '<code id="hook-url">http://localhost/hooks/team%2Fsign%20ups</code>' in answer
+    assert "anybody who reaches this platform may send" in answer
+    other = posted_by(text(client.get("/ui/new?class=Reaching")), **{"database.password": "right"})
+    assert "/hooks/" not in text(client.post("/ui/new/test", other, headers=FRAGMENT))
+
+
 def test_a_test_needs_edit_on_the_name(client: Client, rich: FakeLeader) -> None:
     sent = posted_by(text(client.get("/ui/new?class=Reaching")), name="other")
     with override_settings(NO_LOGIN="", ACCESS_TOKEN="master", ALLOWED_HOSTS=["*"]):

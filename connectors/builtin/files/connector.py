@@ -26,13 +26,11 @@ from ringfence.connectors.api import (
 from ringfence.connectors.builtin.files import settings as names
 from ringfence.connectors.builtin.files.places import PLACES, Place, list_place_settings, open_place, require
 from ringfence.connectors.builtin.files.reading import BUCKETS, FORMATS, parse
-from ringfence.connectors.sdk.diagnosis import diagnose
-from ringfence.connectors.sdk.names import list_first
+from ringfence.connectors.sdk.diagnosis import diagnose, summarise
 
 CONFIG_DEF: Final = ConfigDef([*names.OWN.keys.values(), *list_place_settings()])
 _PLACE_SETTINGS: Final = frozenset(key.name for key in list_place_settings())
 _LOOKED_AT: Final = 1000
-_SHOWN: Final = 5
 _COMPRESSED: Final = frozenset({".gz", ".bz2", ".xz", ".zst", ".zip"})
 _BY_ENDING: Final = {
     ".csv": "csv",
@@ -137,12 +135,7 @@ class FilesSourceConnector(SourceConnector):
 def _describe_files(files: Sequence[str]) -> str:
     if not files:
         return "The folder is empty now."
-    count = (
-        f"{len(files)} or more files"
-        if len(files) == _LOOKED_AT
-        else f"{len(files)} file{'s' if len(files) != 1 else ''}"
-    )
-    return f"{count}: {list_first(files, _SHOWN)}."
+    return f"{summarise('file', files, more=len(files) == _LOOKED_AT)}."
 
 
 def _propose_format(files: Sequence[str]) -> dict[str, str]:

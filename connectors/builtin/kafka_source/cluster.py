@@ -2,13 +2,17 @@
 
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Final, TypeVar
 
-from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AclOperation,
     AdminClient,
     ConfigResource,
     ConfigSource,
@@ -16,6 +20,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     NewTopic,
     OffsetSpec,
     ResourceType,
+    TopicDescription,
 )
 
 from ringfence.connectors.api import ConnectorError
@@ -43,10 +48,17 @@ _QUEUE_KB: Final = "4096"
 _QUEUE_RECORDS: Final = "20000"
 """The same for small records: each takes about 400 bytes more than its content."""
 _LOGS: Final = {"log_level": "0"}
+_WARNINGS: Final = "4"
 _COORDINATOR_MOVES: Final = frozenset(
     {KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.NOT_COORDINATOR}
 )
 _AGAIN_SECONDS: Final = 0.2
+_ATTEMPT_SECONDS: Final = 0.5
+_MOST_ERRORS: Final = 50
+_FINAL: Final = frozenset(
+    {KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE}
+)
+"""After these, a client that has not reached a broker yet is unlikely to."""
 
 Partitions = Sequence[tuple[str, int]]
 _Client = TypeVar("_Client")
@@ -67,13 +79,19 @@ def source_settings(config: Mapping[str, str]) -> Translation:
 
 def target_settings(config: Mapping[str, str]) -> Translation:
     """Return the same for the target's admin client. The worker's own Kafka cluster is usually the target, and needs no
-    egress entry.
+    egress entry; it is the default.
     """
-    settings, unreadable = pin_client_files(_clients(config, TARGET_PREFIX))
+    home = worker_limits.current().home
+    servers_of_target = (config.get(key, "").strip() for key in (names.TARGET_SERVERS, names.PRODUCER_SERVERS))
+    where = next((each for each in servers_of_target if each), home)
+    if not where:
+        return Translation(
+            errors={names.TARGET_SERVERS: "Set the cluster to write to: the worker's is not known here."}
+        )
+    settings, unreadable = pin_client_files({**_clients(config, TARGET_PREFIX), names.TARGET_SERVERS: where})
     translation = merge(Role.ADMIN, [(TARGET_PREFIX, settings)])
     translation.errors.update(unreadable)
     _log_in_at_home(translation, Role.ADMIN, names.TARGET_SERVERS)
-    home = worker_limits.current().home
     if home and servers(translation.settings.get("bootstrap.servers", "")) == servers(home):
         return translation
     return _judge(translation, names.TARGET_SERVERS)
@@ -136,24 +154,71 @@ class TopicDefinition:
     configs: Mapping[str, str]
 
 
+class Access(StrEnum):
+    """What a login may do with a topic."""
+
+    READABLE = "readable"
+    DENIED = "denied"
+    MISSING = "missing"
+
+
 class Cluster:
     """The topics of one cluster. Methods raise `KafkaException`; each call waits for at most `seconds`."""
 
-    def __init__(self, settings: Mapping[str, str], seconds: float = _SECONDS) -> None:
+    def __init__(self, settings: Mapping[str, str], seconds: float = _SECONDS, *, explains: bool = False) -> None:
+        """explains: whether `await_topics` collects in `errors` why no broker is reached. Only for a short life."""
         self._seconds = seconds
         self._settings = dict(settings)
+        self._id: str | None = None
+        self.errors: deque[KafkaError] = deque(maxlen=_MOST_ERRORS)
+        """What the client reports of its connections, the oldest first."""
         all_settings = {**oauth_tokens.for_librdkafka(_without_reading(settings)), **_LOGS}
+        if explains:  # without polls the reports would pile up in the client
+            all_settings |= {
+                "error_cb": self.errors.append,
+                "logger": _collect_warnings(self.errors),
+                "log_level": _WARNINGS,
+                # Less than `seconds`, so that a silent broker is reported.
+                "socket.connection.setup.timeout.ms": str(int(seconds * 500)),
+            }
         self._admin = _create_guarded(lambda: AdminClient(all_settings), settings)
+
+    def await_topics(self) -> dict[str, int]:
+        """Return `topics`. If no broker answers, `errors` says why; it is not waited for once that is certain."""
+        ends_at = time.monotonic() + self._seconds
+        while True:
+            left = ends_at - time.monotonic()
+            try:
+                return self._list_topics(max(0.1, min(_ATTEMPT_SECONDS, left)))
+            except KafkaException:
+                self._admin.poll(0)
+                if left <= _ATTEMPT_SECONDS or any(each.code() in _FINAL for each in self.errors):
+                    raise
 
     def topics(self) -> dict[str, int]:
         """Return the number of partitions of every topic that may be described."""
-        metadata = self._admin.list_topics(timeout=self._seconds)
+        return self._list_topics(self._seconds)
+
+    def _list_topics(self, seconds: float) -> dict[str, int]:
+        metadata = self._admin.list_topics(timeout=seconds)
+        self._id = str(metadata.cluster_id)
         note_names(str(broker.host) for broker in metadata.brokers.values())
         topics = metadata.topics
         return {name: len(topic.partitions) for name, topic in topics.items() if topic.error is None}
 
     def cluster_id(self) -> str:
-        return str(self._admin.list_topics(timeout=self._seconds).cluster_id)
+        if self._id is None:
+            self.topics()
+        return str(self._id)
+
+    def access(self, topics: Sequence[str]) -> dict[str, Access]:
+        """Return what the login may do with each topic."""
+        if not topics:
+            return {}
+        answers = self._admin.describe_topics(
+            TopicCollection([*topics]), include_authorized_operations=True, request_timeout=self._seconds
+        )
+        return {topic: _access(answers[topic]) for topic in topics}
 
     def configs(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
         """Return the explicit settings of each topic, without the brokers' defaults."""
@@ -238,6 +303,18 @@ class Cluster:
         return offsets
 
 
+def _collect_warnings(errors: "deque[KafkaError]") -> logging.Logger:
+    """Return a logger for a client: what it only logs is an error, too."""
+
+    class Collector(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            errors.append(KafkaError(KafkaError._TRANSPORT, record.getMessage()))
+
+    collecting = logging.Logger("clients of KafkaSource")
+    collecting.addHandler(Collector())
+    return collecting
+
+
 def _accept(result: object, code: int) -> None:
     """Wait for a result. Ignores this error code: another client was faster."""
     try:
@@ -245,6 +322,19 @@ def _accept(result: object, code: int) -> None:
     except KafkaException as error:
         if error.args[0].code() != code:
             raise
+
+
+def _access(answer: "Future[TopicDescription]") -> Access:
+    try:
+        operations = answer.result().authorized_operations
+    except KafkaException as error:
+        code = error.args[0].code()
+        if code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            return Access.DENIED
+        if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            return Access.MISSING
+        raise
+    return Access.READABLE if AclOperation.READ in (operations or ()) else Access.DENIED
 
 
 def _without_reading(settings: Mapping[str, str]) -> dict[str, str]:

@@ -11,9 +11,11 @@ from confluent_kafka import KafkaException
 from ringfence.connectors.api import (
     CatalogEntry,
     Category,
+    Choice,
     ConfigDef,
     ConnectorError,
     ExactlyOnceSupport,
+    Examination,
     Guarantee,
     ParsedConfig,
     SourceConnector,
@@ -30,9 +32,16 @@ from ringfence.connectors.builtin.kafka_source.cluster import (
     target_settings,
     validate,
 )
+from ringfence.connectors.builtin.kafka_source.examination import examine, explain, list_topics
 from ringfence.connectors.builtin.kafka_source.settings import CONFIG_DEF
 from ringfence.connectors.builtin.kafka_source.task import KafkaSourceTask, group_of
-from ringfence.connectors.builtin.kafka_source.topics import Names, Renaming, choose_topics, divide_partitions
+from ringfence.connectors.builtin.kafka_source.topics import (
+    Names,
+    Renaming,
+    choose_topics,
+    divide_partitions,
+    write_partitions,
+)
 from ringfence.connectors.sdk.kafka_settings.oauth_tokens import NoToken
 from ringfence.connectors.sdk.worker_limits import current
 
@@ -62,9 +71,9 @@ class KafkaSourceConnector(SourceConnector):
             "topics": "orders",
             "source.cluster.alias": "eu",
             "source.cluster.bootstrap.servers": "kafka-eu.example.com:9092",
-            "target.cluster.bootstrap.servers": "kafka.example.com:9092",
         },
         icon="waypoints",
+        selects=(names.TOPICS,),
     )
 
     _watch: threading.Thread | None = None
@@ -193,20 +202,21 @@ class KafkaSourceConnector(SourceConnector):
             (names.TARGET_SERVERS, target_settings(config)),
         ):
             errors.update({name: [text] for name, text in settings.errors.items()})
-            if not settings.errors and config.get(key):
+            if not settings.errors and settings.settings.get("bootstrap.servers"):
                 try:
-                    clusters[key] = Cluster(settings.settings, _VALIDATE_SECONDS)
+                    clusters[key] = Cluster(settings.settings, _VALIDATE_SECONDS, explains=True)
                 except NoToken as error:
                     errors[key] = [f"{error}."]
         ids: dict[str, str] = {}
         for key, cluster in clusters.items():
             try:
+                cluster.await_topics()
                 ids[key] = cluster.cluster_id()
-            except KafkaException as error:
-                errors[key] = [
-                    f"The cluster at {config[key]} does not respond: {_words(error)}. Check the addresses and the "
-                    "security settings."
-                ]
+            except KafkaException:
+                where = config.get(key, "").strip() or "the worker's address"
+                explanation = explain(cluster.errors, where)
+                setting = explanation.setting if key == names.SOURCE_SERVERS else key
+                errors[setting] = [explanation.text]
         if ids.get(names.SOURCE_SERVERS) == current().cluster_id and names.TOPICS not in errors:
             topics = (part.strip() for part in config.get(names.TOPICS, "").split(","))
             if closed := [topic for topic in topics if current().internal(topic)]:
@@ -232,6 +242,15 @@ class KafkaSourceConnector(SourceConnector):
                 "records forever. Use the policy prefix, or another target."
             ]
         return errors
+
+    def examine(self, config: Mapping[str, str]) -> Examination:
+        """Reach the source cluster, and check that its topics exist and may be read."""
+        return examine(config, self.config_def())
+
+    def list_choices(self, config: Mapping[str, str]) -> Mapping[str, Sequence[Choice]]:
+        """Return the topics of the source cluster, with their partitions."""
+        topics = list_topics(config, self.config_def())
+        return {names.TOPICS: [Choice(topic, write_partitions(count)) for topic, count in topics.items()]}
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
         """Supported with read_committed only: otherwise, aborted records would be delivered."""

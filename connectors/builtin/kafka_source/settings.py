@@ -2,15 +2,20 @@
 
 from typing import Final
 
-from ringfence.connectors.api import Choices, ConfigDef, ConfigType, Importance, NonEmpty, OneOf, Range, Width
+from ringfence.connectors.api import Choices, ConfigDef, ConfigType, Importance, NonEmpty, OneOf, Range, ShownIf, Width
 from ringfence.connectors.sdk.kafka_settings import input_group
 
 TOPICS: Final = "topics"
 TOPICS_EXCLUDE: Final = "topics.exclude"
 SOURCE_ALIAS: Final = "source.cluster.alias"
 SOURCE_SERVERS: Final = "source.cluster.bootstrap.servers"
+SECURITY: Final = "source.cluster.security.protocol"
+MECHANISM: Final = "source.cluster.sasl.mechanism"
+USER: Final = "source.cluster.sasl.username"
+PASSWORD: Final = "source.cluster.sasl.password"  # noqa: S105 - a setting's name
 TARGET_ALIAS: Final = "target.cluster.alias"
 TARGET_SERVERS: Final = "target.cluster.bootstrap.servers"
+PRODUCER_SERVERS: Final = "producer.override.bootstrap.servers"
 ISOLATION: Final = "source.consumer.isolation.level"
 POLICY: Final = "replication.policy.class"
 SEPARATOR: Final = "replication.policy.separator"
@@ -53,6 +58,11 @@ POLICIES: Final = {
 }
 """Accepted values of `replication.policy.class`, and the policies they mean."""
 
+
+def _has_login(protocol: str) -> bool:
+    return protocol.strip().upper().startswith("SASL")
+
+
 CONFIG_DEF: Final = (
     ConfigDef()
     .define(
@@ -77,13 +87,60 @@ CONFIG_DEF: Final = (
         display_name="Source cluster",
     )
     .define(
+        SECURITY,
+        ConfigType.STRING,
+        default=None,
+        recommender=Choices("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
+        importance=Importance.HIGH,
+        documentation="Whether the source cluster's listener is encrypted (SSL), and asks for a login (SASL). Default: "
+        "PLAINTEXT. Certificates are other settings, such as source.cluster.ssl.truststore.location.",
+        group="Source",
+        width=Width.SHORT,
+        dependents=(MECHANISM, USER, PASSWORD),
+        display_name="Security",
+    )
+    .define(
+        MECHANISM,
+        ConfigType.STRING,
+        default=None,
+        recommender=ShownIf(SECURITY, _has_login, "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"),
+        importance=Importance.HIGH,
+        documentation="How the login is sent.",
+        group="Source",
+        width=Width.SHORT,
+        display_name="Login mechanism",
+    )
+    .define(
+        USER,
+        ConfigType.STRING,
+        default=None,
+        recommender=ShownIf(SECURITY, _has_login),
+        importance=Importance.HIGH,
+        documentation="The user of the login. Kafka's Java form, source.cluster.sasl.jaas.config, is accepted, too.",
+        group="Source",
+        width=Width.MEDIUM,
+        display_name="User",
+    )
+    .define(
+        PASSWORD,
+        ConfigType.PASSWORD,
+        default=None,
+        recommender=ShownIf(SECURITY, _has_login),
+        importance=Importance.HIGH,
+        documentation="The user's password.",
+        group="Source",
+        width=Width.MEDIUM,
+        display_name="Password",
+    )
+    .define(
         TARGET_SERVERS,
         ConfigType.STRING,
+        default=None,
         validator=NonEmpty(),
-        importance=Importance.HIGH,
-        documentation="Addresses of the cluster to write to: the worker's, or that of "
-        "producer.override.bootstrap.servers. Topics are created there with the source's partitions "
-        "and configuration. Prefix other client settings with target.cluster.",
+        importance=Importance.MEDIUM,
+        documentation="Addresses of the cluster to write to. Default: producer.override.bootstrap.servers, or the "
+        "worker's own cluster. Topics are created there with the source's partitions and configuration. Prefix other "
+        "client settings with target.cluster.",
         group="Target",
         width=Width.LONG,
         display_name="Target cluster",

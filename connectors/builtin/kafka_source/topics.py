@@ -55,6 +55,11 @@ def choose_topics(topics: Mapping[str, int], included: Names, excluded: Names, r
     }
 
 
+def write_partitions(count: int) -> str:
+    """Return the number of partitions with its noun."""
+    return f"{count:,} partition{'' if count == 1 else 's'}"
+
+
 def divide_partitions(topics: Mapping[str, int], max_tasks: int) -> list[list[tuple[str, int]]]:
     """Return topic and partition for each task, distributed in turn, so that a topic's partitions are
     spread. Stable.

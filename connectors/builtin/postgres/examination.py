@@ -9,10 +9,8 @@ from ringfence.connectors.api import ConfigException, ConnectorError, Examinatio
 from ringfence.connectors.builtin.postgres import settings as names
 from ringfence.connectors.builtin.postgres.checks import find_errors
 from ringfence.connectors.builtin.postgres.session import Server, Session, captured_tables, one_line, selection_of
-from ringfence.connectors.sdk.diagnosis import Cause, diagnose
-from ringfence.connectors.sdk.names import list_first
+from ringfence.connectors.sdk.diagnosis import Cause, diagnose, summarise
 
-_SHOWN: Final = 5
 _REQUIRED: Final = (names.HOST, names.USER, names.DATABASE)
 _SETTINGS: Final = {
     Cause.LOGIN: names.USER,
@@ -44,9 +42,8 @@ def examine(config: Mapping[str, str]) -> Examination:
         session.close()
     if errors := find_errors(config):
         return Examination(errors)
-    listing = list_first([f"{schema}.{table}" for schema, table in tables], _SHOWN)
-    count = f"{len(tables)} table{'s' if len(tables) != 1 else ''}"
-    return Examination(summary=f"PostgreSQL {version}, {count}: {listing}.")
+    listing = summarise("table", [f"{schema}.{table}" for schema, table in tables])
+    return Examination(summary=f"PostgreSQL {version}, {listing}.")
 
 
 def _describe_failure(error: ConnectorError, where: str) -> Examination:

@@ -8,6 +8,7 @@ from ringfence.connectors.api import (
     Category,
     ConnectorError,
     ExactlyOnceSupport,
+    Examination,
     Guarantee,
     SourceConnector,
     SourceOffset,
@@ -42,6 +43,7 @@ class PySparkSourceConnector(SourceConnector):
     def validate(self, config: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
         if not config.get(names.SOURCE):
             return {}  # the definition has already reported it
+        from ringfence.connectors.builtin.pyspark_source.examination import refusal
         from ringfence.connectors.builtin.pyspark_source.task import open_reader, open_source, read_schema
         from ringfence.connectors.builtin.pyspark_source.types import describe
 
@@ -53,8 +55,14 @@ class PySparkSourceConnector(SourceConnector):
         except ConnectorError as error:
             return {names.SOURCE: [str(error)]}
         except Exception as error:  # noqa: BLE001 - from the data source: it refuses its options
-            return {names.SOURCE: [f"The data source refuses these options: {type(error).__name__}: {error}"]}
+            return {names.SOURCE: [refusal(error)]}
         return {}
+
+    def examine(self, config: Mapping[str, str]) -> Examination:
+        """Open the data source, and have it reach what it reads."""
+        from ringfence.connectors.builtin.pyspark_source.examination import examine
+
+        return examine(config)
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
         """Supported: rows are committed with the offset after them, and a plan before its rows."""

@@ -5,7 +5,7 @@ import json
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any, ClassVar
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, SimpleDataSourceStreamReader
@@ -32,12 +32,17 @@ logger = logging.getLogger(__name__)
 Reader = DataSourceStreamReader | SimpleDataSourceStreamReader
 
 
+def find_sources() -> dict[str, EntryPoint]:
+    """Return the data sources that installed packages declare."""
+    return {point.name: point for point in entry_points(group=GROUP)}
+
+
 def open_source(config: Mapping[str, str]) -> DataSource:
     """Return the data source. Raises `ConnectorError` if no installed package declares it, and what the data source
     raises.
     """
     name = config[SOURCE]
-    points = {point.name: point for point in entry_points(group=GROUP)}
+    points = find_sources()
     if name not in points:
         names = ", ".join(sorted(points)) or "none"
         raise ConnectorError(
@@ -72,6 +77,22 @@ def open_reader(source: DataSource, schema: StructType) -> Reader:
 
 
 Offset = dict[str, Any]
+
+
+def ask_latest(reader: Any, start: Offset) -> Offset:
+    """Return the newest offset of a reader that plans. start: where reading would resume."""
+    if inspect.signature(reader.latestOffset).parameters:
+        return reader.latestOffset(start, reader.getDefaultReadLimit())  # type: ignore[no-any-return]
+    return reader.latestOffset()  # type: ignore[no-any-return]
+
+
+def reach(reader: Reader) -> None:
+    """Have the data source reach what it reads, as for its first rows; none is taken. Raises what it raises."""
+    start = reader.initialOffset()
+    if isinstance(reader, DataSourceStreamReader):
+        ask_latest(reader, start)
+    else:
+        reader.read(start)
 
 
 class PySparkSourceTask(SourceTask):
@@ -174,7 +195,6 @@ class _PlannedSteps(_Steps):
 
     def __init__(self, reader: DataSourceStreamReader, committed: SourceOffset | None) -> None:
         super().__init__(reader)
-        self._takes_limit = bool(inspect.signature(reader.latestOffset).parameters)
         self._partitions: Sequence[Any] = ()
         self._next = 0
         self._to: Offset | None = None
@@ -187,7 +207,7 @@ class _PlannedSteps(_Steps):
 
     def take(self) -> tuple[Iterable[Any], dict[str, object]] | None:
         if self._to is None:
-            end = self._ask_latest()
+            end = ask_latest(self._reader, self._at)
             if end == self._at:
                 return None
             self._to, self._next = end, 0
@@ -203,11 +223,6 @@ class _PlannedSteps(_Steps):
         self._at = self._read = self._to
         self._to = None
         return rows, {names.OFFSET: self._at}
-
-    def _ask_latest(self) -> Offset:
-        if not self._takes_limit:
-            return self._reader.latestOffset()  # type: ignore[no-any-return]
-        return self._reader.latestOffset(self._at, self._reader.getDefaultReadLimit())  # type: ignore[no-any-return]
 
     def _position(self) -> dict[str, object]:
         return {

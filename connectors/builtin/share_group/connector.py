@@ -43,9 +43,9 @@ class ShareGroupSourceConnector(KafkaSourceConnector):
             "tasks.max": "4",
             "topics": "jobs",
             "source.cluster.bootstrap.servers": "kafka.example.com:9092",
-            "target.cluster.bootstrap.servers": "kafka.example.com:9092",
         },
         icon="list-todo",
+        selects=(settings.TOPICS,),
     )
 
     @classmethod

@@ -15,6 +15,7 @@ from ringfence.connectors.api import (
     ConfigException,
     ConnectorError,
     ExactlyOnceSupport,
+    Examination,
     Guarantee,
     ParsedConfig,
     ShownIf,
@@ -29,6 +30,10 @@ from ringfence.connectors.builtin.spark_table import key_ranges, parquet_table
 from ringfence.connectors.builtin.spark_table import settings as names
 from ringfence.connectors.builtin.spark_table.plan import Part, Table, parse_head
 
+NEEDS_SQLALCHEMY: Final = (
+    "Database tables need SQLAlchemy, which is not installed here: pip install 'ringfence[sql]' on every worker."
+)
+
 
 def open_table(settings: ParsedConfig) -> Table[Any]:
     """Return the table at the configured address. Raises `ConnectorError`."""
@@ -37,10 +42,7 @@ def open_table(settings: ParsedConfig) -> Table[Any]:
     try:
         from ringfence.connectors.builtin.spark_table.jdbc_table import JdbcTable
     except ModuleNotFoundError as error:
-        raise ConnectorError(
-            "Database tables need SQLAlchemy, which is not installed here: pip install 'ringfence[sql]' on every "
-            "worker."
-        ) from error
+        raise ConnectorError(NEEDS_SQLALCHEMY) from error
     return JdbcTable(settings)
 
 
@@ -71,6 +73,7 @@ class SparkTableSourceConnector(SourceConnector):
         ),
         sample={"tasks.max": "4", "url": "file:///data/flights", "topic": "flights"},
         icon="table-properties",
+        selects=(names.DBTABLE, names.COLUMN, names.COUNT, names.VERSION),
     )
 
     @classmethod
@@ -109,11 +112,14 @@ class SparkTableSourceConnector(SourceConnector):
             with closing(open_table(settings)) as table:
                 table.check()
         except (ConnectorError, OSError) as error:
-            message = str(error)
-            # A message begins with its setting; a message without one is about the place.
-            setting = next((name for name in names.OF_DATABASE if message.replace(":", " ").split()[:1] == [name]), URL)
-            errors.setdefault(setting, []).append(message)
+            errors.setdefault(names.find_setting(str(error)), []).append(str(error))
         return errors
+
+    def examine(self, config: Mapping[str, str]) -> Examination:
+        """Reach the files or the database; read a table's columns."""
+        from ringfence.connectors.builtin.spark_table.examination import examine
+
+        return examine(config)
 
     def list_choices(self, config: Mapping[str, str]) -> Mapping[str, Sequence[Choice]]:
         """Return a database's tables, and the columns that can divide a table."""

@@ -36,6 +36,8 @@ Action = Mapping[str, Any]
 class DeltaSnapshot(Snapshot):
     """One version. Raises `ConnectorError` for tables with unsupported features, `RetriableError`, OSError."""
 
+    kind = "Delta"
+
     def __init__(self, place: Place, files: Sequence[FileInfo], version: str | None) -> None:
         """version: a version; None: the newest."""
         with metadata_errors("Delta"):

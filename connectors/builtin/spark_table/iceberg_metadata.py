@@ -45,6 +45,8 @@ def is_iceberg(files: Sequence[FileInfo]) -> bool:
 class IcebergSnapshot(Snapshot):
     """One snapshot. Raises `ConnectorError` for tables with unsupported features, `RetriableError`, OSError."""
 
+    kind = "Iceberg"
+
     def __init__(self, place: Place, files: Sequence[FileInfo], version: str | None, metadata: str | None) -> None:
         """version: the id of a snapshot; None: the current one. metadata: the name of the current metadata file."""
         require("fastavro", "Iceberg tables")

@@ -32,6 +32,7 @@ from ringfence.connectors.builtin.spark_table.plan import Batch, Table
 from ringfence.connectors.builtin.sql.database import Database, Login, explain
 from ringfence.connectors.builtin.sql.settings import NUMERIC
 from ringfence.connectors.builtin.sql.tables import describe_all, key_of, reflect_table
+from ringfence.connectors.sdk.diagnosis import summarise
 from ringfence.connectors.sdk.row_records import RowReader
 
 _KINDS: Final[Sequence[tuple[type["sa.types.TypeEngine[Any]"], type]]] = (
@@ -70,15 +71,18 @@ class JdbcTable(Table[RangePart]):
                 f"{names.DBTABLE} must be the name of a table. A query has no key to resume by; use SqlSource for "
                 "queries."
             )
-        if settings.string(URL).strip().startswith(f"{names.JDBC}sqlite:"):
-            raise ConnectorError(f"{URL}: a SQLite file is read by one task. Use SqlSource for it.")
-        self._database = Database(settings, LOGIN)
+        self._database = open_database(settings)
         self._values = self._database.values()
         self._engine = self._database.engine(self._values)
         self._connection: Connection | None = None
         self._reflected: _Reflected | None = None
         self.address = f"{self._name} of {settings.string(URL)}"
         self.partition = {names.URL_KEY: settings.string(URL), names.DBTABLE: self._name}
+
+    def summarise(self) -> str:
+        table, key, *_ = self._reflect()
+        columns = summarise("column", [str(one.name) for one in table.columns])
+        return f"Table {self._name}, {columns}. Its parts are ranges of {key[0].name}."
 
     def check(self) -> None:
         key = self._reflect().key
@@ -228,6 +232,13 @@ class JdbcTable(Table[RangePart]):
         except sa.exc.SQLAlchemyError as error:
             self.close()
             raise RetriableError(f"{self.address} cannot be read: {explain(error)}.") from error
+
+
+def open_database(settings: ParsedConfig) -> Database:
+    """Return the database at the configured address. Raises `ConnectorError` for one whose tables are not divided."""
+    if settings.string(URL).strip().startswith(f"{names.JDBC}sqlite:"):
+        raise ConnectorError(f"{URL}: a SQLite file is read by one task. Use SqlSource for it.")
+    return Database(settings, LOGIN)
 
 
 def kind_of(column: "sa.Column[Any]") -> type | None:

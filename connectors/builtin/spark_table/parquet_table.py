@@ -2,10 +2,11 @@
 file.
 """
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ringfence.connectors.api import (
     ConnectorError,
@@ -34,7 +35,11 @@ from ringfence.connectors.builtin.spark_table.snapshots import (
     folder_values,
     make_column,
 )
+from ringfence.connectors.sdk.diagnosis import summarise
 from ringfence.connectors.sdk.row_records import RowReader
+
+_LIST_SECONDS: Final = 8.0
+"""How long a test of the connection lists files."""
 
 
 class FilePart(NamedTuple):
@@ -72,6 +77,14 @@ def parse_part(offset: SourceOffset) -> FilePart:
     raise part_error(offset, FilePart._fields, "with row between first and end")
 
 
+class _Footer(NamedTuple):
+    """groups: the number of rows in each row group of a file. columns: those in it. constants: those that are not."""
+
+    groups: Sequence[int]
+    columns: Sequence[str]
+    constants: FileConstants | None
+
+
 class ParquetTable(Table[FilePart]):
     """All rows of all Parquet files in a folder, or of one version of the Delta or Iceberg table in it."""
 
@@ -86,6 +99,24 @@ class ParquetTable(Table[FilePart]):
     def check(self) -> None:
         self._place.check()
 
+    def summarise(self) -> str:
+        self.check()
+        ends_at = time.monotonic() + _LIST_SECONDS
+        files: list[FileInfo] = []
+        for file in self._place.list():
+            files.append(file)
+            if time.monotonic() > ends_at:
+                return f"{len(files):,} files and more."
+        snapshot = self._find_snapshot(sorted(files))
+        if not snapshot.files:
+            raise ConnectorError(f"{self.address} contains no files of a table. Write the table first.")
+        footer = self._read_footer(snapshot.files[0], snapshot)
+        added = folder_values(snapshot.files[0].name) if footer.constants is None else footer.constants
+        columns = [*footer.columns, *(name for name in added if name not in footer.columns)]
+        version = f" version {snapshot.version}" if snapshot.version else ""
+        count = f"{len(snapshot.files):,} file{'' if len(snapshot.files) == 1 else 's'}"
+        return f"{snapshot.kind}{version}, {count}, {summarise('column', columns)}."
+
     def divide(self, plan: str, preview: bool) -> Iterator[FilePart]:
         files = sorted(self._place.list())
         snapshot = self._find_snapshot(files)
@@ -95,9 +126,9 @@ class ParquetTable(Table[FilePart]):
                 f"{self.address} contains no files. Write the table, then restart the task: its plan is made only once."
             )
         for file in snapshot.files[:1] if preview else snapshot.files:
-            groups, columns = self._read_footer(file, snapshot)
-            for first, after in divide(groups, self._settings.integer(names.PART_ROWS)):
-                yield FilePart(plan, file.name, file.etag, first, after, first, columns)
+            footer = self._read_footer(file, snapshot)
+            for first, after in divide(footer.groups, self._settings.integer(names.PART_ROWS)):
+                yield FilePart(plan, file.name, file.etag, first, after, first, footer.constants)
 
     def _find_snapshot(self, files: Sequence[FileInfo]) -> Snapshot:
         version = str(self._settings.get(names.VERSION) or "").strip() or None
@@ -149,8 +180,7 @@ class ParquetTable(Table[FilePart]):
         self.release()
         self._place.close()
 
-    def _read_footer(self, file: FileInfo, snapshot: Snapshot) -> tuple[list[int], FileConstants | None]:
-        """Return the number of rows in each row group of a file, and the columns that are not in it."""
+    def _read_footer(self, file: FileInfo, snapshot: Snapshot) -> _Footer:
         try:
             with closing(self._place.open(file)) as opened:
                 try:
@@ -169,7 +199,7 @@ class ParquetTable(Table[FilePart]):
             raise ConnectorError(f"File {file.name} has rows without columns. Move it out of the table.")
         check_columns(schema.names)
         groups = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
-        return groups, snapshot.tell_columns(file, schema)
+        return _Footer(groups, schema.names, snapshot.tell_columns(file, schema))
 
     def _change_error(self, part: FilePart) -> ConnectorError:
         return ConnectorError(

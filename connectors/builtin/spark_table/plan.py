@@ -71,6 +71,10 @@ class Table(ABC, Generic[PartT]):
         """Raise unless the table can be read and divided. Fast for any size."""
 
     @abstractmethod
+    def summarise(self) -> str:
+        """Return what the table is and its columns, in a sentence. Raises what `check` and `divide` raise."""
+
+    @abstractmethod
     def divide(self, plan: str, preview: bool) -> Iterator[PartT]:
         """Yield all parts, always in the same order. preview: a few are enough."""
 

@@ -181,3 +181,9 @@ _database.text(
 define_unsupported_values(_database)
 OF_DATABASE: Final = (DBTABLE, USER, PASSWORD, COLUMN, LOWER, UPPER, COUNT)
 """Settings for a database table, with the names of Spark's JDBC reader."""
+
+
+def find_setting(message: str) -> str:
+    """Return the setting that an error's message begins with; one without is about the address."""
+    first = message.replace(":", " ").split()[:1]
+    return next((name for name in (*OF_DATABASE, VERSION, METADATA) if first == [name]), URL)

@@ -7,7 +7,7 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import unquote
 
 from ringfence.connectors.api import ConnectorError, RetriableError, Schema
@@ -71,8 +71,9 @@ FileConstants = Mapping[str, Sequence[str | None]]
 
 
 class Snapshot(ABC):
-    """One state of a table."""
+    """One state of a table. kind: of table, in words."""
 
+    kind: ClassVar[str]
     version: str | None = None
     """The version; None if tables have no versions."""
     files: Sequence[FileInfo]
@@ -87,6 +88,8 @@ class Snapshot(ABC):
 
 class FolderSnapshot(Snapshot):
     """All files in a folder. Raises `ConnectorError` if the files alone do not determine the rows."""
+
+    kind = "Parquet"
 
     def __init__(self, files: Sequence[FileInfo]) -> None:
         check_names([file.name for file in files])

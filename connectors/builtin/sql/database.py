@@ -39,13 +39,13 @@ class Login(NamedTuple):
     password: str = names.PASSWORD
 
 
-_LOGIN: Final = Login()
+DEFAULT_LOGIN: Final = Login()
 
 
 class Database:
     """A database and its credentials. Raises `ConnectorError` for what the worker does not allow."""
 
-    def __init__(self, settings: ParsedConfig, login: Login = _LOGIN) -> None:
+    def __init__(self, settings: ParsedConfig, login: Login = DEFAULT_LOGIN) -> None:
         self._login = login
         self._settings = settings
         self._url, self._options = _translate(settings, login)

@@ -9,15 +9,13 @@ from sqlalchemy.engine import Connection
 
 from ringfence.connectors.api import ConfigException, ConnectorError, Examination
 from ringfence.connectors.builtin.sql import settings as names
-from ringfence.connectors.builtin.sql.database import Database, explain
+from ringfence.connectors.builtin.sql.database import DEFAULT_LOGIN, Database, Login, explain
 from ringfence.connectors.builtin.sql.tables import TableName, list_tables, reflect_table
-from ringfence.connectors.sdk.diagnosis import Cause, diagnose
-from ringfence.connectors.sdk.names import list_first
+from ringfence.connectors.sdk.diagnosis import Cause, diagnose, summarise
 
 _REACHES: Final = (names.URL, names.USER, names.PASSWORD, names.SCHEMA, names.TABLES, names.TABLES_EXCLUDE)
 _LOOKED_AT: Final = 20
 """The maximum number of tables whose columns are compared."""
-_SHOWN: Final = 5
 _PRODUCTS: Final = {"postgresql": "PostgreSQL", "mysql": "MySQL", "mariadb": "MariaDB", "sqlite": "SQLite"}
 
 
@@ -37,21 +35,23 @@ def examine(config: Mapping[str, str]) -> Examination:
     except (ConfigException, ConnectorError) as error:
         return Examination({names.URL: [str(error).removeprefix(f"{names.URL}: ")]})
     except sa.exc.SQLAlchemyError as error:
-        return _describe_failure(error)
-    listing = list_first([table for _, table in tables], _SHOWN)
-    count = f"{len(tables)} table{'s' if len(tables) != 1 else ''}"
-    return Examination(
-        summary=f"{_PRODUCTS.get(database.kind, database.kind)}, {count}: {listing}.", proposals=proposals
-    )
+        return describe_failure(error)
+    return Examination(summary=summarise_tables(database, [table for _, table in tables]), proposals=proposals)
 
 
-def _describe_failure(error: sa.exc.SQLAlchemyError) -> Examination:
+def describe_failure(error: sa.exc.SQLAlchemyError, login: Login = DEFAULT_LOGIN) -> Examination:
+    """Return why the database cannot be read, at the setting to correct."""
     diagnosis = diagnose(error, "the database server")
     explanation = explain(error)
     if diagnosis is None:
-        return Examination({names.URL: [f"The database cannot be read: {explanation}."]})
-    setting = names.USER if diagnosis.cause in (Cause.LOGIN, Cause.PERMISSION) else names.URL
+        return Examination({login.url: [f"The database cannot be read: {explanation}."]})
+    setting = login.user if diagnosis.cause in (Cause.LOGIN, Cause.PERMISSION) else login.url
     return Examination({setting: [f"{diagnosis.text} It says: {explanation}"]})
+
+
+def summarise_tables(database: Database, tables: Sequence[str]) -> str:
+    """Return the product and its tables in a sentence."""
+    return f"{_PRODUCTS.get(database.kind, database.kind)}, {summarise('table', tables)}."
 
 
 def propose(database: Database, connection: Connection, tables: Sequence[TableName]) -> dict[str, str]:

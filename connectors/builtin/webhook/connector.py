@@ -1,13 +1,15 @@
 """WebhookSource: HTTP requests, answered with 2xx only once their records are committed."""
 
+import socket
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from ringfence.connectors.api import (
     CatalogEntry,
     Category,
     ConnectorError,
     ExactlyOnceSupport,
+    Examination,
     Guarantee,
     SourceConnector,
     SourceOffset,
@@ -19,6 +21,9 @@ from ringfence.connectors.builtin.webhook.request_queue import HEAD, check_head,
 from ringfence.connectors.builtin.webhook.settings import CONFIG_DEF
 from ringfence.connectors.builtin.webhook.task import WebhookSourceTask
 from ringfence.connectors.sdk.delivery import TRANSACTION_BOUNDARY, transaction_boundary
+from ringfence.connectors.sdk.worker_limits import LISTEN_HOST, current
+
+_AUTHENTICATES: Final = (names.SIGNATURE, names.SECRET, names.SECRET_BEFORE, names.KEY, names.WINDOW)
 
 
 class WebhookSourceConnector(SourceConnector):
@@ -65,6 +70,21 @@ class WebhookSourceConnector(SourceConnector):
             ]
         return errors
 
+    def examine(self, config: Mapping[str, str]) -> Examination:
+        """Check how senders sign, and that a task can listen here. Pages show the address beside it."""
+        signature = config.get(names.SIGNATURE, "").strip()
+        if signature not in names.SIGNATURES:
+            return Examination({names.SIGNATURE: ["Say how senders sign their requests."]})
+        wrong = {name: texts for name, texts in self.validate(config).items() if name in _AUTHENTICATES}
+        if wrong:
+            return Examination(wrong)
+        if problem := _try_listening():
+            return Examination({"connector.class": [problem]})
+        who = "anybody who reaches this platform may send" if signature == names.NONE else f"signed by {signature}"
+        key = config.get(names.KEY, "").strip()
+        once = f"each value of {key} is one record" if key else "a request that is sent again is a second record"
+        return Examination(summary=f"POST requests, {who}; {once}.")
+
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
         """Supported with an idempotency key, within its window. Without one, a repeated request is a second record."""
         keyed = config.get(names.KEY, "").strip()
@@ -87,6 +107,18 @@ class WebhookSourceConnector(SourceConnector):
             if offset is not None:
                 check_page(offset) if is_page else check_head(offset)
         return True
+
+
+def _try_listening() -> str:
+    """Return why a task could not take requests from web processes on this machine; "" if it could."""
+    try:
+        host, _ = current().listen_addresses()
+        family, kind, protocol, _, address = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as listener:
+            listener.bind(address)
+    except OSError as error:
+        return f"A task cannot listen on this worker: {error}. Correct the worker's {LISTEN_HOST}."
+    return ""
 
 
 def _find_signature_errors(config: Mapping[str, str], signature: str) -> dict[str, list[str]]:

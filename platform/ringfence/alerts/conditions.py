@@ -124,7 +124,7 @@ def _find_retrying(rule: RuleCondition, snapshot: ClusterSnapshot) -> Iterator[F
         if _lasts(rule, snapshot, task.retrying_ms) and matches(rule.pattern, task.connector):
             subject = f"source of task {task.connector}-{task.number}"
             what = "cannot write to Kafka" if task.refused_by_kafka else "cannot read its source"
-            message = f"Task {task.number} of {task.connector} {what}, and tries again: {task.refusal}"
+            message = f"Task {task.number} of {task.connector} {what}, and tries again. {task.refusal}"
             yield Finding(subject, task.connector, message, task.retrying_ms)
 
 

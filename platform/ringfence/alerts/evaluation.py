@@ -41,6 +41,7 @@ from ringfence.alerts.snapshot import (
     ReplacedTopic,
     TaskSnapshot,
 )
+from ringfence.error_class import drop_numbers
 from ringfence.fencing.topics.status import KAFKA
 from ringfence.heartbeats.cluster_view import look
 from ringfence.http.masking import Masker
@@ -217,7 +218,7 @@ def read_snapshot(
                 name = task.connector
                 settings[name] = settings.get(name) or by_name[name].settings  # decrypted only if needed
                 secrets = {**settings[name], **task.settings}
-                trace, refusal = masker.scrub(trace, secrets), masker.scrub(refusal, secrets)
+                trace, refusal = masker.scrub(trace, secrets), drop_numbers(masker.scrub(refusal, secrets))
             numbers = task.connector, task.number, task.state, task.since_ms
             live = task.live_generation == task.generation and task.live_attempt == task.attempt
             polled_ms, open_ms, committed_ms = (

@@ -7,7 +7,7 @@ from typing import Final
 
 from ringfence.connectors.api import DataException
 from ringfence.crashes import describe_crash
-from ringfence.error_class import describe_error, split_class
+from ringfence.error_class import describe_error, drop_numbers, split_class
 from ringfence.fencing.topics.status import KAFKA, PollRetry
 from ringfence.fencing.topics.status.failed_record import RecordFailure
 from ringfence.fencing.topics.status_entry import NOTE
@@ -239,7 +239,7 @@ def group_refusals(retries: Iterable[tuple[int, PollRetry]], redact: Callable[[s
     """Group tasks by the messages of their sources, the most frequent first."""
     groups: dict[str, list[tuple[int, PollRetry]]] = {}
     for task, retry in retries:
-        groups.setdefault(redact(retry.cause), []).append((task, retry))
+        groups.setdefault(drop_numbers(redact(retry.cause)), []).append((task, retry))
     refusals = [
         Refusal(
             tuple(task for task, _ in group),

@@ -16,7 +16,7 @@ from ringfence.audit.models import Outcome
 from ringfence.history.models import ConfigVersion
 from ringfence.http.errors import bad_request
 from ringfence.projection.health import RETRYING
-from ringfence.projection.history_points import AT_REST, HOUR, MINUTE, NOBODY, SUMS, stored_minutes
+from ringfence.projection.history_points import AT_REST, FAILED, HOUR, MINUTE, NOBODY, SUMS, stored_minutes
 from ringfence.projection.models import Connector, Event, GenerationRow, HistoryPoint, Minute, Task, Tombstone
 from ringfence.projection.status_rows import TOPIC_REPLACED, WORKER_GONE
 from ringfence.projection.task_minutes import EVERYTHING, minute_of, shown_state, worst
@@ -209,7 +209,7 @@ def _find_fresh(scope: Scope, first: int, end: int, now_ms: int, *, followed: bo
     gained = {row["minute"]: row for row in minutes.order_by().values("minute").annotate(**sums)}
     connectors = Connector.objects.filter(scope.query("name"), known=True).exclude(state="")
     states = set(connectors.order_by().values_list("state", flat=True).distinct())
-    refused, oldest = False, 0
+    refused, failed, oldest = False, False, 0
     for task in (
         Task.objects.filter(scope.query(), known=True)
         .order_by()
@@ -217,9 +217,10 @@ def _find_fresh(scope: Scope, first: int, end: int, now_ms: int, *, followed: bo
         .annotate(refused=Max("retry"), oldest=Min("data_as_of_ms", filter=Q(data_as_of_ms__gt=0)))
     ):
         refused = refused or shown_state(task["state"], task["refused"]) == RETRYING
+        failed = failed or task["state"] == FAILED
         if task["oldest"] and (scope.connector or task["state"] not in AT_REST):
             oldest = min(oldest or task["oldest"], task["oldest"])
-    state = worst(shown_state(each, refused) for each in states)
+    state = worst([*(shown_state(each, refused) for each in states), *([FAILED] if failed else [])])
     blank = {**dict.fromkeys(_COLUMNS, 0), "minutes": 1, "state": state, "lag": None, "lag_name": "", "age_ms": None}
     minutes_to_show = [minute for minute in range(first, end) if minute in gained or (followed and states)]
     rows = [{**blank, **gained.get(minute, {}), "minute": minute} for minute in minutes_to_show]

@@ -29,6 +29,9 @@ DEFAULTS: Final = {KEEP_MINUTES_DAYS: 3, KEEP_HOURS_DAYS: 90}
 NOBODY: Final = ""
 AT_REST: Final = ("PAUSED", "STOPPED")
 """The data of such a connector grows older on purpose."""
+FAILED: Final = "FAILED"
+_LASTING: Final = (FAILED, RETRYING)
+"""A task that is in such a state moves nothing, so it has no row for a minute."""
 
 SUMS: Final = ("records", "commits", "aborted", "skipped", "dead_letters", "fences", "restarts", "failed")
 _MORE_SUMS: Final = (*SUMS, "commit_sum_ms", "commit_count")
@@ -131,7 +134,7 @@ class HistoryRecorder:
             for name, state in self._states.get(minute, {}).items():
                 if (name, minute) not in points and state not in ("", "STOPPED"):
                     points[name, minute] = HistoryPoint(step=MINUTE, connector=name, minute=minute, state=state)
-                elif state == RETRYING:  # its task has no row of a minute in which nothing changed
+                elif state in _LASTING:  # its task has no row of a minute in which nothing changed
                     points[name, minute].state = worst((points[name, minute].state, state))
             for name, sample in self._samples.get(minute, {}).items():
                 point = points.get((name, minute))
@@ -151,10 +154,13 @@ class HistoryRecorder:
 
 
 def _look_at_states() -> dict[str, str]:
-    tasks = Task.objects.filter(known=True).exclude(retry="").values_list("connector", "state", "retry")
-    retrying = {name for name, state, retry in tasks if shown_state(state, retry) == RETRYING}
+    tasks = Task.objects.filter(~Q(retry="") | Q(state=FAILED), known=True)
+    troubles: dict[str, str] = {}
+    for name, state, retry in tasks.values_list("connector", "state", "retry"):
+        if (trouble := shown_state(state, retry)) in _LASTING:
+            troubles[name] = worst((trouble, troubles.get(name, "")))
     rows = Connector.objects.filter(known=True).values_list("name", "state")
-    return {name: shown_state(state, name in retrying) for name, state in rows}
+    return {name: worst((state, troubles.get(name, ""))) for name, state in rows}
 
 
 def _look_at_tasks(now_ms: int) -> dict[str, Sample]:

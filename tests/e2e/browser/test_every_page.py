@@ -22,12 +22,6 @@ LONG_BYTES = 150_000
 """Of documents, whose text is long."""
 MOST_SHIFT = 0.005
 """Cumulative layout shift: 0.1 is called good."""
-_SHIFTS = """() => new Promise((done) => {
-  let sum = 0;
-  const add = (list) => { for (const each of list.getEntries()) if (!each.hadRecentInput) sum += each.value; };
-  new PerformanceObserver(add).observe({ type: "layout-shift", buffered: true });
-  requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => done(sum), 50)));
-})"""
 
 
 class Scales:
@@ -71,7 +65,7 @@ def test_a_page_is_for_everybody(visitor: Visitor, scene: Scene, name: str) -> N
         visitor.tolerate_refusal(STATUS[name])
     page = visitor.go(PAGES[name].format(**scene.names))
     page.wait_for_load_state("load")
-    weight, shift = scales.bytes, float(page.evaluate(_SHIFTS))
+    weight, shift = scales.bytes, visitor.shift()
     found = axe.both_themes(page)
     page.set_viewport_size({"width": NARROW, "height": 800})
     found += [f"narrow: {violation}" for violation in axe.sizes(page)]

@@ -15,11 +15,15 @@ from pathlib import Path
 import httpx
 import psycopg
 import pytest
+from confluent_kafka import Producer
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from ringfence.fencing.clock import Deadline
+from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from tests.e2e.browser.visitor import Visitor
 from tests.e2e.up import Up
+from tests.support.broker import new_kafka
 from tests.support.debezium_stage import orders_postgres
 from tests.support.java_plugins import DEBEZIUM, plugin_path
 from tests.support.names import unique
@@ -113,7 +117,27 @@ def webhook(_folder: Path, name: str) -> Iterator[Source]:
         address, sent = hand.page.locator("#hook-url").inner_text(), {"id": "1", "item": "a pear"}
         eventually(lambda: httpx.post(address, json=sent, timeout=20).is_success, _PATIENCE, pause=0.3)
 
-    yield Source("Webhooks", {"signature": "none", "idempotency.key": "body:/id"}, "a pear", give=give)
+    settings = {"signature": "none", "idempotency.key": "body:/id"}
+    yield Source("Webhooks", settings, "a pear", "Senders use http://", "an example", give=give)
+
+
+@contextmanager
+def kafka_topic(folder: Path, name: str) -> Iterator[Source]:
+    """A cluster with one topic; the records go to the platform's own, which is named nowhere."""
+    kafka = new_kafka(folder / name)
+    kafka.start()
+    try:
+        create_topics(Connection(kafka.bootstrap), [TopicSpec("fruit")], Deadline.after(30))
+        pen = Producer({"bootstrap.servers": kafka.bootstrap})
+        for fruit in (b"an apple", b"a pear"):
+            pen.produce("fruit", fruit)
+        assert pen.flush(30) == 0
+        answer = "1 topic: fruit (1 partition)."
+        yield Source(
+            "Topics of a Kafka cluster", {"source.cluster.bootstrap.servers": kafka.bootstrap}, "a pear", answer
+        )
+    finally:
+        kafka.kill()
 
 
 def _connection(server: Postgres) -> dict[str, str]:
@@ -188,6 +212,7 @@ def slowness() -> float:
         csv_folder,
         rest_api,
         webhook,
+        pytest.param(kafka_topic, marks=pytest.mark.thorough),
         pytest.param(postgres, marks=pytest.mark.slow),
         pytest.param(debezium, marks=[pytest.mark.slow, pytest.mark.timeout(900)]),
     ],

@@ -34,6 +34,22 @@ def test_a_phone_has_the_places_at_the_bottom_in_reach_of_a_thumb(visitors: Visi
     )
 
 
+@pytest.mark.parametrize(
+    ("address", "button"), [("/ui/new?class=VerifiableSource", "#create"), ("/ui/connectors/{running}/edit", "#save")]
+)
+def test_a_form_on_a_phone_has_its_button_above_the_places(
+    visitors: Visitors, scene: Scene, address: str, button: str
+) -> None:
+    page = visitors(width=NARROW).go(address.format(**scene.names))
+    create = page.locator(button)
+    expect(create).to_be_in_viewport(ratio=1)
+    on_top = "one => { const box = one.getBoundingClientRect(); return one.contains("
+    on_top += "document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2)); }"
+    assert create.evaluate(on_top), "nothing covers it"
+    page.evaluate("window.scrollTo(0, document.body.scrollHeight)")
+    assert create.evaluate(on_top), "nothing covers it at the end, either"
+
+
 @pytest.mark.thorough
 def test_a_connector_has_one_row_of_tabs_and_its_sections_open_in_place(visitor: Visitor, scene: Scene) -> None:
     name = scene.names["running"]

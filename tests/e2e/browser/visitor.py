@@ -21,6 +21,12 @@ from tests.support.waiting import eventually
 WIDE, NARROW = 1280, 375
 PATIENCE_MS = 30_000
 """For every condition that a test waits for; only a failure takes as long."""
+_SHIFTS = """() => new Promise((done) => {
+  let sum = 0;
+  const add = (list) => { for (const each of list.getEntries()) if (!each.hadRecentInput) sum += each.value; };
+  new PerformanceObserver(add).observe({ type: "layout-shift", buffered: true });
+  requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => done(sum), 50)));
+})"""
 _MARK = "window.stayedHere = true"
 # Who leaves a page leaves its requests; htmx says that twice. What fails by itself says more than the first of these.
 _LEFT = re.compile(r"htmx:(afterRequest|sendAbort)\b")
@@ -31,7 +37,10 @@ expect.set_options(timeout=PATIENCE_MS)
 class Visitor:
     """A fresh browser context with one page. `complaints` must be empty in the end."""
 
-    def __init__(self, browser: Browser, base: str, *, width: int = WIDE, theme: str = "light") -> None:
+    def __init__(
+        self, browser: Browser, base: str, *, width: int = WIDE, theme: str = "light", zone: str | None = None
+    ) -> None:
+        """zone: the browser's time zone; None for this machine's."""
         self._base = base
         self._tolerated = [_LEFT]
         self._heard: list[str] = []
@@ -41,6 +50,7 @@ class Visitor:
             viewport=self._window,
             color_scheme="dark" if theme == "dark" else "light",
             reduced_motion="reduce",
+            timezone_id=zone,
         )
         self.context.set_default_timeout(PATIENCE_MS)
         self.context.on("console", self._console)
@@ -104,6 +114,10 @@ class Visitor:
     def overflow(self) -> int:
         """By how many pixels the page is wider than its window."""
         return int(self.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth"))
+
+    def shift(self) -> float:
+        """The cumulative layout shift of the page."""
+        return float(self.page.evaluate(_SHIFTS))
 
     def what_overflows(self) -> list[str]:
         """The elements that stick out."""

@@ -123,7 +123,9 @@ def validate(
     if own_is_sound:
         _check_exactly_once(connector, settings, values, exactly_once=exactly_once)
 
-    notes = _offer(connector, settings, values) if own_is_sound else {}
+    selects = list_selects(plugin)
+    is_reachable = not any(values[name].errors for name in own.keys if name not in selects)
+    notes = _offer(connector, settings, values) if is_reachable else {}
     guarantee = describe_guarantee(connector, settings, exactly_once=exactly_once, sound=own_is_sound)
     redact = Redactor(config, [own, framework])
     for value in values.values():
@@ -136,7 +138,7 @@ def validate(
             {"definition": keys[name].info(), "value": value.info(keys[name].type)} for name, value in values.items()
         ],
         GUARANTEE: {**guarantee, "why": redact(guarantee["why"])},
-        SELECTS: list_selects(plugin),
+        SELECTS: selects,
         EXAMINES: isinstance(connector, JavaSourceConnector) or type(connector).examine is not SourceConnector.examine,
         **({CHOICE_NOTES: notes} if notes else {}),
     }

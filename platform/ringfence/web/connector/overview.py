@@ -92,10 +92,15 @@ def _summary(cells: Sequence[Cell]) -> str:
 
 
 def draw_strips(cells_by_task: Mapping[Key, Sequence[Cell]], connector: str, numbers: Iterable[int]) -> list[Strip]:
-    """Return the rows of these tasks, and above them the connector's own if it had fencing rounds."""
+    """Return the rows of these tasks, and above them the connector's own if it had fencing rounds: in the worst state
+    of all.
+    """
     rows = [strip(task, cells_by_task[connector, task]) for task in numbers if (connector, task) in cells_by_task]
     itself = cells_by_task.get((connector, ITSELF))
-    return [strip(None, itself), *rows] if itself and any(cell.fences for cell in itself) else rows
+    if not itself or not any(cell.fences for cell in itself):
+        return rows
+    every = join_strips([cells for (name, _), cells in cells_by_task.items() if name == connector])
+    return [strip(None, [own._replace(state=joint.state) for own, joint in zip(itself, every, strict=True)]), *rows]
 
 
 _ROW = (

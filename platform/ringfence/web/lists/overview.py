@@ -16,6 +16,7 @@ from ringfence.access.principal import EVERYBODY_HERE, Principal, Verb
 from ringfence.alerts.root_causes import Cause, cause_of
 from ringfence.api.history_series import Scope
 from ringfence.clock_differences import clocks, describe_largest
+from ringfence.error_class import drop_numbers
 from ringfence.fencing.modes import lagging
 from ringfence.http.masking import Masker
 from ringfence.http.section_links import Reference
@@ -338,7 +339,7 @@ def _wrong(
         trace = row.unreadable or (row.trace if row.state == "FAILED" else "") or traces.get(row.name, "")
         cause = cause_of(masker.scrub(trace, row.settings)) if trace else None
         if retry := refusals.get(row.name):
-            cause = Cause(masker.scrub(retry.cause, row.settings), "", "", None)
+            cause = Cause(drop_numbers(masker.scrub(retry.cause, row.settings)), "", "", None)
         why = reason(row, now, waiting.get(row.name, ""))
         problems.append(Problem(row, look_of(row, now), why, now.since_ms(row), cause))
     return problems, matches.count() - len(problems)

@@ -6,6 +6,7 @@ Nothing is created or written.
 
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -20,6 +21,8 @@ from ringfence.engine.questions import Examine
 from ringfence.http.errors import ConnectError
 from ringfence.http.masking import Masker
 from ringfence.projection.models import Connector, SourceOffset
+from ringfence.web.hooks.links import is_hook_class
+from ringfence.web.hooks.receiver import PREFIX
 from ringfence.web.new.cards import SOURCE, Layout
 from ringfence.web.new.form import form_context
 from ringfence.web.new.form_state import FormState, complete, read_posted
@@ -41,7 +44,7 @@ def test(request: HttpRequest) -> HttpResponse:
         response["HX-Retarget"], response["HX-Reswap"] = "#outcome", "innerHTML"
         return response
     response = render(request, "ringfence/parts/new_fields.html", context)
-    if context["tested"]["ok"]:
+    if context["tested"]["ok"] and not any(each.required and not each.is_set for each in context["layout"].fields()):
         response["HX-Trigger-After-Settle"] = "ringfence-tested"
     return response
 
@@ -64,8 +67,15 @@ def test_context(request: HttpRequest, draft: FormState) -> dict[str, Any]:
     draft.has_answer = not errors
     summary = "" if examination is None else examination["summary"]
     unplaced = [text for name, texts in errors.items() if form_layout.find(name) is None for text in texts]
-    tested = {"ok": not errors, "summary": summary, "errors": unplaced}
+    tested = {"ok": not errors, "summary": summary, "errors": unplaced, "hook": _hook_address(request, draft)}
     return {**context, "wrong": form_layout.wrong, "tested": tested, "name_proposal": proposal}
+
+
+def _hook_address(request: HttpRequest, draft: FormState) -> str:
+    """Return where senders will send their requests; "" for other connectors, and without a name."""
+    if not draft.name or not is_hook_class(draft.class_name):
+        return ""
+    return request.build_absolute_uri(f"{PREFIX}{quote(draft.name, safe='')}")
 
 
 def _take_proposals(request: HttpRequest, draft: FormState, proposals: Mapping[str, str], former: str) -> str:
