@@ -32,6 +32,7 @@ LIMIT_BYTES = 150_000
 _SECONDS = 600
 """How long it streams before the first picture, so that curves and strips of the last hour have content."""
 _LINES_A_SECOND = 200
+_COUNT_SECONDS = 300
 _COLOURS = 256
 _FILM_SIZE = (1000, 640)
 _FILM_SECONDS = 120
@@ -56,6 +57,8 @@ def _add_transforms(page: Page) -> None:
         for label, value in fields.items():
             page.get_by_label(label).fill(value)
     page.locator("[name$='regexRouter.replacement']").fill("$1-masked")
+    page.locator("#trial summary").click()
+    page.locator("#sample").fill('{"topic": "signups", "value": {"name": "Ann", "email": "ann@example.com"}}')
     expect(page.locator(".step").last.locator(".plus")).to_contain_text("-masked")
     page.locator(".step").first.evaluate("step => step.scrollIntoView({block: 'start'})")
     page.evaluate("window.scrollBy(0, -80)")
@@ -69,7 +72,7 @@ def _search(page: Page) -> None:
 
 def _count(page: Page) -> None:
     page.get_by_role("button", name="Count now").click()
-    expect(page.locator("#verdict-title")).to_be_visible()
+    expect(page.locator("#verdict-title")).to_be_visible(timeout=_COUNT_SECONDS * 1000)
 
 
 def _read(page: Page) -> None:
