@@ -31,7 +31,6 @@ from ringfence.connectors.sdk.worker_limits import WorkerLimits
 from ringfence.engine import peer_heartbeats, worker_threads
 from ringfence.engine.browsing.readers import Readers
 from ringfence.engine.celery_host import CeleryHost
-from ringfence.engine.celery_tasks import Services, provide
 from ringfence.engine.config_topic import await_admission
 from ringfence.engine.dead_peers import PeerWatch, remove_predecessor
 from ringfence.engine.leader.command_service import CommandService
@@ -310,6 +309,9 @@ class Worker:
         offsets = ConnectorOffsets(config, "ringfence-offsets-view", view)
         proofs = Proofs(plugins, config, topics, offsets, self._id)
         readers = Readers(limits, memory_limit(config.settings, CALL_MEMORY_LIMIT))
+        # Not above: its import registers the tasks, in all of a process's Celery applications.
+        from ringfence.engine.celery_tasks import Services, provide
+
         provide(
             Services(commands, plugins, config, validation, modes, previews, letters, topics, offsets, proofs, readers)
         )
