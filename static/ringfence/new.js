@@ -6,7 +6,7 @@
 
   document.documentElement.classList.add("scripted");
 
-  // The drawer with all settings: typing searches their labels, names and meanings.
+  // The drawer with all settings.
   const searchSettings = () => {
     const words = byId("settings-search").value.toLowerCase().split(/\s+/).filter(Boolean);
     const fields = [...document.querySelectorAll("#all-settings .field:not([hidden])")];
@@ -74,7 +74,7 @@
     }
   });
 
-  // Ticked choices are written to the list's field; other values typed there stay.
+  // Ticked choices join what is typed in the list's field.
   document.addEventListener("change", (event) => {
     const choice = event.target.closest("[data-choice]");
     if (!choice) return;
@@ -103,7 +103,7 @@
     }), field.querySelector(".more")?.cloneNode(true) || "");
   });
 
-  // The menu of transforms: typing searches their purposes; arrow keys move through it.
+  // The menu of transforms.
   const items = () => [...document.querySelectorAll("#add-transform li")].filter((item) => !item.hidden).map((item) => item.querySelector("button"));
   const find = (query) => {
     const words = query.toLowerCase().split(/\s+/).filter(Boolean);
@@ -141,7 +141,7 @@
     (next < 0 ? byId("menu-search") : all[Math.min(next, all.length - 1)])?.focus();
   };
 
-  // A transform is moved by its buttons, by Alt and an arrow key, or by its handle.
+  // Moving transforms.
   const move = (alias, command) => { const button = byId("move-step"); button.value = `${command}:${alias}`; button.click(); };
   const step = (event) => {
     const item = event.target.closest(".step");
@@ -164,7 +164,7 @@
   });
   document.addEventListener("dragend", () => { dragged?.classList.remove("dragged"); dragged = null; });
 
-  // After a change of the list, the focus goes to the added or moved transform, otherwise to the add button.
+  // The focus goes to the added or moved transform, otherwise to the add button.
   document.body.addEventListener("ringfence-step", (event) => {
     const [command, ...rest] = event.detail.value.split(":");
     const steps = [...document.querySelectorAll(".step")];

@@ -1,4 +1,4 @@
-// Beside the form: samples and JSON that follow the typing, a draft that the browser keeps, and a warning before it is lost.
+// Beside the form: samples, JSON, a draft that the browser keeps, and a warning before it is lost.
 (() => {
   "use strict";
   const byId = (id) => document.getElementById(id);
@@ -46,7 +46,7 @@
   });
   document.body.addEventListener("ringfence-step", () => { dirty = true; ask(); });
 
-  // The server has read the text into the form: the form counts, unless the text was edited in the meantime.
+  // The server has read the text: the form counts, unless the text was edited in the meantime.
   document.body.addEventListener("ringfence-mode", (event) => {
     const mode = event.detail.value || event.detail.mode;
     if (mode !== "form" || byId("json").value !== applied) return;
