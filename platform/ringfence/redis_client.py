@@ -12,7 +12,8 @@ again. Redis-py's client for Sentinels does the same for another way to ask, so 
 
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import redis
@@ -148,15 +149,16 @@ def _owner(slots: Iterable[Sequence[Any]], info: Mapping[str, str], node: Any) -
     raise redis.ConnectionError("nobody has it")
 
 
-def _reason(node: Any, error: Exception) -> str:
-    options = node.connection_pool.connection_kwargs
-    return f"{options['host']}:{options['port']}: {str(error) or type(error).__name__}"
-
-
-def _refuse(error: redis.ResponseError) -> None:
-    """Raise NoCluster if that is what the server's answer to a command about clusters means."""
-    if "cluster support disabled" in str(error):
-        raise NoCluster from error
+@contextmanager
+def _collect_reason(node: Any, reasons: list[str]) -> Iterator[None]:
+    """Add why this server names no owner, and go on after the block. Raises NoCluster if it is in no cluster."""
+    try:
+        yield
+    except (redis.ResponseError, redis.ConnectionError, redis.TimeoutError) as error:
+        if isinstance(error, redis.ResponseError) and "cluster support disabled" in str(error):
+            raise NoCluster from error
+        options = node.connection_pool.connection_kwargs
+        reasons.append(f"{options['host']}:{options['port']}: {str(error) or type(error).__name__}")
 
 
 class ClusterNodes(Sentinel):
@@ -164,17 +166,11 @@ class ClusterNodes(Sentinel):
 
     def discover_master(self, service_name: str) -> tuple[str, int]:
         """Return its host and port. Raises ConnectionError."""
-        reasons = []
+        reasons: list[str] = []
         for number, node in enumerate(self.sentinels):
-            try:
+            with _collect_reason(node, reasons):
                 ask: Any = node.execute_command
                 owner = _owner(ask("CLUSTER SLOTS"), ask("CLUSTER INFO"), node)
-            except redis.ResponseError as error:
-                _refuse(error)
-                reasons.append(_reason(node, error))
-            except (redis.ConnectionError, redis.TimeoutError) as error:
-                reasons.append(_reason(node, error))
-            else:
                 self.sentinels[0], self.sentinels[number] = node, self.sentinels[0]
                 return owner
         raise NoOwner(reasons)
@@ -182,17 +178,11 @@ class ClusterNodes(Sentinel):
 
 class _AsyncClusterNodes(AsyncSentinel):
     async def discover_master(self, service_name: str) -> tuple[str, int]:
-        reasons = []
+        reasons: list[str] = []
         for number, node in enumerate(self.sentinels):
-            try:
+            with _collect_reason(node, reasons):
                 ask: Any = node.execute_command
                 owner = _owner(await ask("CLUSTER SLOTS"), await ask("CLUSTER INFO"), node)
-            except redis.ResponseError as error:
-                _refuse(error)
-                reasons.append(_reason(node, error))
-            except (redis.ConnectionError, redis.TimeoutError) as error:
-                reasons.append(_reason(node, error))
-            else:
                 self.sentinels[0], self.sentinels[number] = node, self.sentinels[0]
                 return owner
         raise NoOwner(reasons)
