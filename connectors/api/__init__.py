@@ -43,6 +43,7 @@ from ringfence.connectors.api.connector import (
 )
 from ringfence.connectors.api.errors import ConnectorError, DataException, RecordRefused, RetriableError
 from ringfence.connectors.api.records import (
+    ColumnBatch,
     OffsetReader,
     OffsetRecord,
     RecordBatch,
@@ -52,6 +53,7 @@ from ringfence.connectors.api.records import (
     SourceRecord,
     StructBatch,
     UnreadableRecord,
+    ValueBatch,
 )
 from ringfence.connectors.api.schemas import (
     DistantDate,
@@ -80,12 +82,12 @@ from ringfence.connectors.api.task import (
 )
 
 __all__ = [
-    "NO_DEFAULT",
     "AllOf",
     "CatalogEntry",
     "Category",
     "Choice",
     "Choices",
+    "ColumnBatch",
     "ConfigDef",
     "ConfigException",
     "ConfigKey",
@@ -108,6 +110,7 @@ __all__ = [
     "Importance",
     "InputRecord",
     "InstalledChoices",
+    "NO_DEFAULT",
     "NoControlCharacters",
     "NonEmpty",
     "OffsetReader",
@@ -145,5 +148,6 @@ __all__ = [
     "UniqueItems",
     "UnreadableRecord",
     "Validator",
+    "ValueBatch",
     "Width",
 ]

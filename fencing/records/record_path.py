@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from typing import Final
 
-from ringfence.connectors.api import OffsetRecord, RecordBatch, SourceRecord, StructBatch
+from ringfence.connectors.api import ColumnBatch, OffsetRecord, RecordBatch, SourceRecord
 from ringfence.connectors.api.errors import ConnectorError
 from ringfence.connectors.api.records import (
     SERIALIZED,
@@ -130,7 +130,7 @@ class RecordPath:
             self._one_by_one(batch, ready)
             return ready
         for run in alike(batch):
-            schema = None if run.__class__ is StructBatch else run[0].value_schema
+            schema = run.schema if isinstance(run, ColumnBatch) else run[0].value_schema
             if schema is SERIALIZED:
                 if isinstance(run[0], AdmittedRecord):
                     self._one_by_one(run, ready)
@@ -174,7 +174,7 @@ class RecordPath:
         ready.topics.add(column.topic)
         self._add_column(run, column.topic, values, details, ready)
         ready.size += total_bytes(values)
-        if isinstance(run, StructBatch):
+        if isinstance(run, ColumnBatch):
             ready.offsets.append((run.source_partition, run.source_offset))
         else:
             self._add_offsets(run, ready)
@@ -189,7 +189,7 @@ class RecordPath:
 
     def _details(self, run: Sequence[SourceRecord], topic: str) -> _Details | None:
         """Return the keys and the headers of the records; None if none has any."""
-        if isinstance(run, StructBatch):
+        if isinstance(run, ColumnBatch):
             return None
         if not any(record.key is not None or record.key_schema is not None or record.headers for record in run):
             return None
@@ -208,8 +208,8 @@ class RecordPath:
         details: _Details | None,
         ready: PreparedBatch,
     ) -> None:
-        if isinstance(run, StructBatch):
-            ready.add_columns(topic, values)
+        if isinstance(run, ColumnBatch):
+            ready.add_columns(topic, values, timestamps=[run.timestamp] * len(values) if run.timestamp else None)
             return
         times = [record.timestamp or 0 for record in run]
         keys, headers = details or (None, None)
