@@ -82,6 +82,7 @@ from ringfence.connectors.api.task import (
 )
 
 __all__ = [
+    "NO_DEFAULT",
     "AllOf",
     "CatalogEntry",
     "Category",
@@ -110,7 +111,6 @@ __all__ = [
     "Importance",
     "InputRecord",
     "InstalledChoices",
-    "NO_DEFAULT",
     "NoControlCharacters",
     "NonEmpty",
     "OffsetReader",

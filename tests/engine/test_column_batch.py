@@ -94,7 +94,7 @@ def test_no_record_is_made_where_columns_go_through(monkeypatch: pytest.MonkeyPa
     expected = went(OneByOne(configuration(["replace"], CONVERTERS[0], False)), batch)
     made: list[int] = []
     monkeypatch.setattr(ColumnBatch, "_record", lambda _, number: made.append(number))
-    monkeypatch.setattr(ColumnBatch, "__iter__", lambda batch: iter([made.append(0)] * len(batch)))
+    monkeypatch.setattr(ColumnBatch, "__iter__", lambda batch: map(made.append, range(len(batch))))
     assert went(Conversion(configuration([], CONVERTERS[0], False)), batch) != expected
     assert went(Conversion(configuration(["replace"], CONVERTERS[0], False)), batch)[0]  # type: ignore[index]
     assert not made
@@ -102,10 +102,10 @@ def test_no_record_is_made_where_columns_go_through(monkeypatch: pytest.MonkeyPa
 
 def test_no_record_is_made_of_values(monkeypatch: pytest.MonkeyPatch) -> None:
     batch = ValueBatch(PARTITION, {"line": 5}, "t1", STRING, list("abcde"), lambda n: {"line": n + 1}, 1000)
-    expected = [("t1", each.encode(), None, -1, 1000, []) for each in "abcde"]
+    expected: list[tuple[object, ...]] = [("t1", each.encode(), None, -1, 1000, []) for each in "abcde"]
     made: list[int] = []
     monkeypatch.setattr(ColumnBatch, "_record", lambda _, number: made.append(number))
-    monkeypatch.setattr(ColumnBatch, "__iter__", lambda batch: iter([made.append(0)] * len(batch)))
+    monkeypatch.setattr(ColumnBatch, "__iter__", lambda batch: map(made.append, range(len(batch))))
     produced = went(Conversion(configuration([], CONVERTERS[1], False)), batch)
     assert produced == (expected, [(PARTITION, {"line": 5})], 5, {"t1"})
     assert went(Conversion(configuration(["hoist", "fixed"], CONVERTERS[0], True)), batch)[0]  # type: ignore[index]

@@ -143,6 +143,7 @@ class FileStreamSourceTask(SourceTask):
     """
 
     version: ClassVar[str | None] = "1.0.0"
+    shares_process = True
     _file: FollowedFile | None = None  # so that stop() can follow a failed start
 
     def start(self, config: Mapping[str, str]) -> None:
