@@ -43,7 +43,8 @@ class Numbers(SourceTask):
         self.config, self.folder = config, Path(config["folder"])
         offset = self.context.offset_reader.offset(PARTITION)
         self.next = int(str(offset["next"])) if offset else 0
-        self.folder.joinpath("pid").write_text(str(os.getpid()))
+        self.folder.joinpath("new").write_text(str(os.getpid()))
+        self.folder.joinpath("new").rename(self.folder / "pid")  # at once, for those who read it
 
     def poll(self) -> list[SourceRecord] | None:
         trouble = self.folder / "trouble"
