@@ -100,8 +100,9 @@ class KafkaSourceTask(SourceTask):
             assert isinstance(context, FetchingContext)
             reader = context.read_batches(self._settings, self._isolation)
             limit = None if config_values[settings.BATCH_SIZE] is None else self._batch_size
-            logger.info("Record batches go out as they came, where they can")
-            return BatchInput(reader, limit, context.metrics)
+            records = "Record batches" if self._raw_headers else "Record batches without headers"
+            logger.info("%s go out as they came, where they can", records)
+            return BatchInput(reader, limit, context.metrics, keeps_headers=self._raw_headers)
         logger.info("Record batches are taken apart: %s", why)
         return ConsumerInput(consumer(self._settings, self._isolation), self._batch_size)
 
@@ -109,8 +110,6 @@ class KafkaSourceTask(SourceTask):
         """Return why no record batch can go out as it came; None if they may."""
         if not self.context.raw_batches:
             return "a converter or a transform changes records"
-        if not self._raw_headers:
-            return f"{HEADER_CONVERTER} may change headers, as all but {_RAW_HEADERS} do"
         if not isinstance(self.context, FetchingContext) or not self.context.encoded_batch_bytes:
             return "only tasks with transactions write them whole"
         return "the task wants to know each record's position" if self.wants_positions else None
