@@ -322,12 +322,17 @@ class ColumnBatch(Sequence[SourceRecord]):
     `poll` may return it with any converters and transforms. If those can process many values at once, no object per
     record is created at all, which takes a third of the time.
 
-    The records have one source partition, one topic, one schema, one timestamp (milliseconds since the epoch, None for
-    the time of writing), no keys and no headers. source_offset: the offset after the last record; offset_of(number):
-    the offset after that record, counted from 0, in case not all are committed together.
+    The records have one source partition, one topic and one schema. source_offset: the offset after the last record;
+    offset_of(number): the offset after that record, counted from 0, in case not all are committed together;
+    timestamps (milliseconds since the epoch, None for the time of writing): None, one for all, or one for each record;
+    partition: the Kafka partition of all, None lets the producer's partitioner choose; keys, without schemas, and
+    headers: None, or one item for each record.
     """
 
-    __slots__ = ("_offset_of", "schema", "source_offset", "source_partition", "timestamp", "topic")
+    __slots__ = (
+        "_offset_of", "headers", "keys", "partition", "schema", "source_offset", "source_partition", "timestamps",
+        "topic",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -336,14 +341,29 @@ class ColumnBatch(Sequence[SourceRecord]):
         topic: str,
         schema: Schema | None,
         offset_of: Callable[[int], SourceOffset],
-        timestamp: int | None,
+        timestamps: int | Sequence[int | None] | None = None,
+        partition: int | None = None,
+        keys: Sequence[object] | None = None,
+        headers: Sequence[Sequence[tuple[str, object]] | None] | None = None,
     ) -> None:
         self.source_partition = source_partition
         self.source_offset = source_offset
         self.topic = topic
         self.schema = schema
-        self.timestamp = timestamp
+        self.timestamps = timestamps
+        self.partition = partition
+        self.keys = keys
+        self.headers = headers
         self._offset_of = offset_of
+
+    def times(self) -> list[int] | None:
+        """Return each record's timestamp, 0 for the time of writing; None if that is all of theirs."""
+        timestamps = self.timestamps
+        if timestamps is None:
+            return None
+        if isinstance(timestamps, int):
+            return [timestamps] * len(self)
+        return [each or 0 for each in timestamps]
 
     def rows(self) -> list[Any]:
         """Return the values in a new list, which the caller may change; a struct as a new list of its fields."""
@@ -365,12 +385,20 @@ class ColumnBatch(Sequence[SourceRecord]):
         return self._record(range(len(self))[place])
 
     def __iter__(self) -> Iterator[SourceRecord]:
-        last = len(self) - 1
-        offsets = chain(map(self._offset_of, range(last)), (self.source_offset,))
-        constants = (self.source_partition, self.topic, None, (), self.timestamp, None, None, self.schema)
-        partition, topic, *others = map(repeat, constants)
         # Half the time of a call of `_record` for each.
-        return map(SourceRecord, partition, offsets, topic, self._values(), *others)
+        return map(
+            SourceRecord,
+            repeat(self.source_partition),
+            chain(map(self._offset_of, range(len(self) - 1)), (self.source_offset,)),
+            repeat(self.topic),
+            self._values(),
+            repeat(None) if self.keys is None else self.keys,
+            repeat(()) if self.headers is None else [each or () for each in self.headers],
+            repeat(self.timestamps) if isinstance(self.timestamps, int | None) else self.timestamps,
+            repeat(self.partition),
+            repeat(None),
+            repeat(self.schema),
+        )
 
     def __repr__(self) -> str:
         name = type(self).__name__
@@ -382,7 +410,10 @@ class ColumnBatch(Sequence[SourceRecord]):
             self.source_offset if number == len(self) - 1 else self._offset_of(number),
             self.topic,
             self._value(number),
-            timestamp=self.timestamp,
+            None if self.keys is None else self.keys[number],
+            (None if self.headers is None else self.headers[number]) or (),
+            self.timestamps if isinstance(self.timestamps, int | None) else self.timestamps[number],
+            self.partition,
             value_schema=self.schema,
         )
 
@@ -403,11 +434,20 @@ class ValueBatch(ColumnBatch):
         schema: Schema | None,
         values: Sequence[object],
         offset_of: Callable[[int], SourceOffset],
-        timestamp: int | None = None,
+        timestamps: int | Sequence[int | None] | None = None,
+        partition: int | None = None,
+        keys: Sequence[object] | None = None,
+        headers: Sequence[Sequence[tuple[str, object]] | None] | None = None,
     ) -> None:
         if schema is not None and schema.type is SchemaType.STRUCT:
             raise ValueError(f"values of {schema} are given by field: use StructBatch")
-        super().__init__(source_partition, source_offset, topic, schema, offset_of, timestamp)
+        more = {"keys": keys, "headers": headers, "timestamps": timestamps}
+        for what, column in more.items():
+            if not isinstance(column, int | None) and len(column) != len(values):
+                raise ValueError(f"a batch of {len(values)} values has {len(column)} {what}: give one for each value")
+        super().__init__(
+            source_partition, source_offset, topic, schema, offset_of, timestamps, partition, keys, headers
+        )
         self._column = values
 
     def rows(self) -> list[Any]:
@@ -440,11 +480,10 @@ class StructBatch(ColumnBatch):
         schema: Schema,
         columns: Sequence[Sequence[object]],
         offset_of: Callable[[int], SourceOffset],
-        timestamp: int | None = None,
     ) -> None:
         if len(columns) != len(schema.fields) or len(set(map(len, columns))) != 1:
             raise ValueError(f"a batch of {schema} needs a column of the same length for each of its fields")
-        super().__init__(source_partition, source_offset, topic, schema, offset_of, timestamp)
+        super().__init__(source_partition, source_offset, topic, schema, offset_of)
         self._columns = columns
 
     def rows(self) -> list[Any]:

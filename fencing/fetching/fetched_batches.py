@@ -153,8 +153,8 @@ class Fetched:
     """A batch, as part of the bytes that a leader returned. start: the first offset that is wanted."""
 
     __slots__ = (
-        "_crc", "_data", "_end", "_first_ms", "_has_headers", "_newest_ms", "_records_at", "attributes", "count", "first",
-        "last", "leader_epoch", "obstacle", "partition", "producer_id", "start", "topic",
+        "_crc", "_data", "_end", "_first_ms", "_has_headers", "_newest_ms", "_records_at", "attributes", "count",
+        "first", "last", "leader_epoch", "obstacle", "partition", "producer_id", "start", "topic",
     )  # fmt: skip
 
     def __init__(self, topic: str, partition: int, data: Data, at: int, end: int, start: int, most_bytes: int) -> None:

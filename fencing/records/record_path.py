@@ -189,11 +189,17 @@ class RecordPath:
 
     def _details(self, run: Sequence[SourceRecord], topic: str) -> _Details | None:
         """Return the keys and the headers of the records; None if none has any."""
+        to_key, to_headers = self._convert.key, self._convert.headers
         if isinstance(run, ColumnBatch):
-            return None
+            if run.keys is None and run.headers is None:
+                return None
+            run_keys, run_headers = run.keys or [None] * len(run), run.headers or [None] * len(run)
+            return (
+                [None if key is None else to_key(topic, key, None) for key in run_keys],
+                [to_headers(topic, pairs) if pairs else None for pairs in run_headers],
+            )
         if not any(record.key is not None or record.key_schema is not None or record.headers for record in run):
             return None
-        to_key, to_headers = self._convert.key, self._convert.headers
         keys = [
             None if record.key is None and record.key_schema is None else to_key(topic, record.key, record.key_schema)
             for record in run
@@ -208,13 +214,14 @@ class RecordPath:
         details: _Details | None,
         ready: PreparedBatch,
     ) -> None:
+        keys, headers = details or (None, None)
+        has_headers = headers is not None and any(headers)
         if isinstance(run, ColumnBatch):
-            ready.add_columns(topic, values, timestamps=[run.timestamp] * len(values) if run.timestamp else None)
+            partition = -1 if run.partition is None else run.partition
+            ready.add_columns(topic, values, keys, partition, run.times(), headers if has_headers else None)
             return
         times = [record.timestamp or 0 for record in run]
-        keys, headers = details or (None, None)
         if all(record.partition is None for record in run):
-            has_headers = headers is not None and any(headers)
             ready.add_columns(topic, values, keys, -1, times if any(times) else None, headers if has_headers else None)
             return
         for number, (record, value) in enumerate(zip(run, values, strict=True)):

@@ -1,6 +1,7 @@
 """A batch given by column: the very bytes, offsets and errors of its records one at a time."""
 
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import example, given, settings
@@ -35,6 +36,27 @@ def test_it_gives_what_its_records_give(values: list[Struct], names: list[str], 
     assert went(Conversion(config), batch) == expected, "it is not used up"
 
 
+class More(NamedTuple):
+    """What a batch may have beside its values."""
+
+    times: int | list[int | None] | None
+    partition: int | None
+    keys: list[object] | None
+    headers: list[list[tuple[str, object]] | None] | None
+
+
+def _column(of: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.lists(of, min_size=12, max_size=12)
+
+
+_header = st.tuples(st.text(max_size=3), st.none() | st.binary(max_size=3) | st.text(max_size=3) | st.integers())
+more_columns = st.builds(
+    More,
+    st.none() | st.integers(1, 2**40) | _column(st.none() | st.integers(1, 2**40)),
+    st.none() | st.integers(0, 9),
+    st.none() | _column(st.none() | st.binary(max_size=3) | st.text(max_size=3)),
+    st.none() | _column(st.none() | st.lists(_header, max_size=2)),
+)
 plain_values = st.one_of(
     st.tuples(st.just(STRING), st.lists(texts | st.sampled_from(["\n", "a\nb", "\udcff"]), min_size=1, max_size=12)),
     st.tuples(st.just(STRING), st.lists(st.none() | texts, min_size=1, max_size=12)),
@@ -46,24 +68,36 @@ plain_values = st.one_of(
 
 
 @settings(max_examples=300)
-@example((STRING, ["a\nb", "", "\udcff", "c", "\n"]), 5, [], CONVERTERS[1], False)
+@example((STRING, ["a\nb", "", "\udcff", "c", "\n"]), More(5, None, None, None), [], CONVERTERS[1], False)
 @given(
     plain_values,
-    st.none() | st.integers(1, 2**40),
+    more_columns,
     st.lists(st.sampled_from(sorted(TRANSFORMS)), max_size=3, unique=True),
     st.sampled_from(CONVERTERS),
     st.booleans(),
 )
 def test_values_give_what_their_records_give(
-    column: tuple[Schema | None, list[object]], time_ms: int | None, names: list[str], converter: str, schemas: bool
+    column: tuple[Schema | None, list[object]], more: More, names: list[str], converter: str, schemas: bool
 ) -> None:
     schema, values = column
     config = configuration(names, converter, schemas)
-    last = {"line": len(values)}
-    batch = ValueBatch(PARTITION, last, "t1", schema, values, lambda n: {"line": n + 1}, time_ms)
+    last, count = {"line": len(values)}, len(values)
+    columns: list[Any] = [
+        each[:count] if isinstance(each, list) else each for each in (more.times, more.keys, more.headers)
+    ]
+    times, keys, headers = columns
+    batch = ValueBatch(
+        PARTITION, last, "t1", schema, values, lambda n: {"line": n + 1}, times, more.partition, keys, headers
+    )
+    of_each = [each if isinstance(each, list) else [each] * count for each in columns]
     records = [
-        SourceRecord(PARTITION, {"line": number}, "t1", value, timestamp=time_ms, value_schema=schema)
-        for number, value in enumerate(values, 1)
+        SourceRecord(
+            PARTITION,
+            {"line": number},
+            *("t1", value, key, pairs or (), time_ms, more.partition),
+            value_schema=schema,
+        )
+        for number, (value, time_ms, key, pairs) in enumerate(zip(values, *of_each, strict=True), 1)
     ]
     expected = went(OneByOne(config), records)
     assert went(Conversion(config), batch) == expected
@@ -115,6 +149,12 @@ def test_no_record_is_made_of_values(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_values_of_a_structs_schema_are_refused() -> None:
     with pytest.raises(ValueError, match="use StructBatch"):
         ValueBatch(PARTITION, {}, "t1", ROW, [], lambda _: {})
+
+
+@pytest.mark.parametrize("what", ["timestamps", "keys", "headers"])
+def test_columns_of_another_length_are_refused(what: str) -> None:
+    with pytest.raises(ValueError, match=f"a batch of 2 values has 1 {what}: give one for each value"):
+        ValueBatch(PARTITION, {}, "t1", STRING, ["a", "b"], lambda _: {}, **{what: [None]})  # type: ignore[arg-type]
 
 
 def test_columns_that_do_not_fit_the_schema_are_refused() -> None:

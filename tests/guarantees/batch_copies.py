@@ -66,9 +66,7 @@ def offsets_of(bootstrap: str, topic: str) -> list[int]:
     return offsets
 
 
-def send(
-    bootstrap: str, topic: str, numbers: Sequence[int], *, with_headers: bool = True, **settings: object
-) -> None:
+def send(bootstrap: str, topic: str, numbers: Sequence[int], *, with_headers: bool = True, **settings: object) -> None:
     """Write keys, headers, a tombstone for each fifth number and a time each to partition 0, as one batch."""
     more = {name.replace("_", "."): value for name, value in settings.items()}
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 60_000, "batch.num.messages": 100_000, **more})

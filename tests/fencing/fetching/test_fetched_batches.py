@@ -110,8 +110,7 @@ def test_what_is_no_record_is_refused_or_has_headers(data: bytes, count: int) ->
     batch = only(stored(RecordBatch(count, NOW, NOW, 0, data), 0))
     try:
         has_headers = batch.has_headers
-    except ConnectorError as error:
-        assert "damaged" in str(error)
+    except ConnectorError:
         return
     if not has_headers:
         assert len(run_of(batch).values) == count
