@@ -15,6 +15,14 @@ BYTES: Final = {
 WHOLE: Final = {**BYTES, "header.converter": f"{_CONVERTERS}converters.ByteArrayConverter"}
 """Nothing is changed, headers neither: KafkaSource passes on the record batches of its source."""
 _TRANSFORMS: Final = f"{_CONVERTERS}transforms."
+SINGLE: Final = {
+    **BYTES,
+    "transforms": "route",
+    "transforms.route.type": f"{_TRANSFORMS}RegexRouter",
+    "transforms.route.regex": "no topic of that name",
+    "transforms.route.replacement": "no matter what",
+}
+"""A transform has to see each record, although it changes none."""
 CHAIN: Final = {
     "key.converter": f"{_CONVERTERS}storage.StringConverter",
     "value.converter": f"{_CONVERTERS}json.JsonConverter",
@@ -93,6 +101,8 @@ JOBS: Final = (
     Job("whole-1k", "Kafka to Kafka, 1 kB, whole batches", "topic", 2_000_000, 1000, 8.0, more=WHOLE),
     Job("copy-100", "Kafka to Kafka, 100 B", "topic", 3_000_000, 100, 4.0, more=BYTES),
     Job("copy-1k", "Kafka to Kafka, 1 kB", "topic", 1_000_000, 1000, 6.0, more=BYTES),
+    Job("single-100", "Kafka to Kafka, 100 B, record by record", "topic", 2_000_000, 100, 4.0, more=SINGLE),
+    Job("single-1k", "Kafka to Kafka, 1 kB, record by record", "topic", 1_000_000, 1000, 6.0, more=SINGLE),
     Job("copy-3", "Kafka to Kafka, 100 B, 3 tasks", "topic", 3_000_000, 100, 2.0, tasks=3, partitions=3, more=BYTES),
     Job("copy-poll", "Kafka to Kafka, 100 B, `poll`", "topic", 1_000_000, 100, 2.0, boundary="poll", more=BYTES),
     Job("chain", "file, three transforms, JSON with schema", "file", 1_000_000, 100, 3.0, more=CHAIN),

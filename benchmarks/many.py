@@ -22,11 +22,18 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.local.errors import LocalError
 
+SHARED = "Ringfence, task.isolation=shared"
 PAGE = Path(__file__).resolve().parent / "results" / "many.md"
 COUNT = 100
 TOPIC = "many"
 MEMORY_FACTOR, TIME_FACTOR = 1.5, 1.0
 _LIMIT_S = 600.0
+_WHO: Mapping[str, tuple[str, str, Mapping[str, str]]] = {
+    "connect": (CONNECT, CONNECT, {}),
+    "ours": (OURS, OURS, {}),
+    "shared": (SHARED, OURS, {"CONNECT_TASK_ISOLATION": "shared"}),
+}
+"""For each choice: its name, who runs, and the worker's settings."""
 _SETTLE_S = 10.0
 
 
@@ -120,8 +127,9 @@ def page(text: str, machine: Mapping[str, str], count: int, rounds: int) -> str:
 
 `make bench ARGS="many --write"` writes this page. {count} VerifiableSource connectors with one task and
 one record a second each, exactly once, are created over REST one after another, first on one worker of the real Kafka
-Connect 4.3.0 and then on one Ringfence worker (`ringfence up --slots {count + 20}`), each with its own broker. Number
-of rounds: {rounds}; the table shows the medians. Memory is the PSS of the worker's whole process tree, {_SETTLE_S:g} s
+Connect 4.3.0 and then on one Ringfence worker (`ringfence up --slots {count + 20}`), each with its own broker. By
+default each of Ringfence's tasks has a process; with `task.isolation=shared`, small ones share some. Number of
+rounds: {rounds}; the table shows the medians. Memory is the PSS of the worker's whole process tree, {_SETTLE_S:g} s
 after all were RUNNING. Ringfence's web process is not part of a worker and is not included.
 
 {text}
@@ -134,7 +142,7 @@ def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks many", description=__doc__)
     parser.add_argument("--rounds", type=int, default=1, metavar="N", help="rounds (default: 1)")
     parser.add_argument("--count", type=int, default=COUNT, metavar="N", help=f"connectors (default: {COUNT})")
-    parser.add_argument("--who", nargs="+", choices=["connect", "ours"], default=["connect", "ours"])
+    parser.add_argument("--who", nargs="+", choices=list(_WHO), default=list(_WHO))
     parser.add_argument("--nice", type=int, default=0, metavar="N", help="on a machine with other work; needs root")
     parser.add_argument("--write", action="store_true", help=f"write docs/{PAGE.name}")
     args = parser.parse_args(argv)
@@ -143,16 +151,24 @@ def main(argv: Sequence[str]) -> int:
     crowds: dict[str, list[Crowd]] = {}
     try:
         for number in range(args.rounds):
-            for name in [CONNECT] * ("connect" in args.who) + [OURS] * ("ours" in args.who):
-                stand = Stand(root / f"{number}-{name}", (VERIFIABLE,), args.nice, slots=args.count + 20, who=(name,))
+            for who in args.who:
+                name, side, settings = _WHO[who]
+                stand = Stand(
+                    root / f"{number}-{who}",
+                    (VERIFIABLE,),
+                    args.nice,
+                    slots=args.count + 20,
+                    who=(side,),
+                    settings=settings,
+                )
                 with stand:
                     create_topics(stand.connection, [TopicSpec(TOPIC)], Deadline.after(30))
-                    crowds.setdefault(name, []).append(measure(stand.sides[name], args.count))
+                    crowds.setdefault(name, []).append(measure(stand.sides[side], args.count))
                 print(f"{number + 1}/{args.rounds} {name:13} {crowds[name][-1]}", flush=True)
     except (BenchmarkError, LocalError) as error:
         print(f"benchmarks: {error}\nlogs: {root}", file=sys.stderr)
         return 1
-    if len(crowds) < 2:
+    if not {CONNECT, OURS} <= crowds.keys():
         return 0
     print(table(crowds, args.count))
     if args.write:

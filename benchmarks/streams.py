@@ -156,8 +156,9 @@ broker, both exactly once. Each job runs on one and then on the other, for {roun
 the table shows the medians. The copies compare MirrorMaker 2's source connector with KafkaSource: the same
 configuration, ByteArrayConverter on both sides, and MirrorMaker's other work (offset syncs, ACLs, topic settings)
 switched off. In the jobs with whole batches, the header converter is ByteArrayConverter, too, so that KafkaSource
-passes on the record batches of its source; in the others it is Connect's default, and records go one by one. The
-chain is FileStreamSource, HoistField, InsertField, ReplaceField, then JsonConverter with schemas.
+passes on the record batches of its source as they are; in the others it is Connect's default, so that it looks for
+headers first. Record by record, RegexRouter sees each record, and changes none. The chain is FileStreamSource,
+HoistField, InsertField, ReplaceField, then JsonConverter with schemas.
 Unless the job says otherwise, transactions end every {INTERVAL_MS} ms.
 [docs/benchmarks.md](../../docs/benchmarks.md) explains how
 records/s, CPU and memory are measured.

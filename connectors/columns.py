@@ -9,7 +9,7 @@ one by one.
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ringfence.connectors.api import Schema, SchemaType, SourceRecord, Struct, StructBatch
+from ringfence.connectors.api import ColumnBatch, Schema, SchemaType, SourceRecord, Struct, StructBatch
 
 
 class Column:
@@ -48,21 +48,23 @@ def column_of(records: Sequence[SourceRecord]) -> Column | None:
     """
     if isinstance(records, StructBatch):
         return Column(records, records.topic, records.schema, records.rows())
-    values: list[Any] = [record.value for record in records]
-    schema = records[0].value_schema
+    if isinstance(records, ColumnBatch):
+        values, schema, topic = records.rows(), records.schema, records.topic
+    else:
+        values, schema, topic = [record.value for record in records], records[0].value_schema, records[0].topic
     if schema is None and values[0].__class__ is Struct:
         schema = values[0].schema
     if schema is not None and schema.type is SchemaType.STRUCT:
         values = [each._values.copy() for each in values if each.__class__ is Struct and each.schema is schema]
-        return Column(records, records[0].topic, schema, values) if len(values) == len(records) else None
+        return Column(records, topic, schema, values) if len(values) == len(records) else None
     if None in values or (schema is None and any(value.__class__ is Struct for value in values)):
         return None
-    return Column(records, records[0].topic, schema, values)
+    return Column(records, topic, schema, values)
 
 
 def alike(batch: Sequence[SourceRecord]) -> Iterator[Sequence[SourceRecord]]:
     """Split the batch where the topic or the value's schema object changes."""
-    if isinstance(batch, StructBatch):
+    if isinstance(batch, ColumnBatch):
         yield batch
         return
     start = 0

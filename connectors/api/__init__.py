@@ -43,6 +43,7 @@ from ringfence.connectors.api.connector import (
 )
 from ringfence.connectors.api.errors import ConnectorError, DataException, RecordRefused, RetriableError
 from ringfence.connectors.api.records import (
+    ColumnBatch,
     OffsetReader,
     OffsetRecord,
     RecordBatch,
@@ -52,6 +53,7 @@ from ringfence.connectors.api.records import (
     SourceRecord,
     StructBatch,
     UnreadableRecord,
+    ValueBatch,
 )
 from ringfence.connectors.api.schemas import (
     DistantDate,
@@ -86,6 +88,7 @@ __all__ = [
     "Category",
     "Choice",
     "Choices",
+    "ColumnBatch",
     "ConfigDef",
     "ConfigException",
     "ConfigKey",
@@ -145,5 +148,6 @@ __all__ = [
     "UniqueItems",
     "UnreadableRecord",
     "Validator",
+    "ValueBatch",
     "Width",
 ]

@@ -61,6 +61,13 @@ class FetchedBatch(Protocol):
         """Why it cannot be written as it is, as a name; "" if it can."""
         ...
 
+    @property
+    def has_headers(self) -> bool:
+        """Whether any of its records has headers: all of them are looked at. Raises `ConnectorError` for bytes that are
+        no records.
+        """
+        ...
+
     def encode_for(self, topic: str) -> EncodedBatch:
         """Return it for a topic, unless there is an obstacle. Its records are not looked at."""
         ...

@@ -2,9 +2,10 @@
 its source partition and source offset, JSON objects that say what was read of a source, and how far.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, overload
+from itertools import chain, repeat
+from typing import Any, Protocol, overload
 
 from ringfence.connectors.api.schemas import Schema, SchemaType, Struct
 
@@ -314,18 +315,162 @@ def count_records(batch: Sequence[SourceRecord] | RecordBatch) -> int:
     return len(batch) + sum(len(each) - 1 for each in batch if isinstance(each, SerializedRecords))
 
 
-class StructBatch(Sequence[SourceRecord]):
-    """The fast path for sources that read columns: a sequence of records, each created only when it is accessed.
+class ColumnBatch(Sequence[SourceRecord]):
+    """The fast path for sources that read many values at once: a sequence of records, each created only when it is
+    accessed. `ValueBatch` and `StructBatch` are its two kinds.
 
     `poll` may return it with any converters and transforms. If those can process many values at once, no object per
     record is created at all, which takes a third of the time.
 
-    schema: the struct schema of the values; columns: for each field, in order, the values of all records, which must
-    fit the schema and are not checked; source_offset: the offset after the last record; offset_of(number): the offset
-    after that record, counted from 0, in case not all are committed together. The records have no keys and no headers.
+    The records have one source partition, one topic and one schema. source_offset: the offset after the last record;
+    offset_of(number): the offset after that record, counted from 0, in case not all are committed together;
+    timestamps (milliseconds since the epoch, None for the time of writing): None, one for all, or one for each record;
+    partition: the Kafka partition of all, None lets the producer's partitioner choose; keys, without schemas, and
+    headers: None, or one item for each record.
     """
 
-    __slots__ = ("_columns", "_offset_of", "schema", "source_offset", "source_partition", "topic")
+    __slots__ = (
+        "_offset_of", "headers", "keys", "partition", "schema", "source_offset", "source_partition", "timestamps",
+        "topic",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        source_partition: SourcePartition,
+        source_offset: SourceOffset,
+        topic: str,
+        schema: Schema | None,
+        offset_of: Callable[[int], SourceOffset],
+        timestamps: int | Sequence[int | None] | None = None,
+        partition: int | None = None,
+        keys: Sequence[object] | None = None,
+        headers: Sequence[Sequence[tuple[str, object]] | None] | None = None,
+    ) -> None:
+        self.source_partition = source_partition
+        self.source_offset = source_offset
+        self.topic = topic
+        self.schema = schema
+        self.timestamps = timestamps
+        self.partition = partition
+        self.keys = keys
+        self.headers = headers
+        self._offset_of = offset_of
+
+    def times(self) -> list[int] | None:
+        """Return each record's timestamp, 0 for the time of writing; None if that is all of theirs."""
+        timestamps = self.timestamps
+        if timestamps is None:
+            return None
+        if isinstance(timestamps, int):
+            return [timestamps] * len(self)
+        return [each or 0 for each in timestamps]
+
+    def rows(self) -> list[Any]:
+        """Return the values in a new list, which the caller may change; a struct as a new list of its fields."""
+        raise NotImplementedError
+
+    def _value(self, number: int) -> object:
+        raise NotImplementedError
+
+    def _values(self) -> Iterable[object]:
+        raise NotImplementedError
+
+    @overload
+    def __getitem__(self, place: int) -> SourceRecord: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[SourceRecord]: ...
+    def __getitem__(self, place: int | slice) -> SourceRecord | list[SourceRecord]:
+        if isinstance(place, slice):
+            return [self._record(number) for number in range(*place.indices(len(self)))]
+        return self._record(range(len(self))[place])
+
+    def __iter__(self) -> Iterator[SourceRecord]:
+        # Half the time of a call of `_record` for each.
+        return map(
+            SourceRecord,
+            repeat(self.source_partition),
+            chain(map(self._offset_of, range(len(self) - 1)), (self.source_offset,)),
+            repeat(self.topic),
+            self._values(),
+            repeat(None) if self.keys is None else self.keys,
+            repeat(()) if self.headers is None else [each or () for each in self.headers],
+            repeat(self.timestamps) if isinstance(self.timestamps, int | None) else self.timestamps,
+            repeat(self.partition),
+            repeat(None),
+            repeat(self.schema),
+        )
+
+    def __repr__(self) -> str:
+        name = type(self).__name__
+        return f"{name}(topic={self.topic!r}, {len(self)} records, source_offset={self.source_offset!r})"
+
+    def _record(self, number: int) -> SourceRecord:
+        return SourceRecord(
+            self.source_partition,
+            self.source_offset if number == len(self) - 1 else self._offset_of(number),
+            self.topic,
+            self._value(number),
+            None if self.keys is None else self.keys[number],
+            (None if self.headers is None else self.headers[number]) or (),
+            self.timestamps if isinstance(self.timestamps, int | None) else self.timestamps[number],
+            self.partition,
+            value_schema=self.schema,
+        )
+
+
+class ValueBatch(ColumnBatch):
+    """Values of one schema that is no struct's, or of none: lines, messages, documents.
+
+    values: one for each record; they must fit the schema and are not checked.
+    """
+
+    __slots__ = ("_column",)
+
+    def __init__(
+        self,
+        source_partition: SourcePartition,
+        source_offset: SourceOffset,
+        topic: str,
+        schema: Schema | None,
+        values: Sequence[object],
+        offset_of: Callable[[int], SourceOffset],
+        timestamps: int | Sequence[int | None] | None = None,
+        partition: int | None = None,
+        keys: Sequence[object] | None = None,
+        headers: Sequence[Sequence[tuple[str, object]] | None] | None = None,
+    ) -> None:
+        if schema is not None and schema.type is SchemaType.STRUCT:
+            raise ValueError(f"values of {schema} are given by field: use StructBatch")
+        more = {"keys": keys, "headers": headers, "timestamps": timestamps}
+        for what, column in more.items():
+            if not isinstance(column, int | None) and len(column) != len(values):
+                raise ValueError(f"a batch of {len(values)} values has {len(column)} {what}: give one for each value")
+        super().__init__(
+            source_partition, source_offset, topic, schema, offset_of, timestamps, partition, keys, headers
+        )
+        self._column = values
+
+    def rows(self) -> list[Any]:
+        return list(self._column)
+
+    def __len__(self) -> int:
+        return len(self._column)
+
+    def _value(self, number: int) -> object:
+        return self._column[number]
+
+    def _values(self) -> Iterable[object]:
+        return self._column
+
+
+class StructBatch(ColumnBatch):
+    """Structs of one schema, given by field.
+
+    schema: the struct schema of the values; columns: for each field, in order, the values of all records, which must
+    fit the schema and are not checked.
+    """
+
+    __slots__ = ("_columns",)
 
     def __init__(
         self,
@@ -338,41 +483,19 @@ class StructBatch(Sequence[SourceRecord]):
     ) -> None:
         if len(columns) != len(schema.fields) or len(set(map(len, columns))) != 1:
             raise ValueError(f"a batch of {schema} needs a column of the same length for each of its fields")
-        self.source_partition = source_partition
-        self.source_offset = source_offset
-        self.topic = topic
-        self.schema = schema
+        super().__init__(source_partition, source_offset, topic, schema, offset_of)
         self._columns = columns
-        self._offset_of = offset_of
 
-    def rows(self) -> list[list[object]]:
-        """Return the values as new lists of their fields."""
+    def rows(self) -> list[Any]:
         return [list(row) for row in zip(*self._columns, strict=True)]
 
     def __len__(self) -> int:
         return len(self._columns[0])
 
-    @overload
-    def __getitem__(self, place: int) -> SourceRecord: ...
-    @overload
-    def __getitem__(self, place: slice) -> list[SourceRecord]: ...
-    def __getitem__(self, place: int | slice) -> SourceRecord | list[SourceRecord]:
-        if isinstance(place, slice):
-            return [self._record(number) for number in range(*place.indices(len(self)))]
-        return self._record(range(len(self))[place])
+    def _value(self, number: int) -> object:
+        assert self.schema is not None
+        return Struct.of(self.schema, [column[number] for column in self._columns])
 
-    def __iter__(self) -> Iterator[SourceRecord]:
-        return map(self._record, range(len(self)))
-
-    def __repr__(self) -> str:
-        return f"StructBatch(topic={self.topic!r}, {len(self)} records, source_offset={self.source_offset!r})"
-
-    def _record(self, number: int) -> SourceRecord:
-        last = number == len(self) - 1
-        return SourceRecord(
-            self.source_partition,
-            self.source_offset if last else self._offset_of(number),
-            self.topic,
-            Struct.of(self.schema, [column[number] for column in self._columns]),
-            value_schema=self.schema,
-        )
+    def _values(self) -> Iterable[object]:
+        assert self.schema is not None
+        return map(Struct.of, repeat(self.schema), self.rows())

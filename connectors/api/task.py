@@ -317,6 +317,10 @@ class SourceTask(ABC):
 
     version: ClassVar[str | None] = None
     """The version that the task's status shows; usually the connector's."""
+    shares_process: ClassVar[bool] = False
+    """Whether the task may run as a thread, beside tasks of other connectors in one process, where the administrator
+    has chosen so (`task.isolation=shared`). Its class must run no code of users and change nothing of its process.
+    """
     context: SourceTaskContext
     """Set by the framework before `start`."""
 

@@ -68,6 +68,10 @@ class StringConverter(Converter, HeaderConverter):
     def from_batch(self, topic: str, values: Sequence[object], schema: Schema | None = None) -> list[bytes | None]:
         encoding = self._encoding
         try:  # only strings: by far the most frequent case
+            if encoding == "utf-8":  # all at once takes a third of the time
+                text = "\n".join(values)  # type: ignore[arg-type]
+                if text.count("\n") == len(values) - 1:
+                    return [*text.encode(encoding, "surrogateescape").split(b"\n")]
             return [str.encode(value, encoding, "surrogateescape") for value in values]  # type: ignore[arg-type]
         except TypeError:
             return super().from_batch(topic, values, schema)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from typing import Final
 
-from ringfence.connectors.api import OffsetRecord, RecordBatch, SourceRecord, StructBatch
+from ringfence.connectors.api import ColumnBatch, OffsetRecord, RecordBatch, SourceRecord
 from ringfence.connectors.api.errors import ConnectorError
 from ringfence.connectors.api.records import (
     SERIALIZED,
@@ -130,7 +130,7 @@ class RecordPath:
             self._one_by_one(batch, ready)
             return ready
         for run in alike(batch):
-            schema = None if run.__class__ is StructBatch else run[0].value_schema
+            schema = run.schema if isinstance(run, ColumnBatch) else run[0].value_schema
             if schema is SERIALIZED:
                 if isinstance(run[0], AdmittedRecord):
                     self._one_by_one(run, ready)
@@ -174,7 +174,7 @@ class RecordPath:
         ready.topics.add(column.topic)
         self._add_column(run, column.topic, values, details, ready)
         ready.size += total_bytes(values)
-        if isinstance(run, StructBatch):
+        if isinstance(run, ColumnBatch):
             ready.offsets.append((run.source_partition, run.source_offset))
         else:
             self._add_offsets(run, ready)
@@ -189,11 +189,17 @@ class RecordPath:
 
     def _details(self, run: Sequence[SourceRecord], topic: str) -> _Details | None:
         """Return the keys and the headers of the records; None if none has any."""
-        if isinstance(run, StructBatch):
-            return None
+        to_key, to_headers = self._convert.key, self._convert.headers
+        if isinstance(run, ColumnBatch):
+            if run.keys is None and run.headers is None:
+                return None
+            run_keys, run_headers = run.keys or [None] * len(run), run.headers or [None] * len(run)
+            return (
+                [None if key is None else to_key(topic, key, None) for key in run_keys],
+                [to_headers(topic, pairs) if pairs else None for pairs in run_headers],
+            )
         if not any(record.key is not None or record.key_schema is not None or record.headers for record in run):
             return None
-        to_key, to_headers = self._convert.key, self._convert.headers
         keys = [
             None if record.key is None and record.key_schema is None else to_key(topic, record.key, record.key_schema)
             for record in run
@@ -208,13 +214,14 @@ class RecordPath:
         details: _Details | None,
         ready: PreparedBatch,
     ) -> None:
-        if isinstance(run, StructBatch):
-            ready.add_columns(topic, values)
+        keys, headers = details or (None, None)
+        has_headers = headers is not None and any(headers)
+        if isinstance(run, ColumnBatch):
+            partition = -1 if run.partition is None else run.partition
+            ready.add_columns(topic, values, keys, partition, run.times(), headers if has_headers else None)
             return
         times = [record.timestamp or 0 for record in run]
-        keys, headers = details or (None, None)
         if all(record.partition is None for record in run):
-            has_headers = headers is not None and any(headers)
             ready.add_columns(topic, values, keys, -1, times if any(times) else None, headers if has_headers else None)
             return
         for number, (record, value) in enumerate(zip(run, values, strict=True)):

@@ -1,7 +1,8 @@
 """The log lines of one connector, published in the events topic: tagged, limited, without secrets.
 
-A task's process belongs to one connector, so all its log lines do; a worker says with `about` which connector its lines
-are about. The level is in the config topic. It ends at a given time, in every process by its own clock.
+A task's process belongs to one connector, so all its log lines do, unless it runs several tasks (`SharedLogs`); a
+worker says with `about` which connector its lines are about. The level is in the config topic. It ends at a given time,
+in every process by its own clock.
 """
 
 import logging
@@ -108,6 +109,8 @@ class LogPublisher(logging.Handler):
         self._dropped = 0
         self._busy = threading.local()
         self._others: tuple[logging.Handler, int] | None = None
+        self.on_level: Callable[[], None] = lambda: None
+        """Called after the level has changed."""
 
     def install(self) -> None:
         """Listen to all that this process logs. If nothing else does, warnings still go to standard error."""
@@ -142,6 +145,10 @@ class LogPublisher(logging.Handler):
         self.setLevel(number)
         if self._others is not None:
             logging.getLogger().setLevel(min(self._others[1] or logging.WARNING, number))
+        self.on_level()
+
+    def redact(self, text: str) -> str:
+        return self._redact(text)
 
     def _now_ms(self) -> int:
         return int(self._clock.wall() * 1000)
@@ -182,3 +189,53 @@ class LogPublisher(logging.Handler):
         cut = text if len(text) <= LONGEST else text[:LONGEST] + " … (cut)"
         level = name_of(record.levelno)
         self._publish("log", connector, **self._tags, level=level, logger=record.name, message=cut)
+
+
+_of_task: ContextVar[LogPublisher | None] = ContextVar("publisher of the task", default=None)
+
+
+class SharedLogs(logging.Handler):
+    """Passes each line on to the publisher of the task whose thread has logged it, in a process of several tasks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._publishers: set[LogPublisher] = set()
+        self._changing = threading.Lock()
+
+    def install(self) -> None:
+        """Listen to all that this process logs."""
+        logging.getLogger().addHandler(self)
+
+    @contextmanager
+    def publishing(self, publisher: LogPublisher) -> Iterator[None]:
+        """Attribute what this thread logs inside the block, and threads that it starts, to the task."""
+        publisher.on_level = self._set_level
+        self._change(self._publishers.add, publisher)
+        token = _of_task.set(publisher)
+        try:
+            yield
+        finally:
+            _of_task.reset(token)
+            self._change(self._publishers.discard, publisher)
+
+    def _change(self, change: Callable[[LogPublisher], None], publisher: LogPublisher) -> None:
+        with self._changing:
+            change(publisher)
+        self._set_level()
+
+    def _set_level(self) -> None:
+        """Let lines of the loudest task pass; those of the others end at their publishers."""
+        with self._changing:
+            levels = [each.level for each in self._publishers]
+        logging.getLogger().setLevel(min([*levels, logging.WARNING]))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        publisher = _of_task.get()
+        if publisher is not None and record.levelno >= publisher.level:
+            publisher.handle(record)
+
+
+def redact_for_task(text: str) -> str:
+    """Return the text without the secrets of the task whose thread this is."""
+    publisher = _of_task.get()
+    return text if publisher is None else publisher.redact(text)

@@ -104,7 +104,7 @@ KNOWN: Final = frozenset(
         "inter.worker.verification.algorithms", "java.options", "java.shared.options", "key.converter", "listen.host",
         "max.poll.interval.ms", "offset.flush.interval.ms", "offset.flush.timeout.ms", "offset.storage.topic",
         "offsets.view.max.bytes", "plugin.install.path", "plugin.path", "scheduled.rebalance.max.delay.ms",
-        "security.protocol", "session.timeout.ms", "status.storage.topic", "task.memory.limit",
+        "security.protocol", "session.timeout.ms", "status.storage.topic", "task.isolation", "task.memory.limit",
         "task.shutdown.graceful.timeout.ms", "task.slots", "tasks.max.limit", "topic.creation.enable",
         "topic.tracking.allow.reset", "topic.tracking.enable", "transaction.timeout.ms", "value.converter", PROVIDERS,
     }

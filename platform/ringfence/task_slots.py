@@ -1,4 +1,7 @@
-"""How many tasks a worker takes, if nobody says so: what the memory carries that it may use; and when it is used up."""
+"""How many tasks a worker takes, if nobody says so: what the memory carries that it may use; and when it is used up.
+
+What a task takes depends on whether it has a process of its own (`task.isolation`).
+"""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -11,11 +14,18 @@ from ringfence.connectors.api import ConfigException
 TASK_SLOTS: Final = "task.slots"
 """The worker setting with the number of tasks that a worker takes."""
 
+ISOLATION: Final = "task.isolation"
+"""The worker setting: `process`, or `shared` for those whose class allows it (`SourceTask.shares_process`)."""
+PROCESS: Final = "process"
+SHARED: Final = "shared"
+
 ON_A_CLUSTER: Final = 8
 """Where Spark runs the tasks elsewhere, this machine's memory says nothing, and each slot takes some of a cluster."""
 
 TASK_BYTES: Final = 64 << 20
 """Of a task: a process with a small one has 18 MiB of its own, a busy one about 100 (benchmarks/results/many.md)."""
+SHARED_TASK_BYTES: Final = 16 << 20
+"""Of a task that shares its process: a small one takes 3 MiB."""
 WORKER_BYTES: Final = 700 << 20
 """Of a worker without tasks: its process, Spark's JVM and daemon, plugins, readers."""
 PLATFORM_BYTES: Final = 1200 << 20
@@ -42,7 +52,24 @@ def slots_of(settings: Mapping[str, str], memory: int, workers_here: int = 0) ->
     workers = max(1, workers_here)
     others = PLATFORM_BYTES if workers_here else 0
     room = (memory - others) // workers - WORKER_BYTES
-    return max(_LEAST, min(_MOST, room // TASK_BYTES))
+    return max(_LEAST, min(_MOST, room // task_bytes(settings)))
+
+
+def choose_isolation(settings: Mapping[str, str]) -> str:
+    """Return `process` or `shared`. Raises `ConfigException`."""
+    isolation = settings.get(ISOLATION, "").strip() or PROCESS
+    if isolation not in (PROCESS, SHARED):
+        raise ConfigException(f"{ISOLATION}={isolation}: {PROCESS} or {SHARED} is expected")
+    if isolation == SHARED and not runs_tasks_here(settings):
+        raise ConfigException(
+            f"{ISOLATION}={SHARED} works where Spark runs the tasks on the worker's machine: remove it, or spark.master"
+        )
+    return isolation
+
+
+def task_bytes(settings: Mapping[str, str]) -> int:
+    """Return the memory that is left to each task. Raises `ConfigException`."""
+    return SHARED_TASK_BYTES if choose_isolation(settings) == SHARED else TASK_BYTES
 
 
 def runs_tasks_here(settings: Mapping[str, str]) -> bool:
@@ -50,11 +77,11 @@ def runs_tasks_here(settings: Mapping[str, str]) -> bool:
     return settings.get("spark.master", "local").startswith("local")
 
 
-def find_shortage(free: int, starting: int) -> str:
+def find_shortage(free: int, starting: int, each: int = TASK_BYTES) -> str:
     """Return why one more task must wait, with the remedy; "" if it need not. free: bytes; starting: the tasks that
-    have not yet taken the memory that they will use.
+    have not yet taken the memory that they will use; each: what a task may use.
     """
-    if free - starting * TASK_BYTES >= TASK_BYTES + SPARE_BYTES:
+    if free - starting * each >= each + SPARE_BYTES:
         return ""
     return (
         f"Waits for memory: {free >> 20} MiB are free for this worker, and {starting} tasks that start beside it need "

@@ -28,6 +28,7 @@ from ringfence.fencing.topics.session_keys import SessionKeys
 from ringfence.memory_limit import DEFAULTS as MEMORY_LIMITS
 from ringfence.memory_limit import memory_limit
 from ringfence.spark_settings import spark_settings
+from ringfence.task_slots import choose_isolation
 
 log = logging.getLogger(__name__)
 
@@ -137,6 +138,7 @@ class WorkerConfig:
             *(partial(self.flag, key) for key in ("topic.tracking.enable", "topic.tracking.allow.reset", ENCRYPTION)),
             *(partial(memory_limit, self.settings, name) for name in MEMORY_LIMITS),
             partial(task_limit, self.settings),
+            partial(choose_isolation, self.settings),
             partial(Policy, self.settings[EGRESS_ALLOW]),
             lambda: self.override_policy,
             lambda: self.session_keys,

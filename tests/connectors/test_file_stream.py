@@ -14,9 +14,9 @@ from ringfence.connectors.builtin.file_stream.line_splitting import LineBuffer
 from ringfence.connectors.builtin.file_stream.task import FileStreamSourceTask
 from tests.connectors.fakes import FakeContext, FakeOffsets, poll_all
 
-texts = st.lists(st.sampled_from([b"a", b"bc", b"\n", b"\r", b"\r\n", b"\xff", "ü".encode()]), max_size=40).map(
-    b"".join
-)
+texts = st.lists(
+    st.sampled_from([b"a", b"bc", b"\n", b"\r", b"\r\n", b"\xff", b"\xe2\x82", "ü€".encode()]), max_size=40
+).map(b"".join)
 
 
 def whole_lines(data: bytes) -> list[tuple[bytes, int]]:

@@ -66,7 +66,7 @@ def offsets_of(bootstrap: str, topic: str) -> list[int]:
     return offsets
 
 
-def send(bootstrap: str, topic: str, numbers: Sequence[int], **settings: object) -> None:
+def send(bootstrap: str, topic: str, numbers: Sequence[int], *, with_headers: bool = True, **settings: object) -> None:
     """Write keys, headers, a tombstone for each fifth number and a time each to partition 0, as one batch."""
     more = {name.replace("_", "."): value for name, value in settings.items()}
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 60_000, "batch.num.messages": 100_000, **more})
@@ -74,9 +74,9 @@ def send(bootstrap: str, topic: str, numbers: Sequence[int], **settings: object)
     for number in numbers:
         value = None if number % 5 == 0 else b"v%d" % number * 20
         headers: list[tuple[str, Any]] = [("h", b"%d" % number), ("none", None), ("h", b"again")]
-        producer.produce(
-            topic, value, b"k%d" % number, 0, timestamp=START + number, headers=headers if number % 2 else []
-        )
+        if not with_headers or not number % 2:
+            headers = []
+        producer.produce(topic, value, b"k%d" % number, 0, timestamp=START + number, headers=headers)
     assert producer.flush(30) == 0
 
 

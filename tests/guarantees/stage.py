@@ -125,8 +125,8 @@ def read_statuses(connection: Connection, topic: str) -> StatusState:
 class Stage(ConfigTopic):
     """A connector with one task and a topic for its data, and attempts that run on threads."""
 
-    def __init__(self, connection: Connection, name: str) -> None:
-        super().__init__(connection, name, "numbers")
+    def __init__(self, connection: Connection, name: str, connector: str = "numbers") -> None:
+        super().__init__(connection, name, connector)
         self.data = f"{name}-data"
         self.task = TaskId(self.connector, 0)
         create_topics(connection, [TopicSpec(self.data)], Deadline.after(30))

@@ -238,6 +238,17 @@ def test_the_partition_stays_where_the_target_has_more(stage: Stage) -> None:
     assert_same(stage, topic)
 
 
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+def test_batches_without_headers_go_whole_past_a_header_converter(stage: Stage, codec: str) -> None:
+    topic, bootstrap = new_topic(stage, "plain"), stage.connection.bootstrap
+    send(bootstrap, topic, range(1, 201), with_headers=False, compression_type=codec)
+    send(bootstrap, topic, range(201, 301), compression_type=codec)
+    settings = copy_settings(stage, topic, header_converter="org.apache.kafka.connect.storage.SimpleHeaderConverter")
+    assert copied(stage, settings, 300) == {"": 200, "headers": 100}
+    assert_same(stage, topic)
+    assert batches_of(bootstrap, f"here.{topic}")[0] == batches_of(bootstrap, topic)[0]
+
+
 def test_small_batches_are_joined(stage: Stage) -> None:
     topic = new_topic(stage, "small")
     bootstrap = stage.connection.bootstrap

@@ -7,7 +7,7 @@ import logging
 import os
 import stat
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import ClassVar, Final
 
 from ringfence.connectors.api import (
@@ -17,8 +17,8 @@ from ringfence.connectors.api import (
     RecordBatch,
     RetriableError,
     SourceOffset,
-    SourceRecord,
     SourceTask,
+    ValueBatch,
     Width,
 )
 from ringfence.connectors.api.schemas import STRING
@@ -143,6 +143,7 @@ class FileStreamSourceTask(SourceTask):
     """
 
     version: ClassVar[str | None] = "1.0.0"
+    shares_process = True
     _file: FollowedFile | None = None  # so that stop() can follow a failed start
 
     def start(self, config: Mapping[str, str]) -> None:
@@ -156,7 +157,7 @@ class FileStreamSourceTask(SourceTask):
         self._lines = LineBuffer(position)
         logger.info("Reading %s from byte %d of %d on", self._path, position, self._file.size)
 
-    def poll(self) -> Sequence[SourceRecord] | RecordBatch | None:
+    def poll(self) -> ValueBatch | RecordBatch | None:
         lines = self._lines
         assert self._file is not None
         while len(lines) < self._batch_size and (chunk := self._file.read()):
@@ -168,32 +169,26 @@ class FileStreamSourceTask(SourceTask):
         if self.context.raw_batches:
             values = lines.take(self._batch_size)
             return RecordBatch(self._partition, {POSITION: lines.position}, self._topic, values)
-        return self._records()
+        return self._strings()
 
     def stop(self) -> None:
         if self._file is not None:
             self._file.close()
             self._file = None
 
-    def _records(self) -> list[SourceRecord]:
-        partition, topic, now = self._partition, self._topic, int(time.time() * 1000)
+    def _strings(self) -> ValueBatch:
         lines, positions = self._lines.take_with_positions(self._batch_size)
-        # Positional arguments: keywords cost a fifth more, and this is most of a line's time.
-        return [
-            SourceRecord(
-                partition,
-                {POSITION: position},
-                topic,
-                line.decode("utf-8", "surrogateescape"),
-                None,
-                (),
-                now,
-                None,
-                None,
-                STRING,
-            )
-            for line, position in zip(lines, positions, strict=True)
-        ]
+        # All at once, which takes a third of the time. No byte of another character is a line feed, valid or not.
+        texts = b"\n".join(lines).decode("utf-8", "surrogateescape").split("\n")
+        return ValueBatch(
+            self._partition,
+            {POSITION: positions[-1]},
+            self._topic,
+            STRING,
+            texts,
+            lambda number: {POSITION: positions[number]},
+            int(time.time() * 1000),
+        )
 
 
 def read_committed_position(offset: SourceOffset | None) -> int:

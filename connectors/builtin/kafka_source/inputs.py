@@ -61,6 +61,8 @@ def by_partition(records: Sequence[Record], where: Callable[[Record], object]) -
 
 BATCH_SIZE_OBSTACLE: Final = "batch_size"
 """A batch has more records than the connector's `batch.size`."""
+HEADERS_OBSTACLE: Final = "headers"
+"""Records have headers, which the header converter may change."""
 _MOST_TOGETHER: Final = settings.DEFAULT_BATCH_SIZE
 """Unless `batch.size` is set: so many records of whole batches come from one `poll`, or those of one batch."""
 _DENIED: Final = frozenset(
@@ -107,12 +109,17 @@ class Input(Protocol):
 class BatchInput:
     """Record batches. Raises `NotFetchable` where brokers are too old for that."""
 
-    def __init__(self, reader: BatchReader, batch_size: int | None, metrics: SourceMetrics) -> None:
-        """batch_size: the most records that may come from one `poll`, None for one whole batch at least."""
+    def __init__(
+        self, reader: BatchReader, batch_size: int | None, metrics: SourceMetrics, *, keeps_headers: bool = True
+    ) -> None:
+        """batch_size: the most records that may come from one `poll`, None for one whole batch at least. keeps_headers:
+        whether headers go out as they came, so that records need not be looked at.
+        """
         self._reader = reader
         self._limit = batch_size
         self._together = batch_size or _MOST_TOGETHER
         self._metrics = metrics
+        self._keeps_headers = keeps_headers
         self._whole = 0
         self._taken_out: dict[str, int] = {}
         self.assign = reader.add
@@ -145,8 +152,11 @@ class BatchInput:
         return batch.partition if self._obstacle(batch) else None
 
     def _obstacle(self, batch: FetchedBatch) -> str:
-        too_many = self._limit is not None and batch.count > self._limit
-        return batch.obstacle or (BATCH_SIZE_OBSTACLE if too_many else "")
+        if batch.obstacle:
+            return batch.obstacle
+        if self._limit is not None and batch.count > self._limit:
+            return BATCH_SIZE_OBSTACLE
+        return "" if self._keeps_headers or not batch.has_headers else HEADERS_OBSTACLE
 
     def _parts(self, batches: Iterable[FetchedBatch]) -> Iterable[list[FetchedBatch]]:
         """Divide batches into those that one `poll` returns."""

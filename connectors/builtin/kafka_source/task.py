@@ -16,6 +16,7 @@ from ringfence.connectors.api import (
     SourceOffset,
     SourceRecord,
     SourceTask,
+    ValueBatch,
 )
 from ringfence.connectors.api.fetching import FetchedBatch, FetchingContext, NotFetchable, OutOfRange, Run
 from ringfence.connectors.api.records import EncodedBatches
@@ -67,7 +68,7 @@ class KafkaSourceTask(SourceTask):
         self._wait_s = config_values.integer(settings.POLL_MS) / 1000
         self._isolation = config_values.string(settings.ISOLATION)
         self._raw_headers = config.get(HEADER_CONVERTER, "").rpartition(".")[2] == _RAW_HEADERS
-        self._ready: deque[tuple[str, RecordBatch | list[SourceRecord]]] = deque()
+        self._ready: deque[tuple[str, RecordBatch | ValueBatch]] = deque()
         self._rename = Renaming.parse(config_values).target
         self._targets: dict[str, str] = {}
         self._partitions: dict[tuple[str, int], dict[str, object]] = {}
@@ -100,8 +101,9 @@ class KafkaSourceTask(SourceTask):
             assert isinstance(context, FetchingContext)
             reader = context.read_batches(self._settings, self._isolation)
             limit = None if config_values[settings.BATCH_SIZE] is None else self._batch_size
-            logger.info("Record batches go out as they came, where they can")
-            return BatchInput(reader, limit, context.metrics)
+            records = "Record batches" if self._raw_headers else "Record batches without headers"
+            logger.info("%s go out as they came, where they can", records)
+            return BatchInput(reader, limit, context.metrics, keeps_headers=self._raw_headers)
         logger.info("Record batches are taken apart: %s", why)
         return ConsumerInput(consumer(self._settings, self._isolation), self._batch_size)
 
@@ -109,8 +111,6 @@ class KafkaSourceTask(SourceTask):
         """Return why no record batch can go out as it came; None if they may."""
         if not self.context.raw_batches:
             return "a converter or a transform changes records"
-        if not self._raw_headers:
-            return f"{HEADER_CONVERTER} may change headers, as all but {_RAW_HEADERS} do"
         if not isinstance(self.context, FetchingContext) or not self.context.encoded_batch_bytes:
             return "only tasks with transactions write them whole"
         return "the task wants to know each record's position" if self.wants_positions else None
@@ -221,28 +221,25 @@ class KafkaSourceTask(SourceTask):
         target = self._targets[topic]
         self._ready.append((topic, EncodedBatches(offsets, [batch.encode_for(target) for batch in batches])))
 
-    def _batch(self, run: Run) -> RecordBatch | list[SourceRecord]:
+    def _batch(self, run: Run) -> RecordBatch | ValueBatch:
         source, target = self._partition((run.topic, run.partition)), self._targets[run.topic]
         with_headers = any(run.headers)
         if self.context.raw_batches and (self._raw_headers or not with_headers):
             offset = {settings.OFFSET: run.offsets[-1]}
             headers = run.headers if with_headers else None
             return RecordBatch(source, offset, target, run.values, run.keys, run.partition, run.times, headers)
-        return [
-            SourceRecord(
-                source,
-                {settings.OFFSET: offset},
-                target,
-                value,
-                key,
-                headers or (),
-                time if time > 0 else None,
-                run.partition,
-            )
-            for value, key, headers, time, offset in zip(
-                run.values, run.keys, run.headers, run.times, run.offsets, strict=True
-            )
-        ]
+        return ValueBatch(
+            source,
+            {settings.OFFSET: run.offsets[-1]},
+            target,
+            None,
+            run.values,
+            lambda number: {settings.OFFSET: run.offsets[number]},
+            run.times if min(run.times) > 0 else [time if time > 0 else None for time in run.times],
+            run.partition,
+            run.keys if any(key is not None for key in run.keys) else None,
+            run.headers if with_headers else None,
+        )
 
     def stop(self) -> None:
         if self._input is not None:

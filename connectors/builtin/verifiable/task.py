@@ -85,6 +85,7 @@ class VerifiableSourceTask(SourceTask):
     """The key of each record is the task's number; the value is the count, or a struct with it."""
 
     version: ClassVar[str | None] = "1.0.0"
+    shares_process = True
 
     def start(self, config: Mapping[str, str]) -> None:
         settings = CONFIG_DEF.parse(config)

@@ -79,6 +79,43 @@ def test_a_whole_batch_has_the_right_checksum(count: int, producer_id: int, sequ
     assert codec == "none" or passed.data == batch.data
 
 
+@given(
+    st.lists(rows, min_size=1, max_size=100),
+    st.sampled_from(["none", "zstd"]),
+    st.integers(0, 99),
+    st.lists(st.tuples(st.text(max_size=3), st.none() | st.just(bytes(3)) | st.binary(max_size=70)), max_size=2),
+)
+def test_headers_are_seen_in_whatever_record_they_are(
+    records: list[Any], codec: str, at: int, headers: list[tuple[str, bytes | None]]
+) -> None:
+    values, keys, times, _ = (list(column) for column in zip(*records, strict=True))
+    of_all: list[Any] = [[] for _ in records]
+    of_all[at % len(records)] = headers
+    batch = only(stored(encode(values, NOW, keys, times, of_all, codec), 0))
+    assert batch.has_headers == bool(headers)
+    assert not only(stored(encode(values, NOW, keys, times, None, codec), 0)).has_headers
+
+
+@pytest.mark.parametrize("size", [10, 100, 9000, 2_100_000])
+def test_lengths_of_any_number_of_bytes_are_passed_over(size: int) -> None:
+    plain = encode([bytes(size)] * 3, NOW, [bytes(size)] * 3, [1, NOW, 2])
+    assert not only(stored(plain, 0)).has_headers
+    marked = encode([bytes(size)] * 3, NOW, [bytes(size)] * 3, [1, NOW, 2], [None, None, [("h", b"\0")]])
+    assert only(stored(marked, 0)).has_headers
+
+
+@given(st.binary(min_size=1, max_size=60), st.integers(1, 5))
+def test_what_is_no_record_is_refused_or_has_headers(data: bytes, count: int) -> None:
+    """By looking for headers no later than by taking the records apart."""
+    batch = only(stored(RecordBatch(count, NOW, NOW, 0, data), 0))
+    try:
+        has_headers = batch.has_headers
+    except ConnectorError:
+        return
+    if not has_headers:
+        assert len(run_of(batch).values) == count
+
+
 LONG = [b"%d" % number for number in range(100)]
 
 

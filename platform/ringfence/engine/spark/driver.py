@@ -5,6 +5,7 @@ the highest minor version is pinned, and `tests/engine/test_driver_process.py` i
 """
 
 import contextlib
+import itertools
 import json
 import logging
 import os
@@ -24,12 +25,14 @@ from pyspark.sql.types import NumpyArrayConverter, NumpyScalarConverter
 
 from ringfence.connectors.sdk.secret_names import secret_by_name
 from ringfence.crashes import find_crash
+from ringfence.engine.spark.shared_process import SharedProcess, SharedProcesses, may_share
 from ringfence.fencing.ids import TaskId
 from ringfence.fencing.task.task_spec import Outcome, TaskSpec
 from ringfence.fencing.topics.connector_logs import about
 from ringfence.fencing.topics.status import FAILED, failed_record
 from ringfence.memory_limit import explain, memory_limit
 from ringfence.spark_settings import DRIVER_MEMORY, OUT_OF_MEMORY, is_local, spark_settings
+from ringfence.task_slots import SHARED, choose_isolation
 
 
 def wait_for_end(spark: SparkContext) -> int:
@@ -53,6 +56,8 @@ def end_driver(spark: SparkContext, seconds: float = 60.0) -> None:
 
 log = logging.getLogger(__name__)
 
+_SHARED_LOST = "The process that the task shared with others has ended: {}"
+
 
 @dataclass(frozen=True, slots=True)
 class Lost:
@@ -73,6 +78,11 @@ class SparkHost:
         Raises ValueError.
         """
         self._threads: dict[tuple[TaskId, int, int], threading.Thread] = {}
+        self._shared = SharedProcesses(self._start_shared) if choose_isolation(worker or {}) == SHARED else None
+        self._ends: dict[str, OnEnd] = {}
+        self._alone: set[TaskId] = set()
+        """Tasks that no longer share a process: they cannot, or ran in one that crashed."""
+        self._numbers = itertools.count(1)
         settings = spark_settings(worker or {}, slots)
         self._memory = settings[DRIVER_MEMORY]
         # PySpark's driver asks the environment first.
@@ -106,6 +116,13 @@ class SparkHost:
 
         variables: the environment of its Python process. A process with other variables is not used.
         """
+        if self._shared is not None and not variables and spec.task not in self._alone and may_share(spec):
+            self._ends[group_of(spec)] = on_end
+            self._shared.submit(group_of(spec), spec)
+        else:
+            self._submit_alone(spec, on_end, variables)
+
+    def _submit_alone(self, spec: TaskSpec, on_end: OnEnd, variables: Mapping[str, str] | None = None) -> None:
         key = (spec.task, spec.placement.generation, spec.placement.attempt)
         spark = self._with_variables(variables or {})
         thread = threading.Thread(
@@ -113,6 +130,31 @@ class SparkHost:
         )
         self._threads[key] = thread
         thread.start()
+
+    def _start_shared(self) -> SharedProcess:
+        group = f"shared-{next(self._numbers)}"
+
+        def run_job(path: str) -> None:
+            self._spark.setJobGroup(group, "small tasks")
+            self._spark.parallelize([path], 1).map(_run_shared).collect()
+
+        return SharedProcess(run_job, lambda: self._spark.cancelJobGroup(group), self._take_outcome, self._lose)
+
+    def _take_outcome(self, spec: TaskSpec, outcome: Mapping[str, Any] | None) -> None:
+        on_end = self._ends.pop(group_of(spec))
+        if outcome is None:
+            self._alone.add(spec.task)
+            self._submit_alone(spec, on_end)
+            return
+        with about(spec.task.connector):
+            on_end(spec, _outcome(outcome))
+
+    def _lose(self, spec: TaskSpec, error: str) -> None:
+        crash = find_crash(error)
+        if crash is not None:
+            self._alone.add(spec.task)
+        with about(spec.task.connector):
+            self._ends.pop(group_of(spec))(spec, Lost(_SHARED_LOST.format(crash or _root_cause(error.splitlines()))))
 
     def _with_variables(self, variables: Mapping[str, str]) -> SparkContext:
         """Return the context for jobs with these variables: Spark keeps one Python daemon for each environment."""
@@ -149,16 +191,27 @@ class SparkHost:
 
     def runs(self, spec: TaskSpec) -> bool:
         """Return whether the attempt's job still runs."""
-        return (spec.task, spec.placement.generation, spec.placement.attempt) in self._threads
+        key = (spec.task, spec.placement.generation, spec.placement.attempt)
+        return key in self._threads or group_of(spec) in self._ends
 
     def cancel(self, spec: TaskSpec) -> None:
-        """Have Spark end the job. Its Python process may live for some more seconds, which fencing makes harmless."""
-        self._spark.cancelJobGroup(group_of(spec))
+        """Have Spark end the job. Its Python process may live for some more seconds, which fencing makes harmless.
+
+        If the process is shared, the attempts beside it are lost with it, and placed again.
+        """
+        process = None if self._shared is None else self._shared.find(group_of(spec))
+        if process is None:
+            self._spark.cancelJobGroup(group_of(spec))
+        else:
+            self._alone.add(spec.task)
+            process.cancel()
 
     def join(self, seconds: float) -> None:
         """Wait for the running jobs, at most `seconds` in all."""
         for thread in list(self._threads.values()):
             thread.join(seconds)
+        if self._shared is not None:
+            self._shared.join(seconds)
 
     def stop(self) -> None:
         """End the driver and its processes."""
@@ -227,11 +280,17 @@ def _run_once(text: str) -> str:
     return run_task(text)
 
 
+def _run_shared(path: str) -> None:
+    from ringfence.engine.spark.shared_process import run_shared_tasks
+
+    run_shared_tasks(path)
+
+
 def _nothing(value: int) -> int:
     return value
 
 
-def _outcome(value: dict[str, Any]) -> Outcome:
+def _outcome(value: Mapping[str, Any]) -> Outcome:
     return Outcome(**{**value, "failure": failed_record.read(value.get("failure"))})
 
 

@@ -35,7 +35,7 @@ from ringfence.fencing.topics.status import LOST, STARTING, SUPERSEDED, State, T
 from ringfence.fencing.topics.status_entry import error_of
 from ringfence.fencing.topics.topic_ids import TopicIds
 from ringfence.memory_limit import MEMORY_LIMIT
-from ringfence.task_slots import find_shortage, free_memory, runs_tasks_here
+from ringfence.task_slots import find_shortage, free_memory, runs_tasks_here, task_bytes
 from ringfence.worker_config import WorkerConfig
 
 log = logging.getLogger(__name__)
@@ -199,7 +199,7 @@ class Launcher:
             return ""
         now = time.monotonic()
         self._started_at = [at for at in self._started_at if now - at < _TAKING_SECONDS]
-        return find_shortage(self._free(), len(self._started_at))
+        return find_shortage(self._free(), len(self._started_at), task_bytes(self._config.settings))
 
     def _tell_waiting(self, waiting: Sequence[tuple[TaskId, Placement]], why: str, stage: str, message: str) -> None:
         """Report attempts that are placed here, and cannot be started yet."""

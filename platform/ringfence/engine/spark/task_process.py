@@ -30,7 +30,13 @@ from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.records.error_handling import Stage
 from ringfence.fencing.task.source_task import SourceTaskRun
 from ringfence.fencing.task.task_spec import Outcome, Plugin, TaskSpec
-from ringfence.fencing.topics.connector_logs import DEFAULT, LEVELS, ConnectorLevelRecord, LogPublisher
+from ringfence.fencing.topics.connector_logs import (
+    DEFAULT,
+    LEVELS,
+    ConnectorLevelRecord,
+    LogPublisher,
+    SharedLogs,
+)
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.memory_limit import explain, limit_memory, memory_limit
 
@@ -120,15 +126,8 @@ def run_task(text: str) -> str:
     """Run the attempt of a `TaskSpec.dumps` to its end; return its `Outcome` as JSON."""
     spec = TaskSpec.loads(text)
     request_context.declare(spec.request)
-    worker_limits.declare(worker_limits.of_settings(spec.worker_settings))
-    java_runtime.declare(java_runtime.of_settings(spec.worker_settings))
-    connection = spec.connection
-    name = member_client_id(spec.placement.worker, spec.placement.incarnation)
-    reporter = Reporter(
-        Connection(connection.bootstrap, connection.settings, f"{name}:{spec.task}"),
-        spec.topics.status,
-        spec.topics.events,
-    )
+    declare_worker(spec)
+    reporter = create_reporter(spec, str(spec.task))
     size = memory_limit(spec.worker_settings)
     try:
         with limit_memory(size):
@@ -136,15 +135,42 @@ def run_task(text: str) -> str:
         reporter.flush(_LAST_SECONDS)
     finally:
         reporter.close()  # this process may run other tasks
+    return json.dumps(write_outcome(outcome, size))
+
+
+def declare_worker(spec: TaskSpec) -> None:
+    """Set what all attempts of the worker have in common, for this process."""
+    worker_limits.declare(worker_limits.of_settings(spec.worker_settings))
+    java_runtime.declare(java_runtime.of_settings(spec.worker_settings))
+
+
+def create_reporter(spec: TaskSpec, name: str) -> Reporter:
+    """Return a reporter to the worker's topics. name: what its Kafka client is called, after the worker."""
+    connection, placement = spec.connection, spec.placement
+    client_id = f"{member_client_id(placement.worker, placement.incarnation)}:{name}"
+    there = Connection(connection.bootstrap, connection.settings, client_id)
+    return Reporter(there, spec.topics.status, spec.topics.events)
+
+
+def write_outcome(outcome: Outcome, size: int | None) -> dict[str, object]:
+    """Return the outcome for JSON. size: of the memory limit."""
     trace = None if outcome.trace is None else explain(outcome.trace, size)
     result = {"reason": outcome.reason, "trace": trace, "left_open": outcome.left_open}
-    return json.dumps(result | ({"failure": outcome.failure.fields()} if outcome.failure is not None else {}))
+    return result | ({"failure": outcome.failure.fields()} if outcome.failure is not None else {})
 
 
-def run_spec(spec: TaskSpec, reporter: Reporter, *, tell_logs: bool = False) -> Outcome:
+def run_spec(
+    spec: TaskSpec,
+    reporter: Reporter,
+    *,
+    tell_logs: bool = False,
+    shared_logs: SharedLogs | None = None,
+    on_run: Callable[[SourceTaskRun], None] = lambda _run: None,
+) -> Outcome:
     """Run an attempt to its end. References to config providers are resolved here, for this attempt only.
 
-    tell_logs: publish this process's log in the events topic, since it runs nothing else.
+    tell_logs: publish this process's log in the events topic, since it runs nothing else. shared_logs: of a process
+    that runs several attempts, each on a thread. on_run: called with the run before it begins.
     """
     providers = ConfigProviders(spec.worker_settings)
     connector, errors = providers.attempt(spec.connector_config)
@@ -185,6 +211,10 @@ def run_spec(spec: TaskSpec, reporter: Reporter, *, tell_logs: bool = False) -> 
     if threading.current_thread() is threading.main_thread():
         # The worker stops: commit the open transaction, so that readers need not wait until it times out.
         signal.signal(signal.SIGTERM, lambda _signal, _frame: run.end())
+    on_run(run)
+    if shared_logs is not None:
+        with shared_logs.publishing(logs):
+            return run.run()
     if not tell_logs:
         return run.run()
     log_format.describe_process(process="task", connector=spec.task.connector, **tags, worker=placement.worker)
