@@ -186,25 +186,30 @@ def test_no_place_to_read_is_lost_or_given_twice(seed: int) -> None:
     """Reads that end in other threads, while others give up, or their senders leave."""
     one, chance = QueuedLane("requests", each=2, together=4), random.Random(seed)
     now: Counter[str] = Counter()
+    counting = threading.Lock()
+
+    def count(who: str, change: int) -> int:
+        with counting:
+            now[who] += change
+            return max(now.values())
 
     def end(who: str, place: Hold) -> None:
         time.sleep(chance.random() / 500)
         with place.give_back():
             pass
-        now[who] -= 1
+        count(who, -1)
         place.release()
 
     async def read(who: str, pool: ThreadPoolExecutor) -> None:
         place = await one.wait(who, chance.random() / 50)
         if place is not None:
-            now[who] += 1
-            assert max(now.values()) <= 2 + 1  # one may come back to its place, which another one has
+            assert count(who, 1) <= 2 + 1  # one may come back to its place, which another one has
             ending = pool.submit(end, who, place)
             try:
                 await asyncio.wrap_future(ending)
             finally:
                 if ending.cancelled():  # its sender has left before a thread was free
-                    now[who] -= 1
+                    count(who, -1)
                     place.release()
 
     async def many() -> None:
