@@ -205,6 +205,7 @@ class WebhookSourceTask(SourceTask):
     """
 
     version: ClassVar[str | None] = "1.0.0"
+    shares_process = True
     _listener: Listener | None = None  # so that stop() can follow a failed start
     _requests: RequestQueue | None = None
 
