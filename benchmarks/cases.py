@@ -15,7 +15,7 @@ CONNECT, BATCHES, SINGLE, PLAIN, PROTOCOL = "connect", "batches", "single", "pla
 TITLES = {
     CONNECT: "Kafka Connect, StringConverter",
     BATCHES: "Ringfence, RecordBatch (ByteArrayConverter)",
-    SINGLE: "Ringfence, single records, StringConverter",
+    SINGLE: "Ringfence, strings, StringConverter",
     PLAIN: "a bare librdkafka loop in Python",
     PROTOCOL: "a bare loop on Kafka's protocol in Python",
 }

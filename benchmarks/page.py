@@ -45,12 +45,12 @@ share group costs ([share.md](../benchmarks/results/share.md)).
 
 ## Where it is slower, and why
 
-- **Compared with the bare loop, record by record**: each record, its offset and its string cost a Python object before
-  librdkafka sees them, about as much again as librdkafka's own work. `RecordBatch` avoids this.
+- **Compared with the bare loop, as strings**: each line becomes a Python string, and then bytes again. `RecordBatch`
+  avoids this. A plugin that returns records one by one pays for an object and an offset each, too.
 - **Small transactions** cost more CPU than the bare loop's. Each also writes a source offset to a second topic, whose
   partition the coordinator has to add and mark too, and is committed on a separate thread during the next poll.
-- **A hundred small connectors** take about as much memory as in Kafka Connect: each task is a process, so that none
-  can take another one down.
+- **A hundred small connectors** take more memory than in Kafka Connect: each task is a process, so that none can take
+  another one down. With `task.isolation=shared` they take less than half.
 - **Runs differ**: a stall of the disk or of the broker's garbage collector affects small transactions most, on all
   sides (rounds of the bare loop once differed by a factor of eleven). Compare medians, and ratios within one run.
 
@@ -58,7 +58,7 @@ share group costs ([share.md](../benchmarks/results/share.md)).
 
 - **The same job.** One `FileStreamSourceConnector` with one task, created over REST, with the same settings on both
   sides except for the converters: Kafka's FileStreamSource delivers strings and uses StringConverter. Ringfence's runs
-  twice: once with `RecordBatch`, many lines at a time that no converter touches, and once record by record through
+  twice: once with `RecordBatch`, many lines at a time that no converter touches, and once as strings through
   StringConverter. The topic has one partition and is deleted after each run.
 - **Both exactly once**, with `exactly.once.source.support=enabled` and `exactly.once.support=required`. Everything
   else has its default: Kafka Connect runs with the heap and collector settings of its start script, Ringfence as
