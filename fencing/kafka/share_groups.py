@@ -21,14 +21,14 @@ from kafka.protocol.metadata import FindCoordinatorRequest
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.client_pool import ClientPool
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.group_requests import NOT_THERE, GroupAdmin
-from ringfence.fencing.kafka.permission_probes import Permission, await_coordinator
-from ringfence.fencing.kafka.share_messages import (
+from ringfence.fencing.kafka.group_messages import (
     AlterShareGroupOffsetsRequest,
     DeleteShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequest,
     ShareGroupDescribeRequest,
 )
+from ringfence.fencing.kafka.group_requests import NOT_THERE, GroupAdmin
+from ringfence.fencing.kafka.permission_probes import Permission, await_coordinator
 from ringfence.fencing.kafka.topic_offsets import offsets_since
 
 PREFIX: Final = "share."

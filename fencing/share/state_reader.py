@@ -12,8 +12,7 @@ from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer import Isolation, PartitionReader
 from ringfence.fencing.kafka.topic_admin import topic_exists, topic_identity
 from ringfence.fencing.kafka.topic_offsets import OffsetKind, offsets_at
-from ringfence.fencing.share.share_partition.history import Entry, read
-from ringfence.fencing.share.share_partition.state_topic import STATE_TOPIC, ShareSnapshot, StateKey
+from ringfence.fencing.share.share_partition.state_topic import STATE_TOPIC, Entry, ShareSnapshot, StateKey, read
 
 MOST: Final = 10_000
 """The maximum of records that are read from each partition of the topic, the newest ones."""

@@ -11,7 +11,7 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer import PartitionReader
-from ringfence.fencing.kafka.topic_tail import Limits, tail
+from ringfence.fencing.kafka.topic_records import Limits, tail
 from ringfence.local.errors import LocalError
 
 _SECONDS = 30.0

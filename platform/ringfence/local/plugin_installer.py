@@ -13,15 +13,65 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 from zipfile import BadZipFile, ZipFile, ZipInfo
 
+from ringfence.connectors.java.discovery import find_plugins
 from ringfence.connectors.java.runtime import INSTALL_PATH
-from ringfence.connectors.plugin_names import FILE_RULE, NAME_RULE, are_coordinates, is_file_name, is_package, is_wheel
+from ringfence.connectors.plugin_names import (
+    COORDINATES_RULE,
+    FILE_RULE,
+    NAME_RULE,
+    are_coordinates,
+    is_file_name,
+    is_package,
+    is_wheel,
+)
 from ringfence.engine.plugins.installations import InstallFailed
-from ringfence.local import maven_plugins
 from ringfence.local.errors import LocalError
-from ringfence.local.maven_plugins import require_connector
-from ringfence.local.plugin_contents import digest, read_contents
+from ringfence.local.jars import Coordinate, resolve
+from ringfence.local.plugin_folders import digest, put_in_place, read_contents, scratch_beside
 from ringfence.local.python_plugins import install_package, install_wheel
-from ringfence.local.scratch import put_in_place, scratch_beside
+
+
+def parse_coordinates(text: str) -> Coordinate:
+    """Parse `group:artifact:version`. Raises LocalError."""
+    coordinates = text.strip()
+    if not are_coordinates(coordinates):
+        raise LocalError(f"{text!r} is not a Maven coordinate: {COORDINATES_RULE}")
+    return Coordinate(*coordinates.split(":"))
+
+
+def install_from_maven(plugin: Coordinate, folder: Path, mirror: str = "") -> Path:
+    """Return the plugin's own folder below `folder`, with its jar and all dependencies. An existing one is unchanged.
+
+    It appears whole or not at all, since workers may be reading `folder`. Raises LocalError, also if none of its jars
+    contains a source connector. mirror: of Maven Central, as in `resolve`.
+    """
+    target = folder / f"{plugin.artifact}-{plugin.version}"
+    if target.is_dir():
+        return target
+    jars = resolve(plugin.artifact, [plugin], mirror)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with scratch_beside(folder) as scratch:
+            new_folder = scratch / target.name
+            shutil.copytree(jars, new_folder)
+            require_connector(f"{plugin.group}:{plugin.artifact}:{plugin.version}", scratch)
+            put_in_place(new_folder, target)
+    except OSError as error:
+        raise LocalError(f"{target} cannot be written: {error}") from error
+    return target
+
+
+def require_connector(name: str, folder: Path) -> None:
+    """Raise LocalError if `folder`, one of `plugin.path`, contains no source connector. name: what was to
+    be installed.
+    """
+    if not find_plugins([os.fspath(folder)]):
+        raise LocalError(
+            f"{name} contains no source connector: no jar in it has "
+            "META-INF/services/org.apache.kafka.connect.source.SourceConnector. For a plugin older than Kafka 3.6, "
+            "Kafka's connect-plugin-path.sh sync-manifests creates it"
+        )
+
 
 _UNSAFE: Final = re.compile(r"[\\:\x00-\x1f\x7f]")
 _PIECE: Final = 1024 * 1024
@@ -173,7 +223,7 @@ def install(plugin: str, folder: Path, mirror: str = "") -> Path:
         return install_package(plugin, folder)
     if not are_coordinates(plugin):
         raise LocalError(f"{plugin!r} is not a plugin: {NAME_RULE}")
-    return maven_plugins.install(maven_plugins.parse(plugin), folder, mirror)
+    return install_from_maven(parse_coordinates(plugin), folder, mirror)
 
 
 def install_file(file: Path, folder: Path) -> Path:

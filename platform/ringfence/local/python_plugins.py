@@ -27,8 +27,7 @@ from ringfence.connectors.plugin_names import FILE_RULE, PACKAGE_RULE, is_file_n
 from ringfence.engine.spark.connector_limits import without_ours
 from ringfence.local import guarded_pip
 from ringfence.local.errors import LocalError
-from ringfence.local.plugin_contents import FILES, digest, read_files
-from ringfence.local.scratch import put_in_place, scratch_beside
+from ringfence.local.plugin_folders import FILES, digest, put_in_place, read_files, scratch_beside
 
 log = logging.getLogger(__name__)
 

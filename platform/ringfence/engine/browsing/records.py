@@ -17,8 +17,17 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.open_transactions import HangingProber
-from ringfence.fencing.kafka.record_pages import Page, PageStart, PageStartKind, read_page
-from ringfence.fencing.kafka.topic_tail import Limits, Tail, TailRecord, Test, tail
+from ringfence.fencing.kafka.topic_records import (
+    Limits,
+    Page,
+    PageStart,
+    PageStartKind,
+    Tail,
+    TailRecord,
+    Test,
+    read_page,
+    tail,
+)
 from ringfence.fencing.leader.fence_targets import list_admin_access
 from ringfence.fencing.records.writable_topics import TopicAccess
 from ringfence.requests.request import Refusal

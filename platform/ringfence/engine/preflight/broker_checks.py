@@ -21,7 +21,7 @@ from ringfence.engine.preflight.subject import MOST_NAMED, PROBERS, Check, Resul
 from ringfence.engine.queries.hanging_transactions import ids_of
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import leader_transactional_id
-from ringfence.fencing.kafka.client_settings import is_other_cluster
+from ringfence.fencing.kafka.connection import is_other_cluster
 from ringfence.fencing.kafka.open_transactions import may_write_markers
 from ringfence.fencing.kafka.permission_probes import IdHolder, Permission, Prober
 from ringfence.fencing.offsets.stores import COMPACTED_SOON, OffsetStores

@@ -16,7 +16,7 @@ from ringfence.connectors.java_settings import SNAPSHOT_TRANSACTION_TIMEOUT_MS
 from ringfence.connectors.sdk.kafka_settings.java_names import BOOTSTRAP, TRANSACTION_TIMEOUT, Role
 from ringfence.connectors.sdk.kafka_settings.security import SECRETS
 from ringfence.fencing.errors import Invalid
-from ringfence.fencing.kafka.client_settings import (
+from ringfence.fencing.kafka.connection import (
     find_acks_errors,
     find_foreign_addresses,
     resolve_settings,

@@ -19,8 +19,7 @@ from ringfence.engine.preflight.other_workers import requires_exactly_once
 from ringfence.engine.preflight.subject import PROBERS, Ask, Check, Result, Subject
 from ringfence.fencing.errors import FencingError, Invalid
 from ringfence.fencing.kafka.client_pool import Login, login_of
-from ringfence.fencing.kafka.client_settings import connection_of, producer_overrides
-from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.connection import Connection, connection_of, producer_overrides
 from ringfence.fencing.kafka.permission_probes import Answers
 from ringfence.fencing.offsets.stores import OffsetStores, stores_of
 from ringfence.fencing.transactions.producer import Producer

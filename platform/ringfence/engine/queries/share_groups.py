@@ -21,9 +21,8 @@ from ringfence.fencing.kafka.share_groups import (
 from ringfence.fencing.kafka.topic_admin import topic_exists, topic_identity
 from ringfence.fencing.kafka.topic_offsets import OffsetKind, offsets_at, offsets_since
 from ringfence.fencing.share.group_moves import UNKNOWN, PartitionMove, RequestedStart
-from ringfence.fencing.share.share_partition.history import Entry, PersistedState, replay
-from ringfence.fencing.share.share_partition.state_ranges import Batches, RecordState
-from ringfence.fencing.share.share_partition.state_topic import ShareSnapshot, StateKey
+from ringfence.fencing.share.share_partition.state_machine import Batches, RecordState
+from ringfence.fencing.share.share_partition.state_topic import Entry, PersistedState, ShareSnapshot, StateKey, replay
 from ringfence.fencing.share.state_reader import StateHistory, read_histories
 from ringfence.requests.request import Refusal
 from ringfence.worker_config import WorkerConfig
