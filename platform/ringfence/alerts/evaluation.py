@@ -49,8 +49,8 @@ from ringfence.lock_waits import give_way
 from ringfence.projection import cluster_topics
 from ringfence.projection.health import Health, KnownHealth, known_health, reason_with_time
 from ringfence.projection.models import ActiveTopic, Connector, GenerationRow, Task
+from ringfence.projection.progress_reports import metrics_of
 from ringfence.projection.stalls import QUIET_MS
-from ringfence.projection.task_metrics import metrics_of
 
 STABLE_MS: Final = 600_000
 """After running for this long without a failure, a subject has recovered, whatever its source does."""

@@ -17,8 +17,8 @@ from django.views.decorators.http import require_safe
 from ringfence.access.authorise import everywhere, principal_of, requires, somewhere
 from ringfence.access.models import Grant, Token
 from ringfence.access.principal import Verb, display_name
-from ringfence.audit.entries import entries
 from ringfence.audit.models import AuditEntry, Outcome
+from ringfence.audit.trail import entries
 from ringfence.console.page_parts import (
     AUDIT,
     NOTHING,

@@ -39,7 +39,7 @@ from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.topic_ids import PRECIOUS, Loss, Topic, TopicIds, explanation
 from ringfence.fencing.topics.topic_log import Isolation, TopicLog
 from ringfence.heartbeats import heartbeat_writer
-from ringfence.heartbeats.freshness import FreshnessWatch
+from ringfence.heartbeats.heartbeat_writer import FreshnessWatch
 from ringfence.lock_waits import give_way
 from ringfence.projection import (
     cluster_topics,

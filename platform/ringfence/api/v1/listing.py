@@ -15,9 +15,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.serializers import Field
 
-from ringfence.api.parameters import BIGGEST
 from ringfence.api.v1.base import V1View
-from ringfence.api.v1.request_fields import FlagField, IntegerField, MomentField, QueryShape, StringField
+from ringfence.api.v1.request_fields import BIGGEST, FlagField, IntegerField, MomentField, QueryShape, StringField
 
 LIMIT, LARGEST = 50, 1000
 

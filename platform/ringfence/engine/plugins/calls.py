@@ -32,9 +32,8 @@ from ringfence.engine.plugins import plugin_choice, validation
 from ringfence.engine.plugins.call_server import ProcessCall
 from ringfence.engine.plugins.errors import BadRequest, OffsetsRefused, PluginError
 from ringfence.engine.plugins.instances import InstanceRunner
-from ringfence.engine.plugins.preview import Bounds, preview
+from ringfence.engine.plugins.preview import Bounds, TransformationChain, preview, sample, walk_in_java
 from ringfence.engine.plugins.secret_removal import Redactor, Scrubber
-from ringfence.engine.plugins.transform_trial import TransformationChain, sample, walk_in_java
 from ringfence.requests.request import Answer, MalformedRequest, always
 
 Config = Mapping[str, str]

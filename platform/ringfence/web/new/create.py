@@ -15,7 +15,7 @@ from ringfence import dispatch
 from ringfence.access.authorise import authorise, principal_of, requires, somewhere
 from ringfence.access.principal import Verb
 from ringfence.api import connector_writes, source_offsets
-from ringfence.api.plugin_installations import takers
+from ringfence.api.v1.plugin_installations import takers
 from ringfence.audit.trail import note
 from ringfence.connectors.api.config_types import HIDDEN
 from ringfence.connectors.known_plugins import find_known
