@@ -73,6 +73,22 @@ _ASKED_MS: Final = 10_000
 _AGAIN_SECONDS: Final = 0.1
 
 
+def _open_client(connection: Connection) -> PythonClient:
+    """Connect. Raises `Retriable` if no broker answers, `Fatal` if the settings cannot be used."""
+    where = connection.bootstrap
+    try:
+        return PythonClient(
+            **connection.kafka_python(),
+            max_in_flight_requests_per_connection=_IN_FLIGHT,
+            bootstrap_timeout_ms=_BOOTSTRAP_MS,
+            request_timeout_ms=_ASKED_MS,
+        )
+    except KafkaError as error:
+        raise Retriable(f"No broker of {where} answers: {type(error).__name__}. It is tried again") from error
+    except (OSError, ValueError) as error:
+        raise Fatal(f"The settings for {where} cannot be used: {type(error).__name__}") from error
+
+
 @dataclass(slots=True)
 class _Stretch:
     """The position in one partition, and the end of the reading."""
@@ -87,17 +103,7 @@ class RawFetcher:
     def __init__(self, connection: Connection, topic: str) -> None:
         self._where = connection.bootstrap
         self._topic = topic
-        try:
-            self._admin = PythonClient(
-                **connection.kafka_python(),
-                max_in_flight_requests_per_connection=_IN_FLIGHT,
-                bootstrap_timeout_ms=_BOOTSTRAP_MS,
-                request_timeout_ms=_ASKED_MS,
-            )
-        except KafkaError as error:
-            raise Retriable(f"No broker of {self._where} answers: {type(error).__name__}. It is tried again") from error
-        except (OSError, ValueError) as error:
-            raise Fatal(f"The settings for {self._where} cannot be used: {type(error).__name__}") from error
+        self._admin = _open_client(connection)
 
     def __enter__(self) -> "RawFetcher":
         return self
@@ -213,14 +219,7 @@ class PartitionFollower:
         self._leader: int | None = None
         self._reader: PartitionReader | None = None
         self._closing = threading.Event()
-        try:
-            self._client = PythonClient(
-                **connection.kafka_python(), bootstrap_timeout_ms=_BOOTSTRAP_MS, request_timeout_ms=_ASKED_MS
-            )
-        except KafkaError as error:
-            raise Retriable(f"No broker of {connection.bootstrap} answers: {type(error).__name__}") from error
-        except (OSError, ValueError) as error:
-            raise Fatal(f"The settings for {connection.bootstrap} cannot be used: {type(error).__name__}") from error
+        self._client = _open_client(connection)
 
     def poll(self) -> list[Entry]:
         """Return the entries that arrive within half a second. Raises `Retriable` (call it again) and `Fatal`."""

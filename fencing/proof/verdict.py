@@ -8,9 +8,8 @@ from typing import Any, Final, TypeVar
 from ringfence.connectors.plural_forms import write_count
 from ringfence.fencing.proof.alignment import Alignment, Check, ProofTally, Result
 from ringfence.fencing.proof.count import ProofCounts
-from ringfence.fencing.proof.offset_commits import Attempt
 from ringfence.fencing.proof.positions import PositionTally
-from ringfence.fencing.proof.topic_tally import Fate, Producer, TopicTally
+from ringfence.fencing.proof.tallies import Attempt, Fate, Producer, TopicTally
 
 
 def check_deleted(tally: ProofTally) -> Check:

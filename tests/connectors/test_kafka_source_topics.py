@@ -14,7 +14,7 @@ from ringfence.connectors.builtin.kafka_source.topics import (
     divide_partitions,
     starting_offset,
 )
-from ringfence.connectors.builtin.share_group.connector import CONFIG_DEF as SHARE_GROUP
+from ringfence.connectors.builtin.share_group.task import CONFIG_DEF as SHARE_GROUP
 
 NOTHING = Names([])
 

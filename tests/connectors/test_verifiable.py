@@ -1,12 +1,8 @@
 import pytest
 
 from ringfence.connectors.api import ConnectorError, RecordBatch, SourceRecord
-from ringfence.connectors.builtin.verifiable.connector import (
-    MOST_AT_ONCE,
-    FixedRate,
-    VerifiableSourceConnector,
-    VerifiableSourceTask,
-)
+from ringfence.connectors.builtin.verifiable.connector import VerifiableSourceConnector
+from ringfence.connectors.builtin.verifiable.task import MOST_AT_ONCE, FixedRate, VerifiableSourceTask
 from tests.connectors.fakes import FakeContext, FakeOffsets
 
 
@@ -71,7 +67,7 @@ def test_a_throttled_task_waits_and_returns() -> None:
 def test_a_task_with_a_rate_tells_when_it_has_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise nobody could say as of when its data is."""
     times = iter([0.0, 0.0, 0.0, 0.02, 0.02])
-    monkeypatch.setattr("ringfence.connectors.builtin.verifiable.connector.time.monotonic", lambda: next(times))
+    monkeypatch.setattr("ringfence.connectors.builtin.verifiable.task.time.monotonic", lambda: next(times))
     task = started(throughput="100")
     assert task.poll() is None
     assert [record.value for record in records(task)] == [0, 1]

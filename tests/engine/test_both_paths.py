@@ -11,7 +11,7 @@ from ringfence.connectors.api import RecordBatch, SourceRecord
 from ringfence.connectors.api.fetching import Run
 from ringfence.connectors.builtin.file_stream.task import FileStreamSourceTask
 from ringfence.connectors.builtin.kafka_source.task import KafkaSourceTask
-from ringfence.connectors.builtin.verifiable.connector import VerifiableSourceTask
+from ringfence.connectors.builtin.verifiable.task import VerifiableSourceTask
 from ringfence.engine.spark.task_process import Conversion
 from ringfence.fencing.records.prepared_batch import GatheredOffsets
 from ringfence.fencing.records.record_path import RecordPath

@@ -30,7 +30,7 @@ def test_a_task_waits_for_memory_and_says_so(broker: Broker, unique: Callable[[s
         "value.converter": converter,
     }
     stage.write_generation(
-        config, [{**config, "task.class": "ringfence.connectors.builtin.verifiable.connector.VerifiableSourceTask"}]
+        config, [{**config, "task.class": "ringfence.connectors.builtin.verifiable.task.VerifiableSourceTask"}]
     )
     stage.count()
     placement = stage.place(1)

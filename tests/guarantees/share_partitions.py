@@ -10,8 +10,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.share_member import Answer as Said
-from ringfence.fencing.kafka.share_member import Message, ShareMember, alter_share_group
+from ringfence.fencing.kafka.share_groups import Answer as Said
+from ringfence.fencing.kafka.share_groups import Message, ShareMember, alter_share_group
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.topic_offsets import OffsetKind, end_offsets, offsets_at
 from ringfence.fencing.share.share_partition import state_topic

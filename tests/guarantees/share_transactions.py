@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.share_member import alter_share_group
+from ringfence.fencing.kafka.share_groups import alter_share_group
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.share.share_partition import state_topic
 from ringfence.fencing.share.share_partition.state_machine import Acknowledgement, Answer, Change, SharePartition, prune

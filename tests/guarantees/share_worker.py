@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ringfence.connectors.api import RecordBatch, ShareInput, ShareRecord, SourceRecord
-from ringfence.connectors.builtin.share_group.connector import ShareGroupSourceTask
+from ringfence.connectors.builtin.share_group.task import ShareGroupSourceTask
 from ringfence.connectors.sdk import worker_limits
 from ringfence.engine.spark.task_process import Conversion
 from ringfence.fencing.clock import Deadline

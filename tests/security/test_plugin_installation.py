@@ -13,8 +13,7 @@ import pytest
 from ringfence.local import guarded_pip
 from ringfence.local.errors import LocalError
 from ringfence.local.plugin_folders import read_contents
-from ringfence.local.plugin_installer import parse_coordinates
-from ringfence.local.python_plugins import install_package, install_wheel
+from ringfence.local.plugin_installer import install_package, install_wheel, parse_coordinates
 from tests.support.loopback_api import Answer, LoopbackApi, Request
 from tests.support.recording_server import RecordingServer
 from tests.support.wheels import make_plugin, make_wheel, use_index

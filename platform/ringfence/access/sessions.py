@@ -26,6 +26,7 @@ from ringfence.access.client_address import address_of
 from ringfence.access.models import LoginSession, ProviderSession, UsedLogoutToken, UsedState
 from ringfence.access.oidc.claims import OLDEST_SECONDS, LogoutToken
 from ringfence.access.principal import Principal
+from ringfence.fencing.clock import epoch_ms
 
 
 def hash_key(session_key: str) -> str:
@@ -77,17 +78,13 @@ _NOTED_EVERY_MS = 60_000
 _LONGEST_AGENT = 300
 
 
-def _now_ms() -> int:
-    return int(time.time() * 1000)
-
-
 def has_ended(request: HttpRequest, now_ms: int | None = None) -> bool:
     """End this request's session if it was unused for longer than RINGFENCE_SESSION_IDLE_MINUTES, or began more than
     RINGFENCE_SESSION_HOURS ago. Returns whether it has ended."""
     row = LoginSession.objects.filter(key_hash=hash_key(request.session.session_key or "")).first()
     if row is None:
         return False
-    now, idle_ms = now_ms or _now_ms(), settings.SESSION_IDLE_MINUTES * 60_000
+    now, idle_ms = now_ms or epoch_ms(), settings.SESSION_IDLE_MINUTES * 60_000
     idle = bool(idle_ms) and now - row.seen_ms > idle_ms
     if not idle and now - row.created_ms <= settings.SESSION_HOURS * 3_600_000:
         return False
@@ -98,7 +95,7 @@ def has_ended(request: HttpRequest, now_ms: int | None = None) -> bool:
 
 def note_use(request: HttpRequest, who: Principal, now_ms: int | None = None) -> None:
     """Note that the session was used, at most once a minute. Creates a missing row."""
-    key, now = request.session.session_key, now_ms or _now_ms()
+    key, now = request.session.session_key, now_ms or epoch_ms()
     if key:
         tokens.write_note(lambda: _note(request, who, key, now))
 
@@ -200,7 +197,7 @@ def _use(issuer: str, token: str) -> None:
     digest = hashlib.sha256(f"{issuer}\n{token}".encode()).hexdigest()
     try:
         with transaction.atomic():
-            UsedLogoutToken.objects.create(digest=digest, time_ms=int(time.time() * 1000))
+            UsedLogoutToken.objects.create(digest=digest, time_ms=epoch_ms())
     except IntegrityError:
         raise TokenReplay("jti") from None
 
@@ -208,7 +205,7 @@ def _use(issuer: str, token: str) -> None:
 def use_state(state: str) -> bool:
     """Remember that a login's `state` was answered. Returns whether this was the first time, in any web process."""
     digest = hashlib.sha256(state.encode()).hexdigest()
-    row = UsedState(digest=digest, time_ms=int(time.time() * 1000))
+    row = UsedState(digest=digest, time_ms=epoch_ms())
     try:
         with transaction.atomic():
             row.save(force_insert=True)

@@ -20,8 +20,7 @@ from rest_framework.response import Response
 from ringfence import dispatch
 from ringfence.access.authorise import everywhere, somewhere
 from ringfence.access.principal import Verb
-from ringfence.api.base import ConnectView
-from ringfence.api.jsonbody import object_of, text_of
+from ringfence.api.base import ConnectView, object_of, text_of
 from ringfence.engine.leader.commands import SetLogLevel
 from ringfence.fencing.errors import Invalid
 from ringfence.fencing.topics import log_levels

@@ -4,7 +4,6 @@ entries that a user may see, and in words what a request did.
 
 import json
 import logging
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,6 +20,7 @@ from ringfence.access.client_address import address_of
 from ringfence.access.principal import Principal, Verb
 from ringfence.audit.models import AuditEntry, Outcome
 from ringfence.fencing import stages
+from ringfence.fencing.clock import epoch_ms
 from ringfence.http.masking import Masker
 from ringfence.projection import offset_rows
 from ringfence.projection.models import find_connector
@@ -77,17 +77,13 @@ _NO_FACTS = AuditContext(None)
 log = logging.getLogger(__name__)
 
 
-def _now_ms() -> int:
-    return int(time.time() * 1000)
-
-
 def record(action: str, *, user: str, via: str, address: str, outcome: Outcome, **more: Any) -> None:
     """Write a complete entry. before, after: any JSON, without secrets."""
     for key in ("before", "after"):
         if key in more:
             more[key] = json.dumps(more[key], ensure_ascii=False, default=str)
     AuditEntry.objects.create(
-        time_ms=_now_ms(),
+        time_ms=epoch_ms(),
         action=action,
         user=user[:_LONGEST],
         via=via,
@@ -133,7 +129,7 @@ class Draft:
 
     def _begin(self, connector: str, before: AuditContext) -> int:
         entry = AuditEntry.objects.create(
-            time_ms=_now_ms(),
+            time_ms=epoch_ms(),
             connector=connector[:_LONGEST],
             before=json.dumps(before.display, ensure_ascii=False),
             **self._common,

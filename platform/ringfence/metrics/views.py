@@ -6,7 +6,6 @@ one set of rules: what it names otherwise comes in addition to our names, under 
 """
 
 import re
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -18,6 +17,7 @@ from ringfence import quotas
 from ringfence.access.authorise import principal_of, requires, somewhere
 from ringfence.access.principal import EVERYBODY_HERE, Principal, Verb
 from ringfence.clock_differences import clocks
+from ringfence.fencing.clock import epoch_ms
 from ringfence.http.error_pages import too_many
 from ringfence.http.errors import json_error
 from ringfence.metrics import connect_tasks, connector_metrics, web_process
@@ -173,7 +173,7 @@ def metrics(request: HttpRequest) -> HttpResponse:
         return json_error(400, f"names: {unknown[0]!r} is unknown. Use {', '.join(SCHEMES)}, or several of them.")
     try:
         with quotas.SCRAPES.take():
-            text = exposition(int(time.time() * 1000), principal_of(request), tuple(names))
+            text = exposition(epoch_ms(), principal_of(request), tuple(names))
     except quotas.TooMany as many:
         return too_many(request, many.message)
     return HttpResponse(text, content_type=CONTENT_TYPE)

@@ -3,7 +3,6 @@ with their history.
 """
 
 import json
-import time
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property
@@ -18,8 +17,8 @@ from ringfence.access.authorise import on_connector, somewhere
 from ringfence.access.principal import Verb
 from ringfence.api import connector_reads
 from ringfence.api.topic_grant_check import may_look_at
-from ringfence.api.v1.base import V1View
-from ringfence.api.v1.listing import ListView, contains, equal, flag, number, since, until
+from ringfence.api.v1.base import ListView, V1View, contains, equal, flag, number, since, until
+from ringfence.fencing.clock import epoch_ms
 from ringfence.http.errors import not_found
 from ringfence.http.masking import Masker
 from ringfence.projection import record_totals
@@ -293,7 +292,7 @@ class Tasks(OfConnector):
 
     def serialize(self, rows: Iterable[Any]) -> list[Any]:
         tasks, recorded = list(rows), record_totals.of_tasks([self.connector.name])
-        now, reported = int(time.time() * 1000), bool(record_totals.find_reported([self.connector.name]))
+        now, reported = epoch_ms(), bool(record_totals.find_reported([self.connector.name]))
         for row in tasks:
             row.records_reported = reported
             row.trace, row.why = self.scrub(row.trace), self.scrub(row.why)

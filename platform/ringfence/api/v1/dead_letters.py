@@ -4,7 +4,6 @@ each. A worker reads them; secrets are hidden.
 
 import base64
 import re
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -30,6 +29,7 @@ from ringfence.api.v1.request_fields import (
 from ringfence.audit.trail import note
 from ringfence.connectors.sdk.delivery import DEAD_LETTERS
 from ringfence.engine.questions import ListDeadLetters, ReplayDeadLetters
+from ringfence.fencing.clock import epoch_ms
 from ringfence.http.errors import bad_request
 from ringfence.http.masking import Masker
 from ringfence.projection.models import Connector
@@ -103,7 +103,7 @@ def replay(
     config = _config(row)
     masker = Masker([row.class_name])
     secret = sorted(key for key in config if masker.secret(row.class_name, key))
-    details = {"by": user, "at_ms": str(int(time.time() * 1000)), **({"reason": reason} if reason else {})}
+    details = {"by": user, "at_ms": str(epoch_ms()), **({"reason": reason} if reason else {})}
     answer = dispatch.ask(ReplayDeadLetters(config, selection, details, secret), REPLAY_SECONDS)
     for result in answer["results"]:
         result["why"] = masker.scrub(result["why"], config)

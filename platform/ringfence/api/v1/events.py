@@ -10,7 +10,7 @@ from rest_framework import serializers
 from ringfence.access.authorise import on_connector, somewhere
 from ringfence.access.principal import Verb
 from ringfence.api import connector_reads
-from ringfence.api.v1.listing import ListView, contains, equal, matching, number, since, until
+from ringfence.api.v1.base import ListView, contains, equal, matching, number, since, until
 from ringfence.audit import trail
 from ringfence.http.masking import Masker
 from ringfence.projection.models import Connector, Event

@@ -3,7 +3,6 @@ changed, what was fenced, and what died or was deleted.
 """
 
 import json
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -20,6 +19,7 @@ from ringfence.api.v1.base import V1View
 from ringfence.api.v1.request_fields import IntegerField, QueryShape
 from ringfence.audit.models import Outcome
 from ringfence.audit.trail import describe_deed, entries
+from ringfence.fencing.clock import epoch_ms
 from ringfence.history.models import ConfigVersion
 from ringfence.http.errors import bad_request
 from ringfence.projection.health import RETRYING
@@ -146,7 +146,7 @@ def find_series(
     """
     if not 0 <= from_ms < to_ms or to_ms - from_ms > LONGEST_DAYS * 86_400_000:
         raise bad_request(f"from must be before to, by at most {LONGEST_DAYS} days; both in milliseconds.")
-    now_ms, stored = int(time.time() * 1000), stored_minutes()
+    now_ms, stored = epoch_ms(), stored_minutes()
     now = minute_of(now_ms)
     end_ms = min(to_ms, (now + 1) * _MINUTE_MS)
     span = choose_range(from_ms, max(from_ms + 1, end_ms), stored.oldest, most)
@@ -385,7 +385,7 @@ class History(V1View):
 
     def get(self, request: Request, name: str) -> Response:
         query = self.parse_query()
-        to_ms = query.get("to", int(time.time() * 1000))
+        to_ms = query.get("to", epoch_ms())
         from_ms = query.get("from", max(0, to_ms - _DAY_MS))
         connector_reads.connector(name)
         scope = Scope(principal_of(request), name)

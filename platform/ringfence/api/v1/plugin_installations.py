@@ -6,7 +6,6 @@ import base64
 import binascii
 import hashlib
 import json
-import time
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -18,11 +17,11 @@ from rest_framework.response import Response
 
 from ringfence.access.authorise import everywhere, somewhere
 from ringfence.access.principal import Verb
-from ringfence.api.v1.base import V1View
-from ringfence.api.v1.listing import ListView, equal
+from ringfence.api.v1.base import ListView, V1View, equal
 from ringfence.api.v1.request_fields import IntegerField, RequestShape, StringField
 from ringfence.audit.trail import record_change
 from ringfence.connectors.plugin_names import FILE_RULE, NAME_RULE, are_coordinates, is_file_name, is_package
+from ringfence.fencing.clock import epoch_ms
 from ringfence.history.models import PluginInstallation, PluginPiece, WorkerInstallation
 from ringfence.history.plugins import find_live, read_pieces, versions_by_worker
 from ringfence.http.errors import ConnectError, bad_request, not_found
@@ -49,7 +48,7 @@ def begin(plugin: str, user: str, *, size: int = 0, sha256: str = "") -> PluginI
         raise bad_request(f"{plugin!r} is not a plugin: {NAME_RULE}.")
     if not takers():
         raise ConnectError(409, f"No worker installs plugins. {_REMEDY}.")
-    now_ms = int(time.time() * 1000)
+    now_ms = epoch_ms()
     unfinished = PluginInstallation.objects.filter(ready=False)
     unfinished.filter(started_ms__lt=now_ms - _UPLOAD_MS).delete()
     if sha256 and unfinished.count() >= MOST_UNFINISHED:

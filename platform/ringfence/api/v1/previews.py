@@ -16,10 +16,10 @@ from ringfence import dispatch
 from ringfence.access.authorise import somewhere
 from ringfence.access.principal import Verb
 from ringfence.api import connector_reads, connector_writes
-from ringfence.api.jsonbody import check_size
-from ringfence.api.source_offsets import create_at
+from ringfence.api.base import check_size
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.connectors import Connectors, ConnectorShape, as_known
+from ringfence.api.v1.offsets import create_at
 from ringfence.api.v1.request_fields import (
     FlagField,
     IntegerField,
@@ -73,7 +73,7 @@ def preview(
 
 
 def try_transforms(config: Settings, record: Mapping[str, Any], *, java: bool) -> dict[str, Any]:
-    """Return `before`, `steps`, `outcome`, `written`, `error`; see `engine.plugins.transform_trial`.
+    """Return `before`, `steps`, `outcome`, `written`, `error`; see `engine.plugins.preview`.
 
     java: as for `preview`.
     """

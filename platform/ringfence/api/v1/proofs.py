@@ -3,7 +3,6 @@ follow it, and read earlier reports, also as plain text.
 """
 
 import json
-import time
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -22,6 +21,7 @@ from ringfence.api.v1.base import V1View
 from ringfence.api.v1.request_fields import IntegerField, OneOfField, QueryShape, RequestShape
 from ringfence.audit.trail import note
 from ringfence.engine.questions import StartProof
+from ringfence.fencing.clock import epoch_ms
 from ringfence.history import old_generations
 from ringfence.history.models import OffsetSnapshot, ProofRun
 from ringfence.http.errors import ConnectError, bad_request
@@ -61,7 +61,7 @@ def start(row: Connector, user: str, seconds: int = SECONDS) -> ProofRun:
 
 
 def _create(name: str, user: str) -> ProofRun:
-    now_ms = _now_ms()
+    now_ms = epoch_ms()
     rows = ProofRun.objects.filter(connector=name)
     with transaction.atomic():
         number = (rows.aggregate(Max("number"))["number__max"] or 0) + 1
@@ -92,7 +92,7 @@ def find(name: str, number: int | None) -> ProofRun:
 
 def state_of(run: ProofRun) -> str:
     """Return waiting, running, done or failed. A proof whose worker no longer reports has failed, too."""
-    silent = run.state in ("waiting", "running") and _now_ms() - run.beat_ms > SILENT_MS
+    silent = run.state in ("waiting", "running") and epoch_ms() - run.beat_ms > SILENT_MS
     return "failed" if silent else run.state
 
 
@@ -124,10 +124,6 @@ def serialize(run: ProofRun) -> dict[str, Any]:
         "error": error_of(run),
         "report": report_of(run),
     }
-
-
-def _now_ms() -> int:
-    return int(time.time() * 1000)
 
 
 WORDS: Final = {

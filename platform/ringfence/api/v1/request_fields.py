@@ -2,7 +2,7 @@
 JSON type. Otherwise a 400 says what is required.
 
 DRF's own fields convert: they accept "yes" as true, "3" as an integer, and 3 as a string. These refuse a value of
-another type, so that clients notice their mistake. Bodies come from `api.jsonbody`, which keeps a number's text
+another type, so that clients notice their mistake. Bodies come from `api.base`, which keeps a number's text
 (`Number`); these fields return Python's numbers.
 """
 
@@ -14,7 +14,7 @@ from rest_framework import serializers
 from rest_framework.exceptions import ErrorDetail, ValidationError
 
 from ringfence.api import connector_writes
-from ringfence.api.jsonbody import Number, config_of, plain
+from ringfence.api.base import Number, config_of, plain
 from ringfence.connectors.plural_forms import write_noun
 from ringfence.engine.leader.commands.offsets import OffsetEntry
 from ringfence.http.errors import bad_request

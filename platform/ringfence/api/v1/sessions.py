@@ -12,8 +12,7 @@ from ringfence.access import sessions
 from ringfence.access.authorise import WHOLE
 from ringfence.access.models import LoginSession
 from ringfence.access.principal import Verb
-from ringfence.api.v1.base import V1View
-from ringfence.api.v1.listing import ListView, equal
+from ringfence.api.v1.base import ListView, V1View, equal
 from ringfence.audit.trail import record_change
 from ringfence.http.errors import not_found
 

@@ -4,7 +4,6 @@ For the pages, also the initial snapshot: its committed tables and ranges.
 """
 
 import json
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -25,6 +24,7 @@ from ringfence.connectors.api import SourceOffset as Offset
 from ringfence.connectors.sdk.features import IncrementalProgress, Snapshots, TableProgress, all_features, features_of
 from ringfence.connectors.sdk.snapshot_signals import COLLECTIONS, EXECUTE, PAUSE, RESUME, STOP, parse_request
 from ringfence.engine.leader.commands import SendSignal
+from ringfence.fencing.clock import epoch_ms
 from ringfence.http.errors import ConnectError, bad_request
 from ringfence.projection import offset_rows
 from ringfence.projection.models import Connector, SourceOffset, Task, pack, partition_key
@@ -76,7 +76,7 @@ def find_progress(row: Connector, tasks: Sequence[Task]) -> Progress:
 
 def find_measured(tasks: Sequence[Task], prefix: str) -> dict[str, float]:
     """Return what tasks currently measure: gauges without labels, by their names without the prefix."""
-    now_ms = int(time.time() * 1000)
+    now_ms = epoch_ms()
     metrics = metrics_of(tasks, now_ms)
     return {
         one.name.removeprefix(prefix): one.value for one in metrics if one.name.startswith(prefix) and not one.labels

@@ -12,8 +12,11 @@ neither may, `read_committed` consumers wait at such a transaction until a perso
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from ringfence.connectors.common_settings import EXACTLY_ONCE_SUPPORT, OFFSETS_STORAGE_TOPIC
-from ringfence.connectors.java_settings import SNAPSHOT_TRANSACTION_TIMEOUT_MS
+from ringfence.connectors.common_settings import (
+    EXACTLY_ONCE_SUPPORT,
+    OFFSETS_STORAGE_TOPIC,
+    SNAPSHOT_TRANSACTION_TIMEOUT_MS,
+)
 from ringfence.connectors.sdk.kafka_settings.java_names import servers
 from ringfence.connectors.sdk.topic_durability import MIN_ISR, UNCLEAN_ELECTION
 from ringfence.engine.preflight.other_workers import requires_exactly_once
