@@ -22,7 +22,7 @@ from benchmarks.rest import BenchmarkError
 from benchmarks.watch import observe
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.share_member import alter_share_group
+from ringfence.fencing.kafka.share_groups import alter_share_group
 from ringfence.fencing.share.settings import ShareSettings
 from ringfence.local.errors import LocalError
 from ringfence.local.kafka import EmbeddedKafka

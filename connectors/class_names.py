@@ -7,6 +7,7 @@ _OURS: Final = ("ringfence.connectors.", "ringfence.fencing.")
 _FORMER_MODULES: Final = {
     "connectors.transforms.cast": "connectors.transforms.values",
     "connectors.transforms.flatten": "connectors.transforms.fields",
+    "connectors.transforms.headers": "connectors.transforms.routing",
     "connectors.transforms.insert_field": "connectors.transforms.values",
     "connectors.transforms.mask_field": "connectors.transforms.values",
     "connectors.transforms.metadata": "connectors.transforms.values",

@@ -30,6 +30,11 @@ class SystemClock:
 SYSTEM_CLOCK = SystemClock()
 
 
+def epoch_ms() -> int:
+    """Return the milliseconds since the epoch, for rows and records with a time."""
+    return int(time.time() * 1000)
+
+
 @dataclass(frozen=True, slots=True)
 class Deadline:
     """A point in time after which the caller no longer waits."""

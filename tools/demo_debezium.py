@@ -21,7 +21,7 @@ from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.local.cache import cache_root
 from ringfence.local.data_directory import default_root
 from ringfence.local.errors import LocalError
-from ringfence.local.maven_plugins import install, parse
+from ringfence.local.plugin_installer import install_from_maven, parse_coordinates
 from ringfence.local.running_platform import Running
 from tests.support.postgres import Postgres, new_postgres
 
@@ -46,7 +46,7 @@ def main() -> int:
         _insert(server, SNAPSHOT_ROWS, create=True)
         print(f"fetching {PLUGIN}")
         plugins = cache_root() / "plugins"
-        install(parse(PLUGIN), plugins)
+        install_from_maven(parse_coordinates(PLUGIN), plugins)
         os.environ["CONNECT_PLUGIN_PATH"] = os.environ["CONNECT_PLUGIN_INSTALL_PATH"] = str(plugins)
         return up.serve(args, partial(_job, server))
 

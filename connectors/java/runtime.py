@@ -20,7 +20,7 @@ heap grow by one at a time. A small initial heap: Java's default, a 64th of the 
 """
 SHARED_OPTIONS: Final = "java.shared.options"
 DEFAULT_SHARED_OPTIONS: Final = "-Xms128m -Xmx1g"
-"""Of a JVM with several tasks (`shared_jvm`)."""
+"""Of a JVM with several tasks (`processes`)."""
 ENVIRONMENT: Final = "RINGFENCE_JAVA_CONNECTORS"
 """Passes `as_settings` to plugin processes, as JSON."""
 _JAVA: Final = "ringfence.java"

@@ -26,14 +26,19 @@ from ringfence.connectors.api import (
     SourceTask,
 )
 from ringfence.connectors.api.errors import BadRecord
-from ringfence.connectors.common_settings import CONNECTOR_CLASS, PLUGIN_VERSION
-from ringfence.connectors.java import runtime, shared_jvm
+from ringfence.connectors.common_settings import (
+    CONNECTOR_CLASS,
+    JAVA_PROCESS,
+    PLUGIN_VERSION,
+    SHARED,
+    SNAPSHOT_TRANSACTION,
+)
+from ringfence.connectors.java import runtime
 from ringfence.connectors.java.channel import BatchFrame, Event, JavaChannel, JavaEnded, JavaFailure
 from ringfence.connectors.java.discovery import choose_plugin, find_places, find_plugins, select_versions
 from ringfence.connectors.java.files import require_allowed_files
-from ringfence.connectors.java.processes import JavaProcess
+from ringfence.connectors.java.processes import JavaProcess, connect_shared
 from ringfence.connectors.java.runtime import JavaRuntime
-from ringfence.connectors.java_settings import JAVA_PROCESS, SHARED, SNAPSHOT_TRANSACTION
 from ringfence.connectors.sdk.guarded_connects import note_names
 
 log = logging.getLogger(__name__)
@@ -176,7 +181,7 @@ class JavaSourceTask(SourceTask):
     def _open(self, java: JavaRuntime, config: Mapping[str, str]) -> JavaChannel:
         """Return the connection with a process for this task. A preview has no offsets, and a process of its own."""
         if config.get(JAVA_PROCESS, "").strip() == SHARED and PREVIEW not in config:
-            return shared_jvm.connect(java, lambda _connector: self.context.offset_reader, config.values())
+            return connect_shared(java, lambda _connector: self.context.offset_reader, config.values())
         note_names(config.values())
         if PREVIEW in config:
             return JavaProcess(java, lambda _connector: None)

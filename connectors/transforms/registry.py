@@ -20,10 +20,16 @@ from ringfence.connectors.transforms.fields import (
     ReplaceFieldValue,
     ValueToKey,
 )
-from ringfence.connectors.transforms.headers import DropHeaders, HeaderFromKey, HeaderFromValue, InsertHeader
 from ringfence.connectors.transforms.new_record_state import ExtractNewRecordState
 from ringfence.connectors.transforms.predicates import HasHeaderKey, Predicate, RecordIsTombstone, TopicNameMatches
-from ringfence.connectors.transforms.routing import Filter, RegexRouter
+from ringfence.connectors.transforms.routing import (
+    DropHeaders,
+    Filter,
+    HeaderFromKey,
+    HeaderFromValue,
+    InsertHeader,
+    RegexRouter,
+)
 from ringfence.connectors.transforms.timestamps import TimestampConverterKey, TimestampConverterValue, TimestampRouter
 from ringfence.connectors.transforms.values import (
     CastKey,

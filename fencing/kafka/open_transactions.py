@@ -25,7 +25,7 @@ from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.producer import EndTxnRequest
 from kafka.protocol.producer.transaction import WriteTxnMarkersRequest
 
-from ringfence.fencing.clock import Deadline
+from ringfence.fencing.clock import Deadline, epoch_ms
 from ringfence.fencing.errors import Fatal, FencingError, Retriable
 from ringfence.fencing.kafka.kafka_python_client import AbortTransactionSpec
 from ringfence.fencing.kafka.permission_probes import MOVING, NOBODYS_PRODUCER, Permission, Prober, coordinator_request
@@ -313,7 +313,7 @@ class HangingProber(TransactionProber):
 
 def age_ms(one: Hanging) -> int:
     """Return the time since its last records, by this machine's clock."""
-    return max(0, int(time.time() * 1000) - one.last_ms)
+    return max(0, epoch_ms() - one.last_ms)
 
 
 _Where = tuple[str, int]

@@ -32,7 +32,7 @@ from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest, In
 from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, Retriable
-from ringfence.fencing.kafka.admin_clients import login_refused
+from ringfence.fencing.kafka.client_pool import login_refused
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.kafka_python_client import PythonClient
 

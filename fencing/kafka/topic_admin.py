@@ -16,7 +16,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from ringfence.connectors.sdk.topic_durability import MIN_ISR, add_min_isr
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, FencingError, Retriable
-from ringfence.fencing.kafka.admin_clients import admin_client, asking
+from ringfence.fencing.kafka.client_pool import admin_client, asking
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.error_translation import kafka_errors
 from ringfence.fencing.kafka.topic_offsets import list_offsets

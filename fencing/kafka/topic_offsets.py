@@ -32,7 +32,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-d
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, Retriable
-from ringfence.fencing.kafka.admin_clients import admin_client, asking, retire
+from ringfence.fencing.kafka.client_pool import admin_client, asking, retire
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.error_translation import kafka_errors
 

@@ -12,8 +12,7 @@ from ringfence.connectors.common_settings import OFFSETS_STORAGE_TOPIC
 from ringfence.connectors.sdk.kafka_settings.java_names import BOOTSTRAP, Role, servers
 from ringfence.connectors.sdk.kafka_settings.security import SECRETS
 from ringfence.fencing.errors import Invalid
-from ringfence.fencing.kafka.client_settings import bootstrap_of, connection_of
-from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.connection import Connection, bootstrap_of, connection_of
 
 _OVERRIDES: Final = tuple(f"{role}.override." for role in Role)
 _PLACES: Final = frozenset({OFFSETS_STORAGE_TOPIC, *(prefix + BOOTSTRAP for prefix in _OVERRIDES)})

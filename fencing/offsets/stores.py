@@ -23,8 +23,7 @@ from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.clock import SYSTEM_CLOCK, Clock, Deadline
 from ringfence.fencing.errors import Fatal, FencingError, Retriable
 from ringfence.fencing.ids import ConnectorName
-from ringfence.fencing.kafka.client_settings import connection_of
-from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.connection import Connection, connection_of
 from ringfence.fencing.kafka.topic_admin import TopicSpec, cluster_id, create_topics, topic_exists, topic_setting
 from ringfence.fencing.offsets.source_offsets import (
     Offset,
@@ -47,7 +46,7 @@ _LAST_SECONDS = 5.0
 
 
 class PlainWriter(Protocol):
-    """What a copy needs of `fencing.kafka.plain_producer.PlainProducer`."""
+    """What a copy needs of `fencing.kafka.plain_producers.PlainProducer`."""
 
     def write(
         self,

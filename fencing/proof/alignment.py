@@ -14,8 +14,7 @@ from enum import StrEnum
 from itertools import accumulate
 from typing import NamedTuple, overload
 
-from ringfence.fencing.proof.offset_commits import OffsetCommits
-from ringfence.fencing.proof.topic_tally import Producer, TopicTally
+from ringfence.fencing.proof.tallies import OffsetCommits, Producer, TopicTally
 
 
 class Result(StrEnum):

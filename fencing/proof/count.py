@@ -25,9 +25,16 @@ from ringfence.fencing.kafka.topic_offsets import OffsetKind, end_offsets, offse
 from ringfence.fencing.offsets.record_counts import decode
 from ringfence.fencing.offsets.source_offsets import SourceOffset, SourceOffsets, decode_key, may_concern
 from ringfence.fencing.proof.alignment import Alignment, Border, Borders, ProofTally, align
-from ringfence.fencing.proof.offset_commits import Attempt, OffsetCommits, OffsetRecord, OffsetRecords
 from ringfence.fencing.proof.positions import PositionTally
-from ringfence.fencing.proof.topic_tally import Fate, PackedRows, TopicTally
+from ringfence.fencing.proof.tallies import (
+    Attempt,
+    Fate,
+    OffsetCommits,
+    OffsetRecord,
+    OffsetRecords,
+    PackedRows,
+    TopicTally,
+)
 from ringfence.fencing.topics.topic_log import TopicLog
 
 Progress = Callable[[str, int, int], None]

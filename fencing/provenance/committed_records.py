@@ -8,7 +8,7 @@ from ringfence.fencing.errors import FencingError, Retriable
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.record_batches import Batch
 from ringfence.fencing.kafka.topic_offsets import OffsetKind, offsets_at
-from ringfence.fencing.kafka.topic_tail import Limits, MetRecord, Reading, TailRecord
+from ringfence.fencing.kafka.topic_records import Limits, MetRecord, Reading, TailRecord
 from ringfence.fencing.offsets import record_counts
 from ringfence.fencing.offsets.record_counts import AttemptCounts
 from ringfence.fencing.offsets.source_offsets import Offset, Partition, canonical, decode_key, decode_value

@@ -16,7 +16,7 @@ from ringfence.fencing.kafka.raw_fetch import RawFetcher
 from ringfence.fencing.kafka.record_batches import Batch, Marker
 from ringfence.fencing.kafka.topic_admin import topic_identity
 from ringfence.fencing.kafka.topic_offsets import OffsetKind, offsets_at, offsets_since
-from ringfence.fencing.kafka.topic_tail import Limits, Reading, TailRecord
+from ringfence.fencing.kafka.topic_records import Limits, Reading, TailRecord
 from ringfence.fencing.offsets import record_counts
 from ringfence.fencing.offsets.record_counts import AttemptCounts
 from ringfence.fencing.offsets.source_offsets import Offset, Partition, canonical, decode_key, decode_value

@@ -1,7 +1,7 @@
 """The format of dead letters: the failed record as it was, the details of its failure, and the mark of a replay.
 
 `fencing.records.error_handling` writes a dead letter in the transaction of its source offset. A replay
-(`fencing.dead_letters.replay`) writes a mark with its position later in the same partition, so the mark cannot expire
+(`fencing.dead_letters`) writes a mark with its position later in the same partition, so the mark cannot expire
 before the dead letter.
 """
 

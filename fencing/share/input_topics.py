@@ -7,7 +7,7 @@ from typing import Any
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, Retriable
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.share_member import Answer, Message
+from ringfence.fencing.kafka.share_groups import Answer, Message
 from ringfence.fencing.kafka.topic_admin import cluster_id, topic_identity, topic_ids
 from ringfence.fencing.offsets.ledger_keys import InputPartition
 

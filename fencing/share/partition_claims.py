@@ -30,7 +30,7 @@ from typing import Final
 from ringfence.fencing.clock import Clock, Deadline
 from ringfence.fencing.errors import Abortable, FencingError, Retriable
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.share_member import Answer, ShareMember
+from ringfence.fencing.kafka.share_groups import Answer, ShareMember
 from ringfence.fencing.kafka.topic_admin import cluster_id, topic_ids
 from ringfence.fencing.kafka.topic_offsets import OffsetKind, offsets_at
 from ringfence.fencing.offsets.ledger_keys import InputPartition

@@ -19,7 +19,7 @@ from ringfence.fencing.clock import Clock, Deadline
 from ringfence.fencing.errors import Abortable, Fatal
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.share_member import Answer, Message, ShareMember, alter_share_group
+from ringfence.fencing.kafka.share_groups import Answer, Message, ShareMember, alter_share_group
 from ringfence.fencing.offsets.ledger_keys import LEDGER_PARTITION, InputPartition
 from ringfence.fencing.offsets.source_offsets import Offset, Partition
 from ringfence.fencing.share.input_topics import InputTopics, ShareRecord

@@ -22,7 +22,7 @@ from typing import Final
 from ringfence.connectors.api import ConnectorError, RecordRefused, RetriableError, SourceRecord
 from ringfence.fencing.clock import Clock, Deadline
 from ringfence.fencing.errors import Abortable, Fatal, Fenced, FencingError, Retriable
-from ringfence.fencing.kafka.client_settings import QUEUE_BYTES
+from ringfence.fencing.kafka.connection import QUEUE_BYTES
 from ringfence.fencing.kafka.open_transactions import Hanging
 from ringfence.fencing.kafka.topic_admin import find_topic, topic_identity, topic_settings
 from ringfence.fencing.leader import older_epochs

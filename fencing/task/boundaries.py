@@ -12,8 +12,11 @@ from typing import Final
 
 from ringfence.connectors.api import ConfigException, RecordBatch, SourceOffset, SourcePartition, SourceRecord
 from ringfence.connectors.api.records import MixedBatch
-from ringfence.connectors.common_settings import TRANSACTION_BOUNDARY_INTERVAL_MS
-from ringfence.connectors.java_settings import SNAPSHOT_TRANSACTION_TIMEOUT_MS, snapshot_timeout_ms
+from ringfence.connectors.common_settings import (
+    SNAPSHOT_TRANSACTION_TIMEOUT_MS,
+    TRANSACTION_BOUNDARY_INTERVAL_MS,
+    snapshot_timeout_ms,
+)
 from ringfence.connectors.sdk.delivery import TRANSACTION_BOUNDARY, transaction_boundary
 from ringfence.fencing.errors import Invalid
 from ringfence.fencing.offsets.source_offsets import canonical

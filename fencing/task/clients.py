@@ -7,14 +7,14 @@ from ringfence.connectors.sdk import egress, worker_limits
 from ringfence.connectors.sdk.kafka_settings.java_names import Role
 from ringfence.fencing.errors import FencingError, Invalid
 from ringfence.fencing.fetching.partition_reader import PartitionReader
-from ringfence.fencing.kafka.client_settings import (
+from ringfence.fencing.kafka.connection import (
+    Connection,
     connection_of,
     find_acks_errors,
     is_other_cluster,
     producer_overrides,
 )
-from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.idempotent_producer import IdempotentProducer
+from ringfence.fencing.kafka.plain_producers import IdempotentProducer
 from ringfence.fencing.task.group_source import GroupSource
 from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.transactions.producer import Producer

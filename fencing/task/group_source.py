@@ -8,7 +8,7 @@ again and starts from the committed offsets. One producer is enough for any numb
 Members read offsets only when no transaction holds newer ones, so the partitions of a lost task wait until its open
 transaction ends. The task's next attempt ends it at once, because it takes over the transactional id. If there is none
 (no slot, no worker, no leader), the transaction timeout ends it, so that is as short as the session timeout: see
-`fencing.kafka.client_settings.transaction_timeout_ms`.
+`fencing.kafka.connection.transaction_timeout_ms`.
 """
 
 import logging
@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from ringfence.connectors.api import ConnectorError, InputRecord
 from ringfence.fencing.errors import Abortable
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.input_group_member import InputGroupMember
+from ringfence.fencing.kafka.membership import InputGroupMember
 from ringfence.fencing.offsets.source_offsets import Offset, Partition
 from ringfence.fencing.transactions.client import Position
 

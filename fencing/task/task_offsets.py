@@ -8,7 +8,7 @@ from ringfence.connectors.common_settings import OFFSETS_STORAGE_TOPIC
 from ringfence.fencing.clock import Clock, Deadline
 from ringfence.fencing.errors import Invalid
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.plain_producer import PlainProducer
+from ringfence.fencing.kafka.plain_producers import PlainProducer
 from ringfence.fencing.offsets.ledger_keys import log_partition_of
 from ringfence.fencing.offsets.source_offsets import SourceOffsets
 from ringfence.fencing.offsets.stores import OffsetsCopy, OffsetStores, prepare, read_merged, stores_of

@@ -7,7 +7,7 @@ from typing import Final
 from ringfence.connectors.api import SourceTask
 from ringfence.connectors.sdk.kafka_settings.java_names import Role
 from ringfence.fencing.errors import Abortable, FencingError
-from ringfence.fencing.kafka.client_settings import resolve_settings, timeout_in
+from ringfence.fencing.kafka.connection import resolve_settings, timeout_in
 from ringfence.fencing.kafka.open_transactions import GROUP_OFFSETS
 from ringfence.fencing.offsets.source_offsets import SourceOffsets
 from ringfence.fencing.records.record_path import RecordPath

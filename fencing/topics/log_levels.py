@@ -5,11 +5,11 @@ A level ends with the process. A `LoggerRecord` sets one in every process of the
 
 import logging
 import threading
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from ringfence.fencing.clock import epoch_ms
 from ringfence.fencing.errors import Invalid
 from ringfence.fencing.topics.config_record import ConfigRecord, Fields
 
@@ -133,7 +133,7 @@ def set_level(namespace: str, level: str) -> list[str]:
             if namespace == ROOT or name.startswith(namespace + "."):  # also those that do not exist yet
                 logging.getLogger(name).setLevel(max(threshold, loudest))
         names = sorted(name for name, logger in loggers.items() if logger.getEffectiveLevel() != before[name])
-        now = int(time.time() * 1000)
+        now = epoch_ms()
         _changed_ms.update(dict.fromkeys(names, now))
     return names
 

@@ -3,7 +3,7 @@
 from ringfence.fencing import request_context
 from ringfence.fencing.clock import SYSTEM_CLOCK, Clock
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.report_producer import OnDelivery, ReportProducer
+from ringfence.fencing.kafka.plain_producers import OnReport, ReportProducer
 from ringfence.fencing.topics import events, status
 
 
@@ -22,7 +22,7 @@ class Reporter:
         """Return the wall clock in milliseconds."""
         return int(self._clock.wall() * 1000)
 
-    def status(self, record: status.StatusRecord, on_delivery: OnDelivery | None = None) -> None:
+    def status(self, record: status.StatusRecord, on_delivery: OnReport | None = None) -> None:
         """Queue a status record."""
         key, value = status.encode(record)
         self._producer.send(self._status_topic, key, value, on_delivery)

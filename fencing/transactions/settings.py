@@ -9,8 +9,7 @@ from typing import Final
 from ringfence.connectors.sdk.kafka_settings import oauth_tokens
 from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.errors import Fatal
-from ringfence.fencing.kafka.client_settings import BATCH_BYTES, LINGER_MS, QUEUE_BYTES
-from ringfence.fencing.kafka.connection import tls_context
+from ringfence.fencing.kafka.connection import BATCH_BYTES, LINGER_MS, QUEUE_BYTES, tls_context
 from ringfence.fencing.transactions.broker_connection import Access, LookUp
 from ringfence.fencing.transactions.record_batches import HEAD_BYTES
 from ringfence.fencing.transactions.steps import PASSING, UNREACHED, Limits

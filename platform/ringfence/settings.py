@@ -95,7 +95,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "ringfence.web.middleware.ServerTimingMiddleware",
     "ringfence.api.v1.base.ProblemMiddleware",
-    "ringfence.api.middleware.PathMiddleware",
+    "ringfence.api.paths.PathMiddleware",
     "ringfence.web.middleware.SecurityHeadersMiddleware",
     "ringfence.web.compression.CompressionMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
@@ -105,7 +105,7 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
-    "ringfence.log_levels.LogLevelMiddleware",
+    "ringfence.api.loggers.LogLevelMiddleware",
     "ringfence.web.middleware.DatabaseAwayMiddleware",
 ]
 

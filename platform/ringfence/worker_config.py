@@ -20,8 +20,7 @@ from ringfence.connectors.sdk.worker_limits import names, task_limit, wrong_root
 from ringfence.encryption import ConfigVault
 from ringfence.fencing.draft_names import read_final_names
 from ringfence.fencing.errors import Invalid
-from ringfence.fencing.kafka.client_settings import find_acks_errors, resolve_settings
-from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.connection import Connection, find_acks_errors, resolve_settings
 from ringfence.fencing.leader.next_placement import REBALANCE_DELAY
 from ringfence.fencing.modes import MODE_KEY, Mode
 from ringfence.fencing.topics.session_keys import SessionKeys

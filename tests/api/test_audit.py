@@ -173,7 +173,7 @@ def test_entries_are_neither_changed_nor_deleted(client: Client, leader: FakeLea
 
 
 def test_reading_leaves_no_entry_and_the_trail_shows_what_may_be_seen(client: Client, leader: FakeLeader) -> None:
-    from ringfence.audit.entries import entries as listed
+    from ringfence.audit.trail import entries as listed
 
     make(client, leader, "team-a")
     make(client, leader, "other")

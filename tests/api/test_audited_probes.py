@@ -54,7 +54,7 @@ def test_hosts_are_shown_and_nothing_else(config: dict[str, str], hosts: list[st
 def test_each_preview_and_trial_leaves_an_entry_with_class_and_host(
     client: Client, leader: FakeLeader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ringfence.api import previews
+    from ringfence.api.v1 import previews
 
     asked: list[str] = []
 

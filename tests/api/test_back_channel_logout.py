@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from joserfc.jwk import ECKey, OctKey
 
-from ringfence.access import provider_sessions
+from ringfence.access import sessions
 from ringfence.access.models import OidcIdentity, ProviderSession, UsedLogoutToken
 from ringfence.audit import accounts
 from ringfence.audit.models import AuditEntry
@@ -115,10 +115,10 @@ def test_a_token_counts_once(provider: FakeProvider) -> None:
 def test_what_is_remembered_goes_with_the_session_and_the_token(provider: FakeProvider) -> None:
     client = logged_in(provider)
     assert post(provider.logout_token(sub="nobody")) == 200
-    assert provider_sessions.prune() == 0
+    assert sessions.prune_used_tokens() == 0
     client.post("/ui/logout")
     UsedLogoutToken.objects.update(time_ms=(time.time() - 3600) * 1000)
-    assert provider_sessions.prune() == 2
+    assert sessions.prune_used_tokens() == 2
     assert not ProviderSession.objects.exists()
     assert not UsedLogoutToken.objects.exists()
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from ringfence.api.loggers import _Follower
 from ringfence.engine.leader.commands import SetLogLevel
 from ringfence.fencing.topics import log_levels
-from ringfence.log_levels import _Follower
 from tests.support.leader import FakeLeader
 
 JSON = "application/json"
@@ -19,10 +19,9 @@ JSON = "application/json"
 @pytest.fixture(autouse=True)
 def _levels_as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     import ringfence.api.loggers
-    import ringfence.log_levels
 
     follower = _Follower()
-    monkeypatch.setattr(ringfence.log_levels, "follower", follower)
+    monkeypatch.setattr(ringfence.api.loggers, "follower", follower)
     monkeypatch.setattr(ringfence.api.loggers, "follower", follower)
     known = {name: one.level for name, one in log_levels._loggers().items()}
     yield

@@ -74,9 +74,9 @@ def test_one_under_way_is_answered_and_one_whose_worker_is_gone_has_failed(
 def test_offsets_that_were_changed_by_hand_are_told_to_the_worker(
     client: Client, two_connectors_of_teams: FakeLeader
 ) -> None:
-    from ringfence.api import source_offsets
+    from ringfence.api.v1 import offsets
 
     ann = bearer(account("ann", ("viewer operate", "*")))
-    source_offsets.take_snapshot("team-a", "ann", "before the offsets were changed")
+    offsets.take_snapshot("team-a", "ann", "before the offsets were changed")
     client.post(PATH.format("team-a"), {}, content_type=JSON, headers=ann)
     assert next(body for what, _, body in two_connectors_of_teams.asked if what == "proof")["altered"] is True

@@ -13,7 +13,7 @@ import pytest
 from django.test import Client
 
 from ringfence.access.principal import Principal, Right, Verb
-from ringfence.api import plugin_installations
+from ringfence.api.v1 import plugin_installations
 from ringfence.audit.models import AuditEntry
 from ringfence.connectors.java.discovery import find_plugins
 from ringfence.engine.plugins.host import PluginHost

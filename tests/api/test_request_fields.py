@@ -8,7 +8,7 @@ import pytest
 from rest_framework.exceptions import ValidationError
 
 from ringfence import api
-from ringfence.api.jsonbody import read
+from ringfence.api.base import read
 from ringfence.api.v1.request_fields import (
     FlagField,
     IntegerField,

@@ -13,8 +13,8 @@ from django.core.exceptions import ImproperlyConfigured
 from django.test import Client, override_settings
 from django.utils import timezone
 
-from ringfence.access.logins import BACKGROUND
 from ringfence.access.models import Grant, LoginSession
+from ringfence.access.sessions import BACKGROUND
 from ringfence.audit.models import AuditEntry
 from ringfence.environment import session_hours
 

@@ -192,14 +192,14 @@ def test_a_refused_answer_counts_once_too(provider: FakeProvider) -> None:
 
 
 def test_states_are_forgotten_when_their_cookie_is_worth_nothing(provider: FakeProvider) -> None:
-    from ringfence.access import provider_sessions
+    from ringfence.access import sessions
     from ringfence.access.models import UsedState
 
     log_in(provider)
-    provider_sessions.prune()
+    sessions.prune_used_tokens()
     assert UsedState.objects.count() == 1
     UsedState.objects.update(time_ms=0)
-    provider_sessions.prune()
+    sessions.prune_used_tokens()
     assert UsedState.objects.count() == 0
 
 

@@ -9,6 +9,7 @@ from ringfence.connectors.transforms import find_transform
 FORMER = {
     "cast.CastKey": "Cast$Key",
     "flatten.FlattenValue": "Flatten$Value",
+    "headers.InsertHeader": "InsertHeader",
     "insert_field.InsertFieldValue": "InsertField$Value",
     "mask_field.MaskFieldKey": "MaskField$Key",
     "metadata.SetSchemaMetadataValue": "SetSchemaMetadata$Value",

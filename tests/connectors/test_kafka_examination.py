@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ringfence.connectors.api import Examination
-from ringfence.connectors.builtin.kafka_source import examination
+from ringfence.connectors.builtin.kafka_source import connector
 from ringfence.connectors.builtin.kafka_source.cluster import Cluster, target_settings
 from ringfence.connectors.builtin.kafka_source.connector import KafkaSourceConnector
 from ringfence.connectors.builtin.share_group.connector import ShareGroupSourceConnector
@@ -112,7 +112,7 @@ def test_an_address_without_a_broker_is_said_at_once(worker: WorkerConfig) -> No
         where = f"127.0.0.1:{taken.getsockname()[1]}"
         began = time.monotonic()
         text = complain({SERVERS: where}, SERVERS)
-    assert time.monotonic() - began < examination._SECONDS, "it does not wait for another answer"
+    assert time.monotonic() - began < connector._SECONDS, "it does not wait for another answer"
     assert text.startswith(f"Nothing listens at {where}: the connection is refused.")
     with socket.create_server(("127.0.0.1", 0)) as silent:  # which accepts nothing
         where = f"127.0.0.1:{silent.getsockname()[1]}"

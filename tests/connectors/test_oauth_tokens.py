@@ -15,8 +15,7 @@ from ringfence.connectors.sdk.kafka_settings.security import overlay
 from ringfence.connectors.sdk.secret_names import secret_by_name
 from ringfence.connectors.sdk.worker_limits import WorkerLimits
 from ringfence.fencing.errors import Fatal, Invalid
-from ringfence.fencing.kafka.client_settings import connection_of
-from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.connection import Connection, connection_of
 from ringfence.fencing.transactions.login import login
 from ringfence.fencing.transactions.producer import Producer
 from tests.support.token_endpoint import CLIENT, SCOPE, SECRET, TokenEndpoint, token_endpoint

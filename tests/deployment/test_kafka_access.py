@@ -19,9 +19,8 @@ from ringfence.engine.platform_topics import ensure_topics
 from ringfence.engine.preflight.report import PreflightInput, checks
 from ringfence.engine.preflight.subject import Result
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.admin_clients import login_refused
-from ringfence.fencing.kafka.client_settings import connection_of
-from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.client_pool import login_refused
+from ringfence.fencing.kafka.connection import Connection, connection_of
 from ringfence.fencing.kafka.open_transactions import HangingProber
 from ringfence.fencing.kafka.permission_probes import Permission, Prober
 from ringfence.fencing.transactions.producer import Producer

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.share_member import Answer, ShareMember, alter_share_group
+from ringfence.fencing.kafka.share_groups import Answer, ShareMember, alter_share_group
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from tests.e2e.up import Up
 from tests.support.names import unique

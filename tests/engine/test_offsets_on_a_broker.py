@@ -10,7 +10,7 @@ from ringfence.engine.spark.task_process import run_spec
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, Fenced
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.plain_producer import PlainProducer
+from ringfence.fencing.kafka.plain_producers import PlainProducer
 from ringfence.fencing.kafka.topic_admin import topic_exists, topic_setting
 from ringfence.fencing.offsets.source_offsets import encode_key, encode_value, read_offsets
 from ringfence.fencing.topics.reporter import Reporter

@@ -8,7 +8,7 @@ import pytest
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.plain_producer import PlainProducer
+from ringfence.fencing.kafka.plain_producers import PlainProducer
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, delete_topics
 from ringfence.fencing.offsets.source_offsets import SourceOffsets, encode_key, encode_value, read_offsets
 from ringfence.fencing.offsets.view import OffsetsView

@@ -23,7 +23,7 @@ from ringfence.engine.preflight.subject import Check, Result, Subject
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, FencingError
 from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
-from ringfence.fencing.kafka.client_settings import connection_of
+from ringfence.fencing.kafka.connection import connection_of
 from ringfence.fencing.kafka.fencer import Fencer
 from ringfence.fencing.kafka.permission_probes import Prober
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics

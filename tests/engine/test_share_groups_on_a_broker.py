@@ -21,8 +21,7 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka.client_pool import close_idle_clients
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.share_groups import share_group_admin
-from ringfence.fencing.kafka.share_member import Answer, Message, ShareMember, alter_share_group
+from ringfence.fencing.kafka.share_groups import Answer, Message, ShareMember, alter_share_group, share_group_admin
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, topic_ids
 from ringfence.fencing.offsets.source_offsets import SourceOffset
 from ringfence.fencing.topics.cluster_state import ClusterState, apply

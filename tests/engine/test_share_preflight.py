@@ -15,13 +15,12 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 from kafka import KafkaAdminClient
 
-from ringfence.engine.preflight import share_checks
+from ringfence.engine.preflight import cluster_checks
 from ringfence.engine.preflight.subject import Check, Result
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.share_groups import ShareGroupMember
-from ringfence.fencing.kafka.share_member import ShareMember, alter_share_group
+from ringfence.fencing.kafka.share_groups import ShareGroupMember, ShareMember, alter_share_group
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, topic_ids
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.worker_config import WorkerConfig
@@ -80,8 +79,10 @@ def ask(bootstrap: str, name: str, topic: str, *, user: str = "", **more: str) -
             "source.cluster.sasl.mechanism": "PLAIN",
             "source.cluster.sasl.jaas.config": login(user),
         }
-    assert [*share_checks.checks({**settings, "connector.class": "KafkaSource"}, worker_of(bootstrap))] == []
-    return {check.name: check for check in share_checks.checks(settings, worker_of(bootstrap))}
+    assert [
+        *cluster_checks.check_share_group({**settings, "connector.class": "KafkaSource"}, worker_of(bootstrap))
+    ] == []
+    return {check.name: check for check in cluster_checks.check_share_group(settings, worker_of(bootstrap))}
 
 
 def failures(found: Mapping[str, Check]) -> set[str]:
@@ -196,9 +197,9 @@ def member(client: str) -> ShareGroupMember:
 
 
 def test_only_what_is_ours_by_its_whole_name_is_ours() -> None:
-    assert share_checks.judge_members("g-c", [member("g-c-0"), member("g-c-12")], "g-c").result is OK
+    assert cluster_checks.judge_members("g-c", [member("g-c-0"), member("g-c-12")], "g-c").result is OK
     for client in ("g-c", "g-c-", "g-c-0-1", "xg-c-0", "g-c-d-0", "consumer-1"):
-        found = share_checks.judge_members("g-c", [member("g-c-0"), member(client)], "g-c")
+        found = cluster_checks.judge_members("g-c", [member("g-c-0"), member(client)], "g-c")
         assert (found.result, found.decides) == (FAILED, True)
         assert f"{client} at 127.0.0.1" in found.message
 
@@ -206,17 +207,17 @@ def test_only_what_is_ours_by_its_whole_name_is_ours() -> None:
 @pytest.mark.parametrize(
     ("found", "result"),
     [
-        (share_checks.judge_version(1), OK),
-        (share_checks.judge_version(0), FAILED),
-        (share_checks.judge_election("in", "false", 3), OK),
-        (share_checks.judge_election("in", "true", 1), OK),
-        (share_checks.judge_election("in", "true", 3), FAILED),
-        (share_checks.judge_election("in", None, 3), Result.UNKNOWN),
-        (share_checks.judge_retention("in", "-1", 60), OK),
-        (share_checks.judge_retention("in", "60001", 60), OK),
-        (share_checks.judge_retention("in", "60000", 60), FAILED),
-        (share_checks.judge_retention("in", None, 60), Result.UNKNOWN),
-        (share_checks.judge_overdue("in", [3], 1000), FAILED),
+        (cluster_checks.judge_version(1), OK),
+        (cluster_checks.judge_version(0), FAILED),
+        (cluster_checks.judge_election("in", "false", 3), OK),
+        (cluster_checks.judge_election("in", "true", 1), OK),
+        (cluster_checks.judge_election("in", "true", 3), FAILED),
+        (cluster_checks.judge_election("in", None, 3), Result.UNKNOWN),
+        (cluster_checks.judge_retention("in", "-1", 60), OK),
+        (cluster_checks.judge_retention("in", "60001", 60), OK),
+        (cluster_checks.judge_retention("in", "60000", 60), FAILED),
+        (cluster_checks.judge_retention("in", None, 60), Result.UNKNOWN),
+        (cluster_checks.judge_overdue("in", [3], 1000), FAILED),
     ],
 )
 def test_each_failure_has_its_remedy(found: Check, result: Result) -> None:

@@ -32,7 +32,7 @@ _CLIENT = """
 import os, sys
 from pathlib import Path
 from confluent_kafka import Producer
-from ringfence.fencing.kafka.client_set_up import set_up_clients
+from ringfence.fencing.kafka.client_pool import set_up_clients
 
 def private_kib():
     rows = (line.split() for line in Path("/proc/self/smaps_rollup").read_text().splitlines()[1:])

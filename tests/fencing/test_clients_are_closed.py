@@ -14,18 +14,15 @@ import pytest
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, FencingError, Retriable
 from ringfence.fencing.kafka import permission_probes, topic_admin
-from ringfence.fencing.kafka.admin_clients import forget_admin_clients, login_refused
-from ringfence.fencing.kafka.client_pool import ClientPool, close_idle_clients
+from ringfence.fencing.kafka.client_pool import ClientPool, close_idle_clients, forget_admin_clients, login_refused
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer import PartitionReader
 from ringfence.fencing.kafka.consumer_groups import group_members
 from ringfence.fencing.kafka.fencer import Fencer
-from ringfence.fencing.kafka.idempotent_producer import IdempotentProducer
 from ringfence.fencing.kafka.membership import GroupMembership
 from ringfence.fencing.kafka.open_transactions import HangingProber
 from ringfence.fencing.kafka.permission_probes import Prober
-from ringfence.fencing.kafka.plain_producer import PlainProducer
-from ringfence.fencing.kafka.report_producer import ReportProducer
+from ringfence.fencing.kafka.plain_producers import IdempotentProducer, PlainProducer, ReportProducer
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, topic_identity
 from ringfence.fencing.transactions.producer import Producer
 from ringfence.local.ports import free_port

@@ -7,7 +7,7 @@ import pytest
 from kafka.cluster import ClusterMetadata
 
 from ringfence.fencing.kafka import permission_probes
-from ringfence.fencing.kafka.group_requests import GroupAdmin
+from ringfence.fencing.kafka.consumer_groups import GroupAdmin
 from ringfence.fencing.kafka.kafka_python_client import PythonClient
 from ringfence.fencing.kafka.permission_probes import MOVING, NoCoordinator, await_coordinator
 

@@ -7,8 +7,7 @@ import pytest
 from ringfence.connectors.api import ConnectorError
 from ringfence.fencing.errors import Abortable, Fenced
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.input_group_member import InputRecord
-from ringfence.fencing.kafka.membership import GroupMetadata
+from ringfence.fencing.kafka.membership import GroupMetadata, InputRecord
 from ringfence.fencing.task.group_source import GroupSource, position_of
 
 

@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 REPORTS = """
     import sys, time
     from ringfence.fencing.kafka.connection import Connection
-    from ringfence.fencing.kafka.report_producer import ReportProducer
+    from ringfence.fencing.kafka.plain_producers import ReportProducer
 
     producers = [ReportProducer(Connection(sys.argv[1])) for _ in range(8)]
 

@@ -7,13 +7,13 @@ from confluent_kafka import Producer
 
 from ringfence.connectors.sdk.kafka_settings.java_names import MAX_BLOCK, RULES, Role, servers, translate
 from ringfence.fencing.errors import Invalid
-from ringfence.fencing.kafka.client_settings import (
+from ringfence.fencing.kafka.connection import (
+    Connection,
     connection_of,
     producer_overrides,
     resolve_settings,
     transaction_timeout_ms,
 )
-from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.task.boundaries import Boundaries
 from ringfence.fencing.transactions.record_batches import HEAD_BYTES
 from ringfence.fencing.transactions.settings import encoded_batch_bytes

@@ -11,9 +11,19 @@ from ringfence.fencing.kafka.record_batches import Batch, Marker
 from ringfence.fencing.offsets.record_counts import AttemptCounts, RecordCounts
 from ringfence.fencing.proof.alignment import Alignment, Border, Borders, _between, _Sums, align
 from ringfence.fencing.proof.count import _align_all
-from ringfence.fencing.proof.offset_commits import Attempts, OffsetCommits, OffsetRecord, OffsetRecords
 from ringfence.fencing.proof.positions import PositionTally, find_number
-from ringfence.fencing.proof.topic_tally import Fate, PackedRows, PackedValues, Part, Producer, TopicTally
+from ringfence.fencing.proof.tallies import (
+    Attempts,
+    Fate,
+    OffsetCommits,
+    OffsetRecord,
+    OffsetRecords,
+    PackedRows,
+    PackedValues,
+    Part,
+    Producer,
+    TopicTally,
+)
 
 BORDERS = [Border(10, 5, True), Border(20, 8, True), Border(30, 8, True), Border(40, 12, True)]
 PARTS = [(10, 2), (11, 3), (20, 3), (41, 4)]

@@ -8,8 +8,32 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ringfence.fencing.share.share_partition import control_records, history, state_topic
-from ringfence.fencing.share.share_partition.control_records import (
+from ringfence.fencing.share.share_partition import state_topic
+from ringfence.fencing.share.share_partition.state_machine import (
+    Acknowledgement,
+    Answer,
+    Batch,
+    Batches,
+    Change,
+    InvalidTransition,
+    RecordState,
+    SharePartition,
+    fill,
+    merge,
+    overlay,
+)
+from ringfence.fencing.share.share_partition.state_topic import (
+    Entry,
+    PersistedState,
+    ShareSnapshot,
+    ShareUpdate,
+    StateKey,
+    StateRecord,
+    StateTable,
+    find_first_needed,
+)
+from tests.support import share_control_records as control_records
+from tests.support.share_control_records import (
     BrokenChain,
     ControlRecord,
     Recorder,
@@ -17,16 +41,6 @@ from ringfence.fencing.share.share_partition.control_records import (
     ShareDelta,
     find_cleanable,
 )
-from ringfence.fencing.share.share_partition.history import Entry, PersistedState, StateTable, find_first_needed
-from ringfence.fencing.share.share_partition.state_machine import (
-    Acknowledgement,
-    Answer,
-    Change,
-    InvalidTransition,
-    SharePartition,
-)
-from ringfence.fencing.share.share_partition.state_ranges import Batch, Batches, RecordState, fill, merge, overlay
-from ringfence.fencing.share.share_partition.state_topic import ShareSnapshot, ShareUpdate, StateKey, StateRecord
 
 AVAILABLE, ACQUIRED, ACKNOWLEDGED, ARCHIVED = RecordState
 GAP, ACCEPT, RELEASE, REJECT = Acknowledgement
@@ -266,8 +280,8 @@ def test_a_state_is_recovered_from_the_state_topic(operations: list[tuple[str, s
     for _, change, plain in run(operations):
         if change is None or not change.writes:
             continue
-        record = history.write(state, change, 0, limit=limit)
-        entry = history.read(entries[-1].offset + 1, 0, *state_topic.encode(KEY, record))
+        record = state_topic.write(state, change, 0, limit=limit)
+        entry = state_topic.read(entries[-1].offset + 1, 0, *state_topic.encode(KEY, record))
         assert entry is not None
         entries = [one for one in [*entries, entry] if one.offset >= (find_first_needed([*entries, entry]) or 0)]
         table = StateTable()

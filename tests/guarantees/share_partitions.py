@@ -10,15 +10,29 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.share_member import Answer as Said
-from ringfence.fencing.kafka.share_member import Message, ShareMember, alter_share_group
+from ringfence.fencing.kafka.share_groups import Answer as Said
+from ringfence.fencing.kafka.share_groups import Message, ShareMember, alter_share_group
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.topic_offsets import OffsetKind, end_offsets, offsets_at
-from ringfence.fencing.share.share_partition import history
-from ringfence.fencing.share.share_partition.history import Entry, PersistedState, StateTable
-from ringfence.fencing.share.share_partition.state_machine import Acknowledgement, Answer, Change, SharePartition
-from ringfence.fencing.share.share_partition.state_ranges import Batches, RecordState, merge
-from ringfence.fencing.share.share_partition.state_topic import STATE_TOPIC, ShareUpdate, StateKey, StateRecord
+from ringfence.fencing.share.share_partition import state_topic
+from ringfence.fencing.share.share_partition.state_machine import (
+    Acknowledgement,
+    Answer,
+    Batches,
+    Change,
+    RecordState,
+    SharePartition,
+    merge,
+)
+from ringfence.fencing.share.share_partition.state_topic import (
+    STATE_TOPIC,
+    Entry,
+    PersistedState,
+    ShareUpdate,
+    StateKey,
+    StateRecord,
+    StateTable,
+)
 from tests.support.waiting import eventually
 
 LIMIT = 2
@@ -55,7 +69,7 @@ class StateReader:
                 assert message.error() is None, message.error()
                 offset = int(message.offset() or 0)
                 self._positions[int(message.partition() or 0)] = offset + 1
-                entry = history.read(offset, message.timestamp()[1], message.key(), message.value())
+                entry = state_topic.read(offset, message.timestamp()[1], message.key(), message.value())
                 if entry is not None and entry.key.group_id == self._group:
                     found.append(entry)
         return found
@@ -200,7 +214,7 @@ class Lab:
 
     def _expect(self, change: Change) -> None:
         """One record, with these ranges, this start and this count."""
-        expected = history.write(self.state, change, self.state.leader_epoch, limit=self._updates)
+        expected = state_topic.write(self.state, change, self.state.leader_epoch, limit=self._updates)
         found = self._reader.read_next()
         assert [strip_times(entry.record) for entry in found] == [expected], f"{self.done}\n{found}\nfor {expected}"
         self.model = change.partition

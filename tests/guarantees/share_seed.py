@@ -7,13 +7,19 @@ from confluent_kafka.admin import AdminClient
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.share_member import alter_share_group
+from ringfence.fencing.kafka.share_groups import alter_share_group
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
-from ringfence.fencing.share.share_partition import history
-from ringfence.fencing.share.share_partition.history import Entry, StateTable
-from ringfence.fencing.share.share_partition.state_machine import Acknowledgement, Answer, Change, SharePartition
-from ringfence.fencing.share.share_partition.state_ranges import Batch, RecordState, merge
-from ringfence.fencing.share.share_partition.state_topic import ShareUpdate
+from ringfence.fencing.share.share_partition import state_topic
+from ringfence.fencing.share.share_partition.state_machine import (
+    Acknowledgement,
+    Answer,
+    Batch,
+    Change,
+    RecordState,
+    SharePartition,
+    merge,
+)
+from ringfence.fencing.share.share_partition.state_topic import Entry, ShareUpdate, StateTable
 from tests.guarantees.share_partitions import StateReader, strip_times
 from tests.support.raw_share import RENEW, RawShareMember
 from tests.support.waiting import eventually
@@ -73,7 +79,7 @@ class _Table:
 
     def expect(self, change: Change, start: int, *said: Batch) -> None:
         (state,) = self.states.states.values()
-        written = history.write(state, change, state.leader_epoch)
+        written = state_topic.write(state, change, state.leader_epoch)
         found: list[Entry] = []
 
         def arrived() -> bool:

@@ -16,12 +16,11 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.share_member import alter_share_group
+from ringfence.fencing.kafka.share_groups import alter_share_group
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
-from ringfence.fencing.share.share_partition import history
-from ringfence.fencing.share.share_partition.history import Entry, PersistedState, StateTable
-from ringfence.fencing.share.share_partition.state_machine import Acknowledgement, Answer, Change, SharePartition
-from ringfence.fencing.share.share_partition.state_ranges import prune
+from ringfence.fencing.share.share_partition import state_topic
+from ringfence.fencing.share.share_partition.state_machine import Acknowledgement, Answer, Change, SharePartition, prune
+from ringfence.fencing.share.share_partition.state_topic import Entry, PersistedState, StateTable
 from tests.guarantees.share_partitions import Holder, StateReader, strip_times, summarize
 from tests.support.raw_share import RENEW, RawShareMember
 from tests.support.waiting import eventually
@@ -92,7 +91,7 @@ class TransactionLab:
         lock_ms: int,
         *,
         expires: bool = False,
-        updates: int = history.UPDATES_PER_SNAPSHOT,
+        updates: int = state_topic.UPDATES_PER_SNAPSHOT,
     ) -> None:
         """expires: let locks expire, too, which takes their time. updates: how many are written before a snapshot."""
         self.connection, self.topic, self.group = connection, f"{name}-in", f"{name}-group"
@@ -233,7 +232,7 @@ class TransactionLab:
 
     def expect(self, change: Change) -> None:
         """One record, with these ranges, this start and this count."""
-        expected = history.write(self.state, change, self.state.leader_epoch, limit=self._updates)
+        expected = state_topic.write(self.state, change, self.state.leader_epoch, limit=self._updates)
         found = self._reader.read_next()
         said = [strip_times(entry.record) for entry in found]
         assert said == [strip_times(expected)], f"{said}, not {expected}\n{self.done}\n{self.model}"

@@ -11,7 +11,7 @@ from ringfence.connectors.api import SourceRecord
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.fencer import Fencer
-from ringfence.fencing.kafka.plain_producer import PlainProducer
+from ringfence.fencing.kafka.plain_producers import PlainProducer
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.task import attempt_report
 from ringfence.fencing.task.config_view import DesiredState

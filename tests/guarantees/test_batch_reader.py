@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient
 from ringfence.connectors.api import ConnectorError, RetriableError
 from ringfence.connectors.api.fetching import NotFetchable, OutOfRange, Run
 from ringfence.connectors.builtin.kafka_source.cluster import consumer
-from ringfence.connectors.builtin.kafka_source.inputs import BatchInput, ConsumerInput, Input
+from ringfence.connectors.builtin.kafka_source.task import BatchInput, ConsumerInput, Input
 from ringfence.connectors.sdk.egress import EgressDenied
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.fetching import fetched_batches

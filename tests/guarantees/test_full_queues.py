@@ -8,8 +8,7 @@ import pytest
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, FencingError, Retriable
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.idempotent_producer import IdempotentProducer
-from ringfence.fencing.kafka.plain_producer import PlainProducer
+from ringfence.fencing.kafka.plain_producers import IdempotentProducer, PlainProducer
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.local.ports import free_port

@@ -11,10 +11,10 @@ from confluent_kafka import Producer as PlainProducer
 
 from ringfence.fencing.clock import SYSTEM_CLOCK, Deadline
 from ringfence.fencing.errors import Fenced
-from ringfence.fencing.kafka import input_group_member
+from ringfence.fencing.kafka import membership
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer_groups import GroupMember, group_members
-from ringfence.fencing.kafka.input_group_member import InputGroupMember, InputRecord
+from ringfence.fencing.kafka.membership import InputGroupMember, InputRecord
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.fencing.transactions.producer import Producer
@@ -295,7 +295,7 @@ def test_a_member_may_close_before_it_has_seen_its_assignment(copy: Copy, monkey
     """librdkafka delivers the assignment inside `close`, in which the metadata of the group disappears."""
     first = copy.join().run()
     eventually(lambda: first.owned == PARTITIONS, 60, "the first member owns everything")
-    monkeypatch.setattr(input_group_member, "Consumer", SlowToAssign)
+    monkeypatch.setattr(membership, "Consumer", SlowToAssign)
     second = copy.join()
     eventually(
         lambda: [len(one.topics) for one in members(copy)] == [1, 1], 60, "the broker has divided the partitions"
@@ -314,7 +314,7 @@ def test_what_a_callback_raises_reaches_the_caller(copy: Copy, monkeypatch: pyte
         def unassign(self) -> None:
             gone.consumer_group_metadata()
 
-    monkeypatch.setattr(input_group_member, "Consumer", Broken)
+    monkeypatch.setattr(membership, "Consumer", Broken)
     member = copy.join()
     member.step_until(lambda: member.owned == PARTITIONS, "it owns everything")
     with pytest.raises(RuntimeError, match="closed"):

@@ -17,7 +17,7 @@ from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer import PartitionReader
 from ringfence.fencing.kafka.fencer import Fencer
 from ringfence.fencing.kafka.partitioner import partition_of
-from ringfence.fencing.kafka.plain_producer import PlainProducer
+from ringfence.fencing.kafka.plain_producers import PlainProducer
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.topic_offsets import OffsetKind, offsets_at
 from ringfence.fencing.topics import topic_log

@@ -6,12 +6,20 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.dead_letters.listing import DeadLetterFilter, Page, Replay, page
-from ringfence.fencing.dead_letters.replay import LetterConversion, ReplayOutcome, ReplayResult, Replays
+from ringfence.fencing.dead_letters import (
+    DeadLetterFilter,
+    LetterConversion,
+    Page,
+    Replay,
+    ReplayOutcome,
+    ReplayResult,
+    Replays,
+    page,
+)
 from ringfence.fencing.errors import Fenced
 from ringfence.fencing.ids import ConnectorName, replay_transactional_id
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.topic_tail import Limits
+from ringfence.fencing.kafka.topic_records import Limits
 from ringfence.fencing.records.dead_letter import DeadLetter, Place, as_bytes
 from ringfence.fencing.transactions.producer import Producer
 from tests.guarantees.stage import Script, Stage

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.report_producer import ReportProducer
+from ringfence.fencing.kafka.plain_producers import ReportProducer
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.topics.topic_log import TopicLog
 from tests.support.broker import Broker
@@ -104,7 +104,7 @@ def test_what_was_lost_in_silence_is_sent_again_at_the_end(broker: Broker, topic
 _REPORTS_OF_REPORTS = """
 import logging, sys, time
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.report_producer import ReportProducer
+from ringfence.fencing.kafka.plain_producers import ReportProducer
 
 reports, told = ReportProducer(Connection("127.0.0.1:1"), timeout_s=1.0), []
 

@@ -8,7 +8,7 @@ from ringfence.connectors.api import SourceRecord
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.plain_producer import PlainProducer
+from ringfence.fencing.kafka.plain_producers import PlainProducer
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, topic_identity, topic_setting
 from ringfence.fencing.offsets.source_offsets import Offset, SourceOffsets, encode_key, encode_value, read_offsets
 from ringfence.fencing.offsets.stores import resolve, stores_of

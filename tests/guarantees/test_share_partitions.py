@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.share.share_partition.history import StateTable, find_first_needed
-from ringfence.fencing.share.share_partition.state_topic import ShareSnapshot
+from ringfence.fencing.share.share_partition.state_topic import ShareSnapshot, StateTable, find_first_needed
 from ringfence.local.kafka import EmbeddedKafka
 from tests.guarantees.share_partitions import Lab
 from tests.guarantees.share_seed import run_the_table

@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.share_member import Answer, ShareMember, alter_share_group
+from ringfence.fencing.kafka.share_groups import Answer, ShareMember, alter_share_group
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, delete_topics, topic_ids
 from ringfence.fencing.offsets.ledger_keys import LEDGER_PARTITION
 from ringfence.fencing.topics.sweep_requests import SweepRequestRecord

@@ -12,7 +12,7 @@ from ringfence.connectors.sdk.worker_limits import WorkerLimits
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal
 from ringfence.fencing.fetching.partition_reader import PartitionReader
-from ringfence.fencing.kafka.admin_clients import login_refused
+from ringfence.fencing.kafka.client_pool import login_refused
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.kafka_python_client import PythonClient
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics

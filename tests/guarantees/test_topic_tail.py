@@ -9,7 +9,7 @@ from confluent_kafka.admin import AdminClient
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
-from ringfence.fencing.kafka.topic_tail import Limits, Tail, Visibility, tail
+from ringfence.fencing.kafka.topic_records import Limits, Tail, Visibility, tail
 from tests.support.broker import Broker
 from tests.support.transactions import await_markers
 from tests.support.waiting import eventually

@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import Producer
 
 from ringfence import cli
-from ringfence.commands import topic_tail
+from ringfence.commands import topics
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
@@ -42,7 +42,7 @@ def test_committed_records_are_printed_and_followed(
     assert cli.main(["topics", "tail", topic, "--exit", "--last", "2"]) == 0
     assert capsys.readouterr().out.splitlines() == ["0:1\tk\ta\\x1b[2J", "0:5\tk\tlast"]
 
-    lines = topic_tail._lines(connection, topic, 1, follow=True)
+    lines = topics._lines(connection, topic, 1, follow=True)
     assert next(lines).endswith("\tlast")
     send("aborted, too", commit=False)
     send("new", "newer")

@@ -11,7 +11,7 @@ from ringfence.fencing.ids import ConnectorName, leader_transactional_id
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.membership import GroupMembership, GroupMetadata
 from ringfence.fencing.kafka.open_transactions import HangingProber
-from ringfence.fencing.kafka.plain_producer import PlainProducer
+from ringfence.fencing.kafka.plain_producers import PlainProducer
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.leader.term import Term
 from ringfence.fencing.topics.cluster_state import ClusterState

@@ -14,8 +14,8 @@ import pytest
 from ringfence.cli import main
 from ringfence.connectors.java.discovery import find_plugins
 from ringfence.local.errors import LocalError
+from ringfence.local.plugin_folders import scratch_beside
 from ringfence.local.plugin_installer import Limits, install_archive
-from ringfence.local.scratch import scratch_beside
 
 MANIFEST = "META-INF/services/org.apache.kafka.connect.source.SourceConnector"
 

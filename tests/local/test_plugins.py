@@ -18,17 +18,16 @@ from ringfence.engine.plugins.installations import InstallFailed
 from ringfence.engine.spark.connector_limits import let_go
 from ringfence.local.errors import LocalError
 from ringfence.local.jars import Coordinate, resolve
-from ringfence.local.maven_plugins import install, parse
-from ringfence.local.plugin_installer import installer_of
+from ringfence.local.plugin_installer import install_from_maven, installer_of, parse_coordinates
 from tests.support.java_plugins import FILE_STREAM, FILE_STREAM_CLASS
 
 
 def test_a_plugin_is_installed_whole_and_once(tmp_path: Path) -> None:
     folder = tmp_path / "deep" / "plugins"
-    coordinate = parse(f"{FILE_STREAM.group}:{FILE_STREAM.artifact}:{FILE_STREAM.version}")
+    coordinate = parse_coordinates(f"{FILE_STREAM.group}:{FILE_STREAM.artifact}:{FILE_STREAM.version}")
     assert coordinate == FILE_STREAM
-    place = install(coordinate, folder)
-    assert install(coordinate, folder) == place
+    place = install_from_maven(coordinate, folder)
+    assert install_from_maven(coordinate, folder) == place
     assert [plugin.class_name for plugin in find_plugins([str(folder)])] == [FILE_STREAM_CLASS]
     assert [each.name for each in folder.parent.iterdir()] == ["plugins"], "nothing else is left"
 
@@ -36,14 +35,14 @@ def test_a_plugin_is_installed_whole_and_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["connect-file", "a:b", "a:b:c:d", "a:../b:1", "a:b:1 2"])
 def test_what_is_no_coordinate_is_refused(text: str) -> None:
     with pytest.raises(LocalError, match="write group:artifact:version"):
-        parse(text)
+        parse_coordinates(text)
 
 
 def test_what_holds_no_source_connector_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "path" / "plugins"
     library = Coordinate("org.apache.kafka", "connect-api", FILE_STREAM.version)
     with pytest.raises(LocalError, match=r"connect-api:[\d.]+ contains no source connector"):
-        install(library, folder)
+        install_from_maven(library, folder)
     assert [*folder.iterdir()] == []
     assert [*folder.parent.iterdir()] == [folder]
 
@@ -135,5 +134,5 @@ def test_an_upload_whose_worker_is_killed_is_removed_by_the_next_install(tmp_pat
     ended = subprocess.run(command, env=environment, timeout=120, check=False)
     assert ended.returncode == -signal.SIGXFSZ
     assert [each for each in folder.parent.iterdir() if each != folder], "it was at work"
-    install(FILE_STREAM, folder)
+    install_from_maven(FILE_STREAM, folder)
     assert [*folder.parent.iterdir(), *temporary.iterdir()] == [folder]

@@ -12,9 +12,8 @@ from ringfence.cli import main
 from ringfence.connectors.plugin_environments import find_environments
 from ringfence.engine.plugins.installations import InstallFailed
 from ringfence.local.errors import LocalError
-from ringfence.local.plugin_contents import digest, read_contents
-from ringfence.local.plugin_installer import installer_of
-from ringfence.local.python_plugins import install_package, install_wheel
+from ringfence.local.plugin_folders import digest, read_contents
+from ringfence.local.plugin_installer import install_package, install_wheel, installer_of
 from tests.support.wheels import make_plugin, make_wheel, use_index
 
 

@@ -7,7 +7,7 @@ from django.test import Client, override_settings
 from prometheus_client.parser import text_string_to_metric_families
 
 from ringfence.fencing.topics.status import State
-from ringfence.metrics.other_names import SCHEMES
+from ringfence.metrics.views import SCHEMES
 from tests.support.accounts import account, bearer
 from tests.support.busy_tables import busy
 from tests.support.projections import project

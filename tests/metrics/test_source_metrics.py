@@ -10,7 +10,7 @@ from ringfence.alerts import evaluation
 from ringfence.alerts.models import Incident, Rule
 from ringfence.metrics.views import exposition
 from ringfence.projection.models import Task
-from ringfence.projection.task_metrics import FRESH_MS, format_value, metrics_of
+from ringfence.projection.progress_reports import FRESH_MS, format_value, metrics_of
 from tests.support.busy_tables import busy
 from tests.support.projections import project
 from tests.support.topics import Topic

@@ -15,7 +15,7 @@ from ringfence.local.database import migrate
 from ringfence.local.environment import complete
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.local.ports import free_port
-from ringfence.local.roles import PythonRole
+from ringfence.local.supervisor import PythonRole
 from ringfence.local.valkey import EmbeddedValkey
 from tests.e2e.checker import Reader, source_offsets
 from tests.e2e.rest import Rest

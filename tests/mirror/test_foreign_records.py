@@ -1,8 +1,7 @@
 """A record of the config topic that no leader wrote: one incident, although each new leader reports it again."""
 
 from ringfence.alerts import evaluation
-from ringfence.alerts.foreign_records import RECENT_MS
-from ringfence.alerts.models import Incident, Rule
+from ringfence.alerts.models import RECENT_MS, Incident, Rule
 from tests.support.projections import project
 from tests.support.topics import Topic
 

@@ -6,7 +6,7 @@ from dataclasses import asdict
 import pytest
 
 from ringfence.access.principal import EVERYBODY_HERE
-from ringfence.api.history_series import Scope, choose_range, find_series, put_together
+from ringfence.api.v1.history import Scope, choose_range, find_series, put_together
 from ringfence.fencing.topics.status import PollRetry
 from ringfence.projection.history_points import HOUR, KEEP_MINUTES_DAYS, MINUTE, HistoryRecorder, prune, sum_up
 from ringfence.projection.models import HistoryPoint, Minute, Task

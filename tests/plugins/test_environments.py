@@ -9,7 +9,7 @@ from ringfence.engine.plugins import PluginHost, environments
 from ringfence.engine.plugins import UnknownPlugin as Unknown
 from ringfence.engine.plugins.calls import ReadConfigKeys, ReadExactlyOnceSupport, ValidateConfig
 from ringfence.engine.plugins.errors import BadRequest
-from ringfence.local.python_plugins import install_package
+from ringfence.local.plugin_installer import install_package
 from tests.support.plugin_hosts import PATIENCE
 from tests.support.waiting import eventually
 from tests.support.wheels import index_variables, make_plugin, make_shade, make_wheel

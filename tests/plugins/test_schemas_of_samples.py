@@ -9,8 +9,8 @@ import pytest
 
 from ringfence.connectors.api import SourceRecord, Struct
 from ringfence.connectors.api.schemas import INT64, STRING, decimal, struct
+from ringfence.engine.plugins.preview import TransformationChain
 from ringfence.engine.plugins.secret_removal import Scrubber
-from ringfence.engine.plugins.transform_trial import TransformationChain
 
 ORDER = struct({"id": INT64, "item": STRING, "price": decimal(2)}, "shop.Order")
 REGISTRY = {"value.converter.schema.registry.url": "http://registry.example.com"}

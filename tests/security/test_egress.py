@@ -13,8 +13,7 @@ from ringfence.connectors.sdk import worker_limits
 from ringfence.connectors.sdk.egress import EgressDenied, Policy, parse_address
 from ringfence.connectors.sdk.worker_limits import WorkerLimits
 from ringfence.fencing.errors import Invalid
-from ringfence.fencing.kafka.client_settings import connection_of
-from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.connection import Connection, connection_of
 
 SECRET = "INTERNAL-METADATA-ROLE-CREDENTIALS"
 

@@ -21,8 +21,7 @@ from ringfence.connectors.sdk.kafka_settings import java_names, security
 from ringfence.connectors.sdk.kafka_settings.java_names import Role
 from ringfence.connectors.sdk.worker_limits import WorkerLimits
 from ringfence.fencing.errors import Invalid
-from ringfence.fencing.kafka.client_settings import connection_of
-from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.connection import Connection, connection_of
 
 SMUGGLED = "a\r\ndelete precious\r\nb"
 

@@ -27,11 +27,10 @@ from ringfence.connectors.sdk.guarded_connects import run_guarded
 from ringfence.connectors.sdk.worker_limits import WorkerLimits
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
-from ringfence.fencing.kafka.admin_clients import admin_client, forget_admin_clients
+from ringfence.fencing.kafka.client_pool import admin_client, forget_admin_clients
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer import PartitionReader
-from ringfence.fencing.kafka.idempotent_producer import IdempotentProducer
-from ringfence.fencing.kafka.plain_producer import PlainProducer
+from ringfence.fencing.kafka.plain_producers import IdempotentProducer, PlainProducer
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from tests.support.broker import Broker
 from tests.support.trap import Trap

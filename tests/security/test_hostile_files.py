@@ -20,8 +20,7 @@ from ringfence.connectors.builtin.files.connector import FilesSourceConnector
 from ringfence.connectors.builtin.files.formats import FormatError, text
 from ringfence.connectors.builtin.files.reading import FORMATS
 from ringfence.connectors.builtin.spark_table import snapshots
-from ringfence.connectors.builtin.spark_table.delta_log import DeltaSnapshot
-from ringfence.connectors.builtin.spark_table.iceberg_metadata import IcebergSnapshot
+from ringfence.connectors.builtin.spark_table.snapshots import DeltaSnapshot, IcebergSnapshot
 from ringfence.connectors.builtin.sql.connector import SqlSourceConnector
 from ringfence.connectors.builtin.sql.database import CONNECT_SECONDS, Database
 from tests.support.hostile_folder import COMMIT, Folder
@@ -140,7 +139,7 @@ def test_broken_iceberg_metadata_are_an_error_with_a_remedy(content: bytes) -> N
 
 def test_compressed_metadata_have_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshots, "MOST_BYTES", 1 << 20)
-    monkeypatch.setattr("ringfence.connectors.builtin.spark_table.iceberg_metadata.MOST_BYTES", 1 << 20)
+    monkeypatch.setattr("ringfence.connectors.builtin.spark_table.snapshots.MOST_BYTES", 1 << 20)
     place: Any = Folder({"metadata/v1.gz.metadata.json": gzip.compress(b" " * (4 << 20))})
     with pytest.raises(ConnectorError, match="larger than"):
         IcebergSnapshot(place, list(place.list()), None, None)

@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from ringfence.consumer_commands import consumer_commands
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.admin_clients import login_refused
+from ringfence.fencing.kafka.client_pool import login_refused
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.local.data_directory import DataDirectory

@@ -34,7 +34,7 @@ _FREQUENT: Final = "a0 ;\\"
 
 _BOUNDED: Final = {
     "connectors.java.discovery:_IN_NAME": (255, "the name of a file"),
-    "metrics.other_names:_NAME": (255, "the name of a metric of ours"),
+    "metrics.views:_NAME": (255, "the name of a metric of ours"),
 }
 """Patterns that take longer, with the length of the longest text that they meet, and why it is not longer."""
 

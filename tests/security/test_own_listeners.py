@@ -42,8 +42,7 @@ from ringfence.connectors.sdk.kafka_settings.java_names import Role
 from ringfence.connectors.sdk.worker_limits import WorkerLimits
 from ringfence.engine.spark.connector_limits import limits_of
 from ringfence.fencing.errors import Invalid
-from ringfence.fencing.kafka.client_settings import connection_of
-from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.connection import Connection, connection_of
 from ringfence.fencing.kafka.kafka_python_client import PythonClient
 from ringfence.platform_addresses import find_own_listeners
 from ringfence.worker_config import WorkerConfig

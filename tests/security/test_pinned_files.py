@@ -20,8 +20,7 @@ from ringfence.connectors.sdk.files import ClosedFile, client_files, pin
 from ringfence.connectors.sdk.kafka_settings.java_names import Role, known_settings
 from ringfence.connectors.sdk.worker_limits import WorkerLimits
 from ringfence.fencing.errors import Invalid
-from ringfence.fencing.kafka.client_settings import connection_of, resolve_settings
-from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.connection import Connection, connection_of, resolve_settings
 
 HOME = "127.0.0.1:9"
 

@@ -12,9 +12,8 @@ import pytest
 
 from ringfence.local import guarded_pip
 from ringfence.local.errors import LocalError
-from ringfence.local.maven_plugins import parse
-from ringfence.local.plugin_contents import read_contents
-from ringfence.local.python_plugins import install_package, install_wheel
+from ringfence.local.plugin_folders import read_contents
+from ringfence.local.plugin_installer import install_package, install_wheel, parse_coordinates
 from tests.support.loopback_api import Answer, LoopbackApi, Request
 from tests.support.recording_server import RecordingServer
 from tests.support.wheels import make_plugin, make_wheel, use_index
@@ -184,7 +183,7 @@ def test_the_list_of_files_has_their_hashes(index: Path, folder: Path) -> None:
 )  # fmt: skip
 def test_maven_coordinates_name_one_version_of_one_artifact(text: str) -> None:
     with pytest.raises(LocalError, match="is not a Maven coordinate"):
-        parse(text)
+        parse_coordinates(text)
 
 
 @pytest.mark.parametrize(
@@ -192,4 +191,4 @@ def test_maven_coordinates_name_one_version_of_one_artifact(text: str) -> None:
     ["io.debezium:debezium-connector-postgres:3.5.0.Final", "org.apache.kafka:kafka_2.13:4.3.0", "a-b:c:v1.0+build.7"],
 )
 def test_usual_maven_coordinates_are_understood(text: str) -> None:
-    assert parse(text).version == text.rpartition(":")[2]
+    assert parse_coordinates(text).version == text.rpartition(":")[2]

@@ -14,7 +14,7 @@ from ringfence.engine.browsing.reader_calls import OpenReading, Reading
 from ringfence.engine.browsing.readers import Readers, slices
 from ringfence.engine.plugins.errors import BadRequest
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.topic_tail import MetRecord, TailRecord, Visibility
+from ringfence.fencing.kafka.topic_records import MetRecord, TailRecord, Visibility
 from ringfence.requests.request import Refusal
 from tests.support import hostile_registry as bombs
 from tests.support.hostile_registry import hostile_registry

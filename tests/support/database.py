@@ -48,8 +48,8 @@ def empty() -> None:
     """
     from django.db import connection, transaction
 
+    from ringfence.api.loggers import follower
     from ringfence.heartbeats.cluster_view import look
-    from ringfence.log_levels import follower
 
     look._until, look._last = time.monotonic() + 60, type(look._last)()
     follower._due = time.monotonic() + 60  # its look now and then would be counted among a page's queries

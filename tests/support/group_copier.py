@@ -14,8 +14,7 @@ from typing import Protocol
 
 from ringfence.fencing.clock import Clock, Deadline
 from ringfence.fencing.errors import Abortable, Fenced, FencingError, Retriable
-from ringfence.fencing.kafka.input_group_member import InputRecord
-from ringfence.fencing.kafka.membership import GroupMetadata
+from ringfence.fencing.kafka.membership import GroupMetadata, InputRecord
 from ringfence.fencing.transactions.client import TransactionalClient
 
 log = logging.getLogger(__name__)
@@ -35,7 +34,7 @@ class OffsetsProducer(TransactionalClient, Protocol):
 
 
 class Input(Protocol):
-    """The part of `fencing.kafka.input_group_member.InputGroupMember` that is used here."""
+    """The part of `fencing.kafka.membership.InputGroupMember` that is used here."""
 
     @property
     def metadata(self) -> GroupMetadata | None: ...

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ringfence.fencing.kafka.admin_clients import forget_admin_clients
-from ringfence.fencing.kafka.client_pool import close_idle_clients
+from ringfence.fencing.kafka.client_pool import close_idle_clients, forget_admin_clients
 from tests.support.spark_jvm import end_jvm
 from tests.support.waiting import eventually
 

@@ -7,7 +7,7 @@ import sys
 import time
 
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.share_member import Answer, ShareMember
+from ringfence.fencing.kafka.share_groups import Answer, ShareMember
 
 
 def main() -> None:

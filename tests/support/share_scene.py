@@ -4,7 +4,7 @@ from confluent_kafka import Producer
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.share_member import Answer, Message, ShareMember, alter_share_group
+from ringfence.fencing.kafka.share_groups import Answer, Message, ShareMember, alter_share_group
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from tests.support.waiting import eventually
 

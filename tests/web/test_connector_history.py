@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 
 from ringfence.access.principal import EVERYBODY_HERE, Principal, Right, Verb
-from ringfence.api.history_series import Scope, find_marks
+from ringfence.api.v1.history import Scope, find_marks
 from ringfence.audit.models import AuditEntry, Outcome
 from ringfence.history.models import ConfigVersion
 from ringfence.projection.models import Event, HistoryPoint, LogLine, Tombstone, pack

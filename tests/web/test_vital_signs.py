@@ -15,8 +15,7 @@ from ringfence.engine.questions import Preflight
 from ringfence.fencing.errors import Retriable
 from ringfence.heartbeats.cluster_health import SILENT_S
 from ringfence.heartbeats.cluster_view import look, read
-from ringfence.heartbeats.freshness import FreshnessWatch, Positions, write
-from ringfence.heartbeats.heartbeat_writer import HealthProbe, HeartbeatWriter
+from ringfence.heartbeats.heartbeat_writer import FreshnessWatch, HealthProbe, HeartbeatWriter, Positions, write
 from ringfence.heartbeats.models import Freshness, Heartbeat
 from ringfence.projection.models import Task
 from tests.support.leader import FakeLeader

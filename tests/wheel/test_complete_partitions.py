@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ringfence.local.python_plugins import install_wheel
+from ringfence.local.plugin_installer import install_wheel
 from tests.e2e.up import Up
 from tests.guarantees.copies import committed
 from tests.support.names import unique

@@ -137,7 +137,7 @@ class PostgresSourceConnector(SourceConnector):
 
     def examine(self, config: Mapping[str, str]) -> Examination:
         try:
-            from ringfence.connectors.builtin.postgres.examination import examine
+            from ringfence.connectors.builtin.postgres.checks import examine
         except ModuleNotFoundError:
             return Examination({"connector.class": [_EXTRA]})
         return examine(with_boundary(self, config))

@@ -23,16 +23,18 @@ from ringfence.connectors.builtin.files.formats.parquet import ParquetReader, op
 from ringfence.connectors.builtin.files.places import FileChanged, FileInfo, open_place, require
 from ringfence.connectors.builtin.files.reading import FileOffset, FileReading
 from ringfence.connectors.builtin.files.settings import URL
-from ringfence.connectors.builtin.spark_table import delta_log
 from ringfence.connectors.builtin.spark_table import settings as names
-from ringfence.connectors.builtin.spark_table.iceberg_metadata import IcebergSnapshot, is_iceberg
 from ringfence.connectors.builtin.spark_table.plan import Batch, Table, part_error
 from ringfence.connectors.builtin.spark_table.snapshots import (
+    DELTA_LOG,
+    DeltaSnapshot,
     FileConstants,
     FolderSnapshot,
+    IcebergSnapshot,
     Snapshot,
     check_columns,
     folder_values,
+    is_iceberg,
     make_column,
 )
 from ringfence.connectors.sdk.diagnosis import summarise
@@ -132,8 +134,8 @@ class ParquetTable(Table[FilePart]):
 
     def _find_snapshot(self, files: Sequence[FileInfo]) -> Snapshot:
         version = str(self._settings.get(names.VERSION) or "").strip() or None
-        if any(file.name.startswith(delta_log.FOLDER) for file in files):
-            return delta_log.DeltaSnapshot(self._place, files, version)
+        if any(file.name.startswith(DELTA_LOG) for file in files):
+            return DeltaSnapshot(self._place, files, version)
         if is_iceberg(files):
             metadata = str(self._settings.get(names.METADATA) or "").strip() or None
             return IcebergSnapshot(self._place, files, version, metadata)

@@ -94,14 +94,14 @@ class SqlSourceConnector(SourceConnector):
         except ConfigException:
             return {}  # the definition has already reported it
         try:
-            from ringfence.connectors.builtin.sql.checks import find_errors
+            from ringfence.connectors.builtin.sql.examination import find_errors
         except ModuleNotFoundError:
             return {"connector.class": [_EXTRA]}
         return find_errors(settings, renamed=bool(config.get("transforms", "").strip()))
 
     def list_choices(self, config: Mapping[str, str]) -> Mapping[str, Sequence[Choice]]:
         """Return tables, and columns to read by."""
-        from ringfence.connectors.builtin.sql.checks import list_choices
+        from ringfence.connectors.builtin.sql.examination import list_choices
 
         return list_choices(CONFIG_DEF.parse(config))
 

@@ -87,7 +87,7 @@ def _secret(text: str) -> str:
 
 
 def _acks(text: str) -> str:
-    """Values other than all are for modes without transactions: `client_settings.find_acks_errors` reports them."""
+    """Values other than all are for modes without transactions: `connection.find_acks_errors` reports them."""
     return "all" if text == "-1" else _one_of("all", "1", "0")(text)
 
 

@@ -27,8 +27,7 @@ from ringfence.fencing.clock import Clock, Deadline
 from ringfence.fencing.errors import Fatal, FencingError
 from ringfence.fencing.kafka.error_translation import kafka_errors
 from ringfence.fencing.kafka.fencer import Fencer
-from ringfence.fencing.kafka.idempotent_producer import IdempotentProducer
-from ringfence.fencing.kafka.report_producer import QueueFull
+from ringfence.fencing.kafka.plain_producers import IdempotentProducer, QueueFull
 from ringfence.fencing.metrics import Measures
 from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOffsets, canonical, encode_value
 from ringfence.fencing.offsets.stores import OffsetsCopy

@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from django.http import HttpRequest
 
 from ringfence import quotas
-from ringfence.access import logins, throttle, tokens
+from ringfence.access import sessions, throttle, tokens
 from ringfence.access.client_address import address_of, group_of
 from ringfence.access.models import Grant, OidcIdentity, Token
 from ringfence.access.no_login import needs_no_login
@@ -45,9 +45,9 @@ def identify(request: HttpRequest) -> Principal | Nobody:
     who = _by_session(request)
     if isinstance(who, Nobody):
         return who
-    if logins.has_ended(request):
+    if sessions.has_ended(request):
         return Nobody()
-    logins.note_use(request, who)
+    sessions.note_use(request, who)
     return who
 
 

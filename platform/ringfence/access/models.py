@@ -109,7 +109,7 @@ class Token(models.Model):
 
 
 class LoginSession(models.Model):
-    """A session as users see it (`ringfence.access.logins`). `key_hash`: that of Django's row; `via`: how it began.
+    """A session as users see it (`ringfence.access.sessions`). `key_hash`: that of Django's row; `via`: how it began.
     Times are milliseconds; `seen_ms`: its last use, to a minute.
     """
 
@@ -123,7 +123,7 @@ class LoginSession(models.Model):
 
 
 class ProviderSession(models.Model):
-    """A session that single sign-on began, with the provider's names of it (`ringfence.access.provider_sessions`).
+    """A session that single sign-on began, with the provider's names of it (`ringfence.access.sessions`).
     `key_hash`: that of Django's row; `sid`: "" where the provider names none."""
 
     key_hash = models.CharField(max_length=40, unique=True)

@@ -15,6 +15,7 @@ from django.db import OperationalError
 
 from ringfence.access.models import Token
 from ringfence.access.principal import topics_of, verbs_of
+from ringfence.fencing.clock import epoch_ms
 from ringfence.fencing.name_patterns import EVERYTHING
 
 _AGAIN_SECONDS: Final = 30.0
@@ -60,7 +61,7 @@ def create(
     rights = list(what)
     if not verbs_of(rights):
         raise ValueError("A token without a verb would be of no use: name a role or a verb")
-    text, now = PREFIX + secrets.token_urlsafe(32), int(time.time() * 1000)
+    text, now = PREFIX + secrets.token_urlsafe(32), epoch_ms()
     row = Token.objects.create(
         user=user,
         name=name,
@@ -87,11 +88,11 @@ def usable(row: Token) -> bool:
 
 def record_use(row: Token) -> None:
     """Note that it was used, at most once a minute."""
-    now = int(time.time() * 1000)
+    now = epoch_ms()
     if now - row.last_used_ms >= _USED_EVERY_MS:
         write_note(lambda: Token.objects.filter(pk=row.pk).update(last_used_ms=now))
 
 
 def revoke(row: Token) -> None:
     """Revoke the token from its next request on. The row stays, for the audit trail."""
-    Token.objects.filter(pk=row.pk, revoked_ms=0).update(revoked_ms=int(time.time() * 1000))
+    Token.objects.filter(pk=row.pk, revoked_ms=0).update(revoked_ms=epoch_ms())

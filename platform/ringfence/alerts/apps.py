@@ -9,7 +9,7 @@ class AlertsConfig(AppConfig):
 
     def ready(self) -> None:
         # Models can only be imported here.
-        from ringfence.alerts.foreign_records import remember
+        from ringfence.alerts.models import remember_foreign_record
         from ringfence.projection.signals import foreign_record_found
 
-        foreign_record_found.connect(remember, dispatch_uid="foreign records of alerts")
+        foreign_record_found.connect(remember_foreign_record, dispatch_uid="foreign records of alerts")

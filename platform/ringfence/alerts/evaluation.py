@@ -18,7 +18,7 @@ from typing import Any, Final
 from django.db import Error as DatabaseError
 from django.db import close_old_connections, connection, transaction
 
-from ringfence.alerts import deliveries, foreign_records, incident_report
+from ringfence.alerts import deliveries, incident_report
 from ringfence.alerts.conditions import (
     Changes,
     Finding,
@@ -30,7 +30,18 @@ from ringfence.alerts.conditions import (
     last_error,
 )
 from ringfence.alerts.incident_report import write_report
-from ringfence.alerts.models import Delivery, EpisodeRow, Incident, Rule, Silence, Turn, now_ms
+from ringfence.alerts.models import (
+    RECENT_MS,
+    Delivery,
+    EpisodeRow,
+    Incident,
+    Rule,
+    Silence,
+    Turn,
+    list_foreign_records,
+    now_ms,
+    prune_foreign_records,
+)
 from ringfence.alerts.senders import incident_message
 from ringfence.alerts.snapshot import (
     ClusterProblem,
@@ -49,8 +60,8 @@ from ringfence.lock_waits import give_way
 from ringfence.projection import cluster_topics
 from ringfence.projection.health import Health, KnownHealth, known_health, reason_with_time
 from ringfence.projection.models import ActiveTopic, Connector, GenerationRow, Task
+from ringfence.projection.progress_reports import metrics_of
 from ringfence.projection.stalls import QUIET_MS
-from ringfence.projection.task_metrics import metrics_of
 
 STABLE_MS: Final = 600_000
 """After running for this long without a failure, a subject has recovered, whatever its source does."""
@@ -236,7 +247,7 @@ def read_snapshot(
     lost = cluster_topics.find_lost() if Kind.TOPIC_LOST in kind_set else None
     why, since = (lost.reason, lost.since_ms) if lost is not None else ("", 0)
     over = tuple(_find_over_limits(by_name, now)) if Kind.SOURCE_METRIC in kind_set else ()
-    foreign = tuple(foreign_records.list_recent(now)) if Kind.FOREIGN_RECORD in kind_set else ()
+    foreign = tuple(list_foreign_records(now)) if Kind.FOREIGN_RECORD in kind_set else ()
     return ClusterSnapshot(
         now,
         tuple(connectors),
@@ -264,9 +275,7 @@ def _not_running(row: Connector, health: KnownHealth) -> dict[str, Any]:
 
 def _find_replaced(now: int) -> Iterator[ReplacedTopic]:
     """Yield the topics of the last day: nothing shows whether what they held is missed."""
-    for row in ActiveTopic.objects.filter(replaced_ms__gt=now - foreign_records.RECENT_MS).order_by(
-        "connector", "topic"
-    ):
+    for row in ActiveTopic.objects.filter(replaced_ms__gt=now - RECENT_MS).order_by("connector", "topic"):
         yield ReplacedTopic(row.connector, row.topic, row.replaced_ms)
 
 
@@ -406,7 +415,7 @@ def prune(now: int) -> None:
     Incident.objects.filter(resolved_ms__gt=0, resolved_ms__lt=now - KEPT_MS).delete()
     Delivery.objects.filter(incident=None, created_ms__lt=now - KEPT_MS).delete()
     Silence.objects.filter(until_ms__lt=now - KEPT_MS).delete()
-    foreign_records.prune(now - KEPT_MS)
+    prune_foreign_records(now - KEPT_MS)
 
 
 class Evaluator:

@@ -14,8 +14,8 @@ from ringfence.access.principal import Principal, Verb, display_name
 from ringfence.alerts.conditions import Finding, Kind, last_error
 from ringfence.alerts.models import Incident, IncidentNote, Silence, now_ms
 from ringfence.alerts.root_causes import cause_of
-from ringfence.audit.entries import describe_deed
 from ringfence.audit.models import AuditEntry, Outcome
+from ringfence.audit.trail import describe_deed
 from ringfence.connectors.sdk.names import describe_length
 from ringfence.history.models import ConfigVersion
 from ringfence.http.masking import Masker

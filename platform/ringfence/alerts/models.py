@@ -1,13 +1,17 @@
-"""Rules, destinations, incidents, and each message with its state. Times are milliseconds, 0 for never."""
+"""Rules, destinations, incidents, and each message with its state; and the records of the config topic that no leader
+wrote, stored so that each raises one alert. Times are milliseconds, 0 for never.
+"""
 
 import time
-from typing import ClassVar
+from collections.abc import Iterator
+from typing import ClassVar, Final
 from urllib.parse import urlsplit
 
 from django.db import models
 from django.db.models import Q
 
 from ringfence.alerts.encrypted_field import EncryptedTextField
+from ringfence.alerts.snapshot import ForeignRecords
 from ringfence.connectors.api.config_types import HIDDEN
 from ringfence.fencing.name_patterns import EVERYTHING
 
@@ -151,3 +155,31 @@ class Turn(models.Model):
 
     holder = models.TextField(default="")
     until_ms = models.BigIntegerField(default=0)
+
+
+RECENT_MS: Final = 24 * 3600 * 1000
+"""An incident ends if no new record has come for this long, because nothing shows whether it was handled."""
+
+
+def remember_foreign_record(connector: str, message: str, offset: int, key: str, time_ms: int, **_: object) -> None:
+    """Store a record. The receiver of `foreign_record_found`. Every leader reports them at the beginning of its term; a
+    record that is already known does not count as new.
+    """
+    ForeignRecord.objects.get_or_create(
+        offset=offset, key=key, defaults={"connector": connector, "message": message, "time_ms": time_ms}
+    )
+
+
+def list_foreign_records(now_ms: int) -> Iterator[ForeignRecords]:
+    """Yield the records by connector, back to the last day in which none came."""
+    by_connector: dict[str, list[ForeignRecord]] = {}
+    for row in ForeignRecord.objects.filter(time_ms__gte=now_ms - RECENT_MS).order_by("time_ms", "offset"):
+        by_connector.setdefault(row.connector, []).append(row)
+    for connector, rows in by_connector.items():
+        more = f" ({len(rows)} such records in the last day)" if len(rows) > 1 else ""
+        yield ForeignRecords(connector, len(rows), rows[0].time_ms, rows[-1].message + more)
+
+
+def prune_foreign_records(before_ms: int) -> None:
+    """Delete older records."""
+    ForeignRecord.objects.filter(time_ms__lt=before_ms).delete()

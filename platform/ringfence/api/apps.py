@@ -3,8 +3,6 @@
 from django.apps import AppConfig
 from django.urls import register_converter
 
-from ringfence.api.path_converters import NameConverter
-
 
 class ApiConfig(AppConfig):
     name = "ringfence.api"
@@ -12,4 +10,6 @@ class ApiConfig(AppConfig):
 
     def ready(self) -> None:
         """Register the path converter, which the routes of the API and the pages use."""
+        from ringfence.api.paths import NameConverter  # beside the middleware, which imports models
+
         register_converter(NameConverter, "name")

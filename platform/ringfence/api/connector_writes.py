@@ -8,7 +8,7 @@ from typing import Any
 from ringfence import after_answer, dispatch
 from ringfence.access.principal import Principal, Verb
 from ringfence.api import connector_reads, topic_grant_check
-from ringfence.api.jsonbody import check_size, object_of, plain, text_of
+from ringfence.api.base import check_size, object_of, plain, text_of
 from ringfence.connectors.api import ConfigException
 from ringfence.connectors.common_settings import is_connector_name
 from ringfence.dispatch import Refusal

@@ -10,11 +10,11 @@ from ringfence import dispatch
 from ringfence.access.authorise import SIGNED, on_connector, somewhere
 from ringfence.access.client_address import address_of
 from ringfence.access.principal import Principal, Verb
-from ringfence.api import connector_reads, connector_writes, source_offsets
-from ringfence.api.base import ConnectView
+from ringfence.api import connector_reads, connector_writes
+from ringfence.api.base import ConnectView, config_of, object_of, text_of
 from ringfence.api.connector_reads import expand
 from ringfence.api.connector_writes import Saved
-from ringfence.api.jsonbody import config_of, object_of, text_of
+from ringfence.api.v1 import offsets
 from ringfence.audit.models import Outcome
 from ringfence.audit.trail import record
 from ringfence.connectors.plural_forms import write_noun
@@ -215,9 +215,9 @@ class Offsets(ConnectView):
 
     def patch(self, request: Request, name: str) -> Response:
         entries = connector_writes.last_of_each(connector_writes.offsets_of(self.json_body()))
-        moved = source_offsets.alter(name, entries, self.user_name)
+        moved = offsets.alter(name, entries, self.user_name)
         return Response({"message": moved.message(f"The offsets of connector {name} have been altered.")})
 
     def delete(self, request: Request, name: str) -> Response:
-        moved = source_offsets.reset(name, self.user_name)
+        moved = offsets.reset(name, self.user_name)
         return Response({"message": moved.message(f"The offsets of connector {name} have been reset.")})

@@ -2,24 +2,63 @@
 
 `scope=worker`, the default, concerns the process that answers: the web process. `scope=cluster` concerns all web
 processes, all workers and their tasks. A level lasts as long as its process.
+
+A web process reads the cluster's levels from the database before requests, at most every two seconds: an idle one has
+nothing to log. Levels set before it started do not apply to it.
 """
 
+import threading
+import time
 from typing import Any
 
+from django.db import Error as DatabaseError
+from django.http import HttpRequest
+from django.utils.deprecation import MiddlewareMixin
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from ringfence import dispatch
 from ringfence.access.authorise import everywhere, somewhere
 from ringfence.access.principal import Verb
-from ringfence.api.base import ConnectView
-from ringfence.api.jsonbody import object_of, text_of
+from ringfence.api.base import ConnectView, object_of, text_of
 from ringfence.engine.leader.commands import SetLogLevel
 from ringfence.fencing.errors import Invalid
 from ringfence.fencing.topics import log_levels
-from ringfence.fencing.topics.log_levels import LoggerLevel
+from ringfence.fencing.topics.log_levels import ClusterLevels, LoggerLevel
 from ringfence.http.errors import bad_request, not_found
-from ringfence.log_levels import follower
+from ringfence.projection.models import LogLevel
+
+_PAUSE_SECONDS = 2.0
+
+
+class _Follower:
+    def __init__(self) -> None:
+        self._levels = ClusterLevels()
+        self._lock = threading.Lock()
+        self._due = 0.0
+
+    def look(self, *, now: bool = False) -> None:
+        """Apply new levels. now: read regardless of the last time. While the database is away, nothing happens."""
+        if not now and time.monotonic() < self._due:
+            return
+        with self._lock:
+            self._due = time.monotonic() + _PAUSE_SECONDS
+            try:
+                rows = LogLevel.objects.values_list("logger", "config_offset", "level")
+                loggers = {logger: (offset, level or None) for logger, offset, level in rows}
+            except DatabaseError:
+                return
+            self._levels.follow(loggers)
+
+
+follower = _Follower()
+
+
+class LogLevelMiddleware(MiddlewareMixin):
+    """Keeps this process's log levels in line with the cluster's."""
+
+    def process_request(self, request: HttpRequest) -> None:
+        follower.look()
 
 
 def _body(level: LoggerLevel) -> dict[str, Any]:

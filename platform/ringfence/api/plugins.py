@@ -13,8 +13,7 @@ from ringfence import dispatch
 from ringfence.access.authorise import somewhere
 from ringfence.access.principal import Verb
 from ringfence.api import connector_writes, topic_grant_check
-from ringfence.api.base import ConnectView
-from ringfence.api.jsonbody import config_with_nulls
+from ringfence.api.base import ConnectView, config_with_nulls
 from ringfence.audit import probes
 from ringfence.connectors.api.config_types import CHOICE_NOTES, EXAMINES, GUARANTEE, SELECTS
 from ringfence.connectors.catalog import find_part, parts

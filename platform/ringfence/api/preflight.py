@@ -10,8 +10,7 @@ from ringfence import dispatch
 from ringfence.access.authorise import somewhere
 from ringfence.access.principal import Principal, Verb
 from ringfence.api import connector_reads, connector_writes
-from ringfence.api.base import ConnectView
-from ringfence.api.jsonbody import check_size, config_of
+from ringfence.api.base import ConnectView, check_size, config_of
 from ringfence.audit import probes
 from ringfence.engine import questions
 from ringfence.http.errors import bad_request

@@ -10,7 +10,6 @@ ledger first.
 """
 
 import json
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,7 +19,8 @@ from django.http import HttpRequest
 from ringfence import dispatch
 from ringfence.access.authorise import Forbidden, authorise, principal_of
 from ringfence.access.principal import Principal, Verb
-from ringfence.api import connector_reads, source_offsets
+from ringfence.api import connector_reads
+from ringfence.api.v1 import offsets
 from ringfence.audit.trail import note, record_change
 from ringfence.connectors.sdk.kafka_settings.share_group import GROUP, group_of
 from ringfence.connectors.sdk.names import list_first
@@ -28,6 +28,7 @@ from ringfence.dispatch import Refusal
 from ringfence.engine.leader.commands import ActOnShareGroup, SweepNow
 from ringfence.engine.leader.commands.offsets import Act, Done, Move, Setting
 from ringfence.engine.questions import DescribeShareGroup, FindArchived, ListShareGroups
+from ringfence.fencing.clock import epoch_ms
 from ringfence.fencing.offsets.ledger_keys import InputPartition, parse_partition
 from ringfence.fencing.share.group_moves import PartitionMove
 from ringfence.fencing.share.ledger import State, decode_state
@@ -160,26 +161,22 @@ def readers_now() -> Readers:
 
 def _look(key: str, ask: Callable[[], dict[str, Any]]) -> LastAnswer:
     before = recall(key)
-    if before.answer is not None and 0 <= _now_ms() - before.time_ms < _FRESH_MS:
+    if before.answer is not None and 0 <= epoch_ms() - before.time_ms < _FRESH_MS:
         return before
     try:
-        return LastAnswer(ask(), _now_ms())
+        return LastAnswer(ask(), epoch_ms())
     except Refusal as error:
         return LastAnswer(before.answer, before.time_ms, error.message, error.status)
 
 
 def _keep(key: str, answer: dict[str, Any]) -> dict[str, Any]:
     ShareGroupAnswer.objects.update_or_create(
-        key=key, defaults={"answer": json.dumps(answer, separators=(",", ":")), "time_ms": _now_ms()}
+        key=key, defaults={"answer": json.dumps(answer, separators=(",", ":")), "time_ms": epoch_ms()}
     )
     old = ShareGroupAnswer.objects.exclude(key=LIST).order_by("-time_ms").values_list("pk", flat=True)[KEPT:]
     if old:
         ShareGroupAnswer.objects.filter(pk__in=list(old)).delete()
     return answer
-
-
-def _now_ms() -> int:
-    return int(time.time() * 1000)
 
 
 _MOST_NAMED = 10
@@ -248,7 +245,7 @@ def _refusal(group: str, connectors: Sequence[str], members: Sequence[Mapping[st
     if len(connectors) > 1:
         return f"The connectors {', '.join(connectors)} read this group, which is for one: give each its own."
     for row in Connector.objects.filter(name__in=connectors, known=True):
-        if not source_offsets.movable(row):
+        if not offsets.movable(row):
             return f"Connector {row.name} must be STOPPED, and its last tasks fenced. Stop it first."
     if members:
         clients = list_first([f"{each['client']} ({each['host']})" for each in members], _MOST_NAMED)
@@ -264,7 +261,7 @@ def carry_out(request: HttpRequest, readers: Readers, group: str, act: Move, rea
     who, connectors = principal_of(request).name, readers.of(group)
     before = ledger_of(connectors)
     for name in connectors:
-        source_offsets.snapshot_before_change(name, who, f"before share group {group} was moved")
+        offsets.snapshot_before_change(name, who, f"before share group {group} was moved")
     done = _command(request, readers, group, act, reason)
     unsure = {(each["topic"], each["partition"]) for each in done["unsure"]}
     moves = []

@@ -7,7 +7,6 @@ config topic is readable by no one. The worker enforces this.
 """
 
 import json
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -261,10 +260,6 @@ def find_origin(request: HttpRequest, reader: TopicReader, partition: int, offse
         return {**answer, "source": None, "why": "It comes from a connector that you may not see."}
     row = GenerationRow.objects.filter(connector=source["connector"], generation=source["generation"]).first()
     return {**answer, "source": {**source, "generation_number": row.number if row else 0}}
-
-
-def now_ms() -> int:
-    return int(time.time() * 1000)
 
 
 PAGE_SIZE = 50

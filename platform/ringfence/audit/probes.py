@@ -20,6 +20,7 @@ from ringfence.access.principal import Principal
 from ringfence.audit import trail
 from ringfence.audit.models import AuditEntry, Outcome
 from ringfence.audit.trail import log
+from ringfence.fencing.clock import epoch_ms
 
 
 def record_ended_transaction(connector: str, by: str, message: str, **_: object) -> None:
@@ -110,7 +111,7 @@ def _is_folded(entry: Mapping[str, Any], action: str, outcome: Outcome | None = 
 
 
 def _begin(entry: Mapping[str, Any]) -> int:
-    return int(AuditEntry.objects.create(time_ms=int(time.time() * 1000), **entry).pk)
+    return int(AuditEntry.objects.create(time_ms=epoch_ms(), **entry).pk)
 
 
 def _end(number: int | None, status: int, message: str) -> None:

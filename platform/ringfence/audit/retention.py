@@ -8,7 +8,7 @@ from importlib import import_module
 from django.conf import settings
 from django.db.models import QuerySet
 
-from ringfence.access import logins, provider_sessions
+from ringfence.access import sessions
 from ringfence.audit.models import prune as prune_audit
 from ringfence.history.models import ConfigVersion, DeletedConnector, OffsetSnapshot
 from ringfence.history.retention_settings import limit_of
@@ -27,7 +27,7 @@ def delete_expired(now_ms: int) -> int:
     if days := limit_of("RINGFENCE_KEEP_AUDIT_DAYS"):
         count += prune_audit(now_ms - days * _DAY_MS, _AT_ONCE)
     import_module(settings.SESSION_ENGINE).SessionStore.clear_expired()
-    return count + logins.prune() + provider_sessions.prune()
+    return count + sessions.prune() + sessions.prune_used_tokens()
 
 
 def delete_expired_on_signal(now_ms: int, **_: object) -> None:

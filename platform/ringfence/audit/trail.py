@@ -1,13 +1,17 @@
-"""Creates entries: a draft for each write, with what it may change, and single entries for logins and accounts."""
+"""The audit trail: a draft for each write, with what it may change, and single entries for logins and accounts; the
+entries that a user may see, and in words what a request did.
+"""
 
 import json
 import logging
-import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from django.db import Error as DatabaseError
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
@@ -16,6 +20,7 @@ from ringfence.access.client_address import address_of
 from ringfence.access.principal import Principal, Verb
 from ringfence.audit.models import AuditEntry, Outcome
 from ringfence.fencing import stages
+from ringfence.fencing.clock import epoch_ms
 from ringfence.http.masking import Masker
 from ringfence.projection import offset_rows
 from ringfence.projection.models import find_connector
@@ -72,17 +77,13 @@ _NO_FACTS = AuditContext(None)
 log = logging.getLogger(__name__)
 
 
-def _now_ms() -> int:
-    return int(time.time() * 1000)
-
-
 def record(action: str, *, user: str, via: str, address: str, outcome: Outcome, **more: Any) -> None:
     """Write a complete entry. before, after: any JSON, without secrets."""
     for key in ("before", "after"):
         if key in more:
             more[key] = json.dumps(more[key], ensure_ascii=False, default=str)
     AuditEntry.objects.create(
-        time_ms=_now_ms(),
+        time_ms=epoch_ms(),
         action=action,
         user=user[:_LONGEST],
         via=via,
@@ -128,7 +129,7 @@ class Draft:
 
     def _begin(self, connector: str, before: AuditContext) -> int:
         entry = AuditEntry.objects.create(
-            time_ms=_now_ms(),
+            time_ms=epoch_ms(),
             connector=connector[:_LONGEST],
             before=json.dumps(before.display, ensure_ascii=False),
             **self._common,
@@ -211,3 +212,48 @@ def _message(response: HttpResponseBase) -> str:
     except ValueError:
         return ""
     return str(body.get("message") or body.get("detail") or "") if isinstance(body, dict) else ""
+
+
+def entries(who: Principal) -> QuerySet[AuditEntry]:
+    """Return the entries that a user may see, newest first.
+
+    The permission `admin` on every connector shows all entries. Other users see those about connectors whose
+    configuration they may view, because entries contain configurations.
+    """
+    rows: QuerySet[AuditEntry] = AuditEntry.objects.order_by("-time_ms", "-id")
+    if not who.may_everywhere(Verb.ADMIN):
+        rows = rows.exclude(connector="").filter(who.query(Verb.VIEW_CONFIG, "connector"))
+    return rows
+
+
+_DEEDS: Final[Mapping[str, str]] = {
+    "pause": "Paused",
+    "resume": "Resumed",
+    "stop": "Stopped",
+    "restart": "Restarted",
+    "restart-failed": "Failed tasks restarted",
+    "fence": "Fenced",
+    "round": "Fencing round started again",
+    "level": "Log level changed",
+    "rollback": "Configuration rolled back",
+    "offsets": "Source offsets changed",
+    "reset": "Source offsets reset",
+    "delete": "Deleted",
+}
+"""By the last word of the address."""
+_ACTIONS: Final[Mapping[str, str]] = {
+    "edit": "Configuration changed",
+    "create": "Created",
+    "operate": "Operated",
+    "offsets": "Source offsets changed",
+    "fence": "Fenced",
+    "delete": "Deleted",
+}
+
+
+def describe_deed(entry: AuditEntry) -> str:
+    """Return what was done, such as `Paused`; without a word for it, the action."""
+    address = entry.request.partition(" ")[2]
+    words = [word for word in urlsplit(address).path.split("/") if word]
+    deed = _DEEDS.get(words[-1], "") if words else ""
+    return deed or _ACTIONS.get(entry.action, entry.action.capitalize())

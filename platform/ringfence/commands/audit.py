@@ -4,7 +4,7 @@ import argparse
 import json
 import sys
 
-from ringfence.commands.database import add_data_argument, connect
+from ringfence.commands.server_arguments import add_data_argument, connect
 from ringfence.local.errors import LocalError
 from ringfence.subcommands import add_command
 

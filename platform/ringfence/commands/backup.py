@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ringfence.commands import cluster_settings
+from ringfence.commands import server_arguments
 from ringfence.connectors.plural_forms import write_count
 from ringfence.local.errors import LocalError
 
@@ -28,12 +28,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the last backup before the connectors move to another cluster: no worker may run, every old task is "
         "fenced first, and afterwards all connectors are STOPPED here",
     )
-    cluster_settings.add_arguments(parser)
+    server_arguments.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Back up a running cluster, without changing anything in it; or with --final, one that ends."""
-    config = cluster_settings.worker_config(args)
+    config = server_arguments.worker_config(args)
     from ringfence.fencing.errors import FencingError
 
     if args.file.exists() and not args.force:

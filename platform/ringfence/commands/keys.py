@@ -6,8 +6,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from ringfence.commands import cluster_settings
-from ringfence.commands.database import connect
+from ringfence.commands import server_arguments
+from ringfence.commands.server_arguments import connect
 from ringfence.encryption import KEY_FILE, KEYS, NoKey, keyring, new_key
 from ringfence.local.data_directory import DataDirectory, default_root
 from ringfence.local.errors import LocalError
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     rotate = add_command(actions, "rotate", "add a key to the key file, and encrypt everything under it")
     rotate.add_argument("--drop-old", action="store_true", help="also remove older keys that nothing uses any more")
     for action in (check, rotate):
-        cluster_settings.add_arguments(action)
+        server_arguments.add_arguments(action)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -127,7 +127,7 @@ def topic_counts(args: argparse.Namespace) -> Mapping[str, int]:
     from ringfence.fencing.topics.topic_log import TopicLog
 
     try:
-        config = cluster_settings.worker_config(args)
+        config = server_arguments.worker_config(args)
     except LocalError as error:
         raise _NotLookedAt(str(error)) from error
     watch, limit = EncryptionWatch(ConfigVault()), Deadline.after(_SECONDS)

@@ -86,7 +86,7 @@ def _install(rest: Rest, args: argparse.Namespace) -> int:
     installer = _load("local.plugin_installer")
     folder, file = args.into.absolute(), Path(args.plugin)
     place = installer.install_file(file, folder) if file.is_file() else installer.install(args.plugin, folder)
-    print(_load("local.plugin_contents").describe(place))
+    print(_load("local.plugin_folders").describe(place))
     return 0
 
 

@@ -6,13 +6,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ringfence.commands import cluster_settings
-from ringfence.commands.database import connect
+from ringfence.commands import server_arguments
+from ringfence.commands.server_arguments import ask_agreement, read_known_topics
 from ringfence.connectors.plural_forms import write_count
 from ringfence.local.errors import LocalError
 
 if TYPE_CHECKING:
-    from ringfence.fencing.topics.topic_ids import TopicIds
     from ringfence.recovery.backup_format import Copy
 
 
@@ -29,12 +28,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "that they wrote after the copy are written again. Without it, connectors are restored as STOPPED",
     )
     parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
-    cluster_settings.add_arguments(parser)
+    server_arguments.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Restore. Only lost topics are written; every old task is fenced first."""
-    config = cluster_settings.worker_config(args)
+    config = server_arguments.worker_config(args)
     from ringfence.fencing.errors import FencingError
     from ringfence.recovery.restore import Restore
 
@@ -58,31 +57,6 @@ def run(args: argparse.Namespace) -> int:
             file=sys.stderr,
         )
     return 0
-
-
-def ask_agreement(question: str) -> bool:
-    """Ask the user at the terminal, and return whether the answer is yes."""
-    try:
-        return input(question).strip().lower() in ("y", "yes")
-    except EOFError:
-        raise LocalError("There is no terminal to ask for confirmation: add --yes") from None
-
-
-def read_known_topics(args: argparse.Namespace) -> "TopicIds | None":
-    """Return the topics that the database knows; None if there is no database."""
-    if not cluster_settings.has_database(args):
-        if getattr(args, "from_database", False):
-            connect(args.data)  # raises the error that names what is missing
-        return None
-    connect(args.data)
-    from django.db import Error as DatabaseError
-
-    from ringfence.projection import cluster_topics
-
-    try:
-        return cluster_topics.recall_or_derive()
-    except DatabaseError as error:
-        raise LocalError(f"The database does not answer ({error}), and it may know more: start it first") from error
 
 
 def _copy(args: argparse.Namespace, group_id: str) -> "Copy":

@@ -21,10 +21,8 @@ from ringfence.local.errors import LocalError
 from ringfence.local.jars import KAFKA_MEGABYTES, KAFKA_SERVER, is_kept, resolve
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.local.ports import Address, free_port, http_address, kafka_address, port_is_free, text
-from ringfence.local.roles import KafkaRole, PythonRole, ValkeyRole
-from ringfence.local.running_platform import Job, Running
-from ringfence.local.supervisor import Supervisor, say, stage
-from ringfence.local.up_access import UpAccess
+from ringfence.local.running_platform import Job, Running, UpAccess
+from ringfence.local.supervisor import KafkaRole, PythonRole, Supervisor, ValkeyRole, say, stage
 from ringfence.local.valkey import EmbeddedValkey
 
 READY_SECONDS = 180.0

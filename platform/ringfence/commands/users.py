@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from rich.console import Console
 from rich.table import Table
 
-from ringfence.commands.database import add_data_argument, add_topics, connect
+from ringfence.commands.server_arguments import add_data_argument, add_topics, connect
 from ringfence.local.errors import LocalError
 from ringfence.subcommands import add_command
 

@@ -1,7 +1,6 @@
 """Lists of accounts, grants, tokens and audit entries. They are read-only; changes have pages of their own."""
 
 import json
-import time
 from datetime import UTC
 from typing import Any
 from urllib.parse import quote
@@ -17,8 +16,8 @@ from django.views.decorators.http import require_safe
 from ringfence.access.authorise import everywhere, principal_of, requires, somewhere
 from ringfence.access.models import Grant, Token
 from ringfence.access.principal import Verb, display_name
-from ringfence.audit.entries import entries
 from ringfence.audit.models import AuditEntry, Outcome
+from ringfence.audit.trail import entries
 from ringfence.console.page_parts import (
     AUDIT,
     NOTHING,
@@ -33,6 +32,7 @@ from ringfence.console.page_parts import (
     render_live,
     whole,
 )
+from ringfence.fencing.clock import epoch_ms
 from ringfence.requests.quota import QUOTAS
 
 _ADMINISTERS = requires(GET=everywhere(Verb.ADMIN))
@@ -164,7 +164,7 @@ def audit(request: HttpRequest) -> HttpResponse:
     )
     for each in filters:
         if each.current_value and each.name == "since":
-            rows = rows.filter(time_ms__gte=int(time.time() * 1000) - _SINCE_MS[each.current_value])
+            rows = rows.filter(time_ms__gte=epoch_ms() - _SINCE_MS[each.current_value])
         elif each.current_value:
             rows = rows.filter(**{each.name: each.current_value})
     searched = ("user", "connector", "action", "request", "message", "address", "request_id")

@@ -1,4 +1,5 @@
-"""Accounts, their grants and tokens. Each change needs a reason, and uses the same functions as the command line.
+"""Accounts, with their grants, tokens, sessions and links to an identity provider. Each change needs a reason, and uses
+the same functions as the command line.
 
 One page shows what an account may do on a connector, by the same rules that decide about its requests.
 """
@@ -7,20 +8,36 @@ from collections.abc import Sequence
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import path
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_safe
 
-from ringfence.access.authorise import everywhere, requires
+from ringfence.access import sessions as login_sessions
+from ringfence.access.authorise import WHOLE, everywhere, principal_of, requires
 from ringfence.access.identify import rights_of
-from ringfence.access.models import Grant, Token
+from ringfence.access.models import Grant, LoginSession, OidcIdentity, Token
+from ringfence.access.oidc.settings import OidcSettings
 from ringfence.access.principal import ROLES, Principal, Verb, topics_of
 from ringfence.audit import accounts
 from ringfence.audit.accounts import AuditCallback
+from ringfence.audit.trail import record_change
 from ringfence.audit.trail import record_change as tell_request
-from ringfence.console.page_parts import AUDIT, ActionResult, ConfirmPage, Impact, ReasonForm, render_live, run
+from ringfence.connectors.plural_forms import write_count
+from ringfence.console.page_parts import (
+    AUDIT,
+    ActionResult,
+    ConfirmPage,
+    Impact,
+    ReasonForm,
+    Table,
+    links,
+    moment,
+    render_live,
+    run,
+)
 from ringfence.fencing.name_patterns import EVERYTHING
 from ringfence.fencing.topics.topic_grants import Groups
 from ringfence.projection.models import Connector
@@ -327,6 +344,142 @@ def revoke(request: HttpRequest, number: int) -> HttpResponse:
     return run(request, sheet, act)
 
 
+_ACCOUNTS = "/ui/settings/people"
+
+
+class LinkForm(ReasonForm):
+    """The subject at the provider."""
+
+    subject = forms.CharField(
+        max_length=255, label="Subject",
+        help_text="The provider's `sub`. The audit entry of a refused login contains it.",
+        widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
+    )  # fmt: skip
+    field_order = ("subject", "reason")
+
+
+def _settings() -> OidcSettings:
+    oidc: OidcSettings | None = settings.OIDC
+    if oidc is None:
+        raise Http404("Single sign-on is not set up here. Set RINGFENCE_OIDC_ISSUER, see docs/access.md")
+    return oidc
+
+
+@_ADMINISTERS
+@_both
+def link(request: HttpRequest, name: str) -> HttpResponse:
+    """Let a subject of the provider log in as an existing account."""
+    user, issuer = find_account(name), _settings().issuer
+    says = [
+        f"This subject of {issuer} logs in as {name}, with the permissions of {name}. Its groups add to "
+        "that at each login."
+    ]
+    effects = [Impact(", ".join(map(str, user.grants.all())) or "nothing", "current permissions")]
+    sheet = ConfirmPage(f"Link {name} to the identity provider", "Link", _ACCOUNTS, says, effects, form=LinkForm)
+
+    def act(values: dict[str, Any]) -> ActionResult:
+        accounts.link(name, issuer, values["subject"], tell=tells(request))
+        return ActionResult(f"{name} is now the subject {values['subject'].strip()} of {issuer}.")
+
+    return run(request, sheet, act)
+
+
+@_ADMINISTERS
+@_both
+def unlink(request: HttpRequest, name: str) -> HttpResponse:
+    """Remove an account's link, so that no subject of the provider can log in as it."""
+    user, issuer = find_account(name), _settings().issuer
+    row = OidcIdentity.objects.filter(issuer=issuer, user=user).first()
+    if row is None:
+        raise Http404(f"{name} is linked to no subject of {issuer}")
+    grants = [str(each) for each in user.grants.filter(by_groups=True)]
+    effects = [
+        Impact(row.subject, f"of {issuer} does not log in as {name} any more"),
+        Impact(", ".join(grants) or "nothing", "from its groups, revoked"),
+    ]
+    says = ["Its sessions from single sign-on end. A password, and grants by administrators, stay."]
+    sheet = ConfirmPage(f"Unlink {name} from the identity provider", "Unlink", _ACCOUNTS, says, effects)
+
+    def act(_values: dict[str, Any]) -> ActionResult:
+        accounts.unlink(name, issuer, tell=tells(request))
+        return ActionResult(f"{name} is not linked to a subject of {issuer}.")
+
+    return run(request, sheet, act)
+
+
+_LIST = "/ui/settings/sessions"
+_MOST_ROWS = 500
+
+
+@requires(GET=WHOLE)
+@require_safe
+def sessions(request: HttpRequest) -> HttpResponse:
+    """List the sessions, last used first."""
+    who = principal_of(request)
+    rows = login_sessions.visible_to(who, who.may_everywhere(Verb.ADMIN))[:_MOST_ROWS]
+    headers = ("Account", "By", "Address", "Browser", "Since", "Last used", "Act")
+    table = Table(headers, [_row(request, row) for row in rows], [row.pk for row in rows])
+    more: dict[str, Any] = {"says": _says(), "empty": "There are no sessions."}
+    if any(row.account == who.name and not login_sessions.is_current(row, request) for row in rows):
+        more["new"] = (f"{_LIST}others/end/", "End my other sessions")
+    return render_live(request, "table", "Sessions", AUDIT, table=table, **more)
+
+
+def _says() -> str:
+    idle = settings.SESSION_IDLE_MINUTES
+    idle_clause = f" or has not been used for {_span(idle)}" if idle else ""
+    return f"A session ends automatically when it is {_span(settings.SESSION_HOURS * 60)} old{idle_clause}."
+
+
+def _span(minutes: int) -> str:
+    size, word = next(unit for unit in ((1440, "day"), (60, "hour"), (1, "minute")) if minutes % unit[0] == 0)
+    count = minutes // size
+    return f"{write_count(count, word)}"
+
+
+def _row(request: HttpRequest, row: LoginSession) -> list[Any]:
+    by = "this session" if login_sessions.is_current(row, request) else row.via
+    act = links((f"{_LIST}{row.pk}/end/", "End"), asking=("End",))
+    return [row.account, by, row.address, row.agent, moment(row.created_ms), moment(row.seen_ms), act]
+
+
+@requires(GET=WHOLE, POST=WHOLE.writing())
+@require_http_methods(["GET", "POST"])
+def end(request: HttpRequest, number: int) -> HttpResponse:
+    """End a session: one's own, or any with `admin` everywhere."""
+    who = principal_of(request)
+    row = login_sessions.visible_to(who, who.may_everywhere(Verb.ADMIN)).filter(pk=number).first()
+    if row is None:
+        raise Http404("This session has ended already")
+    says = [f"The session of {row.account} from {row.address}, last used {moment(row.seen_ms)}, becomes invalid."]
+    if login_sessions.is_current(row, request):
+        says.append("It is the one that you use now: you have to log in again.")
+
+    def act(_values: dict[str, Any]) -> ActionResult:
+        record_change(
+            request, before={"account": row.account, "address": row.address}, after=None, action="end session"
+        )
+        login_sessions.end(row)
+        return ActionResult("The session is ended.")
+
+    return run(request, ConfirmPage("End a session", "End it", _LIST, says), act)
+
+
+@requires(GET=WHOLE, POST=WHOLE.writing())
+@require_http_methods(["GET", "POST"])
+def end_others(request: HttpRequest) -> HttpResponse:
+    """End all other sessions of the user."""
+    who = principal_of(request)
+    says = ["Every other session of yours becomes invalid: other browsers and machines have to log in again."]
+
+    def act(_values: dict[str, Any]) -> ActionResult:
+        count = login_sessions.end_others(who, request)
+        record_change(request, before={"account": who.name, "sessions": count}, after=None, action="end sessions")
+        return ActionResult(f"{write_count(count, 'other session')} of yours ended.")
+
+    return run(request, ConfirmPage("End your other sessions", "End them", _LIST, says), act)
+
+
 urls = [
     path("settings/people/<name:name>/rights", rights),
     path("settings/people/new", create),
@@ -337,4 +490,9 @@ urls = [
     path("settings/people/<name:name>/token", token),
     path("settings/roles/<int:number>/take", revoke_grant),
     path("settings/tokens/<int:number>/revoke", revoke),
+    path("settings/people/<name:name>/link", link),
+    path("settings/people/<name:name>/unlink", unlink),
+    path("settings/sessions", sessions),
+    path("settings/sessions/others/end", end_others),
+    path("settings/sessions/<int:number>/end", end),
 ]

@@ -37,6 +37,7 @@ from ringfence.console.page_parts import (
 )
 from ringfence.dispatch import COMMAND_TIMEOUT, Refusal
 from ringfence.engine.questions import DescribeTransactions
+from ringfence.fencing.clock import epoch_ms
 from ringfence.history import old_generations
 from ringfence.http.section_links import FAILURES, SIZES, TROUBLES, Reference
 from ringfence.projection.health import Health, describe_wait
@@ -148,7 +149,7 @@ class StuckOperation:
 
 def find_stuck(who: Principal, now_ms: int | None = None) -> tuple[list[StuckOperation], str]:
     """Return the operations of visible connectors, oldest first, and why some could not be read, "" if all were."""
-    now = int(time.time() * 1000) if now_ms is None else now_ms
+    now = epoch_ms() if now_ms is None else now_ms
     operations = [*_rounds(who, now), *_connectors(who, now), *_tasks(who, now), *_find_unanswered(who, now)]
     trouble = ""
     if who.may_everywhere(Verb.ADMIN):

@@ -181,7 +181,7 @@ class Preview(WorkerQuestion[Json]):
 
 @dataclass(frozen=True)
 class TryTransforms(WorkerQuestion[Json]):
-    """Return what transforms and converters make of a sample record, step by step (`engine.plugins.transform_trial`).
+    """Return what transforms and converters make of a sample record, step by step (`engine.plugins.preview`).
 
     java: as in `Validate`.
     """
@@ -515,9 +515,9 @@ class DescribeTopics(WorkerQuestion[Json]):
     names: Sequence[str] | None = None
 
     def answer(self, services: "Services", limit: Deadline) -> object:
-        from ringfence.engine.browsing import topic_writers
+        from ringfence.engine.browsing import records
 
-        return topic_writers.describe_topics(self, services.config, services.topics, limit)
+        return records.describe_topics(self, services.config, services.topics, limit)
 
 
 def _read_versions() -> dict[str, dict[str, list[str]]] | None:

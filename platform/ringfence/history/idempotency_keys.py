@@ -5,7 +5,6 @@ sent again.
 """
 
 import hashlib
-import time
 from dataclasses import dataclass
 
 from django.db import IntegrityError, transaction
@@ -13,6 +12,7 @@ from django.http import HttpRequest, HttpResponse
 
 from ringfence.access.principal import Principal
 from ringfence.encryption import decrypt_text, encrypt_text
+from ringfence.fencing.clock import epoch_ms
 from ringfence.history.models import RepeatedRequest
 
 HEADER = "Idempotency-Key"
@@ -48,7 +48,7 @@ class IdempotentRequest:
     def begin(self) -> HttpResponse | KeyRefusal | None:
         if not (0 < len(self._header) <= _LONGEST and self._header.isascii() and self._header.isprintable()):
             return KeyRefusal(400, f"{HEADER} must be 1 to {_LONGEST} printable ASCII characters, a UUID for example.")
-        now_ms = int(time.time() * 1000)
+        now_ms = epoch_ms()
         RepeatedRequest.objects.filter(time_ms__lt=now_ms - _KEPT_MS).delete()
         try:
             with transaction.atomic():

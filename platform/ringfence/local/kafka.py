@@ -275,7 +275,7 @@ class EmbeddedKafka:
     def _create_user(self) -> None:
         """Run the broker for a moment with listeners that need no user, and create it."""
         # Imported here, because only data of an earlier release needs a client.
-        from ringfence.fencing.kafka.admin_clients import set_password
+        from ringfence.fencing.kafka.client_pool import set_password
 
         assert self.login is not None
         port, controller_port = free_port(), int(self._identity()["controller_port"])

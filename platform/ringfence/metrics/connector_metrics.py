@@ -12,7 +12,7 @@ from ringfence.heartbeats.cluster_health import Vitals
 from ringfence.metrics.text import Families, Family, Kind, Sample, labels
 from ringfence.projection.health import KnownHealth, find_data_age
 from ringfence.projection.models import ClusterInfo, Connector, GenerationRow, Startups, Suspicion, Task, Worker
-from ringfence.projection.task_metrics import metrics_of
+from ringfence.projection.progress_reports import metrics_of
 
 WORKER_PREFIX: Final = "kafka_connect_connect_worker_metrics_"
 _C, _G = Kind.COUNTER, Kind.GAUGE

@@ -16,6 +16,7 @@ from django.db import Error as DatabaseError
 from django.db import close_old_connections
 
 from ringfence import telemetry
+from ringfence.fencing.clock import epoch_ms
 from ringfence.metrics import web_process
 from ringfence.metrics.text import Families, Family, Kind, Sample
 from ringfence.metrics.views import cluster_families
@@ -76,7 +77,7 @@ def _interval_s() -> float:
 def _export(exporter: "MetricExporter", own: "Resource", clusters: "Resource") -> None:
     groups = [(own, web_process.families())]
     try:
-        groups.append((clusters, cluster_families(int(time.time() * 1000))))
+        groups.append((clusters, cluster_families(epoch_ms())))
     except DatabaseError as error:
         log.info("The cluster's metrics were not exported: the database does not answer (%s)", type(error).__name__)
     finally:

@@ -3,9 +3,9 @@
 After the loss of a topic, the pages and the API still show the rows, as of the loss, and say so.
 """
 
-import time
 from dataclasses import dataclass
 
+from ringfence.fencing.clock import epoch_ms
 from ringfence.fencing.topics import topic_ids
 from ringfence.fencing.topics.topic_ids import Topic, TopicIds
 from ringfence.plain_queries import select
@@ -56,7 +56,7 @@ def store_loss(reason: str) -> None:
     """Store that a topic is lost, until `remember`."""
     row, _ = ClusterInfo.objects.get_or_create(id=1)
     if row.topics_lost != reason:
-        row.topics_lost, row.topics_lost_ms = reason, row.topics_lost_ms or int(time.time() * 1000)
+        row.topics_lost, row.topics_lost_ms = reason, row.topics_lost_ms or epoch_ms()
         row.save(update_fields=["topics_lost", "topics_lost_ms"])
 
 

@@ -2,7 +2,6 @@
 newest log lines of each connector."""
 
 import re
-import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
@@ -12,6 +11,7 @@ from django.db.models import F, Max, Min, QuerySet
 
 from ringfence import telemetry
 from ringfence.connectors.plural_forms import write_count
+from ringfence.fencing.clock import epoch_ms
 from ringfence.fencing.topics.events import Event as Report
 from ringfence.fencing.topics.events import decode
 from ringfence.fencing.topics.log_levels import number_of
@@ -163,7 +163,7 @@ def write(records: Sequence[Record]) -> set[str]:
             _tell_foreign(report)
     history.write()
     if history.bad:
-        record_totals.update_counts(int(time.time() * 1000), history.bad)
+        record_totals.update_counts(epoch_ms(), history.bad)
     stalls.clear_stalled(moved)
     write_lines([report for report in others if report["type"] == "log"])
     Event.objects.bulk_create([_event_row(report) for report in others if _in_timeline(report)], batch_size=100)

@@ -8,7 +8,6 @@ the last known state as the current one, they would be wrong when it matters mos
 """
 
 import json
-import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from typing import Any, Final
 from django.db.models import Case, CharField, Count, F, Min, Q, QuerySet, SmallIntegerField, Value, When
 
 from ringfence.connectors.plural_forms import write_count
+from ringfence.fencing.clock import epoch_ms
 from ringfence.fencing.topics.status import KAFKA
 from ringfence.heartbeats.cluster_health import Vitals
 from ringfence.heartbeats.cluster_view import look
@@ -141,7 +141,7 @@ def refresh(names: Collection[str]) -> None:
     states = _count_states({connector.name: connector for connector in connectors})
     healths = {connector.name: health_of(connector, states[connector.name]) for connector in connectors}
     refusals = _find_refusals([name for name, health in healths.items() if health is Health.RETRYING])
-    now_ms = int(time.time() * 1000)
+    now_ms = epoch_ms()
     for connector in connectors:
         tasks, health = states[connector.name], healths[connector.name]
         if health in MOTION:
@@ -250,7 +250,7 @@ class KnownHealth:
     vitals: Vitals = field(default_factory=Vitals)
     unsure: frozenset[str] = frozenset()
     left: dict[str, int] = field(default_factory=dict)
-    now_ms: int = field(default_factory=lambda: int(time.time() * 1000))
+    now_ms: int = field(default_factory=lambda: epoch_ms())
 
     def health_of(self, connector: Connector) -> Health:
         """Return the connector's health, or that it is unknown."""

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from django.db import transaction
 from django.db.models import Max, Min, Q, Sum
 
-from ringfence.projection import task_metrics
+from ringfence.projection import progress_reports
 from ringfence.projection.health import RETRYING
 from ringfence.projection.models import Connector, HistoryPoint, Minute, Task
 from ringfence.projection.task_minutes import minute_of, shown_state, worst
@@ -75,7 +75,7 @@ class Sample:
         self.commit_count += int(commits.get("count") or 0)
         self.commit_max_ms = max(self.commit_max_ms, float(commits.get("max") or 0))
         self.open_transactions += bool(task["open_since_ms"])
-        if now_ms - measures.get("gauges_ms", 0) < task_metrics.FRESH_MS:
+        if now_ms - measures.get("gauges_ms", 0) < progress_reports.FRESH_MS:
             for gauge in measures.get("gauges", []):
                 if "lag" in gauge["name"] and (self.lag is None or gauge["value"] > self.lag):
                     self.lag, self.lag_name = float(gauge["value"]), gauge["name"]

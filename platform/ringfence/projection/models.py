@@ -234,8 +234,8 @@ class Task(models.Model):
     for nothing (`projection.config_rows`). The live numbers are those of `live_attempt` of `live_generation`;
     `recent` is JSON: [second, records of that report] of the last reports, with
     the transactions that ended since the one before, if any, or the time between two attempts
-    (`projection.progress_reports`).
-    `measures` (the rest of the newest report) and `totals` (counts over all attempts): see `projection.task_metrics`.
+    (`projection.progress_reports`, which also says what `measures` and `totals` hold: the rest of the newest report,
+    and counts over all attempts).
     `failure`: the record that caused its failure, encrypted JSON (`record_failure`), "" for none.
     `endpoint`: its address, encrypted in the same way (`projection.endpoints`).
     `retry`: JSON of its `PollRetry` while its source or Kafka refuses, "" for none.

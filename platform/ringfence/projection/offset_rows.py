@@ -6,7 +6,6 @@ connectors. Only the newest record of each key counts, and the newest header wit
 each minute.
 """
 
-import time
 from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -15,6 +14,7 @@ from django.db.models import Count, Sum
 from django.db.models.functions import Length
 
 from ringfence.connectors.sdk.names import is_long
+from ringfence.fencing.clock import epoch_ms
 from ringfence.fencing.offsets import record_counts
 from ringfence.fencing.offsets.record_counts import HEADER
 from ringfence.fencing.offsets.source_offsets import connector_of, decode_value, parse_json
@@ -175,7 +175,7 @@ def write(records: Sequence[Record]) -> set[str]:
     record_totals.add(all_told, history)
     history.write()
     if history.bad:
-        record_totals.update_counts(int(time.time() * 1000), history.bad)
+        record_totals.update_counts(epoch_ms(), history.bad)
     return {connector for connector, _ in newest}
 
 

@@ -30,7 +30,7 @@ from django.db import DataError, close_old_connections, connection, transaction
 from django.db import Error as DatabaseError
 
 from ringfence.fencing.backoff import Backoff
-from ringfence.fencing.clock import Deadline
+from ringfence.fencing.clock import Deadline, epoch_ms
 from ringfence.fencing.errors import FencingError, Retriable, TopicLost
 from ringfence.fencing.kafka.consumer import LogRecord
 from ringfence.fencing.kafka.topic_admin import TopicWatch, cluster_id
@@ -39,7 +39,7 @@ from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.topic_ids import PRECIOUS, Loss, Topic, TopicIds, explanation
 from ringfence.fencing.topics.topic_log import Isolation, TopicLog
 from ringfence.heartbeats import heartbeat_writer
-from ringfence.heartbeats.freshness import FreshnessWatch
+from ringfence.heartbeats.heartbeat_writer import FreshnessWatch
 from ringfence.lock_waits import give_way
 from ringfence.projection import (
     cluster_topics,
@@ -338,18 +338,18 @@ class _Chores:
     def run(self, now: float) -> None:
         """Do what is due. now: monotonic."""
         if now >= self._late_at:
-            now_ms = int(time.time() * 1000)
+            now_ms = epoch_ms()
             if late := find_late(self._late_until_ms, now_ms):
                 self._notify(Notice(tuple(late)))
             self._late_at, self._late_until_ms = now + _LATE_SECONDS, now_ms
         if now >= self._look_at:
-            now_ms = int(time.time() * 1000)
+            now_ms = epoch_ms()
             if changed := self._stalls.look(now_ms) | record_totals.update_counts(now_ms):
                 self._notify(Notice(tuple(changed)))
             self._history.look(now_ms)
             self._look_at = now + _STALL_SECONDS
         if now >= self._prune_at:
-            now_ms = int(time.time() * 1000)
+            now_ms = epoch_ms()
             event_rows.prune(now_ms)
             config_rows.prune(now_ms)
             housekeeping_due.send(sender=None, now_ms=now_ms)

@@ -1,12 +1,12 @@
 """Counts the workers' slots for tasks, and those in use."""
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import Q, QuerySet, Sum
 
+from ringfence.fencing.clock import epoch_ms
 from ringfence.fencing.topics.status import NO_SLOT
 from ringfence.projection.health import Health
 from ringfence.projection.models import DrainedWorker, Task, Worker
@@ -66,7 +66,7 @@ def _find_placed() -> QuerySet[Task]:
 
 def find_waiting(connectors: list[str] | QuerySet[Any, Any]) -> dict[str, str]:
     """Return, for those of these connectors (or of a query's) with a task that waits for a slot, the message."""
-    rows = Task.objects.filter(connector__in=connectors, known=True).filter(_WAITS | _is_due(int(time.time() * 1000)))
+    rows = Task.objects.filter(connector__in=connectors, known=True).filter(_WAITS | _is_due(epoch_ms()))
     reasons = set(rows.values_list("connector", "why"))
     if not reasons:
         return {}

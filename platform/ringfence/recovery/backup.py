@@ -1,9 +1,7 @@
 """Copies from the topics (`from_kafka`) and from the database (`from_database`)."""
 
-import time
-
 from ringfence.engine.config_topic import open_config_log
-from ringfence.fencing.clock import Deadline
+from ringfence.fencing.clock import Deadline, epoch_ms
 from ringfence.fencing.errors import Retriable, Unreadable
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka.connection import Connection
@@ -44,7 +42,7 @@ def from_kafka(connection: Connection, config: WorkerConfig, deadline: Deadline)
         log.close()
     return Copy(
         config.group_id,
-        int(time.time() * 1000),
+        epoch_ms(),
         f"topics {config.config_topic} and {config.offsets_topic}",
         {one.name: copy_of(one) for one in state.existing()},
         offsets,
@@ -121,4 +119,4 @@ def from_database(group_id: str) -> Copy:
     info = ClusterInfo.objects.first()
     ids = {"ids": info.topic_ids} if info is not None and info.topic_ids else {}
     cluster = info.kafka_cluster_id if info is not None else ""
-    return Copy(group_id, int(time.time() * 1000), "the database", connectors, offsets, cluster, ids)
+    return Copy(group_id, epoch_ms(), "the database", connectors, offsets, cluster, ids)

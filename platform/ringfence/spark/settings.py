@@ -7,8 +7,7 @@ from typing import Final
 
 from ringfence.connectors.sdk.kafka_settings.java_names import BOOTSTRAP, TRANSACTION_TIMEOUT, Role, translate
 from ringfence.fencing.errors import Invalid
-from ringfence.fencing.kafka.client_settings import connection_of, producer_overrides
-from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.connection import Connection, connection_of, producer_overrides
 
 
 class SinkError(Exception):

@@ -10,7 +10,7 @@ from django.views.decorators.http import require_safe
 
 from ringfence.access.authorise import principal_of, requires, somewhere
 from ringfence.access.principal import Verb
-from ringfence.api import consumer_groups
+from ringfence.api.v1 import consumer_groups
 from ringfence.dispatch import Refusal
 from ringfence.web.state_badges import Badge, Severity, group_look
 from ringfence.web.views import is_fragment, with_token

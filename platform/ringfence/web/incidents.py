@@ -19,7 +19,7 @@ from ringfence.alerts import incident_report
 from ringfence.alerts.deliveries import GIVEN_UP, SENT
 from ringfence.alerts.incident_report import DAY_MS, IncidentReport, incidents, list_changes, list_log
 from ringfence.alerts.models import Delivery, Incident, Silence, now_ms
-from ringfence.api.history_series import Scope
+from ringfence.api.v1.history import Scope
 from ringfence.audit.trail import note, record_change
 from ringfence.history.models import ConfigVersion
 from ringfence.http.masking import Masker

@@ -10,7 +10,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from ringfence.access.authorise import everywhere, principal_of, requires
 from ringfence.access.principal import Verb
-from ringfence.api import plugin_installations as installations
+from ringfence.api.v1 import plugin_installations as installations
 from ringfence.audit.trail import record_change
 from ringfence.history.models import PluginInstallation
 from ringfence.http.errors import ConnectError

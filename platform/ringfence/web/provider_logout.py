@@ -8,7 +8,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST
 
-from ringfence.access import provider_sessions, throttle
+from ringfence.access import sessions, throttle
 from ringfence.access.authorise import PUBLIC, requires
 from ringfence.access.client_address import address_of
 from ringfence.access.oidc.settings import NotProven, Unavailable
@@ -37,8 +37,8 @@ def end_sessions(request: HttpRequest) -> HttpResponse:
         return _refuse("logout_token is missing")
     try:
         token = there.judge_logout(logout_token)
-        accounts = provider_sessions.end(there.settings.issuer, token)
-    except (NotProven, Unavailable, provider_sessions.TokenReplay) as error:
+        accounts = sessions.end_at_provider(there.settings.issuer, token)
+    except (NotProven, Unavailable, sessions.TokenReplay) as error:
         if isinstance(error, NotProven):
             throttle.record_failure(limits)
         log.warning("Back-channel logout by %s was refused: %s", there.settings.host, error)

@@ -15,7 +15,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_GET
 
 from ringfence import quotas
-from ringfence.access import provider_sessions, throttle
+from ringfence.access import sessions, throttle
 from ringfence.access.authorise import ANYONE, PUBLIC, requires
 from ringfence.access.client_address import address_of, group_of
 from ringfence.access.identify import ISSUER_KEY
@@ -76,7 +76,7 @@ def begin(request: HttpRequest) -> HttpResponse:
     response.set_cookie(
         _COOKIE,
         signing.dumps(note, salt=_SALT),
-        max_age=provider_sessions.LOGIN_SECONDS,
+        max_age=sessions.LOGIN_SECONDS,
         path=CALLBACK,
         secure=settings.SESSION_COOKIE_SECURE,
         httponly=True,
@@ -104,8 +104,8 @@ def _come_back(request: HttpRequest, there: "Provider") -> HttpResponse:
     state = request.GET.get("state", "")
     if note is None or not secrets.compare_digest(note["state"].encode(), state.encode()):
         start = there.settings.redirect_uri.removesuffix(CALLBACK) + "/ui/login"
-        return _refuse(request, _LOST.format(minutes=provider_sessions.LOGIN_SECONDS // 60, start=start), 400)
-    if not provider_sessions.use_state(state):
+        return _refuse(request, _LOST.format(minutes=sessions.LOGIN_SECONDS // 60, start=start), 400)
+    if not sessions.use_state(state):
         return _refuse(request, _USED, 400)
     if error := request.GET.get("error", ""):
         return _refuse(request, _explain(error), 403)
@@ -136,7 +136,7 @@ def _come_back(request: HttpRequest, there: "Provider") -> HttpResponse:
     request.session.flush()
     login(request, user, backend=_BACKEND)
     request.session[ISSUER_KEY] = there.settings.issuer
-    provider_sessions.remember(request, there.settings.issuer, str(claims["sub"]), _sid_of(claims))
+    sessions.remember(request, there.settings.issuer, str(claims["sub"]), _sid_of(claims))
     record("login", user=user.username, via=VIA, address=address, outcome=Outcome.DONE, message=message[:1000])
     return HttpResponseRedirect(_own_page(request, note["next"]) or Login.next_page)
 
@@ -149,7 +149,7 @@ def _sid_of(claims: Claims) -> str:
 
 def _read_note(request: HttpRequest) -> dict[str, str] | None:
     try:
-        note: Any = signing.loads(request.COOKIES.get(_COOKIE, ""), salt=_SALT, max_age=provider_sessions.LOGIN_SECONDS)
+        note: Any = signing.loads(request.COOKIES.get(_COOKIE, ""), salt=_SALT, max_age=sessions.LOGIN_SECONDS)
     except signing.BadSignature:
         return None
     return {key: str(value) for key, value in note.items()}

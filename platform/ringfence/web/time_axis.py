@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
-from ringfence.api.history_series import LONGEST_DAYS, Scope, find_series
+from ringfence.api.v1.history import LONGEST_DAYS, Scope, find_series
 from ringfence.connectors.plural_forms import write_count
 from ringfence.projection.health import RETRYING
 from ringfence.projection.history_points import AT_REST

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ringfence.connectors.java.jvm import start_jvm
+from ringfence.connectors.java.processes import start_jvm
 from tests.support.java_plugins import FILE_STREAM, plugin_path, runtime_of
 
 _CLIENT = """

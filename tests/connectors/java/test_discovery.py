@@ -11,7 +11,7 @@ from ringfence.connectors.java import discovery, processes, runtime
 from ringfence.connectors.java.connector import JavaSourceConnector
 from ringfence.connectors.java.discovery import JavaPlugin, find_places, find_plugins, find_signature
 from ringfence.connectors.plugins import PluginRegistry
-from ringfence.engine.plugins import plugin_choice, validation
+from ringfence.engine.plugins import validation
 from ringfence.engine.plugins.errors import BadRequest
 
 MANIFEST = "META-INF/services/org.apache.kafka.connect.source.SourceConnector"
@@ -174,12 +174,12 @@ def test_a_configuration_chooses_its_version(
     named = {"connector.class": OTHER}
     for wanted, version in ((None, "2.0.0"), ("1.0.0", "1.0.0"), ("[1,2)", "1.5.0"), ("latest", "2.0.0")):
         config = {**named, **({} if wanted is None else {PLUGIN_VERSION: wanted})}
-        found = plugin_choice.find_for(registry, config)
+        found = validation.find_for(registry, config)
         assert (found.version, found.cls.plugin.location) == (version, str(tmp_path / version))  # type: ignore[attr-defined]
     assert [each.class_name for each in registry.plugins].count(OTHER) == 1
     with pytest.raises(BadRequest, match=r"Version 3 of a.OtherConnector is not installed; installed is 2.0.0, 1.5.0"):
-        plugin_choice.find_for(registry, {**named, PLUGIN_VERSION: "3"})
-    assert plugin_choice.find_nearest(registry, {**named, PLUGIN_VERSION: "3"}).version == "2.0.0"
+        validation.find_for(registry, {**named, PLUGIN_VERSION: "3"})
+    assert validation.find_nearest(registry, {**named, PLUGIN_VERSION: "3"}).version == "2.0.0"
 
     monkeypatch.setattr(JavaSourceConnector, "validate_by_java", lambda _self, _config: [])
     offered = ["2.0.0", "1.5.0", "1.0.0"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ringfence.connectors.api import ConnectorError
-from ringfence.connectors.java import runtime, shared_jvm
+from ringfence.connectors.java import processes, runtime
 from ringfence.connectors.java import task as java_task
 from ringfence.connectors.java.channel import JavaChannel, JavaEnded
 from ringfence.connectors.java.task import JavaSourceTask
@@ -57,7 +57,7 @@ def test_one_ends_and_the_other_goes_on(start_two: tuple[JavaSourceTask, JavaSou
 
 @pytest.mark.slow
 def test_it_ends_some_time_after_its_last_task(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_jvm, "_IDLE_SECONDS", 2)
+    monkeypatch.setattr(processes, "_IDLE_SECONDS", 2)
     task = start("wait", java_process="shared")
     pid = channel(task).pid
     task.stop()
@@ -108,7 +108,7 @@ def test_a_full_heap_ends_all_with_the_remedy(start: Start, start_two: tuple[Jav
 @pytest.mark.slow
 def test_a_task_that_does_not_stop_ends_all(start: Start, monkeypatch: pytest.MonkeyPatch, plugins: Path) -> None:
     """Its next attempt finds its source free."""
-    monkeypatch.setattr(shared_jvm, "_STOP_SECONDS", 1)
+    monkeypatch.setattr(processes, "_STOP_SECONDS", 1)
     monkeypatch.setattr(java_task, "_STOP_SECONDS", 0.5)
     neighbour, hanging = (start(each, name=each, java_process="shared") for each in ("wait", "hang"))
     eventually(lambda: channel(hanging).polling_ms > 0, 30, "its poll")
@@ -132,7 +132,7 @@ def test_a_new_task_replaces_a_frozen_jvm(start: Start, monkeypatch: pytest.Monk
     first = start("wait", java_process="shared")
     frozen = channel(first).pid
     os.kill(frozen, signal.SIGSTOP)
-    monkeypatch.setattr(shared_jvm, "_ANSWER_SECONDS", 1.0)
+    monkeypatch.setattr(processes, "_ANSWER_SECONDS", 1.0)
     second = start("wait", java_process="shared")
     assert channel(second).pid != frozen
     eventually(lambda: not process_exists(frozen), 10, "the end of the frozen JVM")

@@ -10,7 +10,7 @@ from ringfence.engine.plugins import PluginHost
 from ringfence.engine.preflight.topic_rules import TopicRules
 from ringfence.engine.queries.dead_letters import DeadLetters
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.plain_producer import PlainProducer
+from ringfence.fencing.kafka.plain_producers import PlainProducer
 from ringfence.fencing.kafka.topic_admin import topic_identity
 from ringfence.fencing.kafka.topic_offsets import end_offsets
 from ringfence.requests.request import Refusal

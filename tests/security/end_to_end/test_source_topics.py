@@ -13,7 +13,7 @@ from ringfence.connectors.sdk.worker_limits import WorkerLimits
 from ringfence.engine.leader.topic_grant_watch import changes
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName
-from ringfence.fencing.kafka.plain_producer import PlainProducer
+from ringfence.fencing.kafka.plain_producers import PlainProducer
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, topic_exists
 from ringfence.fencing.records.record_path import RecordPath
 from ringfence.fencing.records.writable_topics import TopicAccess

@@ -30,8 +30,7 @@ from ringfence.connectors.builtin.files.reading import FORMATS
 from ringfence.connectors.builtin.files.reading import parse as parse_file_offset
 from ringfence.connectors.builtin.postgres import pgoutput, text_values
 from ringfence.connectors.builtin.pyspark_source.types import parse_ddl
-from ringfence.connectors.builtin.spark_table.delta_log import DeltaSnapshot
-from ringfence.connectors.builtin.spark_table.iceberg_metadata import IcebergSnapshot
+from ringfence.connectors.builtin.spark_table.snapshots import DeltaSnapshot, IcebergSnapshot
 from ringfence.connectors.builtin.webhook import request_parsing
 from ringfence.connectors.config_providers import ConfigProviders
 from ringfence.connectors.converters.registry.reading import _indexes

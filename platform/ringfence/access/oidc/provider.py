@@ -26,8 +26,7 @@ from joserfc.errors import BadSignatureError, InvalidClaimError, InvalidKeyIdErr
 from joserfc.jwk import KeySet
 from joserfc.jws import JWSRegistry
 
-from ringfence.access.oidc.claims import claim_of
-from ringfence.access.oidc.logout_token import LogoutToken, WrongToken, check_logout_token
+from ringfence.access.oidc.claims import LogoutToken, WrongToken, check_logout_token, claim_of
 from ringfence.access.oidc.settings import NotProven, OidcSettings, Unavailable, may_be_called
 from ringfence.connectors.sdk import egress
 from ringfence.connectors.sdk.guarded_httpx import restrict_client

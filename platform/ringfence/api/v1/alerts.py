@@ -15,8 +15,7 @@ from ringfence.alerts.conditions import Kind
 from ringfence.alerts.incident_report import incidents
 from ringfence.alerts.models import Delivery, Destination, Incident, Rule, now_ms
 from ringfence.alerts.senders import CHANNELS
-from ringfence.api.v1.base import V1View
-from ringfence.api.v1.listing import ListView, either, equal, flag, since, until
+from ringfence.api.v1.base import ListView, V1View, either, equal, flag, since, until
 from ringfence.api.v1.request_fields import (
     FlagField,
     IntegerField,

@@ -14,9 +14,8 @@ from rest_framework.response import Response
 from ringfence.access.authorise import on_connector, somewhere
 from ringfence.access.principal import Principal, Verb
 from ringfence.api import connector_reads, connector_writes
-from ringfence.api.jsonbody import config_of
-from ringfence.api.v1.base import V1View
-from ringfence.api.v1.listing import ListView, contains, since, until
+from ringfence.api.base import config_of
+from ringfence.api.v1.base import ListView, V1View, contains, since, until
 from ringfence.api.v1.request_fields import IntegerField, OneOfField, QueryShape, RequestShape, StringField
 from ringfence.dispatch import Refusal
 from ringfence.history.models import ConfigVersion

@@ -10,8 +10,8 @@ from rest_framework import serializers
 from ringfence.access.authorise import on_connector, somewhere
 from ringfence.access.principal import Verb
 from ringfence.api import connector_reads
-from ringfence.api.v1.listing import ListView, contains, equal, matching, number, since, until
-from ringfence.audit import entries
+from ringfence.api.v1.base import ListView, contains, equal, matching, number, since, until
+from ringfence.audit import trail
 from ringfence.http.masking import Masker
 from ringfence.projection.models import Connector, Event
 
@@ -141,7 +141,7 @@ class Audit(ListView):
     newest_first = True
 
     def rows(self, **path: Any) -> QuerySet[Any]:
-        return entries.entries(self.principal)
+        return trail.entries(self.principal)
 
     def serialize(self, rows: Iterable[Any]) -> list[dict[str, Any]]:
         texts = ("before", "after", "changed")

@@ -14,8 +14,7 @@ from rest_framework.response import Response
 from ringfence.access.authorise import everywhere
 from ringfence.access.models import Grant
 from ringfence.access.principal import Verb
-from ringfence.api.v1.base import V1View
-from ringfence.api.v1.listing import ListView, equal, flag
+from ringfence.api.v1.base import ListView, V1View, equal, flag
 from ringfence.api.v1.request_fields import IntegerField, ListField, RequestShape, StringField
 from ringfence.audit import accounts
 from ringfence.audit.accounts import AuditCallback

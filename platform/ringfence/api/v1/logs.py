@@ -13,10 +13,10 @@ from ringfence import dispatch
 from ringfence.access.authorise import on_connector
 from ringfence.access.principal import Verb
 from ringfence.api import connector_reads
-from ringfence.api.v1.base import V1View
-from ringfence.api.v1.listing import Filter, ListView, contains, equal, number, since, until
+from ringfence.api.v1.base import Filter, ListView, V1View, contains, equal, number, since, until
 from ringfence.api.v1.request_fields import IntegerField, OneOfField, RequestShape
 from ringfence.engine.leader.commands import SetConnectorLogLevel
+from ringfence.fencing.clock import epoch_ms
 from ringfence.fencing.topics.connector_logs import DEFAULT, LEVELS
 from ringfence.http.errors import bad_request
 from ringfence.http.masking import Masker
@@ -53,7 +53,7 @@ def set_level(name: str, level: str, minutes: int, user: str) -> int:
     if level == DEFAULT:
         dispatch.command(SetConnectorLogLevel(name, None), user=user)
         return 0
-    until_ms = int(time.time() * 1000) + minutes * 60_000
+    until_ms = epoch_ms() + minutes * 60_000
     dispatch.command(SetConnectorLogLevel(name, level, until_ms), user=user)
     return until_ms
 

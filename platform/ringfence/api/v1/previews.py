@@ -1,20 +1,25 @@
-"""`POST /api/v1/preview` and `/api/v1/transforms/trial`: what a configuration would read, and how it converts a record.
+"""`POST /api/v1/preview` and `/api/v1/transforms/trial`, also for the pages: what a configuration would read, and how
+it converts a record. Nothing is created, written or committed.
 
-Nothing is created, written or committed.
+These require the permission to edit the connector, because plugin code runs on a worker, with access to everything that
+the worker can reach.
 """
 
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, cast
 
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from ringfence import dispatch
 from ringfence.access.authorise import somewhere
 from ringfence.access.principal import Verb
-from ringfence.api import connector_reads, connector_writes, previews
-from ringfence.api.source_offsets import create_at
+from ringfence.api import connector_reads, connector_writes
+from ringfence.api.base import check_size
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.connectors import Connectors, ConnectorShape, as_known
+from ringfence.api.v1.offsets import create_at
 from ringfence.api.v1.request_fields import (
     FlagField,
     IntegerField,
@@ -28,7 +33,93 @@ from ringfence.api.v1.request_fields import (
     StringField,
 )
 from ringfence.audit import probes
-from ringfence.http.masking import unmask
+from ringfence.engine.questions import Preview as PreviewQuestion
+from ringfence.engine.questions import TryTransforms
+from ringfence.http.errors import ConnectError, bad_request
+from ringfence.http.masking import Masker, unmask
+
+RECORDS, MOST_RECORDS = 10, 50
+SECONDS, MOST_SECONDS = 5.0, 15.0
+MOST_BYTES = 1_000_000
+
+Settings = Mapping[str, str]
+
+
+def preview(
+    config: Settings,
+    *,
+    records: int = RECORDS,
+    seconds: float = SECONDS,
+    fresh: bool = False,
+    java: bool,
+    may_see: Callable[[str], bool] = lambda _: True,
+) -> dict[str, Any]:
+    """Return `tasks`, `records`, `polls`, `ended`, `note`, `took_ms`, `from`; see `engine.queries.previews`. Nothing is
+    committed.
+
+    config: complete, with its name and without masks. Raises a 409 while a connector that may run reads the same
+    source, with its name if `may_see` allows it. java: whether Java plugins are permitted.
+    """
+    if not 1 <= records <= MOST_RECORDS:
+        raise bad_request(f"records must be from 1 to {MOST_RECORDS}.")
+    if not 0 < seconds <= MOST_SECONDS:
+        raise bad_request(f"seconds must be above 0 and at most {MOST_SECONDS:g}.")
+    masker = _masker(config)
+    bounds = {"records": records, "bytes": MOST_BYTES, "seconds": seconds}
+    answer = dispatch.ask(PreviewQuestion(config, _secret(masker, config), bounds, fresh, java), seconds + 35.0)
+    if busy := answer.get("busy"):
+        raise ConnectError(409, _busy(str(busy), config["name"], may_see))
+    return cast(dict[str, Any], _scrub(answer, lambda text: masker.scrub(text, config)))
+
+
+def try_transforms(config: Settings, record: Mapping[str, Any], *, java: bool) -> dict[str, Any]:
+    """Return `before`, `steps`, `outcome`, `written`, `error`; see `engine.plugins.preview`.
+
+    java: as for `preview`.
+    """
+    masker = _masker(config)
+    answer = dispatch.ask(TryTransforms(config, record, _secret(masker, config), java))
+    return cast(dict[str, Any], _scrub(answer, lambda text: masker.scrub(text, config)))
+
+
+def _masker(config: Settings) -> Masker:
+    check_size(config)
+    class_name = config.get("connector.class", "").strip()
+    if not class_name:
+        raise bad_request("connector.class is required: it names the plugin to ask.")
+    return Masker([class_name])
+
+
+def _secret(masker: Masker, config: Settings) -> list[str]:
+    """Return the settings whose values the plugin process hides, in addition to the plugin's own passwords."""
+    class_name = config["connector.class"].strip()
+    return sorted(key for key in config if masker.secret(class_name, key))
+
+
+def _busy(rival: str, name: str, may_see: Callable[[str], bool]) -> str:
+    if rival == name:
+        return (
+            f"Connector {name} runs, or may start: a preview would read its source beside its tasks. Stop it, try "
+            "again, then resume it. Its latest records are in its topics."
+        )
+    who = f"Connector {rival}" if may_see(rival) else "Another connector"
+    return (
+        f"{who} reads the same source and is not stopped: a preview would compete with its tasks. Stop it, try again, "
+        "then resume it; or preview other settings."
+    )
+
+
+def _scrub(value: object, scrub: Callable[[str], str]) -> object:
+    """Hide secrets that only the settings' names reveal. The plugin process has already hidden all that it knows."""
+    match value:
+        case str():
+            return scrub(value)
+        case dict():
+            return {key: _scrub(item, scrub) for key, item in value.items()}
+        case list():
+            return [_scrub(item, scrub) for item in value]
+        case _:
+            return value
 
 
 class CreateShape(RequestShape):
@@ -67,8 +158,8 @@ class PreviewAskedShape(RequestShape):
     """`config` with its `name`. `fresh`: from the source's beginning, otherwise after the offsets under that name."""
 
     config = SettingsField()
-    records = IntegerField(default=previews.RECORDS, min_value=1, max_value=previews.MOST_RECORDS)
-    seconds = NumberField(default=previews.SECONDS, min_value=0.1, max_value=previews.MOST_SECONDS)
+    records = IntegerField(default=RECORDS, min_value=1, max_value=MOST_RECORDS)
+    seconds = NumberField(default=SECONDS, min_value=0.1, max_value=MOST_SECONDS)
     fresh = FlagField(default=False)
 
 
@@ -184,7 +275,7 @@ class Preview(_OfSettings):
         fields = self.parse_body()
         config = self.complete(fields["config"])
         with probes.audit(self.http_request, self.principal, probes.PREVIEW, config):
-            answer = previews.preview(
+            answer = preview(
                 config,
                 records=fields["records"],
                 seconds=fields["seconds"],
@@ -208,5 +299,5 @@ class Trial(_OfSettings):
         config = self.complete(fields["config"])
         java = self.principal.may(Verb.JAVA_PLUGINS, config["name"])
         with probes.audit(self.http_request, self.principal, probes.TRIAL, config):
-            answer = previews.try_transforms(config, fields["record"], java=java)
+            answer = try_transforms(config, fields["record"], java=java)
         return Response(answer)

@@ -1,11 +1,12 @@
-"""Serializers for the input of `/api/v1`: each value must have the field's own JSON type; otherwise a 400 says what is
-required.
+"""The input of `/api/v1`: numbers and times in queries, and serializers, in which each value must have the field's own
+JSON type. Otherwise a 400 says what is required.
 
 DRF's own fields convert: they accept "yes" as true, "3" as an integer, and 3 as a string. These refuse a value of
-another type, so that clients notice their mistake. Bodies come from `api.jsonbody`, which keeps a number's text
+another type, so that clients notice their mistake. Bodies come from `api.base`, which keeps a number's text
 (`Number`); these fields return Python's numbers.
 """
 
+import datetime as dt
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,11 +14,46 @@ from rest_framework import serializers
 from rest_framework.exceptions import ErrorDetail, ValidationError
 
 from ringfence.api import connector_writes
-from ringfence.api.jsonbody import Number, config_of, plain
-from ringfence.api.parameters import MOMENT, parse_moment
+from ringfence.api.base import Number, config_of, plain
 from ringfence.connectors.plural_forms import write_noun
 from ringfence.engine.leader.commands.offsets import OffsetEntry
 from ringfence.http.errors import bad_request
+
+BIGGEST = 2**63 - 1
+
+
+def whole(text: str, what: str, lowest: int = 0, highest: int = BIGGEST) -> int:
+    """Parse an integer of a query. Raises a 400 that names it if it is invalid or out of bounds."""
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 20 and lowest <= int(text) <= highest):
+        raise bad_request(f"{what} must be an integer from {lowest} to {highest}.")
+    return int(text)
+
+
+def moment(text: str, what: str) -> int:
+    """Parse a time of a query. Raises a 400 that names it if it is invalid."""
+    try:
+        return parse_moment(text)
+    except ValueError:
+        raise bad_request(f"{what} must be {MOMENT}.") from None
+
+
+MOMENT = "milliseconds since the epoch or a time like 2025-03-01T12:00:00Z"
+
+
+def parse_moment(text: str) -> int:
+    """Return milliseconds since the epoch, from that number or ISO 8601 (UTC without a zone). Raises ValueError."""
+    if text.isascii() and text.isdigit():
+        if len(text) >= 20 or int(text) > BIGGEST:
+            raise ValueError("too large")
+        return int(text)
+    moment = dt.datetime.fromisoformat(text)
+    zoned = moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
+    try:
+        return int(zoned.timestamp() * 1000)
+    except OverflowError as error:
+        raise ValueError(str(error)) from error
+
 
 _GENERAL = "non_field_errors"
 """DRF's key for errors of several fields together: whole sentences, without a field's name."""

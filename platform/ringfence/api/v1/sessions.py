@@ -8,12 +8,11 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from ringfence.access import logins
+from ringfence.access import sessions
 from ringfence.access.authorise import WHOLE
 from ringfence.access.models import LoginSession
 from ringfence.access.principal import Verb
-from ringfence.api.v1.base import V1View
-from ringfence.api.v1.listing import ListView, equal
+from ringfence.api.v1.base import ListView, V1View, equal
 from ringfence.audit.trail import record_change
 from ringfence.http.errors import not_found
 
@@ -41,14 +40,14 @@ class Sessions(ListView):
     newest_first = True
 
     def rows(self, **path: Any) -> QuerySet[Any]:
-        return logins.visible_to(self.principal, self.principal.may_everywhere(Verb.ADMIN))
+        return sessions.visible_to(self.principal, self.principal.may_everywhere(Verb.ADMIN))
 
     def serialize(self, rows: Iterable[Any]) -> list[dict[str, Any]]:
         fields = ("id", "account", "via", "address", "agent", "created_ms", "seen_ms")
         return [
             {
                 **{field: getattr(row, field) for field in fields},
-                "current": logins.is_current(row, self.http_request),
+                "current": sessions.is_current(row, self.http_request),
             }
             for row in rows
         ]
@@ -63,13 +62,13 @@ class SessionOf(V1View):
 
     def delete(self, request: Request, number: int) -> Response:
         self.parse_parameters()
-        rows = logins.visible_to(self.principal, self.principal.may_everywhere(Verb.ADMIN))
+        rows = sessions.visible_to(self.principal, self.principal.may_everywhere(Verb.ADMIN))
         row: LoginSession | None = rows.filter(pk=number).first()
         if row is None:
             raise not_found(f"There is no session {number}: it may have ended")
         before = {"account": row.account, "address": row.address}
         record_change(self.http_request, before=before, after=None, action="end session")
-        logins.end(row)
+        sessions.end(row)
         return Response(status=204)
 
 
@@ -87,7 +86,7 @@ class OtherSessions(V1View):
 
     def delete(self, request: Request) -> Response:
         self.parse_parameters()
-        count = logins.end_others(self.principal, self.http_request)
+        count = sessions.end_others(self.principal, self.http_request)
         before = {"account": self.principal.name, "sessions": count}
         record_change(self.http_request, before=before, after=None, action="end sessions")
         return Response({"ended": count})

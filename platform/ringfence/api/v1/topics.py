@@ -9,10 +9,9 @@ from rest_framework.response import Response
 from ringfence.access.authorise import somewhere
 from ringfence.access.principal import Verb
 from ringfence.api import topics
-from ringfence.api.parameters import whole
 from ringfence.api.topics import RecordSearch, RecordSearchShape, TopicRow, find_reader
 from ringfence.api.v1.base import V1View
-from ringfence.api.v1.request_fields import FlagField, IntegerField, QueryShape, StringField
+from ringfence.api.v1.request_fields import FlagField, IntegerField, QueryShape, StringField, whole
 from ringfence.audit.trail import note
 from ringfence.http.errors import not_found
 

@@ -17,7 +17,7 @@ from rest_framework.response import Response
 from ringfence.access.authorise import somewhere
 from ringfence.access.principal import Verb
 from ringfence.api import connector_writes
-from ringfence.api.jsonbody import config_of, object_of, read, text_of
+from ringfence.api.base import config_of, object_of, read, text_of
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.bulk import ResultsShape
 from ringfence.api.v1.request_fields import FlagField, OneOfField, QueryShape, RequestShape, StringField

@@ -10,8 +10,7 @@ from rest_framework.response import Response
 
 from ringfence.access.authorise import somewhere
 from ringfence.access.principal import Verb
-from ringfence.api.v1.base import V1View
-from ringfence.api.v1.listing import ListView, equal
+from ringfence.api.v1.base import ListView, V1View, equal
 from ringfence.fencing.topics.status import Trust
 from ringfence.http.errors import not_found
 from ringfence.projection.models import ClusterInfo, DrainedWorker, Suspicion, Task, Worker

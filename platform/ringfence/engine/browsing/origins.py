@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ringfence.engine.browsing.topic_writers import Writer, check_topic, on_topic, scrubber_of, writers_of
+from ringfence.engine.browsing.records import Writer, check_topic, on_topic, scrubber_of, writers_of
 from ringfence.engine.plugins.secret_removal import Scrubber
 from ringfence.engine.preflight.topic_rules import TopicRules
 from ringfence.engine.queries.connector_offsets import ConnectorOffsets

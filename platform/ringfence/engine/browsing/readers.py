@@ -26,7 +26,7 @@ from ringfence.engine.plugins.errors import (
 from ringfence.engine.plugins.process import CallPool, ChildProcess
 from ringfence.engine.spark.connector_limits import few_threads, only_harmless
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.topic_tail import MetRecord, TailRecord
+from ringfence.fencing.kafka.topic_records import MetRecord, TailRecord
 from ringfence.memory_limit import CALL_MEMORY_LIMIT, memory_limit
 from ringfence.requests.request import Answer, Refusal
 

@@ -34,15 +34,15 @@ from ringfence.engine.leader.commands.offsets import (
 from ringfence.engine.queries import share_groups
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Conflict, FencingError
-from ringfence.fencing.kafka.group_requests import NotThere
+from ringfence.fencing.kafka.consumer_groups import NotThere
 from ringfence.fencing.kafka.share_groups import (
     PREFIX,
     GroupSetting,
     ShareGroupAdmin,
     ShareGroupMember,
+    alter_share_group,
     share_group_admin,
 )
-from ringfence.fencing.kafka.share_member import alter_share_group
 from ringfence.fencing.offsets.ledger_keys import InputPartition, parse_partition, partition_key
 from ringfence.fencing.offsets.source_offsets import SourceOffset
 from ringfence.fencing.share.group_moves import PartitionMove

@@ -28,13 +28,12 @@ from ringfence.connectors.java.connector import JavaSourceConnector
 from ringfence.connectors.java.files import find_refused_files
 from ringfence.connectors.plugins import PluginRegistry
 from ringfence.connectors.sdk import files
-from ringfence.engine.plugins import plugin_choice, validation
+from ringfence.engine.plugins import validation
 from ringfence.engine.plugins.call_server import ProcessCall
 from ringfence.engine.plugins.errors import BadRequest, OffsetsRefused, PluginError
 from ringfence.engine.plugins.instances import InstanceRunner
-from ringfence.engine.plugins.preview import Bounds, preview
+from ringfence.engine.plugins.preview import Bounds, TransformationChain, preview, sample, walk_in_java
 from ringfence.engine.plugins.secret_removal import Redactor, Scrubber
-from ringfence.engine.plugins.transform_trial import TransformationChain, sample, walk_in_java
 from ringfence.requests.request import Answer, MalformedRequest, always
 
 Config = Mapping[str, str]
@@ -58,7 +57,7 @@ class PluginRuntime:
 
     def connector(self, config: Mapping[str, str | None]) -> SourceConnector:
         """Return a new connector of the class that the configuration names. Raises `PluginError`."""
-        return plugin_choice.find_for(self.registry, config).cls()
+        return validation.find_for(self.registry, config).cls()
 
     def attempt(self, config: Mapping[str, str | None]) -> tuple[ResolvedConfig, dict[str, str]]:
         """Return the resolved configuration as far as possible, and errors by setting."""
@@ -76,14 +75,14 @@ class PluginRuntime:
 
     def find_closed(self, plugin: str, config: Config) -> dict[str, str]:
         """Return, by setting, why the file that it names must not be read."""
-        java = plugin_choice.is_java(plugin_choice.find(self.registry, plugin))
+        java = validation.is_java(validation.find(self.registry, plugin))
         return {**(find_refused_files(config) if java else {}), **files.find_refused(config)}
 
     def scrubber(self, config: Config, resolution: ResolvedConfig, secret: Sequence[str]) -> Scrubber:
         """Return a scrubber for the values of config providers, of passwords by definition, and of the `secret`
         settings.
         """
-        passwords = validation.redactor(plugin_choice.find_for(self.registry, config), resolution.config).secrets
+        passwords = validation.redactor(validation.find_for(self.registry, config), resolution.config).secrets
         values = [resolution.config[name] for name in secret if name in resolution.config]
         return Scrubber([*passwords, *values, *resolution.secret_values.values()])
 
@@ -94,7 +93,7 @@ class PluginRuntime:
         if isinstance(config, dict) and name:
             resolution, _ = self.attempt(config)
             try:
-                secrets = validation.redactor(plugin_choice.find_nearest(self.registry, config), config)
+                secrets = validation.redactor(validation.find_nearest(self.registry, config), config)
                 return lambda text: secrets(resolution.hide(text))
             except PluginError:
                 return str  # no such connector: no plugin has seen the config
@@ -126,7 +125,7 @@ class ListPlugins(PluginCall[Json]):
                 {
                     "class": plugin.class_name,
                     "type": plugin.type,
-                    "java": plugin_choice.is_java(plugin),
+                    "java": validation.is_java(plugin),
                     "version": plugin.version,
                     "versions": [each.version for each in runtime.registry.versions(plugin)],
                     "names": sorted(plugin.names),
@@ -174,11 +173,11 @@ class ReadConfigKeys(PluginCall[list[Json]]):
 
     def answer(self, runtime: PluginRuntime) -> list[Json]:
         version = {} if self.version is None else {PLUGIN_VERSION: self.version}
-        info = plugin_choice.find_version(runtime.registry, {CONNECTOR_CLASS: self.plugin, **version})
+        info = validation.find_version(runtime.registry, {CONNECTOR_CLASS: self.plugin, **version})
         own = info.cls.config_def()
         if not self.common:
             return own.infos()
-        every = runtime.registry.versions(plugin_choice.find(runtime.registry, self.plugin))
+        every = runtime.registry.versions(validation.find(runtime.registry, self.plugin))
         framework = validation.common_keys(every)
         mine = [key.info() for key in own.keys.values() if key.name not in framework.keys]
         return [*framework.infos(), *mine]
@@ -227,7 +226,7 @@ class ExamineSource(PluginCall[Json | None]):
     config: Config
 
     def answer(self, runtime: PluginRuntime) -> Json | None:
-        plugin = plugin_choice.find_nearest(runtime.registry, self.config)
+        plugin = validation.find_nearest(runtime.registry, self.config)
         resolution, errors = runtime.attempt(self.config)
         errors |= runtime.find_closed(self.config[CONNECTOR_CLASS], resolution.config)
         if errors:
@@ -260,7 +259,7 @@ class ReadExactlyOnceSupport(PluginCall[tuple[str, bool, str]]):
     config: Config
 
     def answer(self, runtime: PluginRuntime) -> tuple[str, bool, str]:
-        plugin = plugin_choice.find_for(runtime.registry, self.config)
+        plugin = validation.find_for(runtime.registry, self.config)
         return validation.support_of(plugin, runtime.resolve(self.config).config)
 
 
@@ -287,7 +286,7 @@ class CheckIsJava(PluginCall[bool]):
     plugin: str
 
     def answer(self, runtime: PluginRuntime) -> bool:
-        return plugin_choice.is_java(plugin_choice.find(runtime.registry, self.plugin))
+        return validation.is_java(validation.find(runtime.registry, self.plugin))
 
 
 @dataclass(frozen=True)
@@ -341,11 +340,11 @@ class PreviewRecords(PluginCall[Json]):
     bounds: Mapping[str, float]
 
     def answer(self, runtime: PluginRuntime) -> Json:
-        plugin = plugin_choice.find_for(runtime.registry, self.config)
+        plugin = validation.find_for(runtime.registry, self.config)
         _require_valid(ValidateConfig(self.config[CONNECTOR_CLASS].strip(), self.config).answer(runtime))
         config, worker, resolution = self.config, self.worker, runtime.resolve(self.config)
         scrubber = runtime.scrubber(config, resolution, self.secret)
-        if plugin_choice.is_java(plugin):  # its own chain is in the Java process: references there stay unresolved
+        if validation.is_java(plugin):  # its own chain is in the Java process: references there stay unresolved
             resolution = replace(resolution, config={**resolution.config, **_settings_of_parts(config)})
             config, worker = _READY_BYTES, {}
         chain = TransformationChain(config, worker, scrubber)
@@ -411,7 +410,7 @@ class ConvertDeadLetters(PluginCall[list[Json]]):
     refused: Sequence[str]
 
     def answer(self, runtime: PluginRuntime) -> list[Json]:
-        if plugin_choice.is_java(plugin_choice.find_for(runtime.registry, self.config)):
+        if validation.is_java(validation.find_for(runtime.registry, self.config)):
             raise BadRequest(
                 "The transforms and converters of a Java connector run only in its Java process. Let the connector "
                 "read the records again: reset its source offsets."

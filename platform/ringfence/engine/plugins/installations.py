@@ -6,7 +6,6 @@ The wanted plugins are in the database, so a worker that starts later installs t
 import json
 import logging
 import threading
-import time
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
@@ -15,6 +14,7 @@ from django.db import DatabaseError, close_old_connections
 from ringfence import django_apps
 from ringfence.engine.plugins.errors import PluginError
 from ringfence.engine.plugins.host import PluginHost
+from ringfence.fencing.clock import epoch_ms
 
 if TYPE_CHECKING:
     from ringfence.history.models import PluginInstallation, WorkerInstallation
@@ -80,7 +80,7 @@ class PluginInstallations:
             "plugins": json.dumps(versions),
             "titles": json.dumps(_list_titles(plugins)),
             "installs": self._installer is not None,
-            "time_ms": _now_ms(),
+            "time_ms": epoch_ms(),
         }
         WorkerPlugins.objects.update_or_create(worker=self._worker, defaults=row)
         self._reported_state = state
@@ -101,7 +101,7 @@ class PluginInstallations:
         if (next_one := installations.order_by("pk").first()) is None:
             return False
         share, _ = WorkerInstallation.objects.get_or_create(
-            installation=next_one, worker=self._worker, defaults={"started_ms": _now_ms()}
+            installation=next_one, worker=self._worker, defaults={"started_ms": epoch_ms()}
         )
         try:
             share.report = json.dumps(self._install(self._installer, next_one))
@@ -110,7 +110,7 @@ class PluginInstallations:
         except InstallFailed as error:
             share.state, share.error = "failed", str(error)
             log.warning("Plugin %s, requested by %s, is not installed: %s", next_one.plugin, next_one.user, error)
-        share.ended_ms = _now_ms()
+        share.ended_ms = epoch_ms()
         self._audit(next_one, share)
         # Not `save`, which would create it again if the installation was withdrawn in the meantime.
         WorkerInstallation.objects.filter(pk=share.pk).update(
@@ -150,7 +150,3 @@ def _list_titles(plugins: Iterable[Mapping[str, object]]) -> dict[str, str]:
         if entry is not None:
             titles |= {name: str(entry["title"]) for name in cast("list[str]", plugin["names"])}
     return titles
-
-
-def _now_ms() -> int:
-    return int(time.time() * 1000)

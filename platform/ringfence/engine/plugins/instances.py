@@ -31,8 +31,7 @@ from ringfence.connectors.plugins import PluginRegistry, class_path
 from ringfence.connectors.sdk.delivery import chosen_boundary, with_boundary
 from ringfence.connectors.sdk.worker_limits import TASKS_MAX_LIMIT, current
 from ringfence.engine.plugins.errors import PluginError
-from ringfence.engine.plugins.plugin_choice import find_for
-from ringfence.engine.plugins.validation import redactor
+from ringfence.engine.plugins.validation import find_for, redactor
 from ringfence.fencing.task.plugin_metrics import Gauges
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 

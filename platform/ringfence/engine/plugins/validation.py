@@ -1,6 +1,8 @@
-"""Validates a connector configuration, inside a plugin process. The answer is Kafka Connect's `validate` body.
+"""Validates a connector configuration, inside a plugin process: finds the connector that it names, in the right
+installed version, and answers with Kafka Connect's `validate` body.
 
-For forms and pages it says what the connector guarantees with that configuration."""
+For forms and pages it says what the connector guarantees with that configuration.
+"""
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,22 +25,83 @@ from ringfence.connectors.common_settings import (
     CONNECTOR_CLASS,
     EXACTLY_ONCE_SUPPORT,
     PLUGIN_VERSION,
+    SNAPSHOT_TRANSACTION,
     source_config_def,
 )
 from ringfence.connectors.config_providers import ResolvedConfig
 from ringfence.connectors.java.connector import JavaSourceConnector
-from ringfence.connectors.java_settings import SNAPSHOT_TRANSACTION
 from ringfence.connectors.known_plugins import find_known
-from ringfence.connectors.plugins import PluginInfo, PluginRegistry
+from ringfence.connectors.plugins import PluginInfo, PluginRegistry, UnknownConnector
 from ringfence.connectors.sdk.delivery import (
     TRANSACTION_BOUNDARY,
     default_boundary,
     transaction_boundary,
     with_boundary,
 )
-from ringfence.engine.plugins import plugin_choice
-from ringfence.engine.plugins.errors import BadRequest
+from ringfence.engine.plugins.errors import BadRequest, UnknownPlugin
 from ringfence.engine.plugins.secret_removal import Redactor
+
+
+def is_java(plugin: PluginInfo) -> bool:
+    """Return whether it is a Java plugin, with Java's transforms and converters."""
+    return issubclass(plugin.cls, JavaSourceConnector)
+
+
+def find(registry: PluginRegistry, name: str) -> PluginInfo:
+    try:
+        return registry.find(name)
+    except UnknownConnector as error:
+        raise UnknownPlugin(str(error)) from error
+
+
+def find_for(registry: PluginRegistry, config: Mapping[str, str | None]) -> PluginInfo:
+    """Return the connector that a configuration names; a Java plugin in the requested version."""
+    newest = find_newest(registry, config)
+    return find_version(registry, config) if is_java(newest) else newest
+
+
+def find_version(registry: PluginRegistry, config: Mapping[str, str | None]) -> PluginInfo:
+    """Return the connector in the requested version. Raises `BadRequest` if it is not installed."""
+    newest, requirement = find_newest(registry, config), config.get(PLUGIN_VERSION)
+    try:
+        plugin = registry.choose(newest, requirement)
+    except ValueError as error:
+        raise BadRequest(str(error)) from error
+    if plugin is None:
+        versions = ", ".join(each.version for each in registry.versions(newest))
+        raise BadRequest(f"Version {requirement} of {_class_of(config)} is not installed; installed is {versions}")
+    return plugin
+
+
+def find_problem(registry: PluginRegistry, config: Mapping[str, str | None]) -> str | None:
+    """Return why the requested version is not available; None if it is."""
+    try:
+        find_version(registry, config)
+    except BadRequest as error:
+        return error.message
+    return None
+
+
+def find_nearest(registry: PluginRegistry, config: Mapping[str, str | None]) -> PluginInfo:
+    """Return the connector in the requested version, or the newest if that is not installed."""
+    try:
+        return find_for(registry, config)
+    except BadRequest:
+        return find_newest(registry, config)
+
+
+def find_newest(registry: PluginRegistry, config: Mapping[str, str | None]) -> PluginInfo:
+    """Return the connector in its newest version, whatever version is requested."""
+    name = _class_of(config)
+    if not name:
+        settings = ", ".join(sorted(config))  # only names: it is not known yet which values are secret
+        raise BadRequest(f"Connector config {{{settings}}} contains no connector type")
+    return find(registry, name)
+
+
+def _class_of(config: Mapping[str, str | None]) -> str:
+    return (config.get(CONNECTOR_CLASS) or "").strip()
+
 
 _AT_BEST: Final = (Guarantee.EXACTLY_ONCE, Guarantee.EXACTLY_ONCE_WITHIN_WINDOW)
 _SWITCHED_OFF: Final = "The workers run without exactly.once.source.support=enabled. Set it on every worker."
@@ -85,7 +148,7 @@ _CANNOT_TELL = (
 
 
 def redactor(plugin: PluginInfo, config: Mapping[str, str | None]) -> Redactor:
-    framework = source_config_def(_given_values(config), java=plugin_choice.is_java(plugin))
+    framework = source_config_def(_given_values(config), java=is_java(plugin))
     return Redactor(config, [plugin.cls.config_def(), framework])
 
 
@@ -98,18 +161,16 @@ def validate(
     exactly_once: whether this cluster runs with `exactly.once.source.support=enabled`. Raises `UnknownPlugin`,
     `BadRequest` and what the plugin raises, which the caller reports.
     """
-    plugin = plugin_choice.find_nearest(registry, config)
-    if plugin_choice.find(registry, plugin_name).class_name != plugin.class_name:
+    plugin = find_nearest(registry, config)
+    if find(registry, plugin_name).class_name != plugin.class_name:
         raise BadRequest(
             f"Included connector type {config.get(CONNECTOR_CLASS)} does not match request type {plugin_name}"
         )
     connector = plugin.cls()
-    settings, newest = _given_values(config), plugin_choice.find_newest(registry, config)
+    settings, newest = _given_values(config), find_newest(registry, config)
     boundary = default_boundary(connector, settings)
     settings = with_boundary(connector, settings)
-    framework = _with_defaults(
-        source_config_def(settings, java=plugin_choice.is_java(plugin)), registry.versions(newest), boundary
-    )
+    framework = _with_defaults(source_config_def(settings, java=is_java(plugin)), registry.versions(newest), boundary)
     own, own_settings = _judge_own(connector, config, framework)
     keys = {**framework.keys, **own.keys}
     values = {value.name: value for value in [*framework.validate(config), *own_settings.values]}
@@ -118,7 +179,7 @@ def validate(
     if not isinstance(connector, JavaSourceConnector):
         _add(values, keys, _ask_plugin(connector, settings, report=own_is_sound))
     _add(values, keys, {name: [_null(name)] for name, value in config.items() if value is None and name not in keys})
-    if (problem := plugin_choice.find_problem(registry, config)) is not None:
+    if (problem := find_problem(registry, config)) is not None:
         values[PLUGIN_VERSION].errors.append(problem)
     if own_is_sound:
         _check_exactly_once(connector, settings, values, exactly_once=exactly_once)

@@ -12,8 +12,11 @@ neither may, `read_committed` consumers wait at such a transaction until a perso
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from ringfence.connectors.common_settings import EXACTLY_ONCE_SUPPORT, OFFSETS_STORAGE_TOPIC
-from ringfence.connectors.java_settings import SNAPSHOT_TRANSACTION_TIMEOUT_MS
+from ringfence.connectors.common_settings import (
+    EXACTLY_ONCE_SUPPORT,
+    OFFSETS_STORAGE_TOPIC,
+    SNAPSHOT_TRANSACTION_TIMEOUT_MS,
+)
 from ringfence.connectors.sdk.kafka_settings.java_names import servers
 from ringfence.connectors.sdk.topic_durability import MIN_ISR, UNCLEAN_ELECTION
 from ringfence.engine.preflight.other_workers import requires_exactly_once
@@ -21,7 +24,7 @@ from ringfence.engine.preflight.subject import MOST_NAMED, PROBERS, Check, Resul
 from ringfence.engine.queries.hanging_transactions import ids_of
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import leader_transactional_id
-from ringfence.fencing.kafka.client_settings import is_other_cluster
+from ringfence.fencing.kafka.connection import is_other_cluster
 from ringfence.fencing.kafka.open_transactions import may_write_markers
 from ringfence.fencing.kafka.permission_probes import IdHolder, Permission, Prober
 from ringfence.fencing.offsets.stores import COMPACTED_SOON, OffsetStores

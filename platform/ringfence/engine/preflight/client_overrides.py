@@ -11,12 +11,15 @@ from typing import Any, Final
 from ringfence.connectors.api import ConfigType
 from ringfence.connectors.api.config_def import ConfigKey, ConfigValue
 from ringfence.connectors.api.config_types import Importance
-from ringfence.connectors.common_settings import OFFSETS_STORAGE_TOPIC, TRANSACTION_BOUNDARY_INTERVAL_MS
-from ringfence.connectors.java_settings import SNAPSHOT_TRANSACTION_TIMEOUT_MS
+from ringfence.connectors.common_settings import (
+    OFFSETS_STORAGE_TOPIC,
+    SNAPSHOT_TRANSACTION_TIMEOUT_MS,
+    TRANSACTION_BOUNDARY_INTERVAL_MS,
+)
 from ringfence.connectors.sdk.kafka_settings.java_names import BOOTSTRAP, TRANSACTION_TIMEOUT, Role
 from ringfence.connectors.sdk.kafka_settings.security import SECRETS
 from ringfence.fencing.errors import Invalid
-from ringfence.fencing.kafka.client_settings import (
+from ringfence.fencing.kafka.connection import (
     find_acks_errors,
     find_foreign_addresses,
     resolve_settings,

@@ -1,29 +1,203 @@
-"""Preflight's checks of the clusters, by the principals in the KIP's tables of permissions.
+"""Preflight's checks of the clusters, by the principals in the KIP's tables of permissions; and of the cluster of a
+share group that a connector reads, with the connector's login there (`source.cluster.`, `source.consumer.`).
 
-None has a side effect on a running task (fencing/kafka/permission_probes.py). If a check gets no answer, for example
-because this principal may not ask, its result is `unknown`.
+None has a side effect on a running task (fencing/kafka/permission_probes.py, share_groups.py). If a check gets no
+answer, for example because this principal may not ask, its result is `unknown`.
 """
 
+import re
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from ringfence.connectors.common_settings import CONNECTOR_CLASS
 from ringfence.connectors.sdk.egress import EgressDenied
+from ringfence.connectors.sdk.features import features_of
+from ringfence.connectors.sdk.kafka_settings import share_group
 from ringfence.connectors.sdk.kafka_settings.java_names import Role, servers
-from ringfence.engine.preflight import broker_checks, share_checks
+from ringfence.connectors.sdk.names import list_first
+from ringfence.connectors.sdk.topic_durability import UNCLEAN_ELECTION
+from ringfence.engine.preflight import broker_checks
 from ringfence.engine.preflight.client_overrides import has_placeholder
 from ringfence.engine.preflight.other_workers import requires_exactly_once
-from ringfence.engine.preflight.subject import PROBERS, Ask, Check, Result, Subject
+from ringfence.engine.preflight.subject import MOST_NAMED, PROBERS, Ask, Check, Result, Subject, check_granted
+from ringfence.fencing.clock import SYSTEM_CLOCK
 from ringfence.fencing.errors import FencingError, Invalid
-from ringfence.fencing.kafka.client_pool import Login, login_of
-from ringfence.fencing.kafka.client_settings import connection_of, producer_overrides
-from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.permission_probes import Answers
+from ringfence.fencing.kafka.client_pool import ClientPool, Login, login_of
+from ringfence.fencing.kafka.connection import Connection, connection_of, producer_overrides
+from ringfence.fencing.kafka.permission_probes import Answers, Permission
+from ringfence.fencing.kafka.share_groups import FEATURE, ShareGroupMember, ShareProber, find_overdue
 from ringfence.fencing.offsets.stores import OffsetStores, stores_of
+from ringfence.fencing.share.settings import ShareSettings
 from ringfence.fencing.transactions.producer import Producer
+from ringfence.worker_config import WorkerConfig
+
+_WHO: Final = "source"
+_MOST_TOPICS: Final = 20
+_RETENTION: Final = "retention.ms"
+_SHARE_OF_RETENTION: Final = 0.5
+_LEVEL: Final = 1
+
+_probers = ClientPool(ShareProber)
+
+
+def check_share_group(config: Mapping[str, str], worker: WorkerConfig) -> Iterator[Check]:
+    """Yield all check_share_group, each as soon as it is answered; none unless the connector joins a share group."""
+    find_input = features_of(config.get(CONNECTOR_CLASS, "")).share_input
+    if find_input is None:
+        return
+    clients = {key: value for key, value in config.items() if key.startswith(("source.", "target."))}
+    if any(has_placeholder(value) for value in clients.values()):
+        text = "Settings of the source's clients come from a config provider, which only tasks can read."
+        yield Check("source connection", Result.UNKNOWN, text, "Compare with docs/share-groups.md.")
+        return
+    source, topics = find_input(config)
+    servers = (source or {}).get("bootstrap.servers", "")
+    if source is None or not servers:
+        return  # validation reports their errors
+    try:
+        settings = ShareSettings.of(config)
+    except Invalid:
+        return  # here, too
+    others = {key: value for key, value in source.items() if key != "bootstrap.servers"}
+    connection = Connection(servers, others, f"ringfence-preflight-{config.get('name', '')}")
+    group = share_group.group_of(worker.group_id, config.get("name", ""), config.get(share_group.GROUP))
+    try:
+        with _probers.lease(connection) as prober:
+            yield (version := judge_version(prober.feature(FEATURE)))
+            if version.result is Result.FAILED:
+                return
+            yield from _check_group(prober, group, f"{worker.group_id}-{config.get('name', '')}", settings)
+            # Patterns are matched by the tasks; those that are names are checked.
+            for topic in [each for each in topics if re.fullmatch(r"[\w.-]+", each)][:_MOST_TOPICS]:
+                yield from _check_topic(prober, topic, settings)
+            if prober.describe_group(group) is not Permission.NO:
+                yield from _check_overdue(prober, connection, group)
+    except FencingError as error:
+        remedy = "Check the address, the security settings and the credentials of the source cluster."
+        yield Check("source connection", Result.UNKNOWN, str(error), remedy, share_group.SOURCE_SERVERS)
+
+
+def _check_group(prober: ShareProber, group: str, client_ids: str, settings: ShareSettings) -> Iterator[Check]:
+    key = share_group.GROUP
+    describe = prober.describe_group(group)
+    yield check_granted(_WHO, "Describe", "Group", {group: describe}, key)
+    yield check_granted(_WHO, "Read", "Group", {group: prober.read_group(group)}, key)
+    may, problem = prober.alter_group(group, settings.of_group)
+    yield check_granted(_WHO, "AlterConfigs", "Group", {group: may}, key)
+    if problem:
+        text = f"The brokers do not accept the settings of share group {group}: {problem}"
+        remedy = "Correct the share.* settings, or the brokers' limits (group.share.min.*, group.share.max.*)."
+        yield Check("share group settings", Result.FAILED, text, remedy, share_group.LOCK_MS, decides=True)
+    if describe is Permission.NO:
+        return
+    if (kind := prober.kind_of(group)) not in ("", "share"):
+        yield judge_kind(group, kind)
+        return
+    description = prober.describe([group]).get(group)
+    yield judge_members(group, description.members if description is not None else (), client_ids)
+
+
+def _check_topic(prober: ShareProber, topic: str, settings: ShareSettings) -> Iterator[Check]:
+    rights = prober.topic(topic)
+    if rights.exists is False:
+        text = f"{topic} does not exist yet. It is read from its beginning as soon as it exists."
+        yield Check(f"input topic {topic}", Result.OK, text, key=share_group.TOPICS)
+        return
+    yield check_granted(_WHO, "Read", "Topic", {topic: rights.read}, share_group.TOPICS)
+    unclean, retention = (prober.topic_setting(topic, name) for name in (UNCLEAN_ELECTION, _RETENTION))
+    yield judge_election(topic, unclean, rights.replicas)
+    yield judge_retention(topic, retention, settings.sweep_after_s)
+
+
+def _check_overdue(prober: ShareProber, connection: Connection, group: str) -> Iterator[Check]:
+    """Check for records that have waited for longer than half of their topic's retention."""
+    starts = [one for one in prober.starts([group]).get(group, []) if one.offset >= 0 and one.lag > 0]
+    for topic in sorted({one.topic for one in starts}):
+        retention = prober.topic_setting(topic, _RETENTION)
+        if retention is None or int(retention) < 0:
+            continue
+        since = int(SYSTEM_CLOCK.wall() * 1000 - int(retention) * _SHARE_OF_RETENTION)
+        waiting = {(topic, one.partition): one.offset for one in starts if one.topic == topic}
+        if overdue := find_overdue(connection, waiting, since):
+            yield judge_overdue(topic, [number for _, number in overdue], int(retention))
+
+
+def judge_version(level: int) -> Check:
+    """Check the brokers' feature. level: of share.version; 0 if it is not finalised."""
+    if level >= _LEVEL:
+        return Check("share groups", Result.OK, f"{FEATURE} is {level}.", key=share_group.SOURCE_SERVERS)
+    text = f"The source's brokers have no share groups: {FEATURE} is not finalised."
+    remedy = f"Upgrade them to Kafka 4.2 or newer, then: kafka-features.sh upgrade --feature {FEATURE}={_LEVEL}"
+    return Check("share groups", Result.FAILED, text, remedy, share_group.SOURCE_SERVERS, decides=True)
+
+
+def judge_kind(group: str, kind: str) -> Check:
+    """Return the finding for a group of another type with this name."""
+    text = f"There is a {kind} group of the name {group}, and a share group needs a name of its own."
+    remedy = f"Set {share_group.GROUP} to another name."
+    return Check("share group type", Result.FAILED, text, remedy, share_group.GROUP, decides=True)
+
+
+def judge_members(group: str, members: Sequence[ShareGroupMember], client_ids: str) -> Check:
+    """Check that the group has no other members. client_ids: the prefix of the client ids of the connector's tasks."""
+    name, key = "share group members", share_group.GROUP
+    ours = re.compile(re.escape(client_ids) + r"-\d+")
+    foreign = [one for one in members if not ours.fullmatch(one.client_id)]
+    if not foreign:
+        return Check(name, Result.OK, f"Share group {group} has no members besides this connector's tasks.", key=key)
+    clients = list_first([f"{one.client_id} at {one.host}" for one in foreign], MOST_NAMED)
+    text = (
+        f"Share group {group} has other members: {clients}. Both would process its records, as this connector "
+        "reads from the topics what others accept."
+    )
+    remedy = f"Set {key} to a group without other members, or stop these clients."
+    return Check(name, Result.FAILED, text, remedy, key, decides=True)
+
+
+def judge_election(topic: str, unclean: str | None, replicas: int) -> Check:
+    """Check the topic's election setting. unclean: unclean.leader.election.enable, None if it could not be read."""
+    name, key = f"input topic {topic} elections", share_group.TOPICS
+    if unclean == "true" and replicas != 1:
+        text = (
+            f"{topic} has {UNCLEAN_ELECTION}=true: a replica that lags may become the leader. Processed records are "
+            "then lost, and others get their offsets."
+        )
+        return Check(name, Result.FAILED, text, f"Set {UNCLEAN_ELECTION}=false on topic {topic}.", key)
+    if unclean is None:
+        text = f"The source's principal may not read the settings of {topic}."
+        return Check(name, Result.UNKNOWN, text, f"Grant it DescribeConfigs on topic {topic}.", key)
+    return Check(name, Result.OK, f"{topic} keeps its offsets when a broker is lost.", key=key)
+
+
+def judge_retention(topic: str, retention_ms: str | None, sweep_after_s: float) -> Check:
+    """Check that the sweep reads records before they expire."""
+    name, key = f"input topic {topic} retention", share_group.SWEEP_AFTER_MS
+    if retention_ms is None:
+        text = f"The source's principal may not read the settings of {topic}."
+        return Check(name, Result.UNKNOWN, text, f"Grant it DescribeConfigs on topic {topic}.", key)
+    if 0 <= int(retention_ms) <= sweep_after_s * 1000:
+        text = (
+            f"{topic} keeps records for {int(retention_ms) / 1000:g} s, but what no task has committed is read again "
+            f"after {sweep_after_s:g} s: it may have expired by then."
+        )
+        return Check(name, Result.FAILED, text, f"Raise {_RETENTION} on topic {topic}, or lower {key}.", key)
+    return Check(name, Result.OK, f"{topic} keeps records for longer than the sweep waits.", key=key)
+
+
+def judge_overdue(topic: str, partitions: Sequence[int], retention_ms: int) -> Check:
+    """Return the finding for partitions in which a record waits for longer than half of the retention."""
+    numbers = list_first([str(each) for each in sorted(partitions)], MOST_NAMED)
+    text = (
+        f"{topic} keeps records for {retention_ms / 1000:g} s, and the oldest waiting records in partition {numbers} "
+        "have waited for more than half of that: they may expire before they are processed."
+    )
+    remedy = f"Raise {_RETENTION} on topic {topic}, or let more tasks work on it (tasks.max)."
+    return Check(f"input topic {topic} lag", Result.FAILED, text, remedy, share_group.TOPICS)
+
 
 _LOGIN_REFUSED: Final = "SASL_AUTHENTICATION_FAILED"
 
@@ -167,7 +341,7 @@ def checks(subject: Subject, *, only_refusing: bool = False, passed: Passed | No
         except FencingError as error:
             silent[login] = error
             yield _unknown_check(principal, error, subject.config)
-    yield from share_checks.checks(subject.config, worker)
+    yield from check_share_group(subject.config, worker)
 
 
 def _basis(subject: Subject, stores: OffsetStores) -> Hashable:

@@ -3,9 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from ringfence.connectors.common_settings import CONNECTOR_CLASS, EXACTLY_ONCE_SUPPORT, PLUGIN_VERSION
+from ringfence.connectors.common_settings import (
+    CONNECTOR_CLASS,
+    EXACTLY_ONCE_SUPPORT,
+    PLUGIN_VERSION,
+    SNAPSHOT_TRANSACTION,
+    SNAPSHOT_TRANSACTION_DROP_SLOT,
+)
 from ringfence.connectors.java import versions
-from ringfence.connectors.java_settings import SNAPSHOT_TRANSACTION, SNAPSHOT_TRANSACTION_DROP_SLOT
 from ringfence.connectors.sdk.names import list_first
 from ringfence.engine.preflight.subject import MOST_NAMED, Check, Result
 

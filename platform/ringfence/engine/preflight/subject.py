@@ -12,7 +12,7 @@ from ringfence.connectors.sdk.names import list_first
 from ringfence.engine.preflight.client_overrides import has_placeholder
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka.client_pool import ClientPool
-from ringfence.fencing.kafka.client_settings import resolve_settings, timeout_in
+from ringfence.fencing.kafka.connection import resolve_settings, timeout_in
 from ringfence.fencing.kafka.permission_probes import Permission, Prober
 from ringfence.fencing.offsets.stores import OffsetStores
 from ringfence.fencing.task.boundaries import Boundaries

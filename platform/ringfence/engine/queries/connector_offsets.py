@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from ringfence.engine.config_topic import open_config_log
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName
-from ringfence.fencing.kafka.client_settings import transaction_timeout_ms
-from ringfence.fencing.kafka.plain_producer import PlainProducer
+from ringfence.fencing.kafka.connection import transaction_timeout_ms
+from ringfence.fencing.kafka.plain_producers import PlainProducer
 from ringfence.fencing.kafka.topic_admin import topic_exists
 from ringfence.fencing.offsets.alteration import Records, alteration_transactional_id, write
 from ringfence.fencing.offsets.ledger_keys import log_partition_of

@@ -18,13 +18,21 @@ from ringfence.engine.plugins.call_server import decode_bytes, encode_bytes
 from ringfence.engine.plugins.calls import ConvertDeadLetters
 from ringfence.engine.preflight.topic_rules import TopicRules
 from ringfence.fencing.clock import SYSTEM_CLOCK, Deadline
-from ringfence.fencing.dead_letters.listing import DeadLetterFilter, Page, Replay, page
-from ringfence.fencing.dead_letters.replay import LetterConversion, ReplayOutcome, ReplayResult, Replays
+from ringfence.fencing.dead_letters import (
+    DeadLetterFilter,
+    LetterConversion,
+    Page,
+    Replay,
+    ReplayOutcome,
+    ReplayResult,
+    Replays,
+    page,
+)
 from ringfence.fencing.errors import Fenced, FencingError, Invalid, UnknownOutcome
 from ringfence.fencing.ids import ConnectorName, replay_transactional_id
-from ringfence.fencing.kafka.client_settings import connection_of
+from ringfence.fencing.kafka.connection import connection_of
 from ringfence.fencing.kafka.topic_admin import TopicSpec
-from ringfence.fencing.kafka.topic_tail import Limits, TailRecord
+from ringfence.fencing.kafka.topic_records import Limits, TailRecord
 from ringfence.fencing.leader.fence_targets import list_admin_access
 from ringfence.fencing.records.dead_letter import PREFIX, DeadLetter, Place
 from ringfence.fencing.records.topic_creation import TopicMaker

@@ -1,13 +1,12 @@
 """Describes and fences a connector's transactional ids, finds hanging transactions on its topics, and ends one."""
 
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, TypeVar
 
 from ringfence.connectors.common_settings import OFFSETS_STORAGE_TOPIC
 from ringfence.connectors.sdk.kafka_settings.java_names import servers
 from ringfence.engine.leader.commands import EndHanging
-from ringfence.fencing.clock import Deadline
+from ringfence.fencing.clock import Deadline, epoch_ms
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import ConnectorName, TaskId, task_transactional_id
 from ringfence.fencing.kafka.open_transactions import Hanging, HangingProber, Transaction, TransactionProber, age_ms
@@ -70,7 +69,7 @@ def describe(
 
 
 def _serialize_id(access: AdminAccess, task: int, one: Transaction) -> dict[str, object]:
-    now_ms = int(time.time() * 1000)
+    now_ms = epoch_ms()
     return {
         "cluster": access.connection.bootstrap,
         "id": one.transactional_id,

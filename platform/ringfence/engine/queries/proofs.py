@@ -25,7 +25,7 @@ from ringfence.engine.preflight.topic_rules import TopicRules
 from ringfence.engine.queries.connector_offsets import ConnectorOffsets
 from ringfence.engine.queries.hanging_transactions import ids_of
 from ringfence.engine.questions import StartProof
-from ringfence.fencing.clock import Deadline
+from ringfence.fencing.clock import Deadline, epoch_ms
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka.topic_admin import cluster_id
@@ -192,17 +192,13 @@ class _Row:
         self._beat_at, self._doing = now + _BEAT_SECONDS, doing
         try:
             self._rows.update(
-                state="running", worker=self._worker, doing=doing, done=done, total=total, beat_ms=_now_ms()
+                state="running", worker=self._worker, doing=doing, done=done, total=total, beat_ms=epoch_ms()
             )
         except DatabaseError as error:
             log.info("The progress of a proof could not be written: %s", error)
 
     def end(self, report: str) -> None:
-        self._rows.update(state="done", report=report, ended_ms=_now_ms(), beat_ms=_now_ms(), doing="")
+        self._rows.update(state="done", report=report, ended_ms=epoch_ms(), beat_ms=epoch_ms(), doing="")
 
     def fail(self, why: str) -> None:
-        self._rows.update(state="failed", error=why, ended_ms=_now_ms(), beat_ms=_now_ms(), doing="")
-
-
-def _now_ms() -> int:
-    return int(time.time() * 1000)
+        self._rows.update(state="failed", error=why, ended_ms=epoch_ms(), beat_ms=epoch_ms(), doing="")

@@ -42,7 +42,7 @@ if __name__ == "__main__":
         importlib.import_module(name)
 
     from ringfence.connectors import plugin_environments
-    from ringfence.fencing.kafka.client_set_up import set_up_clients
+    from ringfence.fencing.kafka.client_pool import set_up_clients
 
     set_up_clients()
     plugin_environments.enter(os.environ)

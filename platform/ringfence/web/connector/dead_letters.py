@@ -14,7 +14,7 @@ from django.views.decorators.http import require_POST
 
 from ringfence.access.authorise import on_connector, principal_of, requires
 from ringfence.access.principal import Verb
-from ringfence.api import dead_letters as dead_letters_api
+from ringfence.api.v1 import dead_letters as dead_letters_api
 from ringfence.audit.trail import note
 from ringfence.dispatch import Refusal
 from ringfence.http.errors import ConnectError, bad_request

@@ -8,7 +8,7 @@ from django.views.decorators.http import require_http_methods
 from ringfence import dispatch
 from ringfence.access.authorise import authorise, on_connector, principal_of, requires
 from ringfence.access.principal import Verb
-from ringfence.api import source_offsets
+from ringfence.api.v1 import offsets
 from ringfence.audit.trail import entry_of, note
 from ringfence.dispatch import Refusal
 from ringfence.engine.leader import commands
@@ -71,7 +71,7 @@ def _carry_out(request: HttpRequest, name: str, *, discard: bool) -> int | None:
         if find(name).target != "STOPPED":
             dispatch.command(commands.Stop(name), user=user)
         try:
-            snapshot = source_offsets.reset(name, user).snapshot
+            snapshot = offsets.reset(name, user).snapshot
         except Refusal as error:
             text = f"It is stopped, and neither it nor its offsets are deleted: {error.message}"
             raise Refusal(error.status, text) from error

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_safe
 
 from ringfence.access.authorise import on_connector, principal_of, requires
 from ringfence.access.principal import Verb
-from ringfence.api import history_series
+from ringfence.api.v1.history import Scope, oldest_ms, version_at
 from ringfence.projection.models import Connector, Event
 from ringfence.web.connector.logs import list_log_lines
 from ringfence.web.connector.tab_page import tab
@@ -34,7 +34,7 @@ def history(request: HttpRequest, row: Connector) -> dict[str, Any]:
     """
     span = read_span(request.GET.dict(), hours_to_show(row, int(time.time() * 1000)))
     base, at_ms = f"/ui/connectors/{row.path}/history", read_ms(request.GET.dict(), "at")
-    scope = history_series.Scope(principal_of(request), row.name)
+    scope = Scope(principal_of(request), row.name)
     return {
         "axis": draw_axis(scope, span, base, moment=f"{base}/moment", detailed=True),
         "opened": {} if is_fragment(request) else _open_sections(request, row, span),
@@ -60,7 +60,7 @@ def _open_sections(request: HttpRequest, row: Connector, span: Span) -> dict[str
 
 def hours_to_show(row: Connector, now_ms: int) -> int:
     """Return 24, or fewer for a younger connector, which would otherwise be a dot at the right edge."""
-    oldest = history_series.oldest_ms(row.name)
+    oldest = oldest_ms(row.name)
     if oldest is None:
         return _FIRST_HOURS[0]
     return next((hours for hours in _FIRST_HOURS if now_ms - oldest <= hours * HOUR_MS), _FIRST_HOURS[-1])
@@ -85,7 +85,7 @@ def _look_at(row: Connector, at_ms: int) -> dict[str, Any]:
     events = Event.objects.filter(
         connector=row.name, time_ms__gte=at_ms - _AROUND_MS, time_ms__lte=at_ms + _AROUND_MS
     ).order_by("time_ms")
-    return {"moment_events": list(events[:_EVENTS]), "moment_version": history_series.version_at(row.name, at_ms)}
+    return {"moment_events": list(events[:_EVENTS]), "moment_version": version_at(row.name, at_ms)}
 
 
 urlpatterns = [

@@ -12,7 +12,8 @@ from django.views.decorators.http import require_POST, require_safe
 
 from ringfence.access.authorise import on_connector, principal_of, requires
 from ringfence.access.principal import Verb
-from ringfence.api import connector_reads, connector_writes, jsonbody, source_offsets
+from ringfence.api import base, connector_reads, connector_writes
+from ringfence.api.v1 import offsets as offsets_api
 from ringfence.audit.trail import note
 from ringfence.connectors.plural_forms import write_count
 from ringfence.dispatch import Refusal
@@ -55,7 +56,7 @@ def offsets(request: HttpRequest, row: Connector) -> dict[str, Any]:
         "page": page,
         "rows": [(pretty(each.partition), pretty(each.offset), each.updated_ms) for each in page],
         "own_offsets": may_keep_own_offsets(row.settings),
-        "movable": source_offsets.movable(row),
+        "movable": offsets_api.movable(row),
         "snapshots": [(each, len(each.entries)) for each in snapshots[:SNAPSHOTS]],
         "snapshot_count": snapshots.count(),
     }
@@ -73,7 +74,7 @@ def editor(request: HttpRequest, name: str) -> HttpResponse:
     except Refusal as error:
         return render_confirmation(request, row, "offsets_editor", {"problem": error.message}, error.status)
     text = json.dumps({"offsets": current}, indent=2, ensure_ascii=False)
-    return render_confirmation(request, row, "offsets_editor", {"text": text, "movable": source_offsets.movable(row)})
+    return render_confirmation(request, row, "offsets_editor", {"text": text, "movable": offsets_api.movable(row)})
 
 
 @requires(POST=on_connector(Verb.OFFSETS))
@@ -112,7 +113,7 @@ def snapshot(request: HttpRequest, name: str) -> HttpResponse:
     """Take a snapshot of the current offsets."""
     row = find(name)
     try:
-        new_snapshot = source_offsets.take_snapshot(name, principal_of(request).name, "asked for")
+        new_snapshot = offsets_api.take_snapshot(name, principal_of(request).name, "asked for")
     except (ConnectError, Refusal) as error:
         return render_refused(request, error)
     count = len(new_snapshot.entries)
@@ -143,7 +144,7 @@ def move(request: HttpRequest, name: str) -> HttpResponse:
                 409,
                 "The offsets have moved: nothing was changed. Below is what the change would do now.",
             )
-        if not source_offsets.movable(row):
+        if not offsets_api.movable(row):
             raise Refusal(409, "The connector must be stopped, and its old tasks fenced, before its offsets change.")
         note(request, reason)
         result, text, hint = _carry_out(request, row, kind, target, changes)
@@ -159,16 +160,16 @@ def move(request: HttpRequest, name: str) -> HttpResponse:
 
 def _carry_out(
     request: HttpRequest, row: Connector, kind: str, target: OffsetSnapshot | None, changes: Sequence[OffsetEntry]
-) -> tuple[source_offsets.OffsetMove, str, str]:
+) -> tuple[offsets_api.OffsetMove, str, str]:
     """Carry out the change. Returns the result, a message, and the next step."""
     user = principal_of(request).name
     if kind == "reset":
-        return source_offsets.reset(row.name, user), "Offsets reset.", "Resume to start from the beginning."
+        return offsets_api.reset(row.name, user), "Offsets reset.", "Resume to start from the beginning."
     if target is not None:
-        result, _ = source_offsets.restore(row.name, target, user)
+        result, _ = offsets_api.restore(row.name, target, user)
         text = f"The offsets are those of snapshot {target.number} again."
     else:
-        result = source_offsets.alter(row.name, changes, user)
+        result = offsets_api.alter(row.name, changes, user)
         text = f"{write_count(len(changes), 'offset')} changed."
     return result, text, "Resume to continue from there."
 
@@ -181,7 +182,7 @@ def _question(request: HttpRequest, name: str, kind: str, target: OffsetSnapshot
         current = connector_reads.offsets(name)["offsets"]
     except Refusal as error:
         return render_confirmation(request, row, "offsets_nothing", {"problem": error.message}, error.status)
-    changes = source_offsets.changes_to(target.entries if target else [], current)
+    changes = offsets_api.changes_to(target.entries if target else [], current)
     if not changes:
         text = "The offsets are those of the snapshot already." if target else "No offset is committed yet."
         return render_confirmation(request, row, "offsets_nothing", {"nothing": text})
@@ -206,11 +207,11 @@ def _ask(
         "wanted": target,
         "changes": json.dumps(list(changes)) if kind == "offsets" else "",
         "expected": _digest(current),
-        "rows": [_row(each) for each in source_offsets.preview(changes, current)[:SHOWN_CHANGES]],
+        "rows": [_row(each) for each in offsets_api.preview(changes, current)[:SHOWN_CHANGES]],
         "count": len(changes),
         "gone": sum(each["offset"] is None for each in changes),
         "total": len(current),
-        "movable": source_offsets.movable(row),
+        "movable": offsets_api.movable(row),
         "slot": slot if slot in _SLOTS else "ask",
         **more,
     }
@@ -230,21 +231,21 @@ def _changes(
         case "offsets":
             return _real(connector_writes.offsets_of({"offsets": _json(request, "changes")}), current)
         case "reset":
-            return source_offsets.changes_to([], current)
+            return offsets_api.changes_to([], current)
         case "snapshot" if target is not None:
-            return source_offsets.changes_to(target.entries, current)
+            return offsets_api.changes_to(target.entries, current)
         case _:
             raise bad_request("The request is incomplete: it needs offsets, reset, or the number of a kept snapshot.")
 
 
 def _real(entries: Sequence[Mapping[str, Any]], current: Sequence[Mapping[str, Any]]) -> list[OffsetEntry]:
     """Return the entries that differ from the committed offsets."""
-    rows = source_offsets.preview(entries, current)
+    rows = offsets_api.preview(entries, current)
     return [{"partition": each["partition"], "offset": each["after"]} for each in rows if each["changes"]]
 
 
 def _json(request: HttpRequest, field: str) -> object:
-    return jsonbody.read(str(request.POST.get(field, "")).encode("utf-8", "replace"))
+    return base.read(str(request.POST.get(field, "")).encode("utf-8", "replace"))
 
 
 def _digest(entries: Sequence[Mapping[str, Any]]) -> str:

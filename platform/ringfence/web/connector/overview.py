@@ -15,11 +15,11 @@ from django.urls import path
 from django.utils.safestring import SafeString, mark_safe
 
 from ringfence.access.authorise import principal_of
-from ringfence.api.history_series import Scope
+from ringfence.api.v1.history import Scope
 from ringfence.fencing.leader.fence_targets import may_keep_own_offsets
 from ringfence.http.masking import Masker
 from ringfence.projection.models import ActiveTopic, Connector, Event, GenerationRow, SourceOffset, Task
-from ringfence.projection.task_metrics import metrics_of
+from ringfence.projection.progress_reports import metrics_of
 from ringfence.projection.task_minutes import ITSELF, Cell, Key, join_strips, state_of, strips
 from ringfence.web.connector.event_folding import fold, headline
 from ringfence.web.connector.header import event_view, facts, now_ms, pretty, tasks_of

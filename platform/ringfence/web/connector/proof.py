@@ -10,8 +10,8 @@ from django.views.decorators.http import require_POST, require_safe
 
 from ringfence.access.authorise import on_connector, principal_of, requires
 from ringfence.access.principal import Verb
-from ringfence.api import proofs
-from ringfence.api.proofs import WORDS, to_text
+from ringfence.api.v1 import proofs
+from ringfence.api.v1.proofs import WORDS, to_text
 from ringfence.audit.trail import note
 from ringfence.dispatch import Refusal
 from ringfence.history.models import ProofRun

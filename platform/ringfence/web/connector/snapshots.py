@@ -11,13 +11,13 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from ringfence.access.authorise import on_connector, principal_of, requires
 from ringfence.access.principal import Verb
-from ringfence.api.snapshots import find_initial_snapshot, find_progress, send
+from ringfence.api.v1.snapshots import find_initial_snapshot, find_progress, send
 from ringfence.audit.trail import note
 from ringfence.connectors.sdk.snapshot_signals import EXECUTE, PAUSE, RESUME, STOP
 from ringfence.dispatch import Refusal
 from ringfence.http.errors import ConnectError
 from ringfence.projection.models import Connector, find_connector
-from ringfence.projection.task_metrics import format_value
+from ringfence.projection.progress_reports import format_value
 from ringfence.web.connector.header import tasks_of
 from ringfence.web.connector.tab_page import (
     record_failure,

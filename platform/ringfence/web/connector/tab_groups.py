@@ -5,7 +5,7 @@ that open in place.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ringfence.api.snapshots import takes_snapshots
+from ringfence.api.v1.snapshots import takes_snapshots
 from ringfence.projection.models import Connector
 
 

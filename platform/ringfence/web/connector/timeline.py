@@ -13,8 +13,8 @@ from django.urls import path
 
 from ringfence.access.authorise import principal_of
 from ringfence.access.principal import Principal, display_name
-from ringfence.audit.entries import entries
 from ringfence.audit.models import AuditEntry, Outcome
+from ringfence.audit.trail import entries
 from ringfence.http.masking import Masker
 from ringfence.projection.models import Connector, Event
 from ringfence.web.connector.event_folding import fold, headline

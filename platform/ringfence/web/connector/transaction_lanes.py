@@ -14,7 +14,7 @@ from django.core.paginator import Page, Paginator
 
 from ringfence.connectors.plural_forms import write_count
 from ringfence.projection.models import Connector, Task
-from ringfence.projection.task_metrics import uses_transactions_v2
+from ringfence.projection.progress_reports import uses_transactions_v2
 from ringfence.web.state_badges import Badge, Severity, look_of_task
 
 SPAN_MS = 120_000

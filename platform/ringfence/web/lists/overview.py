@@ -14,7 +14,7 @@ from django.db.models import Count, Min, Q, Sum
 
 from ringfence.access.principal import EVERYBODY_HERE, Principal, Verb
 from ringfence.alerts.root_causes import Cause, cause_of
-from ringfence.api.history_series import Scope
+from ringfence.api.v1.history import Scope
 from ringfence.clock_differences import clocks, describe_largest
 from ringfence.error_class import drop_numbers
 from ringfence.fencing.modes import lagging

@@ -14,8 +14,9 @@ from django.views.decorators.http import require_http_methods, require_safe
 from ringfence import dispatch
 from ringfence.access.authorise import authorise, principal_of, requires, somewhere
 from ringfence.access.principal import Verb
-from ringfence.api import connector_writes, source_offsets
-from ringfence.api.plugin_installations import takers
+from ringfence.api import connector_writes
+from ringfence.api.v1 import offsets
+from ringfence.api.v1.plugin_installations import takers
 from ringfence.audit.trail import note
 from ringfence.connectors.api.config_types import HIDDEN
 from ringfence.connectors.known_plugins import find_known
@@ -170,7 +171,7 @@ def _create(request: HttpRequest) -> HttpResponse:
         by = principal_of(request)
         if draft.fresh:
             authorise(request, Verb.OFFSETS, draft.name)
-            source_offsets.create_fresh(draft.name, config, draft.state, by)
+            offsets.create_fresh(draft.name, config, draft.state, by)
         else:
             connector_writes.create(draft.name, config, draft.state, by, await_rows=False)
     except (ConnectError, Refusal) as error:

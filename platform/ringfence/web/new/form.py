@@ -13,8 +13,7 @@ from ringfence.access.principal import Verb
 from ringfence.api import connector_writes, topic_grant_check
 from ringfence.audit import probes
 from ringfence.connectors.api.config_types import EXAMINES, GUARANTEE
-from ringfence.connectors.common_settings import TASKS_MAX
-from ringfence.connectors.java_settings import SNAPSHOT_TRANSACTION
+from ringfence.connectors.common_settings import SNAPSHOT_TRANSACTION, TASKS_MAX
 from ringfence.dispatch import Refusal
 from ringfence.engine.questions import Validate
 from ringfence.http.errors import ConnectError

@@ -14,8 +14,8 @@ from django.views.decorators.http import require_POST
 
 from ringfence.access.authorise import principal_of, requires, somewhere
 from ringfence.access.principal import Verb
-from ringfence.api import previews
-from ringfence.api.jsonbody import object_of, plain, read
+from ringfence.api.base import object_of, plain, read
+from ringfence.api.v1 import previews
 from ringfence.connectors.transforms.registry import aliases, transform_keys
 from ringfence.dispatch import Refusal
 from ringfence.http.errors import ConnectError, bad_request

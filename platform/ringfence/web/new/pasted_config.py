@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from ringfence.api.jsonbody import config_of, object_of, read, text_of
+from ringfence.api.base import config_of, object_of, read, text_of
 from ringfence.api.v1 import transfer
 from ringfence.connectors.sdk import properties
 from ringfence.http.errors import bad_request

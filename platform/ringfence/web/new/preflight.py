@@ -14,9 +14,9 @@ from django.views.decorators.http import require_POST
 
 from ringfence.access.authorise import principal_of, requires, somewhere
 from ringfence.access.principal import Principal, Verb
-from ringfence.api import previews
-from ringfence.api.jsonbody import object_of, plain, read
+from ringfence.api.base import object_of, plain, read
 from ringfence.api.preflight import checks_of
+from ringfence.api.v1 import previews
 from ringfence.audit import probes
 from ringfence.dispatch import Refusal
 from ringfence.http.errors import ConnectError, bad_request

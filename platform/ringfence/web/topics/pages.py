@@ -10,7 +10,6 @@ from django.views.decorators.http import require_POST, require_safe
 
 from ringfence.access.authorise import Forbidden, principal_of, requires, somewhere
 from ringfence.access.principal import Verb
-from ringfence.api.parameters import whole
 from ringfence.api.topics import (
     FIELDS,
     LEVELS,
@@ -23,6 +22,7 @@ from ringfence.api.topics import (
     list_topics,
     read_records,
 )
+from ringfence.api.v1.request_fields import whole
 from ringfence.audit.trail import note
 from ringfence.dispatch import Refusal
 from ringfence.http.errors import ConnectError

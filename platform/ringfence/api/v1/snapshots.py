@@ -1,24 +1,35 @@
-"""Snapshots of the connectors that have them, for API and pages: the initial one's committed tables and ranges, and the
-progress and users' requests of incremental ones.
+"""`…/incremental-snapshot`: have PostgresSource read tables again while it streams, and follow the progress.
+
+For the pages, also the initial snapshot: its committed tables and ranges.
 """
 
 import json
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
+
+from rest_framework import serializers
+from rest_framework.exceptions import ValidationError
+from rest_framework.request import Request
+from rest_framework.response import Response
 
 from ringfence import dispatch
+from ringfence.access.authorise import on_connector
+from ringfence.access.principal import Verb
+from ringfence.api import connector_reads
+from ringfence.api.v1.base import V1View
+from ringfence.api.v1.request_fields import ListField, OneOfField, QueryShape, RequestShape, StringField
 from ringfence.connectors.api import ConnectorError, SourcePartition
 from ringfence.connectors.api import SourceOffset as Offset
 from ringfence.connectors.sdk.features import IncrementalProgress, Snapshots, TableProgress, all_features, features_of
-from ringfence.connectors.sdk.snapshot_signals import COLLECTIONS, parse_request
+from ringfence.connectors.sdk.snapshot_signals import COLLECTIONS, EXECUTE, PAUSE, RESUME, STOP, parse_request
 from ringfence.engine.leader.commands import SendSignal
+from ringfence.fencing.clock import epoch_ms
 from ringfence.http.errors import ConnectError, bad_request
 from ringfence.projection import offset_rows
 from ringfence.projection.models import Connector, SourceOffset, Task, pack, partition_key
 from ringfence.projection.offset_rows import TooManyOffsets
-from ringfence.projection.task_metrics import metrics_of
+from ringfence.projection.progress_reports import metrics_of
 
 _GAUGE: Final = "incremental_snapshot_"
 
@@ -65,7 +76,7 @@ def find_progress(row: Connector, tasks: Sequence[Task]) -> Progress:
 
 def find_measured(tasks: Sequence[Task], prefix: str) -> dict[str, float]:
     """Return what tasks currently measure: gauges without labels, by their names without the prefix."""
-    now_ms = int(time.time() * 1000)
+    now_ms = epoch_ms()
     metrics = metrics_of(tasks, now_ms)
     return {
         one.name.removeprefix(prefix): one.value for one in metrics if one.name.startswith(prefix) and not one.labels
@@ -176,3 +187,106 @@ def find_initial_snapshot(row: Connector, tasks: Sequence[Task]) -> InitialSnaps
     unfinished_first = tuple(sorted(progress.tables, key=lambda one: one.finished))
     done = all(one.finished for one in progress.tables)
     return InitialSnapshot(progress.began_ms, unfinished_first, {} if done else find_measured(tasks, _INITIAL_GAUGE))
+
+
+_ACTIONS: Final = {"execute": EXECUTE, "pause": PAUSE, "resume": RESUME}
+
+
+class TableShape(serializers.Serializer[Any]):
+    """`rows_estimated`: by the database."""
+
+    table = serializers.CharField(source="name")
+    rows_estimated = serializers.IntegerField(source="rows")
+
+
+class IncrementalSnapshotShape(serializers.Serializer[Any]):
+    """`tables`: the remaining ones, of which the first is being read, with `table_rows` rows so far; `rows`: of all
+    tables, `percent` of them by the database's estimate; `note`: the result of the newest request; `refusal`: why
+    nothing can be requested now, empty if it can.
+    """
+
+    connector = serializers.CharField()
+    tables = TableShape(many=True)
+    table_rows = serializers.IntegerField()
+    rows = serializers.IntegerField()
+    percent = serializers.IntegerField(allow_null=True)
+    paused = serializers.BooleanField()
+    rows_per_second = serializers.FloatField(allow_null=True)
+    seconds_left = serializers.FloatField(allow_null=True)
+    note = serializers.CharField(allow_blank=True)
+    refusal = serializers.CharField(allow_blank=True)
+    updated_ms = serializers.IntegerField()
+
+
+class IncrementalSnapshotRequestShape(RequestShape):
+    """`tables`: with `execute`, regular expressions for schema.table."""
+
+    action = OneOfField(choices=list(_ACTIONS), refusal=f"must be one of {', '.join(_ACTIONS)}. DELETE stops")
+    tables = ListField(
+        child=StringField(trim_whitespace=False, allow_blank=True),
+        default=list,
+        refusal="must be a list of regular expressions for schema.table",
+    )
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if attrs["tables"] and attrs["action"] != "execute":
+            raise ValidationError(f"tables belong to execute: {attrs['action']} is for all tables, leave tables out")
+        return attrs
+
+
+class StopQueryShape(QueryShape):
+    table = StringField(default="", allow_blank=True, trim_whitespace=False)
+
+
+class IncrementalSnapshot(V1View):
+    """Tables that are read again in chunks while streaming continues. POST requests, pauses or resumes it; DELETE stops
+    it, or removes `table`. A request is kept until the connector's task has carried it out, once.
+    """
+
+    access = {
+        "GET": on_connector(Verb.VIEW),
+        "POST": on_connector(Verb.OFFSETS).writing(),
+        "DELETE": on_connector(Verb.OFFSETS).writing(),
+    }
+    shape = IncrementalSnapshotShape
+    takes = {"POST": IncrementalSnapshotRequestShape}
+    codes = {"POST": 202, "DELETE": 202}
+    queries = {"DELETE": StopQueryShape}
+
+    def get(self, request: Request, name: str) -> Response:
+        self.parse_parameters()
+        return Response(self._serialize(name))
+
+    def post(self, request: Request, name: str) -> Response:
+        self.parse_parameters()
+        fields = self.parse_body()
+        action, tables = fields["action"], fields["tables"]
+        row = connector_reads.connector(name)
+        self.tell_reason(f"{action} {', '.join(tables)}"[:500].strip())
+        send(row, _ACTIONS[action], tables, self.user_name)
+        return Response(self._serialize(name), status=202)
+
+    def delete(self, request: Request, name: str) -> Response:
+        table = self.parse_query()["table"]
+        row = connector_reads.connector(name)
+        self.tell_reason(f"stop {table}"[:500].strip())
+        send(row, STOP, [table] if table else [], self.user_name)
+        return Response(self._serialize(name), status=202)
+
+    def _serialize(self, name: str) -> Any:
+        progress = find_progress(connector_reads.connector(name), connector_reads.tasks(name))
+        state, measured = progress.state, progress.measured
+        body = {
+            "connector": name,
+            "tables": state.queue,
+            "table_rows": state.rows,
+            "rows": state.total,
+            "percent": progress.percent,
+            "paused": state.paused,
+            "rows_per_second": measured.get("rows_per_second"),
+            "seconds_left": measured.get("left"),
+            "note": state.note,
+            "refusal": progress.refusal,
+            "updated_ms": progress.updated_ms,
+        }
+        return IncrementalSnapshotShape(body).data

@@ -2,15 +2,14 @@
 
 A checkpoint has the whole state. A delta has the ranges that changed, and points back to the previous control record
 of the same checkpoint epoch. To recover, follow the chain from the newest record back to the checkpoint, then apply the
-deltas. (Kafka 4.3 keeps the same data in `__share_group_state`: `state_topic`.)
+deltas. (Kafka 4.3 keeps the same data in `__share_group_state`: `fencing/share/share_partition/state_topic.py`.)
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ringfence.fencing.share.share_partition.state_machine import Change, SharePartition
-from ringfence.fencing.share.share_partition.state_ranges import Batch, Batches, overlay
+from ringfence.fencing.share.share_partition.state_machine import Batch, Batches, Change, SharePartition, overlay
 
 SHARE_CHECKPOINT: Final = 5
 SHARE_DELTA: Final = 6

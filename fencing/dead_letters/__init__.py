@@ -1,1 +1,0 @@
-"""Lists and replays the records of dead letter queues."""
