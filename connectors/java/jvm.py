@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final
 
+from ringfence.connectors.api import ConnectorError
 from ringfence.connectors.java.runtime import JavaRuntime
 from ringfence.connectors.process_tree import MARK
 from ringfence.connectors.sdk import worker_limits
@@ -30,6 +31,7 @@ _OPTIONS: Final = (
     "-Xlog:all=warning,cds=off,cds+dynamic=off:stderr",
     "-Dlog4j2.configurationFile=classpath:log4j2-ringfence.xml",
 )
+_ARCHIVE: Final = "-XX:SharedArchiveFile="
 _PYTHON: Final = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
 _HANDED_ON: Final = ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "JAVA_HOME", "SSL_CERT_FILE")
 
@@ -53,6 +55,7 @@ def start_jvm(
     an empty working and home directory, so that plugins find no worker's files; stdin, stdout, stderr: as in
     `subprocess.Popen`; names: for a JVM that outlives this process, a file as in `guarded_connects.exec_guarded`.
     """
+    options = [each for each in options if _is_usable(each)]
     command = [runtime.java, *_OPTIONS, f"-Duser.home={folder}", *options, "-cp", runtime.class_path, main, *arguments]
     environment = {**{name: os.environ[name] for name in _HANDED_ON if name in os.environ}, "HOME": folder}
     if names is not None:
@@ -74,6 +77,27 @@ def start_jvm(
 
     with _no_memory_limit():
         return start_process() if names is not None else run_guarded(start_process)
+
+
+def require_jars(runtime: JavaRuntime) -> None:
+    """Raise `ConnectorError` for a missing folder of the class path: each appears whole, or not at all."""
+    folders = {os.path.dirname(jar) for jar in runtime.class_path.split(":")}
+    missing = sorted(folder for folder in folders if not os.path.isdir(folder))
+    if missing:
+        raise ConnectorError(
+            f"Java connectors need {missing[0]}, which is missing. The worker fetches it: try again in a minute. On a "
+            "Spark cluster, copy it to each executor"
+        )
+
+
+def _is_usable(option: str) -> bool:
+    """Return whether a JVM starts as well with this option: one for an archive that was not made slows it down."""
+    if not option.startswith(_ARCHIVE):
+        return True
+    try:
+        return os.path.getsize(option.removeprefix(_ARCHIVE)) > 0
+    except OSError:
+        return False
 
 
 def link_plugins(runtime: JavaRuntime, folder: str) -> str:

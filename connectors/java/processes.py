@@ -21,7 +21,7 @@ from ringfence.connectors.api import ConnectorError, OffsetReader
 from ringfence.connectors.java import runtime
 from ringfence.connectors.java.channel import Event, JavaChannel
 from ringfence.connectors.java.discovery import JavaPlugin, Signature, find_places, find_signature
-from ringfence.connectors.java.jvm import link_plugins, start_jvm
+from ringfence.connectors.java.jvm import link_plugins, require_jars, start_jvm
 from ringfence.connectors.java.runtime import JavaRuntime
 
 if TYPE_CHECKING:
@@ -50,6 +50,8 @@ class JavaProcess(JavaChannel):
         offsets: Callable[[str], OffsetReader | None],
         on_event: Callable[[Event], None] = lambda _event: None,
     ) -> None:
+        """Raises `ConnectorError` if the worker has not fetched the runtime's jars."""
+        require_jars(runtime)
         self._runtime = runtime
         self._folder = tempfile.mkdtemp(prefix="ringfence-java-")
         self._links = tempfile.mkdtemp(prefix="ringfence-plugins-") if runtime.places else ""

@@ -26,7 +26,7 @@ from typing import Final
 from ringfence.connectors.api import ConnectorError, OffsetReader
 from ringfence.connectors.java.channel import JavaChannel, JavaEnded
 from ringfence.connectors.java.discovery import find_signature
-from ringfence.connectors.java.jvm import link_plugins, start_jvm
+from ringfence.connectors.java.jvm import link_plugins, require_jars, start_jvm
 from ringfence.connectors.java.runtime import SHARED_OPTIONS, JavaRuntime
 from ringfence.connectors.sdk import worker_limits
 from ringfence.connectors.sdk.egress import Policy
@@ -146,6 +146,7 @@ def _try_to_connect(home: Path) -> socket.socket | None:
 
 def _start(java: JavaRuntime, home: Path) -> socket.socket:
     """Start a JVM, and return a connection to it. Raises `JavaEnded` with the reason if it ends instead."""
+    require_jars(java)
     _sweep(home)
     shutil.rmtree(home, ignore_errors=True)
     for folder in (home, home / "work", home / "plugins"):

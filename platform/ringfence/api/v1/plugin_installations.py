@@ -112,7 +112,7 @@ class InstallationOf(V1View):
         self.parse_parameters()
         row = installations.find(number)
         facts = {"plugin": row.plugin, "sha256": row.sha256}
-        record_change(self.http_request, before=facts, after=None, action="take plugin back")
+        record_change(self.http_request, before=facts, after=None, action="cancel plugin installation")
         row.delete()
         return Response(status=204)
 
@@ -128,7 +128,7 @@ class RetryInstallation(V1View):
         self.parse_parameters()
         row = installations.find(number)
         facts = {"plugin": row.plugin, "sha256": row.sha256}
-        record_change(self.http_request, before=None, after=facts, action="install plugin again")
+        record_change(self.http_request, before=None, after=facts, action="retry plugin installation")
         installations.retry(row)
         return Response(_answer(row), status=202)
 
