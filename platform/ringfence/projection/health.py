@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from django.db.models import Case, CharField, Count, F, Min, Q, QuerySet, SmallIntegerField, Value, When
 
+from ringfence.connectors.java.connection_trouble import PREFIX as LOGGED
 from ringfence.connectors.plural_forms import write_count
 from ringfence.fencing.topics.status import KAFKA
 from ringfence.heartbeats.cluster_health import Vitals
@@ -71,6 +72,8 @@ class Trouble(StrEnum):
 
     NONE = ""
     SOURCE = "source"
+    LOGGED = "logged"
+    """A plugin's log says that it cannot connect, while its `poll` says nothing (`java.connection_trouble`)."""
     KAFKA = "kafka"
     FAILURE = "failure"
     """A task has failed, and nothing shows that it has recovered (`projection.stalls`)."""
@@ -208,7 +211,7 @@ def _find_refusals(names: Collection[str]) -> dict[str, tuple[Trouble, int]]:
         retries.setdefault(name, []).append(json.loads(retry))
     refusals = {
         name: (
-            Trouble.KAFKA if all(retry.get("by") == KAFKA for retry in some) else Trouble.SOURCE,
+            _name_trouble(some),
             min(int(str(retry["since_ms"])) for retry in some),
         )
         for name, some in retries.items()
@@ -216,6 +219,13 @@ def _find_refusals(names: Collection[str]) -> dict[str, tuple[Trouble, int]]:
     failures = tasks.filter(failed_ms__gt=0).exclude(connector__in=list(refusals)).values_list("connector")
     refusals.update({name: (Trouble.FAILURE, since) for name, since in failures.annotate(since=Min("failed_ms"))})
     return refusals
+
+
+def _name_trouble(retries: Sequence[Mapping[str, object]]) -> Trouble:
+    if all(retry.get("by") == KAFKA for retry in retries):
+        return Trouble.KAFKA
+    is_logged = all(str(retry.get("cause")).startswith(LOGGED) for retry in retries)
+    return Trouble.LOGGED if is_logged else Trouble.SOURCE
 
 
 def find_data_age(tasks: Sequence[Task]) -> int:
@@ -384,6 +394,7 @@ def describe_wait(task: Task, slots: str) -> str:
 
 _TROUBLES: Final[Mapping[str, str]] = {
     Trouble.SOURCE: "Its source cannot be read; it is tried again",
+    Trouble.LOGGED: "Its plugin logs that it cannot connect, and tries again",
     Trouble.KAFKA: "Kafka takes none of its records; it is tried again",
     Trouble.FAILURE: "A task has failed and starts again; nothing has flowed since",
 }

@@ -93,6 +93,17 @@ def test_a_plugin_that_pauses_after_a_refusal_has_not_asked_its_source(
     eventually(lambda: task.poll() is None and task.has_answered, 30, "the source counts as being there", pause=0)
 
 
+def test_a_plugin_that_only_logs_that_its_source_is_away_is_heard(start: Start) -> None:
+    task = start("away")
+    with pytest.raises(RetriableError, match=r"logs that it cannot connect: No answer \(Connection refused\)"):
+        poll(task)
+    assert task.poll() is None
+    assert not task.has_answered
+    assert task._process is not None
+    task._process.send("level", logger="", level="ERROR")
+    eventually(lambda: task.poll() is None and task.has_answered, 60, "it is silent, so it counts as there", pause=0)
+
+
 def test_a_frozen_process_is_killed(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     task = start("wait")
     assert task._process is not None
@@ -102,12 +113,16 @@ def test_a_frozen_process_is_killed(start: Start, monkeypatch: pytest.MonkeyPatc
         poll(task)
 
 
-def test_a_poll_that_hangs_is_no_failure_and_a_stop_ends_it(start: Start) -> None:
+def test_a_poll_that_hangs_is_no_failure_and_a_stop_ends_it(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     task = start("hang")
     process = task._process
     assert process is not None
     eventually(lambda: process.polling_ms > 3000, 60, "the heartbeat tells how long the poll lasts")
     assert task.poll() is None
+    assert task.has_answered
+    monkeypatch.setattr(java_task, "_LONG_POLL_MS", 3000)  # in place of 30 seconds
+    assert task.poll() is None
+    assert not task.has_answered, "its data is not as of now"
     began = time.monotonic()
     task.stop()
     assert process.ended is not None or time.monotonic() - began < 30
