@@ -25,7 +25,7 @@ _WORDS: Final = re.compile(
     r"|(unable|failed|cannot|could not|couldn't) (to )?connect|Communications link failure",
     re.IGNORECASE,
 )
-_ROOT: Final = re.compile(r"^Caused by: (?:[\w$]+\.)*[\w$]+(?:: (.+))?$", re.MULTILINE)
+_CAUSE: Final = re.compile(r"^(?:Caused by: )?(?:[\w$]+\.)+[\w$]+: (.+)$", re.MULTILINE)
 _CLIENT: Final = re.compile(r"^\[[^\]]*clientId[^\]]*\] ")
 """Kafka's clients begin each line with their name."""
 _LEAST_SECONDS: Final = 3.0
@@ -82,7 +82,7 @@ class ConnectionTrouble:
 def _describe(message: str, text: str) -> str:
     """Return the message, and what caused it in the end where that says more."""
     words = _CLIENT.sub("", message)
-    roots = [root for root in _ROOT.findall(text) if root]
-    if roots and roots[-1] not in words:
-        words = f"{words} ({roots[-1]})"
+    causes = _CAUSE.findall(text.removeprefix(message))
+    if causes and causes[-1] not in words:
+        words = f"{words} ({causes[-1]})"
     return PREFIX + words[:_MOST_CHARACTERS]

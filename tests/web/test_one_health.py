@@ -193,6 +193,27 @@ def test_the_rules_that_are_there_from_the_first_day_open_one_incident(
     assert incident.connector == ("" if fault is nothing_is_read else NAME)
 
 
+def test_it_fails_since_its_first_failure_through_all_automatic_restarts(client: Client, flights: FakeLeader) -> None:
+    flights.report(NAME, 0, State.FAILED, trace="ValueError: no such table", why="failed", ended=True)
+    since_ms = now_ms() - 300_000
+    Connector.objects.filter(name=NAME).update(health_since_ms=since_ms)
+    for number in (1, 2):
+        Task.objects.filter(connector=NAME).update(failed_ms=now_ms())
+        task = Task.objects.get(connector=NAME)
+        again = replace(
+            task_status(NAME, 0, State.RUNNING, task.generation), attempt=task.attempt + 1, since_ms=now_ms() + number
+        )
+        flights.status.status(again)
+        flights.project()
+        row = Connector.objects.get(name=NAME)
+        assert (row.health, row.trouble_since_ms, row.health_since_ms) == (Health.RETRYING, since_ms, since_ms)
+        flights.status.status(replace(again, state=State.FAILED, trace="ValueError: no such table", ended=True))
+        flights.project()
+        row = Connector.objects.get(name=NAME)
+        assert (row.health, row.health_since_ms) == (Health.UNHEALTHY, since_ms)
+    assert "5 min" in get(client, "/ui/")
+
+
 def test_a_failure_is_over_when_records_have_flowed_or_the_source_has_answered_for_a_while(
     client: Client, flights: FakeLeader
 ) -> None:

@@ -152,9 +152,12 @@ def refresh(names: Collection[str]) -> None:
             trouble = Trouble.MOTION, connector.trouble_since_ms if lasts else now_ms
         else:
             trouble = refusals.get(connector.name, (Trouble.NONE, 0))
+        began_ms = _find_begin(connector, is_failing=trouble[0] is Trouble.FAILURE or tasks["FAILED"] > 0)
+        if began_ms and trouble[1]:
+            trouble = trouble[0], min(began_ms, trouble[1])
         connector.trouble, connector.trouble_since_ms = trouble
         if health != connector.health or not connector.health_since_ms:
-            connector.health_since_ms = connector.trouble_since_ms or now_ms
+            connector.health_since_ms = connector.trouble_since_ms or began_ms or now_ms
         connector.health, connector.severity = health, SEVERITY[health]
         connector.stalled = health is Health.STALLED
         connector.tasks_running = sum(tasks[state] for state in _AT_WORK)
@@ -176,6 +179,15 @@ def refresh(names: Collection[str]) -> None:
         Task.objects.filter(connector__in=gone_names).delete()
         Minute.objects.filter(connector__in=gone_names).delete()
         RecordTotals.objects.filter(connector__in=gone_names).delete()
+
+
+def _find_begin(connector: Connector, *, is_failing: bool) -> int:
+    """Return since when its tasks fail, through all automatic restarts; 0 if they do not, or did not before.
+
+    connector: as it was before.
+    """
+    failed_before = bool(connector.tasks_failed) or connector.trouble == Trouble.FAILURE
+    return connector.health_since_ms if is_failing and failed_before else 0
 
 
 def _count_states(connectors: Mapping[str, Connector]) -> Mapping[str, Counter[str]]:
