@@ -210,6 +210,21 @@ def test_a_plugin_without_a_connector_fails_with_the_reason_and_leaves_nothing(c
     assert worker.install_next()
 
 
+def test_a_search_waits_for_workers_that_are_starting(client: Client, tmp_path: Path) -> None:
+    """They report their plugins some seconds after they take commands."""
+    Worker.objects.create(worker="w1", incarnation="w1-1", mode="enabled", slots=1, version="1", since_ms=1)
+    found = client.get("/ui/new?q=mongodb").content.decode()
+    assert "The workers are starting: it can be installed in a moment." in " ".join(found.split())
+    assert 'hx-get="/ui/new?q=mongodb"' in found, "it looks again by itself"
+    refusal = post(client, ROUTE, plugin="io.debezium:debezium-connector-mongodb:3.5.0.Final")
+    assert (refusal.status_code, "Try again in a moment" in refusal.content.decode()) == (409, True)
+    Worker.objects.all().delete()
+    join("w1", tmp_path / "w1")
+    found = client.get("/ui/new?q=mongodb").content.decode()
+    assert "Install and create" in found
+    assert "hx-trigger=\"load" not in found
+
+
 def test_the_form_of_the_connector_follows_the_installation(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -33,6 +33,8 @@ def begin(plugin: str, user: str, *, size: int = 0, sha256: str = "") -> PluginI
         raise bad_request(f"{plugin!r} is not a plugin: {FILE_RULE}.")
     if not sha256 and not (are_coordinates(plugin) or is_package(plugin)):
         raise bad_request(f"{plugin!r} is not a plugin: {NAME_RULE}.")
+    if are_workers_starting():
+        raise ConnectError(409, "No worker has reported its plugins yet. Try again in a moment.")
     if not takers():
         raise ConnectError(409, f"No worker installs plugins. {_REMEDY}.")
     now_ms = int(time.time() * 1000)
@@ -99,6 +101,11 @@ def retry(row: PluginInstallation) -> None:
 def takers() -> list[str]:
     """Return the workers that install plugins."""
     return [row.worker for row in find_live() if row.installs]
+
+
+def are_workers_starting() -> bool:
+    """Return whether no worker has reported its plugins, nor whether it installs any: it does so once it has started."""
+    return not find_live()
 
 
 def serialize(rows: Iterable[PluginInstallation]) -> list[dict[str, Any]]:

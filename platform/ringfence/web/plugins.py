@@ -96,6 +96,7 @@ def _page(request: HttpRequest, more: dict[str, Any] | None = None, status: int 
         "installations": rows,
         "moving": any(row["state"] in ("receiving", "running") for row in rows),
         "takers": installations.takers(),
+        "are_workers_starting": installations.are_workers_starting(),
         "most_bytes": installations.MOST_BYTES,
         "piece_bytes": installations.MOST_PIECE,
         **more,
