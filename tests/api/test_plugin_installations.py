@@ -222,7 +222,7 @@ def test_a_search_waits_for_workers_that_are_starting(client: Client, tmp_path: 
     join("w1", tmp_path / "w1")
     found = client.get("/ui/new?q=mongodb").content.decode()
     assert "Install and create" in found
-    assert "hx-trigger=\"load" not in found
+    assert 'hx-trigger="load' not in found
 
 
 def test_the_form_of_the_connector_follows_the_installation(

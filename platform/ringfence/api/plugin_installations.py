@@ -104,7 +104,7 @@ def takers() -> list[str]:
 
 
 def are_workers_starting() -> bool:
-    """Return whether no worker has reported its plugins, nor whether it installs any: it does so once it has started."""
+    """Return whether no worker has reported its plugins, and whether it installs any, since its start."""
     return not find_live()
 
 
