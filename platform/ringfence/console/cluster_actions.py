@@ -43,7 +43,7 @@ def hand_over(request: HttpRequest) -> HttpResponse:
         "If there is no other live worker, it refuses and stays the leader.",
     ]
     sheet = ConfirmPage(
-        "Hand over the leadership", f"Hand over the leadership of {cluster.leader}", "/ui/workers", says, effects
+        "Hand over the leadership", f"Hand over from {cluster.leader}", "/ui/workers", says, effects
     )
 
     def act(values: dict[str, Any]) -> ActionResult:
