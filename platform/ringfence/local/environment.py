@@ -101,16 +101,16 @@ def complete(
 def open_plugin_folder(base: Mapping[str, str], instance: DataDirectory, *, private: bool) -> dict[str, str]:
     """Return `base` with a folder of the instance in which plugins can be installed from the page.
 
-    It stays as it is where it says itself who may install what (an empty `plugin.install.path`: nobody), where the
-    database, in which installations are requested, is not the instance's own, and where it is not `private`: those
-    who need no login would run code as this user.
+    It is unchanged if it has a `plugin.install.path`, also an empty one, which lets nobody install; if the database, in
+    which installations are requested, is not the instance's own; and unless it is private: others could run code as
+    this user.
     """
     path, install = variable_of(PLUGIN_PATH), variable_of(INSTALL_PATH)
     folder = str(instance.root / "plugins")
     if not private or install in base or base.get("RINGFENCE_DATABASE_URL") or "," in folder:
         return dict(base)
-    given = base.get(path, "").strip()
-    return {**base, path: f"{given},{folder}" if given else folder, install: folder}
+    others = base.get(path, "").strip()
+    return {**base, path: f"{others},{folder}" if others else folder, install: folder}
 
 
 def choose_encryption(instance: DataDirectory) -> None:

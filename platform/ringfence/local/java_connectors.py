@@ -20,7 +20,7 @@ from ringfence.connectors.java.runtime import (
 from ringfence.local import class_archives, java_host
 from ringfence.local.cache import cache_root
 from ringfence.local.errors import LocalError
-from ringfence.local.jars import KAFKA_CONNECT, list_checked, once, resolve, stored
+from ringfence.local.jars import KAFKA_CONNECT, folder_of, list_checked, once, resolve
 from ringfence.local.java import find_java, java_path
 
 _TRAIN_SECONDS: Final = 60
@@ -95,7 +95,7 @@ def build_host() -> Path:
 
 
 def _host_folder() -> Path:
-    return stored(_host_name())
+    return folder_of(_host_name())
 
 
 @cache

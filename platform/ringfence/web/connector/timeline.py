@@ -68,7 +68,7 @@ class Kind:
 
 @tab("timeline")
 def timeline(request: HttpRequest, row: Connector) -> dict[str, Any]:
-    """Return events and audit entries in one list: `?kind=&page=`, with `?from=&to=` or `?hours=` of that range, and with
+    """Return events and audit entries in one list: `?kind=&page=`, with `?from=&to=` or `?hours=` of that range, with
     `?until=` without later ones. Audit entries require the permission to read configurations.
     """
     query = request.GET.dict()
