@@ -24,6 +24,7 @@ from typing import IO, Any, Final
 from ringfence.connectors.api import ConnectorError, OffsetReader
 from ringfence.connectors.api.errors import BadRecord
 from ringfence.connectors.api.records import EncodedBatch, EncodedBatches, MixedBatch, RawHeaders
+from ringfence.connectors.java.connection_trouble import ConnectionTrouble
 
 JSON: Final = ord("J")
 BATCH: Final = ord("B")
@@ -222,7 +223,7 @@ class JavaChannel(ABC):
 
     offsets(connector): returns the reader of a connector's committed offsets ("" in a task), or None; on_event: called
     on the reader's thread with the events of connector instances, and with `ended`. frames: batches, and the task's
-    events.
+    events. connections: what its log says of connections that fail.
     """
 
     def __init__(
@@ -245,7 +246,8 @@ class JavaChannel(ABC):
         self._ids = itertools.count(1)
         self._answers: dict[int, queue.SimpleQueue[Event | JavaEnded]] = {}
         self._writing = threading.Lock()
-        self._log = LastLines()
+        self.connections = ConnectionTrouble()
+        self._log = LastLines(self.connections.note)
         self._killed_for = ""
         self._reading = threading.Thread(target=self._read, name=f"java-{self.pid}", daemon=True)
 
@@ -367,9 +369,12 @@ class JavaChannel(ABC):
 
 
 class LastLines:
-    """Logs lines, and keeps the last ones for the error message of a process that has ended."""
+    """Logs lines, and keeps the last ones for the error message of a process that has ended. note: gets the level and
+    the text of each.
+    """
 
-    def __init__(self, most: int = 15) -> None:
+    def __init__(self, note: Callable[[int, str], object] = lambda _level, _text: None, most: int = 15) -> None:
+        self._note = note
         self._lines: deque[str] = deque(maxlen=most)
         self._rest = b""
 
@@ -378,6 +383,7 @@ class LastLines:
         for raw in lines:
             level, logger, text = parse(raw.decode("utf-8", "replace").rstrip())
             self._lines.append(text)
+            self._note(level, text)
             logging.getLogger(logger).log(level, "%s", text)
 
     def take(self, piece: bytes) -> None:

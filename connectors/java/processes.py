@@ -62,6 +62,7 @@ _JVM_OPTIONS: Final = (
     "-Xlog:all=warning,cds=off,cds+dynamic=off:stderr",
     "-Dlog4j2.configurationFile=classpath:log4j2-ringfence.xml",
 )
+_ARCHIVE: Final = "-XX:SharedArchiveFile="
 _PYTHON: Final = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
 _HANDED_ON: Final = ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "JAVA_HOME", "SSL_CERT_FILE")
 
@@ -85,6 +86,7 @@ def start_jvm(
     an empty working and home directory, so that plugins find no worker's files; stdin, stdout, stderr: as in
     `subprocess.Popen`; names: for a JVM that outlives this process, a file as in `guarded_connects.exec_guarded`.
     """
+    options = [each for each in options if _is_usable(each)]
     command = [
         runtime.java,
         *_JVM_OPTIONS,
@@ -115,6 +117,27 @@ def start_jvm(
 
     with _no_memory_limit():
         return start_process() if names is not None else run_guarded(start_process)
+
+
+def require_jars(runtime: JavaRuntime) -> None:
+    """Raise `ConnectorError` for a missing folder of the class path: each appears whole, or not at all."""
+    folders = {os.path.dirname(jar) for jar in runtime.class_path.split(":")}
+    missing = sorted(folder for folder in folders if not os.path.isdir(folder))
+    if missing:
+        raise ConnectorError(
+            f"Java connectors need {missing[0]}, which is missing. The worker fetches it: try again in a minute. On a "
+            "Spark cluster, copy it to each executor"
+        )
+
+
+def _is_usable(option: str) -> bool:
+    """Return whether a JVM starts as well with this option: one for an archive that was not made slows it down."""
+    if not option.startswith(_ARCHIVE):
+        return True
+    try:
+        return os.path.getsize(option.removeprefix(_ARCHIVE)) > 0
+    except OSError:
+        return False
 
 
 def link_plugins(runtime: JavaRuntime, folder: str) -> str:
@@ -165,6 +188,8 @@ class JavaProcess(JavaChannel):
         offsets: Callable[[str], OffsetReader | None],
         on_event: Callable[[Event], None] = lambda _event: None,
     ) -> None:
+        """Raises `ConnectorError` if the worker has not fetched the runtime's jars."""
+        require_jars(runtime)
         self._runtime = runtime
         self._folder = tempfile.mkdtemp(prefix="ringfence-java-")
         self._links = tempfile.mkdtemp(prefix="ringfence-plugins-") if runtime.places else ""
@@ -442,6 +467,7 @@ def _try_to_connect(home: Path) -> socket.socket | None:
 
 def _start(java: JavaRuntime, home: Path) -> socket.socket:
     """Start a JVM, and return a connection to it. Raises `JavaEnded` with the reason if it ends instead."""
+    require_jars(java)
     _sweep(home)
     shutil.rmtree(home, ignore_errors=True)
     for folder in (home, home / "work", home / "plugins"):

@@ -105,6 +105,11 @@ _QUIET_SECONDS: Final = 15.0
 """How long a source that has refused counts as away without another refusal: many plugins return nothing, without
 asking it, until their own pause is over. Debezium's is ten seconds.
 """
+_TELLS: Final = 6
+_TELL_AGAIN_SECONDS: Final = 6.0
+"""How often, and how soon again, a task says what its plugin's log says. The pauses that follow grow each time, and
+delay records that come in the meantime: after the sixth it is one of three seconds.
+"""
 _WAIT_SECONDS: Final = 0.3
 _STOP_SECONDS: Final = 5.0
 _LONG_POLL_MS: Final = 30_000
@@ -139,6 +144,8 @@ class JavaSourceTask(SourceTask):
     _hears_commits = False
     _told_long_poll = False
     _refused_at = float("-inf")
+    _tells = 0
+    _tells_next_at = 0.0
     _positions: Sequence[RecordPosition | None] = ()
     _metrics: Mapping[str, float] | None = None
     _level = _LEVEL
@@ -208,13 +215,17 @@ class JavaSourceTask(SourceTask):
         self._answer()
         frame = self._next()
         self._follow_up()
+        assert self._process is not None
         if frame is None:
-            self.has_answered = time.monotonic() - self._refused_at > _QUIET_SECONDS
+            refuses = self._tell_of_connections()
+            is_quiet = time.monotonic() - self._refused_at > _QUIET_SECONDS
+            self.has_answered = not refuses and is_quiet and self._process.polling_ms < _LONG_POLL_MS
             return None
         if not isinstance(frame, BatchFrame):
             self._react(frame)
             return None
-        assert self._process is not None
+        self._process.connections.clear()
+        self._tells = 0
         self._process.send("taken")
         self._last_batch = frame.number
         transactions = self.context.transaction_context
@@ -223,6 +234,21 @@ class JavaSourceTask(SourceTask):
         elif transactions is not None and frame.commits:
             transactions.commit_transaction()
         return frame.batch
+
+    def _tell_of_connections(self) -> bool:
+        """Return whether the plugin's log says that it cannot connect. Raises `RetriableError` with the cause a few
+        times: then the task is shown as trying again, although the plugin itself raises nothing.
+        """
+        assert self._process is not None
+        cause, now = self._process.connections.cause, time.monotonic()
+        if not cause:
+            self._tells = 0
+        elif self._tells < _TELLS and now >= self._tells_next_at:
+            self._tells += 1
+            self._tells_next_at = now + self._tells * _TELL_AGAIN_SECONDS
+            self.has_answered = False
+            raise RetriableError(cause)
+        return bool(cause)
 
     def _answer(self) -> None:
         """Tell Java how many partitions a topic has, if it asked. Raises the error if the number cannot be found."""

@@ -91,6 +91,7 @@
     if (!elt.matches("[data-live]")) return;
     event.detail.headers["X-Ringfence-Background"] = "1";  // an automatic request keeps no session alive
     if (elt.matches("[data-own-query]")) for (const [key, value] of new URLSearchParams(location.search)) parameters[key] = value;
+    for (const each of elt.querySelectorAll("[data-live-value]")) parameters[each.name] = each.value;  // what the part shows
     if (elt.matches("[data-fresh]") && Date.now() < state.atUntil) parameters.at = state.at;
   });
   document.body.addEventListener("htmx:beforeSwap", (event) => {

@@ -49,8 +49,9 @@ def test_so_do_the_validation_and_the_preview_of_people(leader: FakeLeader, clie
 class JavaPlugins(PluginHost):
     """Nothing but the kind of a plugin is there to be asked."""
 
+    call_seconds = 10.0
+
     def __init__(self) -> None:
-        self.call_seconds = 10.0
         self._environment = {ENVIRONMENT: "{}"}
 
     def ask(self, call: Any, timeout: float | None = None) -> Any:

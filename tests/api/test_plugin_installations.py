@@ -46,6 +46,9 @@ class Host:
     def read(self) -> object:
         return self.plugins()
 
+    def have_jars(self) -> bool:
+        return bool(find_plugins([str(self._folder)]))
+
     def plugins(self) -> list[dict[str, object]]:
         found: dict[str, list[str]] = {}
         for each in find_plugins([str(self._folder)]):
@@ -57,7 +60,8 @@ def join(name: str, folder: Path, *, installs: bool = True) -> PluginInstallatio
     """A live worker with a folder of its own."""
     Worker.objects.create(worker=name, incarnation=f"{name}-1", mode="enabled", slots=1, version="1", since_ms=1)
     host = cast(PluginHost, Host(folder))
-    worker = PluginInstallations(name, f"{name}-1", host, PluginInstaller(folder) if installs else None)
+    installer = PluginInstaller(folder, prepare=lambda _mirror: None) if installs else None
+    worker = PluginInstallations(name, f"{name}-1", host, installer)
     worker.tell_versions()
     return worker
 
@@ -204,6 +208,39 @@ def test_a_plugin_without_a_connector_fails_with_the_reason_and_leaves_nothing(c
     assert worker.install_next()
     assert client.post(f"/ui/plugins/{number}/retry").status_code == 302
     assert worker.install_next()
+
+
+def test_a_search_waits_for_workers_that_are_starting(client: Client, tmp_path: Path) -> None:
+    """They report their plugins some seconds after they take commands."""
+    Worker.objects.create(worker="w1", incarnation="w1-1", mode="enabled", slots=1, version="1", since_ms=1)
+    found = client.get("/ui/new?q=mongodb").content.decode()
+    assert "The workers are starting: it can be installed in a moment." in " ".join(found.split())
+    assert 'hx-get="/ui/new?q=mongodb"' in found, "it looks again by itself"
+    refusal = post(client, ROUTE, plugin="io.debezium:debezium-connector-mongodb:3.5.0.Final")
+    assert (refusal.status_code, "Try again in a moment" in refusal.content.decode()) == (409, True)
+    Worker.objects.all().delete()
+    join("w1", tmp_path / "w1")
+    found = client.get("/ui/new?q=mongodb").content.decode()
+    assert "Install and create" in found
+    assert 'hx-trigger="load' not in found
+
+
+def test_the_form_of_the_connector_follows_the_installation(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = join("w1", tmp_path / "w1")
+    monkeypatch.setattr("ringfence.local.plugin_installer.install", lambda _plugin, folder, _mirror: folder)
+    class_name = "io.debezium.connector.mongodb.MongoDbConnector"
+    asked = {"plugin": "io.debezium:debezium-connector-mongodb:3.5.0.Final", "class": class_name}
+    address = client.post("/ui/plugins", asked)["Location"]
+    page = client.get(address).content.decode()
+    assert "The form of MongoDB changes, by Debezium follows when it is installed." in page
+    part = client.get(address, headers={"HX-Request": "true"})
+    assert "HX-Redirect" not in part
+    assert address.replace("&", "&amp;") in part.content.decode(), "it looks again at the same address"
+    assert worker.install_next()
+    assert client.get(address, headers={"HX-Request": "true"})["HX-Redirect"] == f"/ui/new?class={class_name}"
+    assert client.get(address).status_code == 200, "the way back does not lead forward"
 
 
 def test_taken_back_it_stays_where_it_is_and_comes_nowhere_else(client: Client, tmp_path: Path) -> None:

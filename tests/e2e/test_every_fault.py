@@ -32,7 +32,7 @@ from tests.support.broker import new_kafka
 from tests.support.debezium_stage import SNAPSHOT_ROWS, orders_postgres
 from tests.support.exchanged_files import exchange
 from tests.support.health_places import read_places
-from tests.support.java_plugins import DEBEZIUM, DEBEZIUM_CLASS, plugin_path
+from tests.support.java_plugins import DEBEZIUM, DEBEZIUM_CLASS, MIRROR, plugin_path
 from tests.support.names import unique
 from tests.support.orders_api import OrdersApi
 from tests.support.small_disk import fill, new_small_disk
@@ -44,6 +44,7 @@ Fault = Callable[[Up, Flow], AbstractContextManager[None]]
 SAID_WITHIN_SECONDS = 15.0
 NOTICED_WITHIN_SECONDS = 30.0
 """Where a connection that stays open says nothing, or a plugin tries again by itself before it reports."""
+BYTES_CONVERTER = "org.apache.kafka.connect.converters.ByteArrayConverter"
 
 
 def say(up: Up, name: str) -> dict[str, Any]:
@@ -103,8 +104,10 @@ def await_incident(up: Up, name: str, kinds: list[str]) -> None:
     eventually(lambda: incidents() == kinds, 60, lambda: str(incidents()), pause=0.5)
 
 
-def check_cause(up: Up, name: str, words: str, since: float) -> None:
-    """API and page say why, since when, and when it is tried again. since: when the source left, since 1970."""
+def check_cause(up: Up, name: str, words: str, since: float, *, is_logged: bool = False) -> None:
+    """API and page say why, since when, and when it is tried again. since: when the source left, since 1970; is_logged:
+    whether only the plugin's log says so, which does not tell when the plugin tries again.
+    """
 
     def retry() -> dict[str, Any]:
         found: dict[str, Any] = up.rest.expect(200, "GET", f"/api/v1/connectors/{name}/tasks")["results"][0]["retry"]
@@ -120,6 +123,10 @@ def check_cause(up: Up, name: str, words: str, since: float) -> None:
         return html.unescape(" ".join(up.rest.call("GET", f"/ui/connectors/{name}").text.split()))
 
     eventually(lambda: re.search(words, page()), 30, page)
+    if is_logged:
+        assert "no records since" in page()
+        assert "The plugin tries again by itself" in page()
+        return
     assert "the source cannot be read since" in page()
     assert "attempts so far; the next one:" in page() or "1 attempt so far; the next one:" in page()
 
@@ -306,13 +313,12 @@ def test_a_kafka_cluster_that_is_gone_is_said_everywhere(
     with another_cluster(tmp_path) as source:
         create_topics(Connection(source.bootstrap), [TopicSpec(name)], Deadline.after(30))
         write_numbers(Connection(source.bootstrap), name, range(10))
-        converter = "org.apache.kafka.connect.converters.ByteArrayConverter"
         config = {
             "connector.class": "KafkaSource",
             "topics": name,
             "source.cluster.bootstrap.servers": source.bootstrap,
-            "key.converter": converter,
-            "value.converter": converter,
+            "key.converter": BYTES_CONVERTER,
+            "value.converter": BYTES_CONVERTER,
         }
         platform.rest.create(name, config)
 
@@ -376,6 +382,48 @@ def test_a_source_of_a_java_connector_that_is_gone_is_said_everywhere(tmp_path: 
         with psycopg.connect(server.url, autocommit=True) as connection:
             connection.execute("insert into orders(customer) values ('afterwards')")
         eventually(lambda: records() > SNAPSHOT_ROWS, 120, "the row that was written afterwards")
+        await_healthy(up, name)
+        await_incident(up, name, [])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_plugin_that_only_logs_that_its_source_is_gone_is_said_everywhere(tmp_path: Path, stopwatch: Note) -> None:
+    """MirrorMaker 2 raises nothing while its cluster is away: its client logs each try."""
+    name, settings = unique("mirror"), {"CONNECT_PLUGIN_PATH": str(plugin_path(tmp_path, MIRROR))}
+    with another_cluster(tmp_path) as source, Up(tmp_path / "data", settings=settings) as up:
+        create_topics(Connection(source.bootstrap), [TopicSpec(name)], Deadline.after(30))
+        write_numbers(Connection(source.bootstrap), name, range(10))
+        login = {f"target.cluster.{key}": value for key, value in up.kafka_login.items()}
+        config = {
+            "connector.class": "org.apache.kafka.connect.mirror.MirrorSourceConnector",
+            "tasks.max": "1",
+            "source.cluster.alias": "other",
+            "target.cluster.alias": "here",
+            "source.cluster.bootstrap.servers": source.bootstrap,
+            "target.cluster.bootstrap.servers": up.bootstrap,
+            **login,
+            "topics": name,
+            "emit.offset-syncs.enabled": "false",
+            "replication.factor": "1",
+            "key.converter": BYTES_CONVERTER,
+            "value.converter": BYTES_CONVERTER,
+        }
+        up.rest.create(name, config)
+
+        def records() -> int:
+            return int(up.rest.expect(200, "GET", f"/api/v1/connectors/{name}")["records_total"])
+
+        eventually(lambda: records() == 10, 180, "the records of the other cluster")
+        await_healthy(up, name)
+        began, gone = time.monotonic(), time.time()
+        source.kill()
+        await_retrying(up, name, began, stopwatch, NOTICED_WITHIN_SECONDS)
+        check_cause(up, name, "The plugin logs that it cannot connect", gone, is_logged=True)
+        await_incident(up, name, ["retrying"])
+        source.start()
+        write_numbers(Connection(source.bootstrap), name, range(10, 15))
+        eventually(lambda: records() == 15, 120, "the records that were written afterwards")
         await_healthy(up, name)
         await_incident(up, name, [])
 

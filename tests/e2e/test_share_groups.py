@@ -61,6 +61,7 @@ def process(up: Up, name: str, *, records: int, tasks: int, **more: str) -> str:
     write(up, topic, range(records))
     up.rest.create(name, {**settings(up, topic, tasks), **more})
     eventually(lambda: len(visible(up, target)) == records, 90, "all records", pause=0.5)
+    eventually(lambda: up.rest.expect(200, "GET", f"/api/v1/connectors/{name}")["data_as_of_ms"] > 0, 30, "its age")
     groups = up.rest.expect(200, "GET", "/api/v1/share-groups")["results"]
     (group,) = [str(each["group"]) for each in groups if each["connectors"] == [name]]
     return group

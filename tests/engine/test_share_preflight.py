@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -25,6 +26,7 @@ from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, topic_
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.worker_config import WorkerConfig
 from tests.support.broker import new_kafka
+from tests.support.transaction_version import set_feature
 from tests.support.waiting import eventually
 
 OK, FAILED = Result.OK, Result.FAILED
@@ -190,6 +192,47 @@ def test_a_consumer_group_of_the_name_is_told(broker: EmbeddedKafka, unique: Cal
     consumer.commit(offsets=[TopicPartition(topic, 0, 0)], asynchronous=False)
     consumer.close()
     assert ask(broker.bootstrap, name, topic)["share group type"].refuses
+
+
+ANSWER: Mapping[str, object] = {
+    "errors": {},
+    "summary": "1 topic: jobs (1 partition).",
+    "proposals": {"topics": "jobs"},
+}
+SERVERS = "source.cluster.bootstrap.servers"
+
+
+@pytest.mark.thorough
+def test_a_test_of_the_connection_says_whether_there_are_share_groups(tmp_path: Path) -> None:
+    kafka = new_kafka(tmp_path)
+    kafka.start()
+    try:
+        config = {"connector.class": "ShareGroupSource", SERVERS: kafka.bootstrap}
+        worker = worker_of(kafka.bootstrap)
+        answer = cluster_checks.complete_examination(ANSWER, config, worker)
+        assert answer["summary"] == "1 topic: jobs (1 partition). The cluster has share groups."
+        assert answer["proposals"] == ANSWER["proposals"]
+        assert (
+            cluster_checks.complete_examination(ANSWER, {**config, "connector.class": "KafkaSource"}, worker) == ANSWER
+        )
+        set_feature(Connection(kafka.bootstrap), "share.version", 0)
+
+        def errors() -> dict[str, list[str]]:
+            found: dict[str, list[str]] = cluster_checks.complete_examination(ANSWER, config, worker)["errors"]
+            return found
+
+        ((setting, (text,)),) = eventually(errors, 30, "it says that there are none").items()
+        assert setting == SERVERS
+        assert text.startswith("The source's brokers have no share groups: share.version is not finalised. Upgrade")
+        assert text.endswith("kafka-features.sh upgrade --feature share.version=1")
+    finally:
+        kafka.kill()
+
+
+def test_a_source_that_does_not_answer_is_not_asked_for_share_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_checks, "check_share_group", lambda *_: pytest.fail("it was asked"))
+    answer = {"errors": {SERVERS: ["No broker answers."]}, "summary": "", "proposals": {}}
+    assert cluster_checks.complete_examination(answer, {}, worker_of("127.0.0.1:1")) == answer
 
 
 def member(client: str) -> ShareGroupMember:

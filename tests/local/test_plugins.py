@@ -122,7 +122,7 @@ from ringfence.local.plugin_installer import PluginInstaller
 signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
-PluginInstaller(Path(sys.argv[1])).unpack("one.zip", "", [b"x" * 2000])
+PluginInstaller(Path(sys.argv[1]), prepare=lambda _mirror: None).unpack("one.zip", "", [b"x" * 2000])
 """
 
 

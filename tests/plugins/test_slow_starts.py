@@ -48,7 +48,7 @@ def test_an_instance_starts_in_the_process_that_was_too_slow_at_first(host: Plug
 
 
 def test_a_connector_whose_process_is_still_starting_has_not_failed(host: PluginHost) -> None:
-    host.call_seconds = 1
+    host._call_seconds = 1
     instances = LeaderInstances(host, NoOffsets(), lambda: None)  # type: ignore[arg-type]
     connector = ConnectorState(ConnectorName("c"), CONFIG, 5)
 

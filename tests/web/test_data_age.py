@@ -66,6 +66,17 @@ def test_every_place_has_the_age_of_the_oldest_data(client: Client, flights: Fak
     assert [each.rule and each.rule.name for each in Incident.objects.filter(connector=NAME)] == ["late"]
 
 
+def test_home_tells_of_transactions_that_stay_open_and_of_others_not(client: Client, flights: FakeLeader) -> None:
+    """Each commit of a second would move all numbers."""
+    now_ms = int(time.time() * 1000)
+    report(0, open_since_ms=now_ms - 2_000)
+    assert "number-open" not in text(client.get("/ui/"))
+    report(0, open_since_ms=now_ms - 20_000)
+    home = " ".join(text(client.get("/ui/")).split())
+    assert "<b>2</b> transactions open, the oldest" in home
+    assert home.index("number-workers") < home.index("number-open"), "it comes last: it moves no other number"
+
+
 def test_a_rate_that_nobody_has_reported_for_five_seconds_is_a_dash(client: Client, flights: FakeLeader) -> None:
     def rates() -> list[str]:
         page, rows = (text(client.get(f"/ui/connectors{path}")) for path in (f"/{NAME}", ""))

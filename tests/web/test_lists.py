@@ -54,7 +54,7 @@ def test_every_number_of_the_overview_leads_to_the_list_behind_it(client: Client
     many.config.config(connector("late"))
     many.start("late", tasks=2)
     many.report("late", 0, State.FAILED)
-    Task.objects.filter(connector="good", number=0).update(open_since_ms=now_ms() - 5000)
+    Task.objects.filter(connector="good", number=0).update(open_since_ms=now_ms() - 15_000)
     page = text(client.get("/ui/"))
     numbers = re.findall(r'href="([^"]+)"[^>]*>(?:<span[^>]*></span>)?(?:<b[^>]*>)?\s*([\d,.]+)', page)
     found = {unescape(address): number for address, number in numbers}

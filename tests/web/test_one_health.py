@@ -10,6 +10,7 @@ from django.test import Client
 
 from ringfence.alerts import evaluation
 from ringfence.alerts.models import Incident, Rule
+from ringfence.connectors.java.connection_trouble import PREFIX as LOGGED
 from ringfence.fencing.topics.status import KAFKA, PollRetry, State
 from ringfence.heartbeats.cluster_health import FormerProcess, Vitals, no_projection
 from ringfence.heartbeats.cluster_view import look
@@ -21,6 +22,7 @@ from tests.support.pages import text
 from tests.support.topics import connector, task_status
 
 NAME = "flights"
+NO_NODE = "Connection to node -1 (other.example.com/10.0.0.9:9092) could not be established."
 
 
 def now_ms() -> int:
@@ -72,6 +74,11 @@ def refused_by_kafka(leader: FakeLeader, _: SetVitals) -> None:
     leader.report(NAME, 0, State.RUNNING, retry=refused)
 
 
+def its_plugin_logs_that_it_cannot_connect(leader: FakeLeader, _: SetVitals) -> None:
+    """It raises nothing, and its `poll` returns nothing."""
+    leader.report(NAME, 0, State.RUNNING, retry=PollRetry(f"{LOGGED}{NO_NODE}", now_ms() - 61_000, 6, 1))
+
+
 def started_again(leader: FakeLeader, _: SetVitals) -> None:
     leader.report(NAME, 0, State.FAILED, trace="ValueError: no such table", why="failed", ended=True)
     task = Task.objects.get(connector=NAME)
@@ -103,6 +110,7 @@ def nothing_is_read(_: FakeLeader, vitals: SetVitals) -> None:
 CASES = {
     in_motion: Health.WAITING,
     refused_by_kafka: Health.RETRYING,
+    its_plugin_logs_that_it_cannot_connect: Health.RETRYING,
     started_again: Health.RETRYING,
     worker_started_again: Health.STARTING,
     worker_started_again_long_ago: Health.WAITING,
@@ -142,6 +150,8 @@ def test_every_place_says_the_same(
     [
         (in_motion, "reading source offsets: 5 of 20"),
         (refused_by_kafka, "nothing can be written since"),
+        (its_plugin_logs_that_it_cannot_connect, NO_NODE),
+        (its_plugin_logs_that_it_cannot_connect, "The plugin tries again by itself, and reports nothing else"),
         (started_again, "no such table"),
         (worker_started_again_long_ago, "Its worker was started again or stopped"),
     ],
@@ -154,7 +164,21 @@ def test_the_page_says_why(
     assert says in " ".join(get(client, f"/ui/connectors/{NAME}").split())
 
 
-@pytest.mark.parametrize("fault", [in_motion, refused_by_kafka, worker_started_again_long_ago, nothing_is_read])
+def test_the_list_says_whose_word_it_is(client: Client, flights: FakeLeader) -> None:
+    its_plugin_logs_that_it_cannot_connect(flights, lambda _: None)
+    assert "Its plugin logs that it cannot connect, and tries again" in get(client, "/ui/connectors")
+
+
+FAULTS = [
+    in_motion,
+    refused_by_kafka,
+    its_plugin_logs_that_it_cannot_connect,
+    worker_started_again_long_ago,
+    nothing_is_read,
+]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
 def test_the_rules_that_are_there_from_the_first_day_open_one_incident(
     flights: FakeLeader, vitals: SetVitals, fault: Callable[..., None]
 ) -> None:
@@ -167,6 +191,27 @@ def test_the_rules_that_are_there_from_the_first_day_open_one_incident(
     evaluator.once(now_ms() + 15_000)
     [incident] = Incident.objects.all()
     assert incident.connector == ("" if fault is nothing_is_read else NAME)
+
+
+def test_it_fails_since_its_first_failure_through_all_automatic_restarts(client: Client, flights: FakeLeader) -> None:
+    flights.report(NAME, 0, State.FAILED, trace="ValueError: no such table", why="failed", ended=True)
+    since_ms = now_ms() - 300_000
+    Connector.objects.filter(name=NAME).update(health_since_ms=since_ms)
+    for number in (1, 2):
+        Task.objects.filter(connector=NAME).update(failed_ms=now_ms())
+        task = Task.objects.get(connector=NAME)
+        again = replace(
+            task_status(NAME, 0, State.RUNNING, task.generation), attempt=task.attempt + 1, since_ms=now_ms() + number
+        )
+        flights.status.status(again)
+        flights.project()
+        row = Connector.objects.get(name=NAME)
+        assert (row.health, row.trouble_since_ms, row.health_since_ms) == (Health.RETRYING, since_ms, since_ms)
+        flights.status.status(replace(again, state=State.FAILED, trace="ValueError: no such table", ended=True))
+        flights.project()
+        row = Connector.objects.get(name=NAME)
+        assert (row.health, row.health_since_ms) == (Health.UNHEALTHY, since_ms)
+    assert "5 min" in get(client, "/ui/")
 
 
 def test_a_failure_is_over_when_records_have_flowed_or_the_source_has_answered_for_a_while(

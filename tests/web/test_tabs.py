@@ -160,6 +160,25 @@ def test_the_timeline_has_events_and_the_audit_trail_newest_first(client: Client
     assert client.get("/ui/connectors/flights/timeline?kind=%3Cx&page=-4").status_code == 200
 
 
+def test_rows_that_come_in_while_a_timeline_is_read_wait_until_they_are_wanted(
+    client: Client, flights: FakeLeader
+) -> None:
+    """They would move the others."""
+    path = "/ui/connectors/flights/timeline"
+    for number in (1, 2):
+        at_ms = int(time.time() * 1000) + number
+        Event.objects.create(connector="flights", type="log", time_ms=at_ms, summary=f"line {number}")
+    page = text(client.get(path))
+    (until,) = re.findall(r'name="until" value="(\d+)" data-live-value>', page)
+    Event.objects.create(connector="flights", type="log", time_ms=int(until) + 1, summary="line 3")
+    later = text(client.get(f"{path}?until={until}"))
+    assert ("line 2" in later, "line 3" in later, "1 new: show" in later) == (True, False, True)
+    assert f'value="{until}"' in later, "it stays so"
+    shown = text(client.get(path))
+    assert ("line 3" in shown, "new: show" in shown) == (True, False)
+    assert "timeline-until" not in text(client.get(f"{path}?from=1&to=2")), "where there is no row, none moves"
+
+
 def test_the_timeline_comes_in_pages_at_the_same_cost(client: Client, flights: FakeLeader) -> None:
     with CaptureQueriesContext(connection) as few:
         client.get("/ui/connectors/flights/timeline")

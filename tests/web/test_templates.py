@@ -30,3 +30,16 @@ def test_there_is_one_way_to_confirm() -> None:
         "ringfence/alert_form.html",
         "ringfence/parts/new_bar.html",
     ]
+
+
+def test_whoever_did_something_has_one_name() -> None:
+    """An account, or what everybody is called who was let in without a login: never an empty place."""
+    someone = re.compile(r"{{\s*[\w.]*(?:\buser|\w_by)\s*(?:\|[^}]*)?}}")
+    found = [
+        (path.relative_to(TEMPLATES).as_posix(), name)
+        for path in sorted(TEMPLATES.rglob("*.html"))
+        for name in someone.findall(path.read_text())
+    ]
+    assert len(found) > 8
+    counts = {"{{ told_by }}"}  # of rules
+    assert [(path, name) for path, name in found if "|principal" not in name and name not in counts] == []

@@ -3,17 +3,20 @@
 import gzip
 import re
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.test import Client
 
+import ringfence
 from ringfence.projection.models import Connector, Minute, Task, pack
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
 from tests.support.topics import connector
 
 MOST = 90_000
+STATIC = Path(ringfence.__file__).parent / "static"
 _HEAD = 90
 """Of what the server adds to each answer: its status line, the date, its name."""
 ZIP = {"accept-encoding": "gzip"}
@@ -98,6 +101,30 @@ def test_a_compressed_file_is_the_file(client: Client) -> None:
         assert int(packed["content-length"]) < int(plain["content-length"]) / 2
         for response in (plain, packed, again):
             response.close()
+
+
+def test_our_files_come_without_comments_and_with_each_statement_on_its_line(client: Client) -> None:
+    for name in ("ringfence/frame.css", "ringfence/new.js"):
+        response = client.get(f"/static/{name}", headers=ZIP)
+        served = gzip.decompress(body(response)).decode()
+        response.close()
+        source = (STATIC / name).read_text()
+        assert len(served) < 0.9 * len(source), name
+        assert re.search(r"^\s*(//|/\*)", served, re.MULTILINE) is None
+        assert "".join(_code(source).split()) == "".join(served.split()), name
+
+
+def _code(source: str) -> str:
+    """A file without its comments, which have lines of their own in scripts."""
+    without_blocks = re.sub(r"/\*.*?\*/", "", source, flags=re.DOTALL)
+    return "\n".join(line for line in without_blocks.splitlines() if not line.strip().startswith("//"))
+
+
+def test_no_string_of_a_script_goes_over_lines() -> None:
+    """Its indentation would be lost in `shorten_js`."""
+    for file in (STATIC / "ringfence").glob("*.js"):
+        for number, line in enumerate(file.read_text().splitlines(), 1):
+            assert line.count("`") % 2 == 0, f"{file.name}:{number}"
 
 
 def test_pages_are_padded_by_chance_and_streams_are_left_alone(client: Client, fifty: FakeLeader) -> None:

@@ -217,7 +217,7 @@ def _topic_lost(rule: RuleCondition, snapshot: ClusterSnapshot) -> Iterator[Find
 def _find_replaced(rule: RuleCondition, snapshot: ClusterSnapshot) -> Iterator[Finding]:
     for one in snapshot.replaced_topics:
         if _lasts(rule, snapshot, one.since_ms) and matches(rule.pattern, one.connector):
-            message = f"Topic {one.topic} of {one.connector} was deleted and created again: what it held is gone"
+            message = f"Topic {one.topic} of {one.connector} was deleted and created again: its records are gone"
             yield Finding(f"topic {one.topic} of {one.connector}", one.connector, message, one.since_ms)
 
 

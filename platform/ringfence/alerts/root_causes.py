@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ringfence.connectors.api import DataException
+from ringfence.connectors.java.connection_trouble import PREFIX as LOGGED
 from ringfence.crashes import describe_crash
 from ringfence.error_class import describe_error, drop_numbers, split_class
 from ringfence.fencing.topics.status import KAFKA, PollRetry
@@ -225,7 +226,7 @@ def group_traces(traces: Iterable[tuple[int, str]]) -> list[Failure]:
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """Tasks whose source, or Kafka, refuses with the same message. since_ms, next_ms: wall clock of the first refusal,
-    and of the next try."""
+    and of the next try. is_logged: only the plugin's log says so, and the plugin itself tries again."""
 
     tasks: tuple[int, ...]
     cause: str
@@ -233,6 +234,7 @@ class Refusal:
     attempts: int
     next_ms: int
     by_kafka: bool = False
+    is_logged: bool = False
 
 
 def group_refusals(retries: Iterable[tuple[int, PollRetry]], redact: Callable[[str], str]) -> list[Refusal]:
@@ -248,6 +250,7 @@ def group_refusals(retries: Iterable[tuple[int, PollRetry]], redact: Callable[[s
             max(retry.attempts for _, retry in group),
             min(retry.next_ms for _, retry in group),
             all(retry.by == KAFKA for _, retry in group),
+            cause.startswith(LOGGED),
         )
         for cause, group in groups.items()
     ]

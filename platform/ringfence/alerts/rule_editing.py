@@ -270,4 +270,4 @@ class DestinationForm(forms.Form):
 class NewDestinationForm(DestinationForm):
     """all_rules: whether each rule tells it from now on."""
 
-    all_rules = forms.BooleanField(label="All rules tell it", required=False, initial=True)
+    all_rules = forms.BooleanField(label="Notify it from all rules", required=False, initial=True)

@@ -184,7 +184,7 @@ def _start(args: argparse.Namespace, instance: DataDirectory, supervisor: Superv
         environment.choose_encryption(instance)
     redis_url = settings.get("RINGFENCE_REDIS_URL") or _launch_valkey(instance, supervisor)
     env = environment.complete(
-        settings,
+        environment.open_plugin_folder(settings, instance, private=door.private),
         instance,
         bootstrap=bootstrap or (kafka.bootstrap if kafka else ""),
         embedded_kafka=kafka is not None,

@@ -53,9 +53,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _plugins() -> "tuple[JavaRuntime | None, Installer | None]":
-    """Return the runtime of Java connectors, if the worker's `plugin.path` has any, and the plugin installer.
+    """Return the runtime of Java connectors, if the worker has a `plugin.path`, and the plugin installer.
 
-    Raises `LocalError`.
+    Where plugins can be installed later, what the first Java connector needs is not fetched before that. Raises
+    `LocalError`.
     """
     from ringfence.fencing.errors import FencingError
     from ringfence.worker_config import WorkerConfig
@@ -64,10 +65,14 @@ def _plugins() -> "tuple[JavaRuntime | None, Installer | None]":
         settings = WorkerConfig.from_environment().settings
     except FencingError:
         return None, None  # the worker reports that itself
-    from ringfence.local.java_connectors import java_runtime
+    from ringfence.connectors.java.discovery import find_signature
+    from ringfence.local.java_connectors import describe_runtime, prepare
     from ringfence.local.plugin_installer import installer_of
 
-    return java_runtime(settings), installer_of(settings)
+    runtime, installer = describe_runtime(settings), installer_of(settings)
+    if runtime is not None and (installer is None or find_signature(runtime.folders)):
+        prepare()
+    return runtime, installer
 
 
 def _check(worker_id: str) -> int:

@@ -65,7 +65,7 @@ def hand_over(request: HttpRequest) -> HttpResponse:
         f"{cluster.leader} finishes its writes, leaves the group, and joins it again when another worker leads. "
         "If there is no other live worker, it refuses and stays the leader.",
     ]
-    sheet = ConfirmPage("Hand over the leadership", f"Have {cluster.leader} resign", "/ui/workers", says, effects)
+    sheet = ConfirmPage("Hand over the leadership", f"Hand over from {cluster.leader}", "/ui/workers", says, effects)
 
     def act(values: dict[str, Any]) -> ActionResult:
         result = dispatch.command(HandOver(values["reason"]), user=principal_of(request).name)

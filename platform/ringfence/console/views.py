@@ -221,14 +221,14 @@ def _find_unanswered(who: Principal, now: int) -> Iterator[StuckOperation]:
 def _waiting(now: int) -> Iterator[StuckOperation]:
     for one in list_queued_commands():
         sent_ms = now - int((COMMAND_TIMEOUT - one.left_s) * 1000)
-        left = f"for {one.left_s:.0f} s more" if one.left_s > 0 else "no longer: a leader will drop it"
+        waits = f"waits for {one.left_s:.0f} s more" if one.left_s > 0 else "no longer waits: a leader drops it"
         who = f" by {one.user}" if one.user else ""
         ways = [(f"/ui/waiting/{one.id}", "Cancel")]
         yield StuckOperation(
             f"Command {one.kind.replace('_', ' ')}{who} waits for a leader",
             one.connector,
             sent_ms,
-            f"It is wanted {left}",
+            f"Its sender {waits}",
             ways,
         )
 

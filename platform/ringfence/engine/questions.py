@@ -96,9 +96,11 @@ class Examine(WorkerQuestion[Json | None]):
 
     def answer(self, services: "Services", limit: Deadline) -> object:
         from ringfence.engine.plugins.calls import ExamineSource
+        from ringfence.engine.preflight.cluster_checks import complete_examination
 
         services.plugins.check_permission(self.config.get("connector.class", "").strip(), limit, java=self.java)
-        return services.plugins.ask(ExamineSource(self.config), limit.slice(_EXAMINATION_SECONDS))
+        examination = services.plugins.ask(ExamineSource(self.config), limit.slice(_EXAMINATION_SECONDS))
+        return examination and complete_examination(examination, self.config, services.config)
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,6 @@ from ringfence.engine.leader.members import identity, worker_modes
 from ringfence.engine.peer_heartbeats import Answers
 from ringfence.engine.platform_topics import TopicGuard, end_on_sigterm
 from ringfence.engine.plugins import PluginHost
-from ringfence.engine.plugins.host import CALL_SECONDS, JAVA_CALL_SECONDS
 from ringfence.engine.plugins.installations import Installer, PluginInstallations
 from ringfence.engine.preflight.topic_rules import TopicRules
 from ringfence.engine.preflight.validation import Validation, ValidationErrors
@@ -362,7 +361,6 @@ class Worker:
             folders=config.plugin_folders,
             call_memory=memory_limit(config.settings, CALL_MEMORY_LIMIT),
             instances_memory=memory_limit(config.settings, INSTANCES_MEMORY_LIMIT),
-            call_seconds=CALL_SECONDS if self._java is None else JAVA_CALL_SECONDS,
             environment={
                 PROVIDERS: json.dumps(ConfigProviders.settings_of(config.settings)),
                 worker_limits.ENVIRONMENT: json.dumps(limits.as_settings()),

@@ -44,7 +44,16 @@ def made_options(jars: Path, recipe: str = "") -> tuple[str, ...]:
     """Options that use the archive for `jars` if it was made; empty if it was not."""
     archive = _path(jars, recipe)
     usable = archive.exists() and archive.stat().st_size > 0
-    return (f"-XX:SharedArchiveFile={archive}", *_QUIET) if usable else ()
+    return _use(archive) if usable else ()
+
+
+def future_options(jars: Path) -> tuple[str, ...]:
+    """Options that use the archive for `jars` once it is made: who starts a JVM checks the file first."""
+    return _use(_path(jars, ""))
+
+
+def _use(archive: Path) -> tuple[str, ...]:
+    return (f"-XX:SharedArchiveFile={archive}", *_QUIET)
 
 
 def _path(jars: Path, recipe: str) -> Path:

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from ringfence.connectors.java.runtime import INSTALL_PATH, PLUGIN_PATH
 from ringfence.connectors.process_tree import MARK
 from ringfence.connectors.sdk import properties
 from ringfence.consumer_commands import CLIENT_FILE
@@ -95,6 +96,21 @@ def complete(
     if not env.get(KEYS) and not env.get(KEY_FILE):
         env[KEY_FILE] = str(instance.encryption_keys())
     return env
+
+
+def open_plugin_folder(base: Mapping[str, str], instance: DataDirectory, *, private: bool) -> dict[str, str]:
+    """Return `base` with a folder of the instance in which plugins can be installed from the page.
+
+    It is unchanged if it has a `plugin.install.path`, also an empty one, which lets nobody install; if the database, in
+    which installations are requested, is not the instance's own; and unless it is private: others could run code as
+    this user.
+    """
+    path, install = variable_of(PLUGIN_PATH), variable_of(INSTALL_PATH)
+    folder = str(instance.root / "plugins")
+    if not private or install in base or base.get("RINGFENCE_DATABASE_URL") or "," in folder:
+        return dict(base)
+    others = base.get(path, "").strip()
+    return {**base, path: f"{others},{folder}" if others else folder, install: folder}
 
 
 def choose_encryption(instance: DataDirectory) -> None:

@@ -89,7 +89,18 @@ def resolve(name: str, coordinates: Sequence[Coordinate], mirror: str = "") -> P
 
 def is_kept(name: str, coordinates: Sequence[Coordinate]) -> bool:
     """Return whether `resolve` has nothing to download."""
-    return (cache_root() / "jars" / _folder_name(name, coordinates)).is_dir()
+    return folder_of(_folder_name(name, coordinates)).is_dir()
+
+
+def list_checked(name: str, coordinates: tuple[Coordinate, ...]) -> list[Path]:
+    """Return, sorted, the files that `resolve` makes of coordinates with checksums. It need not have run yet."""
+    folder = folder_of(_folder_name(name, coordinates))
+    return sorted(folder / line.split()[1] for line in _CHECKED[coordinates].read_text().splitlines())
+
+
+def folder_of(name: str) -> Path:
+    """Return the directory that `once` makes."""
+    return cache_root() / "jars" / name
 
 
 def _folder_name(name: str, coordinates: Sequence[Coordinate]) -> str:
@@ -117,8 +128,7 @@ def once(name: str, make: Callable[[Path], Path]) -> Path:
 
     make: gets a scratch directory, and returns the directory inside it that is stored.
     """
-    root = cache_root()
-    target = root / "jars" / name
+    root, target = cache_root(), folder_of(name)
     if target.is_dir():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -20,33 +20,54 @@ from ringfence.connectors.java.runtime import (
 from ringfence.local import class_archives, java_host
 from ringfence.local.cache import cache_root
 from ringfence.local.errors import LocalError
-from ringfence.local.jars import KAFKA_CONNECT, once, resolve
-from ringfence.local.java import find_java
+from ringfence.local.jars import KAFKA_CONNECT, folder_of, list_checked, once, resolve
+from ringfence.local.java import find_java, java_path
 
 _TRAIN_SECONDS: Final = 60
 
 
 def java_runtime(settings: Mapping[str, str]) -> JavaRuntime | None:
-    """Return what runs Java connectors; None without `plugin.path` in the worker's settings. The first call downloads.
+    """Return what runs Java connectors, ready for use; None without `plugin.path` in the worker's settings. The first
+    call downloads.
 
     Raises LocalError.
     """
+    runtime = describe_runtime(settings)
+    if runtime is not None:
+        prepare()
+    return runtime
+
+
+def describe_runtime(settings: Mapping[str, str]) -> JavaRuntime | None:
+    """Return the same before `prepare` has fetched and compiled what it names. Raises LocalError."""
     path = settings.get(PLUGIN_PATH, "").strip()
     if not path:
         return None
     missing = [each for entry in path.split(",") if (each := entry.strip()) and not Path(each).is_absolute()]
     if missing:
         raise LocalError(f"{PLUGIN_PATH} names {missing[0]}, which is not an absolute path")
-    jars = resolve("kafka-connect", KAFKA_CONNECT)
-    host = build_host()
     options = shlex.split(settings.get(JAVA_OPTIONS, DEFAULT_OPTIONS))
     shared_options = shlex.split(settings.get(SHARED_OPTIONS, DEFAULT_SHARED_OPTIONS))
-    # Always in the same order: an archive of classes fits only the class path that it was created with.
-    class_path = ":".join(map(str, [host / java_host.JAR, *sorted(jars.glob("*.jar"))]))
-    warm = class_archives.jvm_options(host, lambda _scratch, more: _train(class_path, more))
+    # An archive that was not made is left out when a JVM starts.
+    warm = class_archives.future_options(_host_folder())
     return JavaRuntime(
-        str(find_java()), class_path, path, (*warm, *options), (*warm, *shared_options), converters_of(settings)
+        str(java_path()), _class_path(), path, (*warm, *options), (*warm, *shared_options), converters_of(settings)
     )
+
+
+def prepare(mirror: str = "") -> None:
+    """Fetch Kafka Connect's jars, compile the host's, and make the archive of their classes, where that is not done.
+
+    It takes seconds to minutes, once on a machine. mirror: of Maven Central, as in `jars.resolve`. Raises LocalError.
+    """
+    find_java()
+    resolve("kafka-connect", KAFKA_CONNECT, mirror)
+    class_archives.jvm_options(build_host(), lambda _scratch, more: _train(_class_path(), more))
+
+
+def _class_path() -> str:
+    """Always in the same order: an archive of classes fits only the class path that it was created with."""
+    return ":".join(map(str, [_host_folder() / java_host.JAR, *list_checked("kafka-connect", KAFKA_CONNECT)]))
 
 
 def _train(class_path: str, options: tuple[str, ...]) -> None:
@@ -70,4 +91,13 @@ def build_host() -> Path:
         java_host.make(folder, cache_root())
         return folder
 
-    return once(f"java-host-{java_host.digest_of_sources()[:10]}", make)
+    return once(_host_name(), make)
+
+
+def _host_folder() -> Path:
+    return folder_of(_host_name())
+
+
+@cache
+def _host_name() -> str:
+    return f"java-host-{java_host.digest_of_sources()[:10]}"

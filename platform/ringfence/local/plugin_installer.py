@@ -17,7 +17,7 @@ import stat
 import subprocess
 import venv
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path, PurePosixPath
@@ -43,7 +43,7 @@ from ringfence.connectors.plugin_names import (
 )
 from ringfence.engine.plugins.installations import InstallFailed
 from ringfence.engine.spark.connector_limits import without_ours
-from ringfence.local import guarded_pip
+from ringfence.local import guarded_pip, java_connectors
 from ringfence.local.errors import LocalError
 from ringfence.local.jars import Coordinate, resolve
 from ringfence.local.plugin_folders import FILES, digest, put_in_place, read_contents, read_files, scratch_beside
@@ -402,19 +402,29 @@ def _require_size(archive: Path, limits: Limits) -> None:
 
 
 class PluginInstaller:
-    """Installs into one folder; see `engine.plugins.installations.Installer`. mirror: of Maven Central, "" for none."""
+    """Installs into one folder; see `engine.plugins.installations.Installer`.
 
-    def __init__(self, folder: Path, mirror: str = "") -> None:
+    mirror: of Maven Central, "" for none. prepare: fetches what Java plugins need to run, from this mirror.
+    """
+
+    def __init__(
+        self, folder: Path, mirror: str = "", prepare: Callable[[str], None] = java_connectors.prepare
+    ) -> None:
         self._folder = folder
         self._mirror = mirror
+        self._prepare = prepare
 
     def fetch(self, plugin: str) -> Mapping[str, object]:
+        if are_coordinates(plugin):
+            self.prepare_java()
         try:
             return _describe(install(plugin, self._folder, self._mirror))
         except LocalError as error:
             raise InstallFailed(str(error)) from error
 
     def unpack(self, name: str, sha256: str, pieces: Iterable[bytes]) -> Mapping[str, object]:
+        if not is_wheel(name):
+            self.prepare_java()
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             # Not among temporary files, where the remains of a killed worker would stay.
@@ -426,6 +436,13 @@ class PluginInstaller:
                     raise InstallFailed(f"{name} does not have the SHA-256 {sha256}: send it again")
                 return _describe(install_file(archive, self._folder))
         except (LocalError, OSError) as error:
+            raise InstallFailed(str(error)) from error
+
+    def prepare_java(self) -> None:
+        """Called before a plugin appears, since a connector of it may be created at once."""
+        try:
+            self._prepare(self._mirror)
+        except LocalError as error:
             raise InstallFailed(str(error)) from error
 
 

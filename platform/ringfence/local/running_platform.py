@@ -25,12 +25,15 @@ _ENDED_FILE = "login-required"
 
 @dataclass(frozen=True, slots=True)
 class UpAccess:
-    """no_login: the user without login, "" for none. token: created for this start, "" if RINGFENCE_TOKEN is set."""
+    """no_login: the user without login, "" for none. token: created for this start, "" if RINGFENCE_TOKEN is set.
+    private: whether only this machine reaches it, and each user but its own needs a login.
+    """
 
     no_login: str
     token: str
     code: str
     instance: DataDirectory
+    private: bool
 
     @classmethod
     def of(
@@ -45,11 +48,12 @@ class UpAccess:
             raise LocalError(f"--no-login is only for this machine, and {reason}: remove one of them")
         if no_login and (unknown := _why_unknown()):
             raise LocalError(f"--no-login cannot be used, since {unknown}: remove it, and log in")
+        private = not reason and not no_login
         reason = reason or _why_unknown()
         (instance.root / _ENDED_FILE).unlink(missing_ok=True)
         who = NoLogin.MACHINE if no_login else "" if reason or login else NoLogin.SAME_USER
         token = "" if variables.get("RINGFENCE_TOKEN") else instance.server_token()
-        return cls(who, token, login_link.create(instance.root / _LINK_FILE), instance)
+        return cls(who, token, login_link.create(instance.root / _LINK_FILE), instance, private)
 
     def arguments(self) -> list[str]:
         """Return arguments for `ringfence web`, without secrets: other users see a process's arguments."""

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from django.db.models import Case, CharField, Count, F, Min, Q, QuerySet, SmallIntegerField, Value, When
 
+from ringfence.connectors.java.connection_trouble import PREFIX as LOGGED
 from ringfence.connectors.plural_forms import write_count
 from ringfence.fencing.clock import epoch_ms
 from ringfence.fencing.topics.status import KAFKA
@@ -71,6 +72,8 @@ class Trouble(StrEnum):
 
     NONE = ""
     SOURCE = "source"
+    LOGGED = "logged"
+    """A plugin's log says that it cannot connect, while its `poll` says nothing (`java.connection_trouble`)."""
     KAFKA = "kafka"
     FAILURE = "failure"
     """A task has failed, and nothing shows that it has recovered (`projection.stalls`)."""
@@ -149,9 +152,12 @@ def refresh(names: Collection[str]) -> None:
             trouble = Trouble.MOTION, connector.trouble_since_ms if lasts else now_ms
         else:
             trouble = refusals.get(connector.name, (Trouble.NONE, 0))
+        began_ms = _find_begin(connector, is_failing=trouble[0] is Trouble.FAILURE or tasks["FAILED"] > 0)
+        if began_ms and trouble[1]:
+            trouble = trouble[0], min(began_ms, trouble[1])
         connector.trouble, connector.trouble_since_ms = trouble
         if health != connector.health or not connector.health_since_ms:
-            connector.health_since_ms = connector.trouble_since_ms or now_ms
+            connector.health_since_ms = connector.trouble_since_ms or began_ms or now_ms
         connector.health, connector.severity = health, SEVERITY[health]
         connector.stalled = health is Health.STALLED
         connector.tasks_running = sum(tasks[state] for state in _AT_WORK)
@@ -173,6 +179,15 @@ def refresh(names: Collection[str]) -> None:
         Task.objects.filter(connector__in=gone_names).delete()
         Minute.objects.filter(connector__in=gone_names).delete()
         RecordTotals.objects.filter(connector__in=gone_names).delete()
+
+
+def _find_begin(connector: Connector, *, is_failing: bool) -> int:
+    """Return since when its tasks fail, through all automatic restarts; 0 if they do not, or did not before.
+
+    connector: as it was before.
+    """
+    failed_before = bool(connector.tasks_failed) or connector.trouble == Trouble.FAILURE
+    return connector.health_since_ms if is_failing and failed_before else 0
 
 
 def _count_states(connectors: Mapping[str, Connector]) -> Mapping[str, Counter[str]]:
@@ -208,7 +223,7 @@ def _find_refusals(names: Collection[str]) -> dict[str, tuple[Trouble, int]]:
         retries.setdefault(name, []).append(json.loads(retry))
     refusals = {
         name: (
-            Trouble.KAFKA if all(retry.get("by") == KAFKA for retry in some) else Trouble.SOURCE,
+            _name_trouble(some),
             min(int(str(retry["since_ms"])) for retry in some),
         )
         for name, some in retries.items()
@@ -216,6 +231,13 @@ def _find_refusals(names: Collection[str]) -> dict[str, tuple[Trouble, int]]:
     failures = tasks.filter(failed_ms__gt=0).exclude(connector__in=list(refusals)).values_list("connector")
     refusals.update({name: (Trouble.FAILURE, since) for name, since in failures.annotate(since=Min("failed_ms"))})
     return refusals
+
+
+def _name_trouble(retries: Sequence[Mapping[str, object]]) -> Trouble:
+    if all(retry.get("by") == KAFKA for retry in retries):
+        return Trouble.KAFKA
+    is_logged = all(str(retry.get("cause")).startswith(LOGGED) for retry in retries)
+    return Trouble.LOGGED if is_logged else Trouble.SOURCE
 
 
 def find_data_age(tasks: Sequence[Task]) -> int:
@@ -384,6 +406,7 @@ def describe_wait(task: Task, slots: str) -> str:
 
 _TROUBLES: Final[Mapping[str, str]] = {
     Trouble.SOURCE: "Its source cannot be read; it is tried again",
+    Trouble.LOGGED: "Its plugin logs that it cannot connect, and tries again",
     Trouble.KAFKA: "Kafka takes none of its records; it is tried again",
     Trouble.FAILURE: "A task has failed and starts again; nothing has flowed since",
 }

@@ -84,8 +84,8 @@ def write_topics(records: Iterable[TopicStatus]) -> None:
 
 def _describe_replaced(topic: str) -> str:
     return (
-        f"Topic {topic} was deleted and created again. What it held is gone, and does not come again by itself: the "
-        "source offsets are where they were"
+        f"Topic {topic} was deleted and created again. Its records are gone, and are not written again, since the "
+        "source offsets are unchanged"
     )
 
 

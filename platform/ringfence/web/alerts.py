@@ -261,7 +261,7 @@ def tell_by_all_rules(request: HttpRequest, number: int) -> HttpResponse:
     row = _get_or_404(Destination, number)
     rule_editing.tell_by_all_rules(row)
     after = {"destination": row.name, "rules": Rule.objects.count()}
-    record_change(request, before=None, after=after, action="all alert rules tell")
+    record_change(request, before=None, after=after, action="notify alert destination from all rules")
     return _to_list(row)
 
 

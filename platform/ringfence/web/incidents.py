@@ -82,14 +82,14 @@ def _of_silences(one: Incident, end_ms: int) -> Iterator[Step]:
 
 
 _STATES: Final = {
-    SENT: ("told", ""),
-    GIVEN_UP: ("could not be told", "bad"),
+    SENT: ("was notified", ""),
+    GIVEN_UP: ("could not be notified", "bad"),
 }
 
 
 def _of_messages(rows: Iterable[Delivery]) -> Iterator[Step]:
     for message in rows:
-        word, tone = _STATES.get(message.state, ("is being told", ""))
+        word, tone = _STATES.get(message.state, ("is being notified", ""))
         what = "that it is over" if message.what == "resolved" else "that it began"
         why = f": {message.error}" if message.error else ""
         at_ms = message.ended_ms or message.created_ms

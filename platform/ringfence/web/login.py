@@ -93,7 +93,7 @@ class Login(RedirectURLMixin, _LoginView):
                 return self.form_invalid(form)
             user = _with_password(self.request, name, secret) if name else _with_token(self.request, secret)
         except TooMany as many:
-            form.add_error(None, f"Too many wrong tries: wait {many.wait} s, then try again.")
+            form.add_error(None, f"Too many failed attempts: wait {many.wait} s, then try again.")
             response = self.render_to_response(self.get_context_data(form=form), status=429)
             response["Retry-After"] = str(many.wait)
             return response

@@ -111,7 +111,7 @@ def _come_back(request: HttpRequest, there: "Provider") -> HttpResponse:
         return _refuse(request, _explain(error), 403)
     limits = throttle.keys(address_of(request))
     if wait := throttle.wait_seconds(limits):
-        return _refuse(request, f"Too many wrong tries: wait {wait} s, then try again.", 429, wait)
+        return _refuse(request, f"Too many failed attempts: wait {wait} s, then try again.", 429, wait)
     address, who, message = address_of(request), "", ""
     try:
         claims = there.exchange(

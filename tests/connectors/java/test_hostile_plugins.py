@@ -6,6 +6,7 @@ import shutil
 import signal
 import time
 import zipfile
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 
 from ringfence.connectors.api import ConnectorError, RetriableError
 from ringfence.connectors.api.records import MixedBatch
-from ringfence.connectors.java import processes, runtime
+from ringfence.connectors.java import connection_trouble, processes, runtime
 from ringfence.connectors.java import task as java_task
 from ringfence.connectors.java.channel import JavaEnded, JavaFailure
 from ringfence.connectors.java.connector import JavaSourceConnector, java_connector_class
@@ -93,6 +94,26 @@ def test_a_plugin_that_pauses_after_a_refusal_has_not_asked_its_source(
     eventually(lambda: task.poll() is None and task.has_answered, 30, "the source counts as being there", pause=0)
 
 
+def test_a_plugin_that_only_logs_that_its_source_is_away_is_heard(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = start("away")
+    with pytest.raises(RetriableError, match=r"logs that it cannot connect: No answer \(Connection refused\)"):
+        poll(task)
+    assert task.poll() is None
+    assert not task.has_answered
+    assert task._process is not None
+    monkeypatch.setattr(connection_trouble, "_QUIET_SECONDS", 1.0)  # in place of 15
+    task._process.send("level", logger="", level="ERROR")
+
+    def counts_as_there() -> bool:
+        with suppress(RetriableError):
+            assert task.poll() is None
+        return task.has_answered
+
+    eventually(counts_as_there, 30, "its log is silent", pause=0)
+
+
 def test_a_frozen_process_is_killed(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     task = start("wait")
     assert task._process is not None
@@ -102,12 +123,19 @@ def test_a_frozen_process_is_killed(start: Start, monkeypatch: pytest.MonkeyPatc
         poll(task)
 
 
-def test_a_poll_that_hangs_is_no_failure_and_a_stop_ends_it(start: Start) -> None:
+def test_a_poll_that_hangs_is_no_failure_and_a_stop_ends_it(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     task = start("hang")
     process = task._process
     assert process is not None
     eventually(lambda: process.polling_ms > 3000, 60, "the heartbeat tells how long the poll lasts")
-    assert task.poll() is None
+
+    def counts_as_there() -> bool:
+        assert task.poll() is None
+        return task.has_answered
+
+    assert counts_as_there()
+    monkeypatch.setattr(java_task, "_LONG_POLL_MS", 3000)  # in place of 30 seconds
+    assert not counts_as_there(), "its data is not as of now"
     began = time.monotonic()
     task.stop()
     assert process.ended is not None or time.monotonic() - began < 30

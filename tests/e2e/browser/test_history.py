@@ -105,6 +105,26 @@ def test_a_moment_is_read_and_opened_and_a_brushed_range_cuts_the_page_and_is_in
     assert axe.both_themes(page) == []
 
 
+def test_rows_that_are_read_stay_where_they_are_until_new_ones_are_wanted(
+    visitors: Visitors, platform: Up, flow: Make
+) -> None:
+    one = flow()
+    one.await_progress(1)
+    page = visitors().go(f"/ui/connectors/{one.name}/history")
+    rows = page.locator("#section-timeline .timeline.long > li")
+    expect(rows.first).to_be_visible()
+    first = rows.all_inner_texts()
+    platform.rest.settled(202, "PUT", f"/connectors/{one.name}/pause")
+    new = page.locator("#timeline-new")
+    expect(new).to_contain_text("new: show")
+    assert len(rows.all_inner_texts()) == len(first)
+    expect(page.locator("#section-timeline")).not_to_contain_text("paused")
+    new.click()
+    expect(new).to_have_count(0)
+    expect(page.locator("#section-timeline")).to_contain_text("paused")
+    expect(page.get_by_role("heading", level=1)).to_have_text(one.name)  # the rest of the page is there
+
+
 def test_the_axis_of_the_cluster_opens_a_range_on_a_phone(visitors: Visitors, platform: Up, flow: Make) -> None:
     one = flow(throughput=50)
     visitor = visitors(width=NARROW)

@@ -133,7 +133,7 @@ def test_a_new_destination_is_told_by_all_rules_in_two_clicks(visitors: Visitors
         rule = rest.expect(201, "POST", "/api/v1/alerts/rules", {"name": name, "kind": "failed", "enabled": False})
         page.reload()
         expect(row).to_contain_text(f"{len(rules)} of {len(rules) + 1}")
-        row.get_by_role("button", name="All rules tell it").click()
+        row.get_by_role("button", name="Notify from all rules").click()
         expect(row).to_contain_text(f"all {len(rules) + 1}")
         rest.expect(204, "DELETE", f"/api/v1/alerts/rules/{rule['id']}")
     finally:

@@ -31,8 +31,8 @@ def _long_worker(up: Up, connector: str) -> Iterator[None]:
         rows.execute("INSERT INTO mirror_worker VALUES (?, 'i', 'enabled', 0, '1', 1)", (name,))
         rows.execute(
             "INSERT INTO heartbeats_heartbeat "
-            "(worker, incarnation, began_at, beat_at, kafka_error, redis_error, ended) "
-            "VALUES (?, 'i', datetime('now', '-1 hour'), datetime('now', '-1 minute'), '', '', 0)",
+            "(worker, incarnation, began_at, beat_at, kafka_error, redis_error, projection_error, ended) "
+            "VALUES (?, 'i', datetime('now', '-1 hour'), datetime('now', '-1 minute'), '', '', '', 0)",
             (name,),
         )
         rows.execute("UPDATE mirror_task SET worker = ? WHERE connector = ?", (name, connector))

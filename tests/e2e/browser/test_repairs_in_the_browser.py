@@ -86,6 +86,12 @@ def test_its_setting_is_changed_in_place_and_taken_back(visitors: Visitors, plat
 
 
 @pytest.mark.slow
+def running_generation(up: Up, name: str) -> int:
+    """The generation of the task that runs; -1 while none does."""
+    (task,) = up.rest.expect(200, "GET", f"/api/v1/connectors/{name}/tasks")["results"]
+    return int(task["generation"]) if task["state"] == "RUNNING" else -1
+
+
 def test_the_version_before_comes_back(visitors: Visitors, platform: Up, fails: Fails) -> None:
     name = fails()
     path = f"/connectors/{name}/config"
@@ -93,7 +99,10 @@ def test_the_version_before_comes_back(visitors: Visitors, platform: Up, fails: 
     platform.rest.settled(200, "PUT", path, {**config, "transforms.c.spec": "string"})
     eventually(lambda: own(platform, name)["records_total"] == 4, 60)
     file = Path(config["file"])
+    before = running_generation(platform, name)
     platform.rest.settled(200, "PUT", path, {**config, "transforms.c.spec": "int32"})
+    # The task of the version before goes on until this one takes over, and could read the line.
+    eventually(lambda: running_generation(platform, name) > before, 60)
     with file.open("a") as lines:
         lines.write("worse\n")
     page = visitors().go(f"/ui/connectors/{name}")

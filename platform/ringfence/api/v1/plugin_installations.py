@@ -46,6 +46,8 @@ def begin(plugin: str, user: str, *, size: int = 0, sha256: str = "") -> PluginI
         raise bad_request(f"{plugin!r} is not a plugin: {FILE_RULE}.")
     if not sha256 and not (are_coordinates(plugin) or is_package(plugin)):
         raise bad_request(f"{plugin!r} is not a plugin: {NAME_RULE}.")
+    if are_workers_starting():
+        raise ConnectError(409, "No worker has reported its plugins yet. Try again in a moment.")
     if not takers():
         raise ConnectError(409, f"No worker installs plugins. {_REMEDY}.")
     now_ms = epoch_ms()
@@ -112,6 +114,11 @@ def retry(row: PluginInstallation) -> None:
 def takers() -> list[str]:
     """Return the workers that install plugins."""
     return [row.worker for row in find_live() if row.installs]
+
+
+def are_workers_starting() -> bool:
+    """Return whether no worker has reported its plugins, and whether it installs any, since its start."""
+    return not find_live()
 
 
 def serialize(rows: Iterable[PluginInstallation]) -> list[dict[str, Any]]:
@@ -258,7 +265,7 @@ class InstallationOf(V1View):
         self.parse_parameters()
         row = find(number)
         facts = {"plugin": row.plugin, "sha256": row.sha256}
-        record_change(self.http_request, before=facts, after=None, action="take plugin back")
+        record_change(self.http_request, before=facts, after=None, action="cancel plugin installation")
         row.delete()
         return Response(status=204)
 
@@ -274,7 +281,7 @@ class RetryInstallation(V1View):
         self.parse_parameters()
         row = find(number)
         facts = {"plugin": row.plugin, "sha256": row.sha256}
-        record_change(self.http_request, before=None, after=facts, action="install plugin again")
+        record_change(self.http_request, before=None, after=facts, action="retry plugin installation")
         retry(row)
         return Response(_answer(row), status=202)
 

@@ -307,6 +307,10 @@ class InstalledPlugins:
         """Return a state that is equal until a plugin is added, removed or replaced."""
         return installed_state(self._environment), find_signature(self._folders), self.environments.read()
 
+    def have_jars(self) -> bool:
+        """Return whether there are Java plugins."""
+        return bool(find_signature(self._folders))
+
     def have_changed(self) -> bool:
         """Return whether the plugins have changed since this object was created."""
         return self.read() != self._first

@@ -23,7 +23,7 @@ from ringfence.requests.request import Answer, Refusal
 
 CALL_SECONDS = 10.0
 JAVA_CALL_SECONDS = 30.0
-"""If Java connectors may run: the first call of a process waits for its JVM."""
+"""If there are Java connectors: the first call of a process waits for its JVM."""
 
 
 def version_key(config: Mapping[str, str]) -> tuple[str, str]:
@@ -41,7 +41,8 @@ class PluginHost:
     - on_failed(connector, error): an instance raised an error, or could not be started again after its process ended.
     - on_warning(connector, text): an instance's warning for users. All three must return at once and not raise.
     - offsets_topics: returns the connectors' offsets topics, which are sent to the plugin process with each call.
-    - call_seconds: the default timeout. folders: entries of `plugin.path` with plugin environments.
+    - call_seconds: the default timeout where no Java connector is installed. folders: entries of `plugin.path` with
+      plugin environments.
     - call_memory: the bytes that a call may use, None for any number. instances_memory: those of all connector
       instances together.
     - environment: variables for plugin processes, in addition to this process's own without the platform's settings.
@@ -70,10 +71,16 @@ class PluginHost:
         self._instances_memory = instances_memory
         self.installed_plugins = InstalledPlugins(environment, folders)
         self._environments = self.installed_plugins.environments
-        self.call_seconds = call_seconds
+        self._call_seconds = call_seconds
         self.known_versions: dict[tuple[str, str], str] = {}
         self._groups = ProcessGroups(self._start_process, self._start_instance_process, on_failed, call_processes)
         self._lists = PluginLists(self._groups, self._environments)
+
+    @property
+    def call_seconds(self) -> float:
+        """The default timeout."""
+        java = self.installed_plugins.have_jars()
+        return max(self._call_seconds, JAVA_CALL_SECONDS) if java else self._call_seconds
 
     def _limit(self, timeout: float | None) -> float:
         return self.call_seconds if timeout is None else timeout

@@ -41,6 +41,9 @@ class Installer(Protocol):
     def unpack(self, name: str, sha256: str, pieces: Iterable[bytes]) -> Mapping[str, object]:
         """Install a file with this name."""
 
+    def prepare_java(self) -> None:
+        """Fetch what Java plugins need to run, where it is missing. Raises `InstallFailed`."""
+
 
 class PluginInstallations:
     """One object per worker. installer: None if plugins must not be installed here."""
@@ -61,7 +64,7 @@ class PluginInstallations:
                     pass
                 self.tell_versions()
                 self._plugins.close_unused()
-            except (DatabaseError, PluginError) as error:
+            except (DatabaseError, PluginError, InstallFailed) as error:
                 log.info("The plugins to install here will be looked up again soon: %s", error)
             finally:
                 close_old_connections()
@@ -73,6 +76,8 @@ class PluginInstallations:
         state = self._plugins.installed_plugins.read()
         if state == self._reported_state:
             return
+        if self._installer is not None and self._plugins.installed_plugins.have_jars():
+            self._installer.prepare_java()  # somebody may have put them there by hand
         plugins = self._plugins.plugins()
         versions = {str(each["class"]): each["versions"] for each in plugins}
         row = {

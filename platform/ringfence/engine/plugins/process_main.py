@@ -2,11 +2,14 @@
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 from ringfence.connectors import plugin_environments
+from ringfence.connectors.api import ConnectorError
 from ringfence.connectors.java import processes
 from ringfence.connectors.java import runtime as java_runtime
+from ringfence.connectors.java.discovery import find_signature
 from ringfence.connectors.plugins import PluginRegistry
 from ringfence.engine.plugins.call_server import Emit, Message, serve
 from ringfence.engine.plugins.calls import PluginRuntime, parse
@@ -37,8 +40,10 @@ class PluginCalls:
 
 
 def _prepare() -> None:
-    if java_runtime.current() is not None:
-        processes.get()  # starts beside the first call, not in it
+    java = java_runtime.current()
+    if java is not None and find_signature(java.folders):
+        with suppress(ConnectorError):  # jars that are still fetched: the call that needs them says so
+            processes.get()  # starts beside the first call, not in it
     plugin_environments.enter(os.environ)
 
 

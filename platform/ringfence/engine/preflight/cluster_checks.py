@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 from ringfence.connectors.common_settings import CONNECTOR_CLASS
 from ringfence.connectors.sdk.egress import EgressDenied
@@ -40,6 +40,7 @@ _MOST_TOPICS: Final = 20
 _RETENTION: Final = "retention.ms"
 _SHARE_OF_RETENTION: Final = 0.5
 _LEVEL: Final = 1
+_FEATURE_CHECK: Final = "share groups"
 
 _probers = ClientPool(ShareProber)
 
@@ -79,6 +80,21 @@ def check_share_group(config: Mapping[str, str], worker: WorkerConfig) -> Iterat
     except FencingError as error:
         remedy = "Check the address, the security settings and the credentials of the source cluster."
         yield Check("source connection", Result.UNKNOWN, str(error), remedy, share_group.SOURCE_SERVERS)
+
+
+def complete_examination(
+    examination: Mapping[str, Any], config: Mapping[str, str], worker: WorkerConfig
+) -> Mapping[str, Any]:
+    """Return the answer to a test of the connection, with whether the cluster has share groups, if the connector joins
+    one. Unchanged if the source did not answer, or if the feature cannot be read.
+    """
+    version = None if examination["errors"] else next(check_share_group(config, worker), None)
+    if version is None or version.name != _FEATURE_CHECK:
+        return examination
+    if version.result is Result.FAILED:
+        text = f"{version.message} {version.remedy}"
+        return {"errors": {share_group.SOURCE_SERVERS: [text]}, "summary": "", "proposals": {}}
+    return {**examination, "summary": f"{examination['summary']} The cluster has share groups."}
 
 
 def _check_group(prober: ShareProber, group: str, client_ids: str, settings: ShareSettings) -> Iterator[Check]:
@@ -129,10 +145,10 @@ def _check_overdue(prober: ShareProber, connection: Connection, group: str) -> I
 def judge_version(level: int) -> Check:
     """Check the brokers' feature. level: of share.version; 0 if it is not finalised."""
     if level >= _LEVEL:
-        return Check("share groups", Result.OK, f"{FEATURE} is {level}.", key=share_group.SOURCE_SERVERS)
+        return Check(_FEATURE_CHECK, Result.OK, f"{FEATURE} is {level}.", key=share_group.SOURCE_SERVERS)
     text = f"The source's brokers have no share groups: {FEATURE} is not finalised."
     remedy = f"Upgrade them to Kafka 4.2 or newer, then: kafka-features.sh upgrade --feature {FEATURE}={_LEVEL}"
-    return Check("share groups", Result.FAILED, text, remedy, share_group.SOURCE_SERVERS, decides=True)
+    return Check(_FEATURE_CHECK, Result.FAILED, text, remedy, share_group.SOURCE_SERVERS, decides=True)
 
 
 def judge_kind(group: str, kind: str) -> Check:

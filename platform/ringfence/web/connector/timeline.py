@@ -20,7 +20,7 @@ from ringfence.projection.models import Connector, Event
 from ringfence.web.connector.event_folding import fold, headline
 from ringfence.web.connector.header import event_view
 from ringfence.web.connector.tab_page import tab
-from ringfence.web.time_axis import Span, is_asked, read_span
+from ringfence.web.time_axis import Span, is_asked, read_ms, read_span
 
 PAGE_SIZE = 50
 _FOLDED_PAGE_SIZE = 200
@@ -68,21 +68,25 @@ class Kind:
 
 @tab("timeline")
 def timeline(request: HttpRequest, row: Connector) -> dict[str, Any]:
-    """Return events and audit entries in one list: `?kind=&page=`, with `?from=&to=` or `?hours=` of that range. Audit
-    entries require the permission to read configurations.
+    """Return events and audit entries in one list: `?kind=&page=`, with `?from=&to=` or `?hours=` of that range, with
+    `?until=` without later ones. Audit entries require the permission to read configurations.
     """
     query = request.GET.dict()
     return list_lines(row, principal_of(request), query, read_span(query, 1) if is_asked(query) else None)
 
 
 def list_lines(connector: Connector, who: Principal, query: Mapping[str, str], span: Span | None) -> dict[str, Any]:
-    """Return the context of the list. query: the address's `kind` and `page`; span: None for all times."""
-    kind, page = query.get("kind", ""), query.get("page", "")
+    """Return the context of the list. query: the address's `kind`, `page` and `until`; span: None for all times."""
+    kind, page, until_ms = query.get("kind", ""), query.get("page", ""), read_ms(query, "until")
     events = Event.objects.filter(connector=connector.name)
     audit = entries(who).filter(connector=connector.name)
     if span is not None:
         within = {"time_ms__gte": span.from_ms, "time_ms__lt": span.to_ms}
         events, audit = events.filter(**within), audit.filter(**within)
+    held_back = 0
+    if until_ms:  # rows that came in above those that are being read would move them
+        held_back = sum(rows.filter(time_ms__gt=until_ms).count() for rows in (events, audit))
+        events, audit = events.filter(time_ms__lte=until_ms), audit.filter(time_ms__lte=until_ms)
     type_counts = events.order_by().values_list("type").annotate(Count("id"))
     counts = {**dict(type_counts), AUDIT: audit.count()}
     chosen_kind = kind if kind in KINDS or kind in counts else ""
@@ -99,9 +103,12 @@ def list_lines(connector: Connector, who: Principal, query: Mapping[str, str], s
     kind_query = f"kind={quote(chosen_kind)}" if chosen_kind else ""
     size = _FOLDED_PAGE_SIZE if chosen_kind in ("", "task") else PAGE_SIZE
     line_page: Page[Any] = Paginator(every.order_by("-time_ms", "-id"), size).get_page(page)
+    stamps = list(line_page)
     return {
         "page": line_page,
-        "lines": _lines(list(line_page), connector),
+        "until": until_ms or (stamps[0][0] if stamps and line_page.number == 1 else 0),
+        "held_back": held_back,
+        "lines": _lines(stamps, connector),
         "kind": chosen_kind,
         "span": span,
         "query": "".join(f"{part}&" for part in (kind_query, span.query if span else "") if part),

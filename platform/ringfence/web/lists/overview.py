@@ -40,6 +40,8 @@ _MOTIONS = {
     Health.PAUSING: "pausing",
     Health.STOPPING: "stopping",
 }
+_OPEN_MS = 10_000
+"""A transaction that is open for a shorter time is about to be committed. Each commit would move the numbers."""
 _BAR = ("attention", "motion", "resting", "healthy")
 
 
@@ -240,6 +242,7 @@ def overview(who: Principal = EVERYBODY_HERE, query: Mapping[str, str] | None = 
         open=Count("id", filter=has_open),
         oldest=Min("open_since_ms", filter=has_open),
     )
+    oldest_open_ms = numbers["oldest"] or 0
     workers = list(Worker.objects.order_by("worker"))
     cluster = ClusterInfo.objects.first()
     leader = leader_of(healths.vitals, cluster.leader if cluster else "")
@@ -258,8 +261,8 @@ def overview(who: Principal = EVERYBODY_HERE, query: Mapping[str, str] | None = 
         "rate": None if healths.vitals.stale else numbers["rate"] or 0.0,
         "bad_records": letters + skipped,
         "bad_records_told": bad_records(letters, skipped),
-        "open_transactions": numbers["open"],
-        "oldest_open_ms": numbers["oldest"] or 0,
+        "open_transactions": numbers["open"] if 0 < oldest_open_ms < now_ms - _OPEN_MS else 0,
+        "oldest_open_ms": oldest_open_ms,
         "oldest_data_ms": numbers["data"] or 0,
         "workers": workers,
         "slots": sum(worker.slots for worker in workers),

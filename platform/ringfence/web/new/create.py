@@ -16,7 +16,7 @@ from ringfence.access.authorise import authorise, principal_of, requires, somewh
 from ringfence.access.principal import Verb
 from ringfence.api import connector_writes
 from ringfence.api.v1 import offsets
-from ringfence.api.v1.plugin_installations import takers
+from ringfence.api.v1.plugin_installations import are_workers_starting, takers
 from ringfence.audit.trail import note
 from ringfence.connectors.api.config_types import HIDDEN
 from ringfence.connectors.known_plugins import find_known
@@ -80,6 +80,7 @@ def _catalog(request: HttpRequest) -> HttpResponse:
         context |= {"groups": group(fitting, versions_by_worker()), "shown": len(fitting), "count": len(plugins)}
         context["installable"] = find_installable(query, plugins)
         context["takers"] = bool(context["installable"]) and takers()
+        context["are_workers_starting"] = bool(context["installable"]) and are_workers_starting()
     except Refusal as error:
         context["problem"] = error.message
     who = principal_of(request)

@@ -103,6 +103,11 @@ public class HostileConnector extends SourceConnector {
                     Thread.sleep(200);
                     return null;
                 }
+                case "away": {
+                    LOG.warn("No answer", new java.net.ConnectException("Connection refused"));
+                    Thread.sleep(500);
+                    return null;
+                }
                 case "transactions": return transactions();
                 case "connect": return polls > 1 ? null : List.of(record(tryToConnect(), 1L));
                 case "shapes": return polls > 1 ? null : shapes();
