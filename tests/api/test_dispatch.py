@@ -94,6 +94,20 @@ def test_a_command_comes_back_with_its_value(worker: Celery) -> None:
     assert result.offset is None
 
 
+def test_a_message_is_taken_without_a_note_in_redis(worker: Celery, valkey: EmbeddedValkey) -> None:
+    """Such a note, and its removal, would be two round trips before the command runs."""
+    store = redis.Redis.from_url(valkey.url)
+
+    def count_calls() -> dict[str, int]:
+        return {name: stats["calls"] for name, stats in store.info("commandstats").items()}
+
+    before = count_calls()
+    send("create", "c", {"config": {}})
+    new = {name for name, calls in count_calls().items() if calls > before.get(name, 0)}
+    assert "cmdstat_lpush" in new
+    assert not new & {"cmdstat_hset", "cmdstat_hdel", "cmdstat_zadd", "cmdstat_zrem"}
+
+
 def test_an_answer_is_waited_for_in_one_request_and_read_in_another(
     worker: Celery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
