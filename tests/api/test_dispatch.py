@@ -23,9 +23,10 @@ from ringfence.engine.questions import ListPlugins
 from ringfence.local.ports import free_port
 from ringfence.local.valkey import EmbeddedValkey
 from ringfence.projection import cluster_topics, positions
-from ringfence.redis_results import backend
+from ringfence.redis_results import NotifyingBackend, backend
 from ringfence.requests.request import Command, Question
 from tests.support.commands import command_named
+from tests.support.waiting import eventually
 
 real_command = dispatch.command  # before the stand-in of the other tests takes its place
 real_ask = dispatch.ask
@@ -54,6 +55,8 @@ def worker(valkey: EmbeddedValkey) -> Iterator[Celery]:
                     return {**answer, "passing": command["body"].get("passing", True)}
             case "sleep":
                 time.sleep(command["body"]["seconds"])
+            case "behind":
+                messages.do_behind_answer(lambda: seen.append("behind"))
             case "odd":
                 return ["no object"]  # type: ignore[return-value]
             case "offsets":
@@ -129,6 +132,27 @@ def test_an_answer_is_waited_for_and_read_in_one_request(worker: Celery, monkeyp
     assert answers[0][1] == b""
     assert messages.decode(answers[-1][0])["result"]["value"]["connector"] == "c"
     assert transport.results.keys("celery-task-meta-*") == []
+
+
+def test_work_behind_an_answer_is_done_once_the_answer_is_stored(
+    worker: Celery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen.clear()
+    messages.do_behind_answer(lambda: seen.append("outside of a task"))
+    assert seen == ["outside of a task"]
+    store: Callable[..., object] = NotifyingBackend.store_result
+
+    def note(self: NotifyingBackend, *arguments: Any, **options: Any) -> object:
+        answer = store(self, *arguments, **options)
+        seen.append("stored")
+        return answer
+
+    monkeypatch.setattr(NotifyingBackend, "store_result", note)
+    send("behind", "c", {})
+    send("create", "c", {})
+    expected = ["outside of a task", "stored", "behind", "stored"]
+    eventually(lambda: sorted(seen) == sorted(expected), 20, "both were answered")
+    assert seen.index("behind") > seen.index("stored")
 
 
 def test_plugins_are_asked_on_their_own_queue(worker: Celery) -> None:
