@@ -5,8 +5,9 @@ could end all workers with one entry each. Here such an entry is dropped with a 
 """
 
 import logging
-from collections.abc import Callable
-from typing import Any, ClassVar, Final
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
 
 from celery.app.amqp import AMQP
 from kombu.connection import Connection
@@ -83,12 +84,19 @@ class _Channel(kombu_redis.Channel):
     trips, so that another worker gets it after an hour if this one dies in between. A request's deadline has passed by
     then, and an alert's delivery is in the database.
     """
-    priority_steps: ClassVar = [0]
-    """Our messages have one priority. Kombu asks for four."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)  # type: ignore[no-untyped-call]
         self.handlers = {kind: _drop_malformed(read) for kind, read in self.handlers.items()}
+        self.priority_steps = [0]  # our messages have one priority, and kombu asks for four
+        self._requests: Any = None
+
+    @contextmanager
+    def conn_or_acquire(self, client: Any = None) -> Iterator[Any]:
+        """Yield a client for requests. Kombu makes one for each message, which takes longer than the request."""
+        if client is None and (self._requests is None or self._requests.connection_pool is not self.pool):
+            self._requests = self._create_client()  # type: ignore[no-untyped-call]
+        yield client or self._requests
 
     def basic_consume(
         self, queue: str, no_ack: bool, callback: Callable[[Any], object], *args: Any, **options: Any
