@@ -74,7 +74,7 @@ def ask(
     """
     try:
         # Check before anything is sent: requests that a hanging Redis has accepted are carried out when it wakes up.
-        there = redis_clock.now(results)
+        there = redis_clock.lately(results)
     except redis.RedisError as error:
         raise Refusal(503, _REDIS_AWAY.format(error=type(error).__name__), retry=True) from error
     try:

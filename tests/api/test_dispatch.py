@@ -15,7 +15,7 @@ import redis
 from celery import Celery
 from celery.contrib.testing.worker import start_worker
 
-from ringfence import dispatch, messages, transport
+from ringfence import dispatch, messages, redis_clock, transport
 from ringfence.dispatch import CommandResult, Refusal
 from ringfence.engine import questions
 from ringfence.engine.leader import commands
@@ -109,6 +109,27 @@ def test_a_message_is_taken_without_a_note_in_redis(worker: Celery, valkey: Embe
     new = {name for name, calls in count_calls().items() if calls > before.get(name, 0)}
     assert "cmdstat_lpush" in new
     assert not new & {"cmdstat_hset", "cmdstat_hdel", "cmdstat_zadd", "cmdstat_zrem"}
+
+
+def test_the_time_is_asked_for_once_in_a_request(
+    worker: Celery, valkey: EmbeddedValkey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With what the account has written before, and alone if that is a while ago."""
+    store = redis.Redis.from_url(valkey.url)
+
+    def count_requests(lately_s: float) -> int:
+        monkeypatch.setattr(redis_clock, "_LATELY_SECONDS", lately_s)
+        redis_clock.note(store.time())
+        before = store.info("commandstats")["cmdstat_time"]["calls"]
+        send("create", "c", {"config": {}})
+        return int(store.info("commandstats")["cmdstat_time"]["calls"] - before)
+
+    assert (count_requests(60.0), count_requests(0.0)) == (0, 1)
+    monkeypatch.setattr(redis_clock, "_LATELY_SECONDS", 60.0)
+    seconds, microseconds = store.time()
+    redis_clock.note((seconds - 1000, microseconds))
+    assert 999 < redis_clock.now(store) - redis_clock.lately(store) < 1030
+    redis_clock.note(store.time())  # for the tests that follow
 
 
 def test_an_answer_is_waited_for_and_read_in_one_request(worker: Celery, monkeypatch: pytest.MonkeyPatch) -> None:
