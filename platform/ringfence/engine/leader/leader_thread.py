@@ -333,6 +333,7 @@ class Leader:
         self.failure: str | None = None
         self._foreign = ForeignRecords(config.config_topic, reporter)
         self._turned_at = 0.0
+        self._woken = False
 
     def leads_now(self) -> bool:
         """Return whether it leads and its loop makes progress."""
@@ -340,6 +341,7 @@ class Leader:
 
     def wake(self) -> None:
         """Start the next pass at once, because something has finished."""
+        self._woken = True
         self._jobs.wake()
 
     def state(self) -> ClusterState:
@@ -565,7 +567,9 @@ class Leader:
         self.places = [(member.worker, member.incarnation) for member in members]
         self.members = take_out(admit(self._term, members), self._status.state.suspicions, self._term.state)
         self._rotate_key(self._term)
-        self._reconciler.step(self.members, self._jobs.waiting)
+        woken, self._woken = self._woken, False
+        if woken or self._reconciler.is_due(self.members):
+            self._reconciler.step(self.members, self._jobs.waiting)
         self._hanging.step(self._term.state, self._status.state.topics)
         self.instances.look_for_upgrades(time.monotonic())
         for name in self._reloads.due(self._term.state.existing(), time.monotonic()):
