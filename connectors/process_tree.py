@@ -78,11 +78,20 @@ def _open_sockets(uid: int, inodes: frozenset[int]) -> Iterator[tuple[int, bool]
 
 
 def _has_open(folder: str, links: set[str]) -> bool:
-    for number in os.listdir(folder):
-        with contextlib.suppress(OSError):
-            if os.readlink(f"{folder}/{number}") in links:
-                return True
-    return False
+    """Thousands of links are read for each new connection of a client: by their number in the open folder, since the
+    kernel looks up each part of a path.
+    """
+    at = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        for number in os.listdir(at):
+            try:
+                if os.readlink(number, dir_fd=at) in links:
+                    return True
+            except OSError:  # it was closed since
+                continue
+        return False
+    finally:
+        os.close(at)
 
 
 def _ancestry(pid: int) -> list[int]:

@@ -111,7 +111,7 @@ NOBODYS_PRODUCER: Final = 2**63 - 1
 _TOPIC_DENIED, _CLUSTER_DENIED, _ID_DENIED, _UNKNOWN_TOPIC, _NOT_ATTEMPTED, _UNKNOWN_ID = 29, 31, 53, 3, 55, 105
 # The coordinator is loading, unavailable or another broker; the producer id does not belong to the transactional id.
 _CHECKED_AND_REFUSED: Final = frozenset({*MOVING, 49})
-_LOOKUP_GRANTS: Final = frozenset({0, *MOVING})
+_DESCRIBE_GRANTS: Final = frozenset({0, _UNKNOWN_ID, *MOVING})
 _PAUSES: Final = (0.1, 0.2, 0.4, 0.8, 0.0)
 _IN_FLIGHT: Final = 1000
 _ASKED_MS: Final = 5000
@@ -134,6 +134,20 @@ def coordinator_request(transactional_id: str) -> FindCoordinatorRequest:
     return FindCoordinatorRequest(
         key=transactional_id, key_type=CoordinatorType.TRANSACTION.value, max_version=_FIND_VERSION, min_version=1
     )
+
+
+def _end_nothing(transactional_id: str) -> EndTxnRequest:
+    return EndTxnRequest(
+        transactional_id=transactional_id,
+        producer_id=NOBODYS_PRODUCER,
+        producer_epoch=0,
+        committed=False,
+        max_version=3,
+    )
+
+
+def _describe_request(transactional_id: str) -> DescribeTransactionsRequest:
+    return DescribeTransactionsRequest(transactional_ids=[transactional_id])
 
 
 def _may(code: int, denial: int, grants: frozenset[int] = _CHECKED_AND_REFUSED) -> Permission:
@@ -165,6 +179,8 @@ class Prober:
     def __init__(self, connection: Connection) -> None:
         self._where = connection.bootstrap
         self._answers: Answers | None = None
+        self._nodes_of_ids: dict[str, int] = {}
+        """The nodes that were the coordinators of ids lately."""
         try:
             self._admin = PythonClient(
                 **connection.kafka_python(),
@@ -241,52 +257,47 @@ class Prober:
         self, ids: Sequence[str]
     ) -> tuple[dict[str, Permission], dict[str, Permission], dict[str, IdHolder]]:
         """Return Write and Describe permissions and the holders. An EndTxn request that ends nothing shows the first;
-        it goes together with the first request for the coordinators.
+        it goes together with the first requests for the coordinators, or to those that are known.
         """
-        writes: dict[tuple[str, str], Any] = {
-            ("end", each): EndTxnRequest(
-                transactional_id=each,
-                producer_id=NOBODYS_PRODUCER,
-                producer_epoch=0,
-                committed=False,
-                max_version=3,
-            )
-            for each in ids
-        }
         may_write: dict[str, Permission] = {}
         may: dict[str, Permission] = {}
         holders: dict[str, IdHolder] = {}
         left = list(ids)
         for pause in _PAUSES:  # a new cluster is still creating the coordinators' topic
-            answers = self._run(self._all({**writes, **{("find", each): coordinator_request(each) for each in left}}))
-            writes = {}
-            coordinators = {each: answer for (kind, each), answer in answers.items() if kind == "find"}
+            requests: dict[tuple[str, str], Any] = {("end", each): _end_nothing(each) for each in ids if not may_write}
+            homes = {each: self._nodes_of_ids[each] for each in left if each in self._nodes_of_ids}
+            requests |= {("find", each): coordinator_request(each) for each in left if each not in homes}
+            requests |= {("describe", each): _describe_request(each) for each in homes}
+            nodes = {("describe", each): node for each, node in homes.items()}
+            answers = self._run(self._all(requests, nodes))
             may_write |= {
                 each: _may(answer.error_code, _ID_DENIED)
                 for (kind, each), answer in answers.items()
                 if kind == "end" and answer is not None
             }
-            may |= {
-                each: _may(answer.error_code, _ID_DENIED, _LOOKUP_GRANTS)
-                for each, answer in coordinators.items()
-                if answer
-            }
-            nodes = {each: answer.node_id for each, answer in coordinators.items() if answer and answer.error_code == 0}
-            requests = {each: DescribeTransactionsRequest(transactional_ids=[each]) for each in nodes}
-            codes = {each: answer.error_code for each, answer in coordinators.items() if answer}
-            for each, answer in self._run(self._all(requests, nodes)).items():
-                for description in answer.transaction_states if answer else ():
+            lookups = {each: answer for (kind, each), answer in answers.items() if kind == "find" and answer}
+            codes = {each: answer.error_code for each, answer in lookups.items()}
+            new_homes = {each: answer.node_id for each, answer in lookups.items() if not codes[each]}
+            descriptions = {each: answer for (kind, each), answer in answers.items() if kind == "describe"}
+            if new_homes:
+                descriptions |= self._run(self._all({each: _describe_request(each) for each in new_homes}, new_homes))
+            for each, answer in descriptions.items():
+                for description in answer.transaction_states if answer else ():  # brokers before 3.0 have none
                     codes[each] = description.error_code
+                    self._nodes_of_ids[each] = {**homes, **new_homes}[each]
                     if description.error_code == 0:
                         holders[each] = IdHolder(
                             description.transaction_state, description.producer_id, description.producer_epoch
                         )
                     elif description.error_code == _UNKNOWN_ID:
                         holders[each] = IdHolder()
+            may |= {each: _may(code, _ID_DENIED, _DESCRIBE_GRANTS) for each, code in codes.items()}
             left = [each for each, code in codes.items() if code in MOVING]
+            for each in left:
+                self._nodes_of_ids.pop(each, None)
             if not left:
                 break
-            time.sleep(pause)
+            time.sleep(0.0 if homes.keys() >= {*left} else pause)
         return may_write, may, holders
 
     def write_topics(self, transactional_id: str, topics: Sequence[str]) -> dict[str, Permission]:

@@ -10,6 +10,8 @@ message that was not encrypted with the platform's keys is dropped with a warnin
 import logging
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any, Final
 
 from celery import Celery, Task, signals
@@ -72,8 +74,27 @@ class _RecentIds:
 _recent_ids = _RecentIds()
 
 
+_behind_answer: ContextVar[list[Callable[[], object]] | None] = ContextVar("behind the answer", default=None)
+
+
+def do_behind_answer(work: Callable[[], object]) -> None:
+    """Do it once the answer of this thread's task is stored; at once outside of a task."""
+    collected = _behind_answer.get()
+    if collected is None:
+        work()
+    else:
+        collected.append(work)
+
+
 class BoundTask(Task):  # type: ignore[misc]
     """A task that runs only messages that were sent to it, each once. Raises `Forged` for others."""
+
+    def after_return(self, *_: object) -> None:
+        """Celery calls this once the result is stored, or cannot be."""
+        collected = _behind_answer.get() or ()
+        _behind_answer.set(None)
+        for work in collected:
+            work()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         request = self.request
@@ -82,6 +103,7 @@ class BoundTask(Task):  # type: ignore[misc]
             if bound != [self.name, request.id] or not _recent_ids.add(request.id):
                 log.warning("Dropped a message for %s: it has another message's id, or it was sent twice", self.name)
                 raise Forged(f"A message for {self.name} was dropped: it has another message's id or was sent twice")
+            _behind_answer.set([])
         sender = request_context.read(getattr(request, _REQUEST, None))
         with request_context.working_for(sender), telemetry.span_of(sender, self.name, "consumer"):
             return self.run(*args, **kwargs)

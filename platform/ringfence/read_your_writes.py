@@ -15,7 +15,7 @@ from typing import Final, cast
 
 import redis
 
-from ringfence import redis_client
+from ringfence import redis_client, redis_clock
 from ringfence.fencing.clock import Deadline
 from ringfence.projection import positions
 from ringfence.quotas import Lane
@@ -138,7 +138,12 @@ class Answered:
         if time.monotonic() < self._silent_until:
             return {}
         try:
-            entries = cast("list[tuple[bytes, float]]", self._redis.zrange(_key(account), 0, 99, withscores=True))
+            with self._redis.pipeline(transaction=False) as pipe:
+                pipe.zrange(_key(account), 0, 99, withscores=True)
+                pipe.time()  # for the command that may follow
+                answers = pipe.execute()
+            entries = cast("list[tuple[bytes, float]]", answers[0])
+            redis_clock.note(answers[1])
         except redis.RedisError as error:
             self._skip(error)
             return {}

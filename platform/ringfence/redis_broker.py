@@ -5,7 +5,8 @@ could end all workers with one entry each. Here such an entry is dropped with a 
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from celery.app.amqp import AMQP
@@ -63,16 +64,6 @@ def _drop_malformed(read: Callable[[], Any]) -> Callable[[], Any]:
     return read_on
 
 
-class _QoS(kombu_redis.QoS):
-    """Puts back messages that a dead worker had taken."""
-
-    def restore_visible(self, *args: Any, **options: Any) -> None:
-        try:
-            super().restore_visible(*args, **options)  # type: ignore[no-untyped-call]
-        except _MALFORMED as error:
-            _warn(error)
-
-
 class _Message(virtual.Message):
     """Refuses headers that ours never have. They are in clear, and act before anything is authenticated: decompressing
     fills the memory, and a late start keeps the message there.
@@ -81,16 +72,31 @@ class _Message(virtual.Message):
     def __init__(self, payload: Any, *args: Any, **options: Any) -> None:
         if any(payload["headers"].get(name) is not None for name in _NEVER):
             raise ValueError("It has a header that no message of ours has")
+        if not isinstance(payload["properties"]["delivery_info"], dict):
+            raise TypeError("It does not say where it was sent")
         super().__init__(payload, *args, **options)  # type: ignore[no-untyped-call]
 
 
 class _Channel(kombu_redis.Channel):
-    QoS = _QoS
     Message = _Message
+    ack_emulation = False
+    """Kombu notes each message in Redis before it is delivered, and removes the note before its task runs: two round
+    trips, so that another worker gets it after an hour if this one dies in between. A request's deadline has passed by
+    then, and an alert's delivery is in the database.
+    """
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)  # type: ignore[no-untyped-call]
         self.handlers = {kind: _drop_malformed(read) for kind, read in self.handlers.items()}
+        self.priority_steps = [0]  # our messages have one priority, and kombu asks for four
+        self._requests: Any = None
+
+    @contextmanager
+    def conn_or_acquire(self, client: Any = None) -> Iterator[Any]:
+        """Yield a client for requests. Kombu makes one for each message, which takes longer than the request."""
+        if client is None and (self._requests is None or self._requests.connection_pool is not self.pool):
+            self._requests = self._create_client()  # type: ignore[no-untyped-call]
+        yield client or self._requests
 
     def basic_consume(
         self, queue: str, no_ack: bool, callback: Callable[[Any], object], *args: Any, **options: Any

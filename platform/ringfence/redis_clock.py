@@ -7,7 +7,9 @@ differences are measured and displayed, because users see times, and tokens expi
 import json
 import math
 import time
+from contextvars import ContextVar
 from functools import cache
+from typing import Any, Final
 
 import redis
 from redis.backoff import NoBackoff
@@ -19,6 +21,9 @@ TOLD_SECONDS = 10.0
 _FORGOTTEN_SECONDS = 60.0
 _KEY = f"{redis_client.key_prefix()}ringfence:clocks"
 _MOST_PROCESSES = 1000
+_LATELY_SECONDS: Final = 0.1
+_last_answer: ContextVar[tuple[float, float] | None] = ContextVar("Redis' time", default=None)
+"""Redis' time, and when it was received by this process's monotonic clock."""
 
 
 def connect(url: str) -> redis.Redis:
@@ -33,7 +38,23 @@ def _own() -> redis.Redis:
 
 def now(client: redis.Redis | None = None) -> float:
     """Return seconds since the epoch, by Redis' clock. Raises RedisError."""
-    seconds, microseconds = (client or _own()).time()
+    return _seconds((client or _own()).time())
+
+
+def note(answer: object) -> None:
+    """Note what Redis has just answered to TIME, which was asked beside something else, for this thread's `lately`."""
+    _last_answer.set((_seconds(answer), time.monotonic()))
+
+
+def lately(client: redis.Redis | None = None) -> float:
+    """Return as `now`, without a request if this thread got the time a moment ago. Raises RedisError."""
+    then, at = _last_answer.get() or (0.0, -math.inf)
+    age = time.monotonic() - at
+    return then + age if age <= _LATELY_SECONDS else now(client)
+
+
+def _seconds(answer: Any) -> float:
+    seconds, microseconds = answer
     return int(seconds) + int(microseconds) / 1e6
 
 

@@ -44,9 +44,10 @@ class NotifyingBackend(RedisBackend):  # type: ignore[misc]  # Celery has no typ
         notice = notice_key(key if isinstance(key, str) else key.decode())
 
         def store() -> None:
-            with self.client.pipeline() as pipe:
+            # Not a transaction, which would be more work: the notice comes last. A second one, if this is repeated, is
+            # looked at by nobody.
+            with self.client.pipeline(transaction=False) as pipe:
                 pipe.setex(key, seconds, value)
-                pipe.delete(notice)  # if this is repeated
                 pipe.rpush(notice, b"")
                 pipe.expire(notice, seconds)
                 pipe.execute()

@@ -74,7 +74,7 @@ def ask(
     """
     try:
         # Check before anything is sent: requests that a hanging Redis has accepted are carried out when it wakes up.
-        there = redis_clock.now(results)
+        there = redis_clock.lately(results)
     except redis.RedisError as error:
         raise Refusal(503, _REDIS_AWAY.format(error=type(error).__name__), retry=True) from error
     try:
@@ -119,8 +119,7 @@ def _result(task_id: str, deadline: Deadline, awaited: str) -> dict[str, Any]:
     key, answered_s = f"{prefix}{_RESULT_KEY}{task_id}", time.monotonic()
     while not deadline.expired:
         try:
-            _await_notice(key, deadline)
-            raw = _take(key)
+            raw = _await_answer(key, deadline)
             answered_s = time.monotonic()
         except redis.RedisError as error:
             if time.monotonic() - answered_s > _AWAY_SECONDS:
@@ -132,17 +131,20 @@ def _result(task_id: str, deadline: Deadline, awaited: str) -> dict[str, Any]:
     raise Refusal(500, timeout_message(awaited))
 
 
-def _await_notice(key: str, deadline: Deadline) -> None:
-    """Wait until a worker has stored the result, for a moment: the key counts, since a notice may be lost, or false."""
-    results.blpop([redis_results.notice_key(key)], max(0.01, deadline.slice(_LOOK_SECONDS)))
+def _await_answer(key: str, deadline: Deadline) -> bytes:
+    """Wait for a moment until a worker has stored the result; return it, and delete it. Return b"" if there is none,
+    and never more than the limit and one.
 
-
-def _take(key: str) -> bytes:
-    """Return the stored result, and delete it; b"" if there is none, and never more than the limit and one."""
-    with results.pipeline() as pipe:
+    The key counts, since a notice may be lost, or false. All of it is one request: Redis goes on with the commands
+    behind the wait when that is over.
+    """
+    with results.pipeline(transaction=False) as pipe:
+        pipe.blpop([redis_results.notice_key(key)], max(0.01, deadline.slice(_LOOK_SECONDS)))
+        pipe.execute_command("MULTI")  # type: ignore[no-untyped-call]
         pipe.getrange(key, 0, _MOST_BYTES)
         pipe.delete(key)
-        raw = pipe.execute()[0]
+        pipe.execute_command("EXEC")  # type: ignore[no-untyped-call]
+        raw = pipe.execute()[-1][0]
     return raw if isinstance(raw, bytes) else b""
 
 

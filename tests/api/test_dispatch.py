@@ -15,7 +15,7 @@ import redis
 from celery import Celery
 from celery.contrib.testing.worker import start_worker
 
-from ringfence import dispatch, messages, transport
+from ringfence import dispatch, messages, redis_clock, transport
 from ringfence.dispatch import CommandResult, Refusal
 from ringfence.engine import questions
 from ringfence.engine.leader import commands
@@ -23,9 +23,10 @@ from ringfence.engine.questions import ListPlugins
 from ringfence.local.ports import free_port
 from ringfence.local.valkey import EmbeddedValkey
 from ringfence.projection import cluster_topics, positions
-from ringfence.redis_results import backend
+from ringfence.redis_results import NotifyingBackend, backend
 from ringfence.requests.request import Command, Question
 from tests.support.commands import command_named
+from tests.support.waiting import eventually
 
 real_command = dispatch.command  # before the stand-in of the other tests takes its place
 real_ask = dispatch.ask
@@ -54,6 +55,8 @@ def worker(valkey: EmbeddedValkey) -> Iterator[Celery]:
                     return {**answer, "passing": command["body"].get("passing", True)}
             case "sleep":
                 time.sleep(command["body"]["seconds"])
+            case "behind":
+                messages.do_behind_answer(lambda: seen.append("behind"))
             case "odd":
                 return ["no object"]  # type: ignore[return-value]
             case "offsets":
@@ -94,28 +97,83 @@ def test_a_command_comes_back_with_its_value(worker: Celery) -> None:
     assert result.offset is None
 
 
-def test_an_answer_is_waited_for_in_one_request_and_read_in_another(
-    worker: Celery, monkeypatch: pytest.MonkeyPatch
+def test_a_message_is_taken_without_a_note_in_redis(worker: Celery, valkey: EmbeddedValkey) -> None:
+    """Such a note, and its removal, would be two round trips before the command runs."""
+    store = redis.Redis.from_url(valkey.url)
+
+    def count_calls() -> dict[str, int]:
+        return {name: stats["calls"] for name, stats in store.info("commandstats").items()}
+
+    before = count_calls()
+    send("create", "c", {"config": {}})
+    new = {name for name, calls in count_calls().items() if calls > before.get(name, 0)}
+    assert "cmdstat_lpush" in new
+    assert not new & {"cmdstat_hset", "cmdstat_hdel", "cmdstat_zadd", "cmdstat_zrem"}
+
+
+def test_the_time_is_asked_for_once_in_a_request(
+    worker: Celery, valkey: EmbeddedValkey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """With what the account has written before, and alone if that is a while ago."""
+    store = redis.Redis.from_url(valkey.url)
+
+    def count_requests(lately_s: float) -> int:
+        monkeypatch.setattr(redis_clock, "_LATELY_SECONDS", lately_s)
+        redis_clock.note(store.time())
+        before = store.info("commandstats")["cmdstat_time"]["calls"]
+        send("create", "c", {"config": {}})
+        return int(store.info("commandstats")["cmdstat_time"]["calls"] - before)
+
+    assert (count_requests(60.0), count_requests(0.0)) == (0, 1)
+    monkeypatch.setattr(redis_clock, "_LATELY_SECONDS", 60.0)
+    seconds, microseconds = store.time()
+    redis_clock.note((seconds - 1000, microseconds))
+    assert 999 < redis_clock.now(store) - redis_clock.lately(store) < 1030
+    redis_clock.note(store.time())  # for the tests that follow
+
+
+def test_an_answer_is_waited_for_and_read_in_one_request(worker: Celery, monkeypatch: pytest.MonkeyPatch) -> None:
     """The worker's notice ends the wait: nothing looks for the answer in between. The notice does not repeat it."""
     monkeypatch.setattr(transport, "_LOOK_SECONDS", 1.9)
-    requests: list[tuple[str, object]] = []
-    real: Callable[..., object] = redis.Redis.execute_command
+    requests: list[tuple[list[str], list[Any]]] = []
+    real: Callable[..., list[Any]] = redis.client.Pipeline.execute
 
-    def noted(self: redis.Redis, *arguments: Any, **options: Any) -> object:
-        answer = real(self, *arguments, **options)
-        requests.append((arguments[0], answer))
-        return answer
+    def noted(self: Any, *arguments: Any, **options: Any) -> list[Any]:
+        names = [str(command[0]) for command, _ in self.command_stack]
+        answers = real(self, *arguments, **options)
+        if "BLPOP" in names:  # the worker has pipelines, too
+            requests.append((names, answers))
+        return answers
 
     with monkeypatch.context() as patch:
-        patch.setattr(transport.results, "execute_command", noted.__get__(transport.results))
+        patch.setattr(redis.client.Pipeline, "execute", noted)
         assert send("sleep", "c", {"seconds": 0.5}).value["connector"] == "c"
-    names = [name for name, _ in requests]
-    assert names == ["TIME", "BLPOP"], "and a pipeline, which reads and deletes the answer"
-    notice = requests[-1][1]
-    assert isinstance(notice, list | tuple)
-    assert notice[1] == b""
+    ((names, answers),) = requests
+    assert names == ["BLPOP", "MULTI", "GETRANGE", "DEL", "EXEC"]
+    assert answers[0][1] == b""
+    assert messages.decode(answers[-1][0])["result"]["value"]["connector"] == "c"
     assert transport.results.keys("celery-task-meta-*") == []
+
+
+def test_work_behind_an_answer_is_done_once_the_answer_is_stored(
+    worker: Celery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen.clear()
+    messages.do_behind_answer(lambda: seen.append("outside of a task"))
+    assert seen == ["outside of a task"]
+    store: Callable[..., object] = NotifyingBackend.store_result
+
+    def note(self: NotifyingBackend, *arguments: Any, **options: Any) -> object:
+        answer = store(self, *arguments, **options)
+        seen.append("stored")
+        return answer
+
+    monkeypatch.setattr(NotifyingBackend, "store_result", note)
+    send("behind", "c", {})
+    send("create", "c", {})
+    expected = ["outside of a task", "stored", "behind", "stored"]
+    eventually(lambda: sorted(seen) == sorted(expected), 20, "both were answered")
+    assert seen.index("behind") > seen.index("stored")
 
 
 def test_plugins_are_asked_on_their_own_queue(worker: Celery) -> None:

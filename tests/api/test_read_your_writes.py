@@ -165,10 +165,10 @@ def test_one_account_occupies_few_threads_while_the_rows_do_not_follow(url: str,
 
 def test_who_finds_no_place_is_told_so_with_429(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quotas, "SETTLING", quotas.Lane("waiting requests", quotas.Limits(0, 1, 0, 100, 100)))
-    assert client.get("/connectors").status_code == 200, "it does not wait"
-    monkeypatch.setattr(positions, "shown_offset", lambda *_: 0)
     monkeypatch.setattr(read_your_writes, "answered", answered := Answered("redis://127.0.0.1:1/0"))
     monkeypatch.setattr(middleware, "answered", answered)
+    assert client.get("/connectors").status_code == 200, "it does not wait"
+    monkeypatch.setattr(positions, "shown_offset", lambda *_: 0)
     answered.note("", WRITTEN)
     answer = client.get("/connectors")
     assert (answer.status_code, answer["retry-after"]) == (429, "1")

@@ -11,6 +11,7 @@ from ringfence.engine.leader.commands.offsets import plan_alteration
 from ringfence.engine.leader.commands.saving import plan_change, plan_creation
 from ringfence.engine.leader.task_slices import plan_tasks
 from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
+from ringfence.fencing.leader.reconcile import forget
 from ringfence.fencing.leader.term import TopicRecord
 from ringfence.fencing.offsets.source_offsets import SourceOffsets
 from ringfence.fencing.topics.cluster_state import ClusterState, apply
@@ -22,6 +23,7 @@ from ringfence.fencing.topics.config_records import (
     TargetStateRecord,
     TaskCountRecord,
     TaskRecord,
+    TombstoneRecord,
 )
 from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.status import FAILED, State, StatusState, TaskStatus
@@ -48,11 +50,11 @@ def after(*plans: Plan) -> ClusterState:
     return state
 
 
-def fenced(state: ClusterState) -> ClusterState:
-    """The state after the round that is due."""
-    connector = state.connector(NAME)
-    assert connector.commit is not None
-    return apply(state, state.end, TaskCountRecord(NAME, connector.commit.tasks, connector.commit.generation))
+def fenced(state: ClusterState, elsewhere: bool | None = False) -> ClusterState:
+    """The state after the round that is due. elsewhere: whether there were offsets outside of the worker's topic."""
+    commit = state.connector(NAME).commit
+    assert commit is not None
+    return apply(state, state.end, TaskCountRecord(NAME, commit.tasks, commit.generation, elsewhere=elsewhere))
 
 
 def placed(state: ClusterState, tasks: Sequence[int] = (0,)) -> ClusterState:
@@ -144,6 +146,26 @@ def test_a_deleted_connector_keeps_what_is_needed_to_fence_its_last_tasks() -> N
     again, _ = written(deleted, CREATED)
     assert again.connector(NAME).target is TargetState.RUNNING
     assert not again.connector(NAME).runnable
+
+
+def test_a_deletion_waits_for_no_round_where_a_stop_has_fenced_all() -> None:
+    stopping, _ = written(fenced(after(CREATED)), Stop(NAME).records)
+    assert CommitRecord(NAME, 0) in Delete(NAME).records(stopping), "its round has only begun"
+    stopped = fenced(stopping)
+    deleted, records = written(stopped, Delete(NAME).records)
+    assert records == [TargetStateRecord(NAME, None), ConnectorRecord(NAME, None)]
+    assert NAME not in deleted
+    assert not deleted.connector(NAME).round_pending
+    removed = {record.to_key() for record in forget(deleted) if isinstance(record, TombstoneRecord)}
+    assert removed == {"commit-flights", "tasks-count-flights", "tasks-fencing-flights"}
+
+
+@pytest.mark.parametrize("elsewhere", [True, None])
+def test_a_deletion_has_a_round_where_offsets_may_be_altered_in_another_topic(elsewhere: bool | None) -> None:
+    stopped = fenced(written(fenced(after(CREATED)), Stop(NAME).records)[0], elsewhere)
+    deleted, records = written(stopped, Delete(NAME).records)
+    assert records[0] == CommitRecord(NAME, 0)
+    assert deleted.connector(NAME).round_pending
 
 
 @pytest.mark.parametrize(

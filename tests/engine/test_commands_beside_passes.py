@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -132,6 +133,7 @@ def test_a_long_pass_leaves_time_to_others(monkeypatch: pytest.MonkeyPatch) -> N
     clock = [100.0]
     loop: Any = Reconciler.__new__(Reconciler)
     loop._pass, loop._next_pass_at = None, float("-inf")
+    loop._term, loop._status = SimpleNamespace(state="config"), lambda: "status"
     passes: list[float] = []
 
     def parts(seconds: float) -> Callable[[], Iterator[None]]:

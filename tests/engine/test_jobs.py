@@ -2,9 +2,16 @@
 
 import threading
 import time
+from types import SimpleNamespace
+from typing import Any, cast
 
-from ringfence.engine.leader.leader_thread import Job, Jobs
+import pytest
+
+from ringfence.engine.leader import reconcile_loop
+from ringfence.engine.leader.leader_thread import Job, Jobs, carry_out_all
+from ringfence.engine.leader.reconcile_loop import Reconciler
 from ringfence.fencing.clock import Deadline
+from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.requests.request import Refusal
 
 
@@ -67,3 +74,82 @@ def test_all_that_wait_are_refused() -> None:
     jobs.refuse(lambda: Refusal(409, "no leader"))
     assert [type(each.result.exception(0)) for each in given] == [Refusal, Refusal]
     assert jobs.next(0) is None
+
+
+class IdleTerm:
+    """A term whose writes find nothing to write."""
+
+    state = ClusterState()
+    in_doubt = False
+
+    def write(self, *_: object) -> tuple[ClusterState, int]:
+        return self.state, -1
+
+
+class Answer(threading.Event):
+    """Notes the leader's waits: for how long, and how many of the jobs were done then."""
+
+    def __init__(self, jobs: list[Job]) -> None:
+        super().__init__()
+        self.jobs = jobs
+        self.waits: list[tuple[float, int]] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.waits.append((timeout or 0.0, sum(each.result.done() for each in self.jobs)))
+        return super().wait(timeout)
+
+
+def test_the_leader_lets_its_senders_answer_first_and_not_for_long() -> None:
+    """The pass that follows would take the interpreter from them. The second one's sender does not answer."""
+    queue, jobs = Jobs(), cast("list[Job]", [])
+    answers = [Answer(jobs), Answer(jobs)]
+    jobs += [Job(lambda _: [], Deadline.after(60), answered=each) for each in answers]
+    queue.put(jobs[1])
+    queue.put(job())
+    answers[0].set()
+    carry_out_all(jobs[0], queue, cast("Any", IdleTerm()), lambda _before, _after: None)
+    waits = [seconds for each in answers for seconds, done in each.waits if done == 2]
+    assert len(waits) == 2
+    assert all(0 < seconds <= 0.02 for seconds in waits)
+
+
+def test_a_pass_is_due_once_something_has_changed_and_seldom_in_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1.0]
+    monkeypatch.setattr(reconcile_loop, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    loop: Any = Reconciler.__new__(Reconciler)
+    one, two = (SimpleNamespace(worker=each, incarnation="i") for each in ("one", "two"))
+    status, members = ["status"], [[one]]
+    loop._term, loop._status = SimpleNamespace(state="config"), lambda: status[-1]
+    loop._basis, loop._quiet_until, loop._next_pass_at = (None, None, None), 0.0, 0.0
+    loop._pass, loop._parts, loop._unwritten = None, lambda: iter([None, None]), {}
+
+    def do_pass() -> bool:
+        """Whether it was due."""
+        if is_due := loop.is_due(members[-1]):
+            loop.step(members[-1])
+        return bool(is_due)
+
+    def change_config() -> None:
+        loop._term.state = "config, changed"
+
+    assert [do_pass(), do_pass()] == [True, False]
+    for change in (change_config, lambda: status.append("changed"), lambda: members.append([one, two])):
+        change()
+        assert [do_pass(), do_pass()] == [True, False]
+    members.append([one, two])
+    assert not do_pass(), "equal ones"
+    loop._pass = iter([None])
+    assert [do_pass(), do_pass()] == [True, False], "the last one has stopped for a command"
+    now[0] += 0.2
+    assert not do_pass()
+    now[0] += 0.2
+    assert [do_pass(), do_pass()] == [True, False], "what is due by time"
+    loop._unwritten["c"] = "its tasks"
+    assert [do_pass(), do_pass()] == [True, True], "slice by slice"
+    loop._unwritten.clear()
+    loop._next_pass_at = now[0] + 0.1
+    change_config()
+    loop._term.state = "config, changed again"
+    assert [do_pass(), do_pass()] == [True, True], "it rests, and nothing is forgotten"
+    now[0] += 0.2
+    assert [do_pass(), do_pass()] == [True, False]

@@ -178,8 +178,20 @@ def test_a_validation_asks_for_less_and_refuses_the_same(
     plain = Subject({"name": "c", "topic": DATA, "exactly.once.support": support}, worker, lambda _: 1)
     list(cluster_checks.checks(plain, only_refusing=True))
     assert asked.count("topic") <= 3, "the offsets topic, the connector's and the config topic, each once"
-    assert asked.count("_ask_about_ids") == 2, "permissions and coordinators together, then the holders"
+    assert asked.count("_ask_about_ids") == 1, "permissions, and the holders at the coordinator that is known"
     assert asked.count("write_topics") == 1
+    made: list[str] = []
+    new: Callable[..., Producer] = Producer
+
+    def note(*arguments: Any, **options: Any) -> Producer:
+        made.append("producer")
+        return new(*arguments, **options)
+
+    monkeypatch.setattr(cluster_checks, "Producer", note)
+    passed = cluster_checks.Passed()
+    for _ in range(2):
+        list(cluster_checks.checks(plain, only_refusing=True, passed=passed))
+    assert made == ["producer"], "its settings have passed"
 
 
 def test_who_may_end_hanging_transactions_is_found_out(worker: WorkerConfig, users: Iterator[str]) -> None:

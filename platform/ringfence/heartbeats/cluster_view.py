@@ -4,19 +4,20 @@ thread.
 
 import threading
 import time
-from datetime import datetime
+from datetime import UTC, datetime
+from typing import Final
 
 import redis
 from django.conf import settings
 from django.db import Error as DatabaseError
-from django.db.models import DateTimeField, ExpressionWrapper
-from django.db.models.functions import Now
+from django.db import connection
 
 from ringfence import redis_client
 from ringfence.heartbeats.cluster_health import ProjectionAge, Vitals, WorkerHeartbeat, assess
 from ringfence.heartbeats.heartbeat_writer import HealthProbe
 from ringfence.heartbeats.models import Freshness, Heartbeat
 from ringfence.heartbeats.starting import read_starting
+from ringfence.plain_queries import select
 
 KEPT_SECONDS = 1.0
 CLUSTER_MODE = "it is in cluster mode: set RINGFENCE_REDIS_URL to cluster://HOST:PORT in place of redis://HOST:PORT"
@@ -80,26 +81,37 @@ class VitalsCache:
         return self._redis
 
 
+_NOW: Final = {
+    "sqlite": "STRFTIME('%%Y-%%m-%%d %%H:%%M:%%f', 'NOW')",  # of one moment within a statement, as PostgreSQL's
+    "postgresql": "STATEMENT_TIMESTAMP()",
+}
+
+
 def read() -> tuple[list[WorkerHeartbeat], ProjectionAge | None]:
-    """Return the rows, with their ages by the database's own clock. Raises DatabaseError."""
-    now = ExpressionWrapper(Now(), output_field=DateTimeField())
-    beats = [
-        WorkerHeartbeat(
-            row.worker,
-            row.incarnation,
-            _age(row.beat_at, row.now),
-            _age(row.began_at, row.now),
-            _ms(row.beat_at),
-            None if row.led_at is None else _age(row.led_at, row.now),
-            row.kafka_error,
-            row.redis_error,
-            row.ended,
-            row.projection_error,
-        )
-        for row in Heartbeat.objects.annotate(now=now).order_by("worker")
-    ]
-    fresh = Freshness.objects.annotate(now=now).first()
-    return beats, None if fresh is None else ProjectionAge(_age(fresh.as_of, fresh.now), _ms(fresh.as_of))
+    """Return the rows, with their ages by the database's own clock. In SQL, as in `plain_queries`: each command reads
+    them. Raises DatabaseError.
+    """
+    clock = _NOW[connection.vendor]
+    columns = "worker, incarnation, kafka_error, redis_error, ended, projection_error, beat_at, began_at, led_at"
+    beats = []
+    for row in select(Heartbeat, f"{columns}, {clock}", "1 = 1 ORDER BY worker"):
+        worker, incarnation, kafka_error, redis_error, ended, projection_error = row[:6]
+        beat_at, began_at, now = (_parse(row[place]) for place in (6, 7, 9))
+        led_age_s = None if row[8] is None else _age(_parse(row[8]), now)
+        ages = _age(beat_at, now), _age(began_at, now), _ms(beat_at), led_age_s
+        errors = kafka_error, redis_error, bool(ended), projection_error
+        beats.append(WorkerHeartbeat(worker, incarnation, *ages, *errors))
+    fresh = select(Freshness, f"as_of, {clock}", "1 = 1 LIMIT 1")
+    if not fresh:
+        return beats, None
+    as_of, now = map(_parse, fresh[0])
+    return beats, ProjectionAge(_age(as_of, now), _ms(as_of))
+
+
+def _parse(value: datetime | str) -> datetime:
+    """Read a time as the database gives it: SQLite without a time zone, and that of a function as text."""
+    time_of = value if isinstance(value, datetime) else datetime.fromisoformat(value)
+    return time_of if time_of.tzinfo is not None else time_of.replace(tzinfo=UTC)
 
 
 def _age(then: datetime, now: datetime) -> float:

@@ -10,11 +10,12 @@ import json
 from typing import Any, ClassVar, Final, cast
 from urllib.parse import quote
 
-from django.db import models
+from django.db import DEFAULT_DB_ALIAS, models
 
 from ringfence.encryption import decrypt_text
 from ringfence.fencing.topics.status import PollRetry, failed_record
 from ringfence.fencing.topics.status.failed_record import RecordFailure
+from ringfence.plain_queries import select
 from ringfence.projection.records import loads_clean
 
 
@@ -219,12 +220,20 @@ class Connector(models.Model):
         return quote(self.name, safe="")
 
 
-_FIND: Final = f"SELECT * FROM {Connector._meta.db_table} WHERE name = %s AND known"  # noqa: S608 - of ours
+_FIELDS: Final = Connector._meta.concrete_fields
+_NAMES: Final = [field.attname for field in _FIELDS]
+_COLUMNS: Final = ", ".join(str(field.column) for field in _FIELDS)
+_FLAGS: Final = [number for number, field in enumerate(_FIELDS) if isinstance(field, models.BooleanField)]
 
 
 def find_connector(name: str) -> Connector | None:
     """Return a connector's row; None if the config topic does not have it. In SQL, as in `plain_queries`."""
-    return next(iter(Connector.objects.raw(_FIND, [name])), None)
+    for row in select(Connector, _COLUMNS, "name = %s AND known", name):
+        values = list(row)
+        for number in _FLAGS:
+            values[number] = bool(values[number])
+        return Connector.from_db(DEFAULT_DB_ALIAS, _NAMES, values)
+    return None
 
 
 class Task(models.Model):

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from ringfence import messages
 from ringfence.engine.config_topic import open_config_log
 from ringfence.engine.leader import commands
 from ringfence.engine.leader.commands.command import LeaderCommand, Outcome, Plan, WriteResult
@@ -58,10 +59,13 @@ class CommandContext:
     limit: Deadline
     account: str
     _offsets: Future[SourceOffsets] | None = None
+    _answered: threading.Event = field(default_factory=threading.Event)
 
     def write(self, plan: Plan) -> WriteResult:
+        messages.do_behind_answer(self._answered.set)
         try:
-            result = self.leader.submit(plan, self.limit, self.account).result(timeout=self.limit.remaining + 5)
+            future = self.leader.submit(plan, self.limit, self.account, self._answered)
+            result = future.result(timeout=self.limit.remaining + 5)
             stages.add(result.stages)
             return result
         except FutureTimeout:
@@ -71,6 +75,7 @@ class CommandContext:
 
     def await_round(self, name: ConnectorName) -> None:
         """Wait until no task of the connector's old generation can commit any more. Raises `Refusal`."""
+        self._answered.set()
         with stages.stage("fence"):
             self._await_round(name)
 

@@ -71,6 +71,8 @@ class Job:
     put_at: float = field(default_factory=time.perf_counter)
     request: RequestContext = field(default_factory=request_context.current)
     """The one that the thread works for that made the job."""
+    answered: threading.Event | None = None
+    """Set once its sender has its answer, or waits for what the leader does next. None if nobody waits."""
 
     def due(self, state: ClusterState) -> Records:
         """Return the plan's records. Raises `Refusal` if the deadline has passed."""
@@ -134,6 +136,7 @@ class Jobs:
 
 TRY_SECONDS: Final = 8.0
 _TURN_SECONDS: Final = 1.0
+_ANSWER_SECONDS: Final = 0.005
 _DOUBT_SECONDS: Final = 20.0
 NOT_LEADING: Final = "Cannot complete request because this worker does not lead (any more). Send the request again"
 _IN_DOUBT: Final = (
@@ -143,12 +146,21 @@ _IN_DOUBT: Final = (
 
 
 def carry_out_all(first: Job, jobs: Jobs, term: Term, announce: Callable[[ClusterState, ClusterState], None]) -> None:
-    """Carry out this job, and for a moment those that wait behind it: a pass of the loop may take seconds."""
+    """Carry out this job, and for a moment those that wait behind it: a pass of the loop may take seconds.
+
+    Then leave the interpreter to the threads that answer their senders, for some milliseconds at most: beside a pass of
+    the loop, which follows, an answer takes three times as long.
+    """
     until = time.monotonic() + _TURN_SECONDS
     job: Job | None = first
+    answers: list[threading.Event] = []
     while job is not None:
         carry_out(job, term, announce)
+        answers += [job.answered] if job.answered is not None else []
         job = jobs.next(0) if time.monotonic() < until else None
+    deadline = Deadline.after(_ANSWER_SECONDS)
+    for answered in answers:
+        answered.wait(deadline.remaining)
 
 
 def carry_out(job: Job, term: Term, announce: Callable[[ClusterState, ClusterState], None]) -> None:
@@ -321,6 +333,7 @@ class Leader:
         self.failure: str | None = None
         self._foreign = ForeignRecords(config.config_topic, reporter)
         self._turned_at = 0.0
+        self._woken = False
 
     def leads_now(self) -> bool:
         """Return whether it leads and its loop makes progress."""
@@ -328,6 +341,7 @@ class Leader:
 
     def wake(self) -> None:
         """Start the next pass at once, because something has finished."""
+        self._woken = True
         self._jobs.wake()
 
     def state(self) -> ClusterState:
@@ -414,9 +428,14 @@ class Leader:
         self.instances.note_error(ConnectorName(name), trace)
         self.wake()
 
-    def submit(self, plan: Plan, deadline: Deadline, account: str = "") -> "Future[WriteResult]":
-        """Have the plan's records written, for this account. The deadline is checked right before the write."""
-        job = Job(plan, deadline, account)
+    def submit(
+        self, plan: Plan, deadline: Deadline, account: str = "", answered: threading.Event | None = None
+    ) -> "Future[WriteResult]":
+        """Have the plan's records written, for this account. The deadline is checked right before the write.
+
+        answered: see `Job`.
+        """
+        job = Job(plan, deadline, account, answered=answered)
         self._jobs.put(job)
         return job.result
 
@@ -548,7 +567,9 @@ class Leader:
         self.places = [(member.worker, member.incarnation) for member in members]
         self.members = take_out(admit(self._term, members), self._status.state.suspicions, self._term.state)
         self._rotate_key(self._term)
-        self._reconciler.step(self.members, self._jobs.waiting)
+        woken, self._woken = self._woken, False
+        if woken or self._reconciler.is_due(self.members):
+            self._reconciler.step(self.members, self._jobs.waiting)
         self._hanging.step(self._term.state, self._status.state.topics)
         self.instances.look_for_upgrades(time.monotonic())
         for name in self._reloads.due(self._term.state.existing(), time.monotonic()):

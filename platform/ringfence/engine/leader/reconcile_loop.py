@@ -208,6 +208,8 @@ _ROUNDS_AT_ONCE = 500
 _SLICE_SECONDS = 0.03
 _LONG_PASS_SECONDS = 0.05
 _MOST_REST_SECONDS = 0.5
+_QUIET_SECONDS = 0.25
+"""Between two passes while nothing has changed: what is due by time alone is due in seconds."""
 _BETWEEN_SLICES_SECONDS = 0.25
 """Of long sets of tasks, and of what a deleted one leaves: the rows of others' commands come behind theirs."""
 
@@ -263,8 +265,19 @@ class Reconciler:
         self._pass: Iterator[None] | None = None
         self._busy_seconds = 0.0
         self._next_pass_at = float("-inf")
+        self._basis: tuple[object, object, object] = (None, None, None)
+        self._quiet_until = float("-inf")
         self._next_slice, self._next_removal = _Paced(), _Paced()
         self.statuses = LeaderStatuses(worker, reporter, instances, status)
+
+    def is_due(self, members: list[LiveWorker]) -> bool:
+        """Return whether to do a step: something has changed since the last one, or that was a while ago. A pass looks
+        at all connectors, and a quiet cluster needs few.
+        """
+        state, status, members_then = self._basis
+        is_same = self._term.state is state and self._status() is status and members == members_then
+        is_halfway = self._pass is not None or bool(self._unwritten)
+        return is_halfway or not is_same or time.monotonic() >= self._quiet_until
 
     def step(self, members: list[LiveWorker], waits: Callable[[], bool] = lambda: False) -> None:
         """Do one pass: handle what has finished, then start what is due.
@@ -278,7 +291,10 @@ class Reconciler:
         began = time.monotonic()
         if self._pass is None:
             if began < self._next_pass_at:
+                self._quiet_until = self._next_pass_at
                 return
+            self._basis = self._term.state, self._status(), members  # a state that has changed is another object
+            self._quiet_until = began + _QUIET_SECONDS
             self._pass, self._busy_seconds = self._parts(), 0.0
         for _ in self._pass:
             if waits() and time.monotonic() >= began + _SLICE_SECONDS:

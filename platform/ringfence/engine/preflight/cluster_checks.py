@@ -316,8 +316,13 @@ def checks(subject: Subject, *, only_refusing: bool = False, passed: Passed | No
         key = "producer.override.bootstrap.servers" if closed else ""
         yield Check("client settings", Result.FAILED, str(error), remedy, key, decides=closed)
         return
+    passed = passed or Passed()
     if Role.PRODUCER not in provider_roles and subject.transactional:
-        yield _settings(producer, overrides, subject.timeout_ms)
+        settings_key = (login_of(producer), frozenset(overrides.items()), subject.timeout_ms)
+        if not passed.has(settings_key):
+            finding = _settings(producer, overrides, subject.timeout_ms)
+            passed.note(settings_key, [finding])
+            yield finding
     connections = {
         Principal.WORKER: base,
         Principal.PRODUCER: producer,
@@ -329,7 +334,6 @@ def checks(subject: Subject, *, only_refusing: bool = False, passed: Passed | No
     # Usually all principals have one login: it is waited for once, and asked once.
     silent: dict[Login, FencingError] = {}
     answers: dict[Login, Answers] = {}
-    passed = passed or Passed()
     basis = _basis(subject, stores)
     for principal, connection in connections.items():
         if principal in provider_roles:

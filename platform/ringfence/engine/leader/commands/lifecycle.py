@@ -112,7 +112,8 @@ class Stop(OnConnector, WritingCommand[None]):
 
 @dataclass(frozen=True)
 class Delete(OnConnector, WritingCommand[None]):
-    """An empty generation and the tombstones at once. The round that is then due survives a new leader.
+    """An empty generation and the tombstones at once. The round that is then due survives a new leader. Where the last
+    generation is empty, and its round is done, none is due.
 
     Answered when nothing of the old generation can commit.
     """
@@ -123,7 +124,7 @@ class Delete(OnConnector, WritingCommand[None]):
         name = self.target
         connector = require_existing(state, name, f"Connector {name} not found")
         records: list[ConfigRecord] = [
-            CommitRecord(name, 0),
+            *([] if _is_empty_and_fenced(connector) else [CommitRecord(name, 0)]),
             TargetStateRecord(name, None),
             ConnectorRecord(name, None),
         ]
@@ -139,6 +140,17 @@ class Delete(OnConnector, WritingCommand[None]):
 
     def awaits_round(self) -> bool:
         return True
+
+
+def _is_empty_and_fenced(connector: ConnectorState) -> bool:
+    """Return whether the round of a deletion would have nothing to do: the last one has fenced all before the empty
+    generation, and the connector never had offsets outside of the worker's topic. Else there is an id under which they
+    are altered, and the count record stays, without secrets.
+    """
+    commit, count = connector.commit, connector.count
+    if commit is None or count is None or connector.round_pending:
+        return False
+    return not commit.tasks and not count.tasks and count.elsewhere is False
 
 
 @dataclass(frozen=True)
