@@ -45,6 +45,10 @@ they need on a machine that is not busy.
 """
 
 
+_TURN_SECONDS: Final = 0.05
+_CALM_SECONDS: Final = 0.25
+
+
 def _now() -> float:
     """Return seconds that also count while the process, or the whole machine, sleeps."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
@@ -57,6 +61,9 @@ class DesiredState(StrEnum):
     PAUSE = "paused"
     WAIT = "waiting for the fence of the generation before"
     END = "superseded"
+
+
+_CALM: Final = frozenset({DesiredState.RUN, DesiredState.PAUSE})
 
 
 def judge(state: ConnectorState, spec: TaskSpec) -> DesiredState:
@@ -269,7 +276,7 @@ class TaskView:
     def _turn_once(self) -> None:
         try:
             with self._turns.follow():
-                self._take(self._log.follow(0.05))
+                self._take(self._log.follow(self._find_patience()))
                 self._note_reading()
             self._compare(self._watch.look(time.monotonic()))
         except Retriable as error:
@@ -279,6 +286,13 @@ class TaskView:
             self.end()
         self._judge()
         self._tick()
+
+    def _find_patience(self) -> float:
+        """Return how many seconds to wait for a record. Waiting on is most of what a task costs that has nothing to do;
+        but who refreshes, or ends this attempt, waits for it.
+        """
+        is_calm = self._verdict in _CALM and not self._ending and self._hands_over_until is None
+        return _CALM_SECONDS if is_calm else _TURN_SECONDS
 
     def end(self) -> None:
         """End the attempt soon, whatever the config topic says. Safe to call in a signal handler."""
