@@ -82,7 +82,9 @@ def num(value: float | None) -> str:
 
 @register.filter
 def open_transactions(count: int) -> str:
-    """Format the number of open transactions in words."""
+    """Format the number of open transactions in words; "" for none."""
+    if not count:
+        return ""
     return f"{num(count)} transaction{'' if count == 1 else 's'} open"
 
 
