@@ -13,6 +13,7 @@ import contextvars
 import json
 import logging
 import os
+import queue
 import signal
 import socket
 import tempfile
@@ -77,12 +78,14 @@ class SharedProcess:
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(self._path)
         self._listener.listen(1)
-        self._connection: socket.socket | None = None
         self._run_job = run_job
         self._on_outcome = on_outcome
         self._on_lost = on_lost
         self._attempts: dict[str, TaskSpec] = {}
-        self._unsent: list[bytes] = []
+        self._lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        """To send, by a thread of its own: a process that is frozen must not hold up the launcher. An empty one is the
+        last.
+        """
         self._lock = threading.Lock()
         self.has_ended = False
         self._reader = threading.Thread(target=self._read, name="shared-tasks", daemon=True)
@@ -103,11 +106,7 @@ class SharedProcess:
             if self.has_ended:
                 return False
             self._attempts[key] = spec
-            if self._connection is None:
-                self._unsent.append(line)
-            else:
-                with suppress(OSError):  # the process has ended, which `_run` reports
-                    self._connection.sendall(line)
+        self._lines.put(line)
         return True
 
     def join(self, seconds: float) -> None:
@@ -123,6 +122,7 @@ class SharedProcess:
             self.has_ended = True
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)  # wakes a reader that nobody has connected to
+        self._lines.put(b"")
         self._reader.join()
         self._listener.close()
         self._folder.cleanup()
@@ -135,18 +135,28 @@ class SharedProcess:
             connection, _ = self._listener.accept()
         except OSError:
             return
+        writer = threading.Thread(target=self._write, args=(connection,), name="shared-tasks-writer", daemon=True)
+        writer.start()
         with connection:
-            with self._lock:
-                self._connection = connection
-                for line in self._unsent:
-                    connection.sendall(line)
-                self._unsent.clear()
             with suppress(OSError), connection.makefile("rb") as lines:
                 for line in lines:
                     message = json.loads(line)
                     spec = self._attempts.pop(message["key"], None)
                     if spec is not None:
-                        self._on_outcome(spec, message[OUTCOME])
+                        self._tell(spec, message[OUTCOME])
+            writer.join()
+
+    def _write(self, connection: socket.socket) -> None:
+        with suppress(OSError):  # the process has ended, which `_run` reports
+            while line := self._lines.get():
+                connection.sendall(line)
+
+    def _tell(self, spec: TaskSpec, outcome: Mapping[str, Any] | None) -> None:
+        try:
+            self._on_outcome(spec, outcome)
+        except Exception:
+            # The other attempts' outcomes come by this thread, too.
+            log.exception("The end of %s, attempt %d is not noted", spec.task, spec.placement.attempt)
 
 
 class SharedProcesses:
