@@ -21,7 +21,7 @@ _EXCEPTION: Final = re.compile(
 )
 _WORDS: Final = re.compile(
     r"Connection (refused|reset|timed out)|connect(ion)? timed out|No route to host|Network is unreachable"
-    r"|Connection to node \S+ .*could not be established|Bootstrap broker \S+ .*disconnected"
+    r"|could not be established|Bootstrap broker \S"
     r"|(unable|failed|cannot|could not|couldn't) (to )?connect|Communications link failure",
     re.IGNORECASE,
 )
