@@ -84,8 +84,7 @@ class CompressionMiddleware(MiddlewareMixin):
         return file_response
 
 
-_CSS_COMMENT: Final = re.compile(rb"/\*.*?\*/", re.DOTALL)
-_CSS_SPACE: Final = re.compile(rb"\s*([{};])\s*")
+_CSS_MARKS: Final = re.compile(rb"([{};])")
 
 
 def shortener_of(path: str) -> Callable[[bytes], bytes]:
@@ -97,7 +96,12 @@ def shortener_of(path: str) -> Callable[[bytes], bytes]:
 
 def shorten_css(text: bytes) -> bytes:
     """Remove comments, and white space around braces and semicolons."""
-    return _CSS_SPACE.sub(rb"\1", _CSS_COMMENT.sub(b"", text)).strip() + b"\n"
+    parts, at = [], 0
+    while (start := text.find(b"/*", at)) >= 0 and (end := text.find(b"*/", start + 2)) >= 0:
+        parts.append(text[at:start])
+        at = end + 2
+    rest = b"".join([*parts, text[at:]])
+    return b"".join(map(bytes.strip, _CSS_MARKS.split(rest))) + b"\n"
 
 
 def shorten_js(text: bytes) -> bytes:
