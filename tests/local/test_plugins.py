@@ -18,7 +18,7 @@ from ringfence.engine.plugins.installations import InstallFailed
 from ringfence.engine.spark.connector_limits import let_go
 from ringfence.local.errors import LocalError
 from ringfence.local.jars import Coordinate, resolve
-from ringfence.local.plugin_installer import install_from_maven, installer_of, parse_coordinates
+from ringfence.local.plugin_installer import PluginInstaller, install_from_maven, installer_of, parse_coordinates
 from tests.support.java_plugins import FILE_STREAM, FILE_STREAM_CLASS
 
 
@@ -75,12 +75,17 @@ def test_a_worker_fetches_from_the_mirror_that_it_was_started_with(
         let_go(os.environ)
         try:
             assert installer is not None
+            plugin = f"{FILE_STREAM.group}:{FILE_STREAM.artifact}:{FILE_STREAM.version}"
+            with pytest.raises(InstallFailed, match=r"Could not fetch org\.apache\.kafka:connect-runtime"):
+                installer.fetch(plugin)
+            with_jars = PluginInstaller(tmp_path / "plugins", installer._mirror, prepare=lambda _mirror: None)
             with pytest.raises(InstallFailed, match=r"Could not fetch org\.apache\.kafka:connect-file"):
-                installer.fetch(f"{FILE_STREAM.group}:{FILE_STREAM.artifact}:{FILE_STREAM.version}")
+                with_jars.fetch(plugin)
         finally:
             mirror.shutdown()
             thread.join()
-    assert [path for path in Mirror.asked if path.startswith("/maven/org/apache/kafka/connect-file/")]
+    for artifact in ("connect-runtime", "connect-file"):
+        assert [path for path in Mirror.asked if path.startswith(f"/maven/org/apache/kafka/{artifact}/")]
 
 
 KILLED = """
