@@ -23,9 +23,9 @@ ON_A_CLUSTER: Final = 8
 """Where Spark runs the tasks elsewhere, this machine's memory says nothing, and each slot takes some of a cluster."""
 
 TASK_BYTES: Final = 64 << 20
-"""Of a task: a process with a small one has 18 MiB of its own, a busy one about 100 (benchmarks/results/many.md)."""
+"""Of a task: a process with a small one has 23 MiB of its own, a busy one about 100 (benchmarks/results/many.md)."""
 SHARED_TASK_BYTES: Final = 16 << 20
-"""Of a task that shares its process: a small one takes 3 MiB."""
+"""Of a task that shares its process: a small one takes 4 MiB."""
 WORKER_BYTES: Final = 700 << 20
 """Of a worker without tasks: its process, Spark's JVM and daemon, plugins, readers."""
 PLATFORM_BYTES: Final = 1200 << 20

@@ -211,6 +211,8 @@ class _Tasks:
         self._connection = connection
         self._sending = threading.Lock()
         self._reporter: Reporter | None = None
+        self._memory: int | None = None
+        """The limit, in bytes; None for none."""
         self._logs = SharedLogs()
         self._runs: dict[str, SourceTaskRun] = {}
         self._threads: dict[str, threading.Thread] = {}
@@ -231,7 +233,7 @@ class _Tasks:
     def _start(self, key: str, spec: TaskSpec) -> None:
         if self._reporter is None:
             self._prepare(spec)
-        elif memory_limit(spec.worker_settings) is not None:
+        if self._memory is not None:
             change_memory_limit(_TASK_BYTES)
         thread = threading.Thread(target=self._run_one, args=(key, spec), name=f"task-{spec.task}", daemon=True)
         self._threads[key] = thread
@@ -240,8 +242,9 @@ class _Tasks:
     def _prepare(self, first: TaskSpec) -> None:
         """Set up what all attempts share."""
         declare_worker(first)
-        if (size := memory_limit(first.worker_settings)) is not None:
-            keep_memory_limit(size)
+        self._memory = memory_limit(first.worker_settings)
+        if self._memory is not None:
+            keep_memory_limit(self._memory)
         self._reporter = create_reporter(first, f"shared-{os.getpid()}")
         log_format.describe_process(process="tasks", worker=first.placement.worker)
         log_format.write_to_stderr(logging.WARNING, redact=redact_for_task)
@@ -252,10 +255,10 @@ class _Tasks:
         outcome: dict[str, object] | None = None
         try:
             if load_task_class(spec.task_class).shares_process:
-                size = memory_limit(spec.worker_settings)
                 on_run = partial(self._note, key)
                 with working_for(spec.request), about(spec.task.connector):
-                    outcome = write_outcome(run_spec(spec, self._reporter, shared_logs=self._logs, on_run=on_run), size)
+                    result = run_spec(spec, self._reporter, shared_logs=self._logs, on_run=on_run)
+                    outcome = write_outcome(result, self._memory)
         except Exception:
             # What `run_spec` raises before the attempt begins. Alone, it is reported as for any other attempt.
             log.exception("Task %s cannot start in a shared process", spec.task)
@@ -263,7 +266,7 @@ class _Tasks:
             self._runs.pop(key, None)
             self._threads.pop(key, None)
             self._send(key, outcome)
-            if memory_limit(spec.worker_settings) is not None:
+            if self._memory is not None:
                 change_memory_limit(-_TASK_BYTES)
 
     def _note(self, key: str, run: SourceTaskRun) -> None:
