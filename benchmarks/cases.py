@@ -22,6 +22,8 @@ TITLES = {
 BARE = {PLAIN: "benchmarks.plain", PROTOCOL: "benchmarks.bare_protocol"}
 """Programs that are no connectors: yardsticks."""
 KINDS = tuple(TITLES)
+LONGER = 4
+"""How many times longer the file is for cases that read the usual one within a few transactions."""
 
 _CONVERTERS = {
     CONNECT: {"key.converter": _STRING, "value.converter": _STRING},
@@ -37,6 +39,10 @@ class Case:
 
     kind: str
     boundary: str
+
+    def lines(self, count: int) -> int:
+        """Return how many lines the case reads if the others read `count`."""
+        return count * LONGER if self.boundary == "interval" and self.kind in (BATCHES, PLAIN, PROTOCOL) else count
 
     def config(self, file: Path, topic: str) -> dict[str, str]:
         """Return the connector's configuration: the same on both sides, except for the converters."""

@@ -37,8 +37,6 @@ class Runs:
     def __enter__(self) -> "Runs":
         with ExitStack() as stack:
             self.root.mkdir(parents=True, exist_ok=True)
-            lines.write(self._file(self.count), self.count)
-            lines.write(self._file(self._warm), self._warm)
             ours = [kind for kind in self.kinds if kind != CONNECT and kind not in BARE]
             who = [stands.CONNECT] * (CONNECT in self.kinds) + [stands.OURS] * bool(ours)
             self._stand = stack.enter_context(stands.Stand(self.root, nice=self.nice, who=who))
@@ -58,7 +56,11 @@ class Runs:
         return min(WARM_LINES, self.count)
 
     def _file(self, count: int) -> Path:
-        return self.root / f"{count}.txt"
+        """Return the input of `count` lines, written on first use."""
+        path = self.root / f"{count}.txt"
+        if not path.exists():
+            lines.write(path, count)
+        return path
 
     def warm(self, case: Case) -> None:
         """Run a case once, with fewer lines, unmeasured."""
@@ -66,7 +68,8 @@ class Runs:
 
     def run(self, case: Case) -> Numbers:
         """Run and measure a case."""
-        return numbers(self._observe(case, self.count), self.count, interval=case.boundary == "interval")
+        count = case.lines(self.count)
+        return numbers(self._observe(case, count), count, interval=case.boundary == "interval")
 
     def _observe(self, case: Case, count: int) -> Observation:
         self._number += 1
