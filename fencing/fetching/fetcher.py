@@ -153,6 +153,11 @@ class FetchState(Generic[_T]):
         """Return what `take` needs of the partitions that are asked for now."""
         return {place: self._partitions[place].revision for place in places}
 
+    def is_current(self, place: Place, revision: int) -> bool:
+        """Return whether a partition is still read from the position of this revision on."""
+        one = self._partitions.get(place)
+        return one is not None and one.revision == revision
+
     def lose(self, node: int) -> None:
         """A broker is not reached: look up who leads its partitions now."""
         for (topic, _), each in self._partitions.items():
@@ -198,9 +203,9 @@ class FetchState(Generic[_T]):
 
         revision: as it was when the partition was asked for.
         """
-        one = self._partitions.get(place)
-        if one is None or one.revision != revision:
+        if not self.is_current(place, revision):
             return []
+        one = self._partitions[place]
         if answer.error or answer.diverges:
             self._take_error(place, one, answer, node)
             return []
@@ -434,7 +439,7 @@ class Fetcher(Generic[_T]):
                 continue
             self._ready += [(place, item) for item in items]
             # Not if only this one is empty: the others may have left no room for its records.
-            if is_empty and not each.error and not each.diverges:
+            if is_empty and self._state.is_current(place, revisions[place]) and not each.error and not each.diverges:
                 self.empty_up_to[place] = each.high_watermark
         if failed:
             self._pause(node, _REFUSED, now)

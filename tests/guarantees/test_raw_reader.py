@@ -58,6 +58,20 @@ def test_partitions_that_found_no_room_in_an_answer_are_read_to_their_ends(conne
     assert records[1] == 40
 
 
+@pytest.mark.broker
+def test_the_answer_to_the_reading_before_does_not_end_the_next_one(connection: Connection, topic: str) -> None:
+    """The first one has its end while the leader is asked for what follows, and later answers: nothing."""
+    producer = PlainProducer({"bootstrap.servers": connection.bootstrap, "linger.ms": 0})
+    for _ in range(2):
+        producer.produce(topic, b"v", partition=0)
+        assert producer.flush(20) == 0
+    offsets: list[int] = []
+    with RawReader(connection, topic) as reader:
+        for end in (1, 2):
+            reader.read({0: 0}, {0: end}, Deadline.after(20), lambda _, batch: offsets.append(batch.last))
+    assert offsets == [0, 0, 1]
+
+
 class EmptyLog:
     """A leader that has nothing after the position, and says up to where."""
 
