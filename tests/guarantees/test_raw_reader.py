@@ -91,6 +91,10 @@ class EmptyLog:
         return []
 
 
+def refuse(partition: int, batch: Batch) -> None:
+    pytest.fail(f"there was {batch} in {partition}")
+
+
 @pytest.mark.parametrize(("high_watermark", "ends"), [(9, True), (8, False)])
 def test_the_rest_that_compaction_has_removed_is_not_waited_for(
     high_watermark: int, ends: bool, monkeypatch: pytest.MonkeyPatch
@@ -98,10 +102,10 @@ def test_the_rest_that_compaction_has_removed_is_not_waited_for(
     reader = RawReader(Connection("nowhere:1"), "t")
     monkeypatch.setattr(reader, "_fetcher", EmptyLog(high_watermark))
     if ends:
-        reader.read({0: 3}, {0: 9}, Deadline.after(20), pytest.fail)
+        reader.read({0: 3}, {0: 9}, Deadline.after(20), refuse)
         return
     with pytest.raises(Retriable, match=r"could not be read to its end in time.*\{0: \(3, 9\)\}"):
-        reader.read({0: 3}, {0: 9}, Deadline.after(0.1), pytest.fail)
+        reader.read({0: 3}, {0: 9}, Deadline.after(0.1), refuse)
 
 
 def poll_to_the_error(follower: PartitionFollower) -> None:
