@@ -9,7 +9,7 @@ one by one.
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ringfence.connectors.api import ColumnBatch, Schema, SchemaType, SourceRecord, Struct, StructBatch
+from ringfence.connectors.api import ColumnBatch, Schema, SchemaType, SourceRecord, Struct, StructBatch, ValueBatch
 
 
 class Column:
@@ -18,12 +18,14 @@ class Column:
     records: as the connector returned them, never changed; they provide keys, headers, partitions and timestamps.
     topic, schema (None: plain values) and values are changed by transforms in place. values: one per record. With a
     struct's schema, each is a list in the order of its fields, which belongs to the column and may be changed. A plain
-    mapping belongs to the connector and must not be changed.
+    mapping belongs to the connector and must not be changed. Strings may be `EncodedStrings`.
     """
 
     __slots__ = ("records", "schema", "topic", "values")
 
-    def __init__(self, records: Sequence[SourceRecord], topic: str, schema: Schema | None, values: list[Any]) -> None:
+    def __init__(
+        self, records: Sequence[SourceRecord], topic: str, schema: Schema | None, values: Sequence[Any]
+    ) -> None:
         self.records = records
         self.topic = topic
         self.schema = schema
@@ -38,7 +40,7 @@ class Column:
         """Return the values in the form of records: lists of fields as structs."""
         schema, of = self.schema, Struct.of
         if schema is None or not self.structs:
-            return self.values
+            return self.values if isinstance(self.values, list) else list(self.values)
         return [of(schema, fields) for fields in self.values]
 
 
@@ -48,6 +50,8 @@ def column_of(records: Sequence[SourceRecord]) -> Column | None:
     """
     if isinstance(records, StructBatch):
         return Column(records, records.topic, records.schema, records.rows())
+    if isinstance(records, ValueBatch) and records.strings is not None:
+        return Column(records, records.topic, records.schema, records.strings)
     if isinstance(records, ColumnBatch):
         values, schema, topic = records.rows(), records.schema, records.topic
     else:

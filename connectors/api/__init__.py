@@ -44,6 +44,7 @@ from ringfence.connectors.api.connector import (
 from ringfence.connectors.api.errors import ConnectorError, DataException, RecordRefused, RetriableError
 from ringfence.connectors.api.records import (
     ColumnBatch,
+    EncodedStrings,
     OffsetReader,
     OffsetRecord,
     RecordBatch,
@@ -100,6 +101,7 @@ __all__ = [
     "DataException",
     "DistantDate",
     "DistantTimestamp",
+    "EncodedStrings",
     "EndOfDay",
     "Endpoint",
     "ExactlyOnceSupport",

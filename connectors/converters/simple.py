@@ -12,12 +12,14 @@ from ringfence.connectors.api import (
     ConfigType,
     DistantDate,
     DistantTimestamp,
+    EncodedStrings,
     EndOfDay,
     Importance,
     Schema,
     SchemaType,
     Struct,
 )
+from ringfence.connectors.columns import Column
 from ringfence.connectors.converters.base import Converter, HeaderConverter, refuse
 from ringfence.connectors.converters.json_converter import JsonConverter
 from ringfence.connectors.sdk.values.moments import is_moment, millis, to_datetime
@@ -75,6 +77,11 @@ class StringConverter(Converter, HeaderConverter):
             return [str.encode(value, encoding, "surrogateescape") for value in values]  # type: ignore[arg-type]
         except TypeError:
             return super().from_batch(topic, values, schema)
+
+    def from_column(self, column: Column) -> list[bytes | None]:
+        if isinstance(column.values, EncodedStrings) and self._encoding == "utf-8":
+            return [*column.values.encoded]
+        return super().from_column(column)
 
     def from_header(self, topic: str, name: str, value: object, schema: Schema | None = None) -> bytes | None:
         return self.from_record(topic, value, schema)

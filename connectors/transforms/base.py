@@ -3,7 +3,7 @@ rebuild of a record: schemas, once for each, and values with their defaults.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import new_class
 from typing import ClassVar, Final, Generic, TypeVar, cast
 
@@ -165,7 +165,7 @@ def values_of(struct: Struct, defaults: bool) -> list[object]:
     )
 
 
-def fill_defaults(schema: Schema, rows: list[list[object]]) -> list[list[object]]:
+def fill_defaults(schema: Schema, rows: Sequence[list[object]]) -> Sequence[list[object]]:
     """Return the same lists, of the fields of many structs with this schema, with defaults instead of nulls."""
     for place, default in schema.defaulted:
         for row in rows:

@@ -23,6 +23,7 @@ from ringfence.fencing.kafka.record_batches import (
     LOG_APPEND_TIME,
     MAGIC_AT,
     TRANSACTIONAL,
+    Data,
     Marker,
     read_marker,
     read_varint,
@@ -56,7 +57,8 @@ class Position:
 @dataclass(frozen=True, slots=True)
 class FetchedPartition:
     """aborted: producer ids with the first offsets of their aborted transactions; preferred: another replica to read
-    from, -1 for none; diverges: whether the leader's log has other records before the position.
+    from, -1 for none; diverges: whether the leader's log has other records before the position; high_watermark: up to
+    which all replicas have the log, and readers read it.
     """
 
     error: int
@@ -64,6 +66,7 @@ class FetchedPartition:
     preferred: int = -1
     records: bytes | memoryview = field(default=b"", repr=False)
     diverges: bool = False
+    high_watermark: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +117,13 @@ class Fetch:
             topic = names.get(reader.uuid(), "") if version >= _BY_ID_FROM else reader.text()
 
             def read_partition() -> None:
-                number, code, *_ = reader.fields(_FIXED)
+                number, code, high_watermark, *_ = reader.fields(_FIXED)
                 aborted = reader.array(lambda: (reader.i64(), reader.i64(), reader.tags())[:2])
                 preferred, records = reader.i32(), reader.view()
                 diverges = _DIVERGING in reader.tags()
-                partitions[topic, number] = FetchedPartition(code, aborted, preferred, records, diverges)
+                partitions[topic, number] = FetchedPartition(
+                    code, aborted, preferred, records, diverges, high_watermark
+                )
 
             reader.array(read_partition)
             reader.tags()
@@ -131,7 +136,6 @@ _AFTER_LENGTH: Final = 12
 _COVERED_BYTES: Final = 40
 """Of the head, by the checksum."""
 _MAGIC: Final = 2
-Data = bytes | memoryview
 _FEW: Final = 50
 _FEW_BYTES: Final = 16 * 1024
 
@@ -201,7 +205,7 @@ class Fetched:
         if self.count <= 0:
             return None
         try:
-            return read_marker(bytes(self._data[self._records_at : self._end]))
+            return read_marker(self._data[self._records_at : self._end])
         except (struct.error, IndexError, ValueError) as error:
             raise self._damage_error("it is no marker") from error
 

@@ -27,7 +27,7 @@ from kafka.errors import (
 )
 from kafka.protocol.admin import CreateTopicsRequest, DescribeConfigsRequest, DescribeTransactionsRequest
 from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest, MetadataRequest
-from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
+from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest
 
 from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.clock import Deadline
@@ -105,6 +105,10 @@ def await_coordinator(ask: Callable[_P, _T]) -> Callable[_P, _T]:
     return repeat
 
 
+OLDEST_BROKER: Final = (2, 8)
+"""Older brokers lack versions of Produce, AddPartitionsToTxn and EndTxn that our producer sends
+(`fencing/transactions/messages.py`).
+"""
 NOBODYS_PRODUCER: Final = 2**63 - 1
 """A producer id that is never assigned: brokers count from 0."""
 
@@ -116,7 +120,6 @@ _PAUSES: Final = (0.1, 0.2, 0.4, 0.8, 0.0)
 _IN_FLIGHT: Final = 1000
 _ASKED_MS: Final = 5000
 _BOOTSTRAP_MS: Final = 3000
-_EXACTLY_ONCE_INIT: Final = 3  # the version of InitProducerId in Kafka 2.5 (KIP-360)
 _READ, _WRITE, _DESCRIBE = 3, 4, 8
 _BROKER, _TOPIC = 4, 2
 _FIND_VERSION: Final = 3
@@ -404,9 +407,5 @@ class Prober:
         return int(level)
 
     def exactly_once(self) -> bool:
-        """Whether the broker supports exactly-once (Kafka 2.5)."""
-        try:
-            version = self._admin.newest_version_of(InitProducerIdRequest)
-        except IncompatibleBrokerVersion:
-            return False
-        return version >= _EXACTLY_ONCE_INIT
+        """Whether the broker supports exactly-once."""
+        return self.version >= OLDEST_BROKER

@@ -16,6 +16,7 @@ from ringfence.fencing.errors import Unreadable
 # Base offset, length, leader epoch, magic, CRC, attributes, last offset delta, first and newest timestamp, producer
 # id, producer epoch, base sequence, number of records.
 HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+Data = bytes | memoryview
 _MOST_BITS: Final = 70
 """Ten bytes, of which each has seven."""
 _PREFIX: Final = struct.Struct(">qi")
@@ -54,7 +55,7 @@ class Batch(NamedTuple):
     """The producer's sequence number of its first record, which starts at 0 in each partition."""
 
 
-def parse(data: bytes) -> Iterator[Batch]:
+def parse(data: Data) -> Iterator[Batch]:
     """Return the batches of a fetch response, without an incomplete last one. Raises `Unreadable` for other bytes."""
     at, size = 0, len(data)
     while size - at > MAGIC_AT:
@@ -75,7 +76,7 @@ def parse(data: bytes) -> Iterator[Batch]:
         at = until
 
 
-def _batch(data: bytes, at: int, until: int) -> Batch:
+def _batch(data: Data, at: int, until: int) -> Batch:
     header = HEADER.unpack_from(data, at)
     base, attributes, last_delta, newest_ms, producer_id, epoch, sequence, count = (
         header[n] for n in (0, 5, 6, 8, 9, 10, 11, 12)
@@ -94,7 +95,7 @@ def _batch(data: bytes, at: int, until: int) -> Batch:
     )
 
 
-def read_marker(record: bytes) -> Marker | None:
+def read_marker(record: Data) -> Marker | None:
     """Parse a control record: length, attributes, timestamp and offset delta, then the key: version and type. Return
     None if it ends no transaction.
     """
@@ -108,7 +109,7 @@ def read_marker(record: bytes) -> Marker | None:
     return Marker(kind) if kind in (Marker.ABORT.value, Marker.COMMIT.value) else None
 
 
-def read_varint(data: bytes, at: int) -> tuple[int, int]:
+def read_varint(data: Data, at: int) -> tuple[int, int]:
     """Return a signed number of variable length (zigzag), and the position after it. Raises `IndexError`, and
     `ValueError` for more than 64 bits: to read n of them takes n² steps.
     """

@@ -14,11 +14,11 @@ from typing import Final
 from ringfence.connectors.api import PositionPaths
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, Retriable
+from ringfence.fencing.fetching.raw_reader import RawReader
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer import Isolation, LogRecord, PartitionReader, record_of
 from ringfence.fencing.kafka.open_transactions import TransactionProber
-from ringfence.fencing.kafka.raw_fetch import RawFetcher
 from ringfence.fencing.kafka.record_batches import Batch
 from ringfence.fencing.kafka.topic_admin import topic_exists, topic_identity, topic_setting
 from ringfence.fencing.kafka.topic_offsets import OffsetKind, end_offsets, offsets_at
@@ -149,7 +149,7 @@ class Counting:
     def _tally(self, edges: Edges, ids: frozenset[int] | None) -> TopicTally:
         tally = TopicTally(edges.end)
         next_offsets = dict(edges.first)
-        with RawFetcher(self._connection, edges.topic) as fetcher:
+        with RawReader(self._connection, edges.topic) as fetcher:
 
             def take(partition: int, batch: Batch) -> None:
                 self._progress(f"counting topic {edges.topic}", batch.last - next_offsets[partition] + 1)
@@ -201,7 +201,7 @@ class Counting:
         finally:
             log.close()
         commits = OffsetCommits(records, edges.end)
-        with RawFetcher(self._offsets_connection, topic) as fetcher:
+        with RawReader(self._offsets_connection, topic) as fetcher:
 
             def take(partition: int, batch: Batch) -> None:
                 if self._deadline.expired:

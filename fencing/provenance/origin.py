@@ -11,8 +11,8 @@ from typing import Final
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, Invalid, Retriable
+from ringfence.fencing.fetching.raw_reader import RawReader
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.raw_fetch import RawFetcher
 from ringfence.fencing.kafka.record_batches import Batch, Marker
 from ringfence.fencing.kafka.topic_admin import topic_identity
 from ringfence.fencing.kafka.topic_offsets import OffsetKind, offsets_at, offsets_since
@@ -172,7 +172,7 @@ def read(
 
     if any(starts[number] < ends[number] for number in starts):
         try:
-            with RawFetcher(connection, topic) as fetcher:
+            with RawReader(connection, topic) as fetcher:
                 fetcher.read(starts, ends, deadline, count)
         except SearchEnd:
             return

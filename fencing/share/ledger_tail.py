@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Abortable, Fatal, FencingError, Retriable
+from ringfence.fencing.fetching.raw_reader import Entry, PartitionFollower
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.raw_fetch import Entry, PartitionFollower
 from ringfence.fencing.kafka.topic_offsets import end_offsets
 from ringfence.fencing.offsets.ledger_keys import LEDGER_PARTITION
 from ringfence.fencing.offsets.source_offsets import SourceOffsets, encode_value

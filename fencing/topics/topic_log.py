@@ -32,9 +32,9 @@ from typing import Final
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, Retriable, TopicLost
+from ringfence.fencing.fetching.raw_reader import RawReader
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer import Isolation, LogRecord, PartitionReader, record_of
-from ringfence.fencing.kafka.raw_fetch import RawFetcher
 from ringfence.fencing.kafka.record_batches import Batch, Decisions
 from ringfence.fencing.kafka.topic_admin import topic_identity
 from ringfence.fencing.kafka.topic_offsets import OffsetKind, end_offsets, offsets_at
@@ -64,7 +64,7 @@ class OpenTail:
         most_bytes: int | None = None,
     ) -> list[LogRecord]:
         """Return the committed records between these offsets; of more than `most_bytes` the first ones only."""
-        with RawFetcher(self._connection, self._topic) as fetcher:
+        with RawReader(self._connection, self._topic) as fetcher:
             while True:
                 decisions = {p: Decisions() for p in starts}
 

@@ -147,7 +147,7 @@ class BrokerConnection:
         if answer.error:
             raise Fatal(
                 f"The broker {self.address[0]}:{self.address[1]} is too old ({name_of(answer.error)}): "
-                "transactions need Kafka 2.5 or newer"
+                "transactions need Kafka 2.8 or newer"
             )
         return answer
 
@@ -274,7 +274,7 @@ class BrokerConnection:
         if version < max(first, low):
             raise Fatal(
                 f"The broker {self.address[0]}:{self.address[1]} has {type(request).__name__} in versions {low} to "
-                f"{high}, and {first} to {last} would be needed"
+                f"{high}, and {first} to {last} would be needed, which Kafka 2.8 and newer have"
             )
         self._versions[kind] = version
         return version

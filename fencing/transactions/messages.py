@@ -1,4 +1,4 @@
-"""The requests of a transactional producer, and their responses, in the versions of brokers 2.5 to 4.x. Pure.
+"""The requests of a transactional producer, and their responses, in the versions of brokers 2.8 to 4.x. Pure.
 
 Each request has its key in Kafka's protocol and the range of versions that are written here; `encode` returns its body
 in parts, so that record batches are not copied, and `decode` reads the response's body.

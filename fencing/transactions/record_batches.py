@@ -236,7 +236,9 @@ def encode(
     count = len(values)
     first_ms = newest_ms = now_ms
     deltas: Sequence[int] | None = None
-    if timestamps is not None:
+    if timestamps is not None and timestamps[0] > 0 and timestamps.count(timestamps[0]) == count:
+        first_ms = newest_ms = timestamps[0]
+    elif timestamps is not None:
         if min(timestamps) <= 0:
             timestamps = [each if each > 0 else now_ms for each in timestamps]
         first_ms, newest_ms = timestamps[0], max(timestamps)

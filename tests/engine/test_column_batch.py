@@ -1,13 +1,14 @@
 """A batch given by column: the very bytes, offsets and errors of its records one at a time."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ringfence.connectors.api import ColumnBatch, SourceRecord, Struct, StructBatch, ValueBatch
+from ringfence.connectors.api import ColumnBatch, EncodedStrings, SourceRecord, Struct, StructBatch, ValueBatch
 from ringfence.connectors.api.schemas import INT64, STRING, Schema
 from ringfence.engine.spark.task_process import Conversion
 from tests.support.record_paths import CONVERTERS, ROW, TRANSFORMS, OneByOne, configuration, rows, texts, went
@@ -86,9 +87,10 @@ def test_values_give_what_their_records_give(
         each[:count] if isinstance(each, list) else each for each in (more.times, more.keys, more.headers)
     ]
     times, keys, headers = columns
-    batch = ValueBatch(
-        PARTITION, last, "t1", schema, values, lambda n: {"line": n + 1}, times, more.partition, keys, headers
-    )
+    batches = [
+        ValueBatch(PARTITION, last, "t1", schema, held, lambda n: {"line": n + 1}, times, more.partition, keys, headers)
+        for held in forms_of(values, schema)
+    ]
     of_each = [each if isinstance(each, list) else [each] * count for each in columns]
     records = [
         SourceRecord(
@@ -100,10 +102,22 @@ def test_values_give_what_their_records_give(
         for number, (value, time_ms, key, pairs) in enumerate(zip(values, *of_each, strict=True), 1)
     ]
     expected = went(OneByOne(config), records)
-    assert went(Conversion(config), batch) == expected
-    assert went(OneByOne(config), batch) == expected
-    assert went(Conversion(config), batch) == expected, "it is not used up"
-    assert [vars_of(batch[place]) for place in range(-1, len(values))] == list(map(vars_of, [records[-1], *records]))
+    for batch in batches:
+        assert went(Conversion(config), batch) == expected
+        assert went(OneByOne(config), batch) == expected
+        assert went(Conversion(config), batch) == expected, "it is not used up"
+        places = range(-1, len(values))
+        assert [vars_of(batch[place]) for place in places] == list(map(vars_of, [records[-1], *records]))
+
+
+def forms_of(values: list[object], schema: Schema | None) -> Iterator[Sequence[object]]:
+    """The values as they are, and strings as UTF-8, too, where that gives the same strings."""
+    yield values
+    if schema is STRING:
+        with suppress(UnicodeEncodeError):
+            held = EncodedStrings([str(each).encode("utf-8", "surrogateescape") for each in values])
+            if [*held] == values:
+                yield held
 
 
 def vars_of(record: SourceRecord) -> list[object]:
@@ -144,6 +158,26 @@ def test_no_record_is_made_of_values(monkeypatch: pytest.MonkeyPatch) -> None:
     assert produced == (expected, [(PARTITION, {"line": 5})], 5, {"t1"})
     assert went(Conversion(configuration(["hoist", "fixed"], CONVERTERS[0], True)), batch)[0]  # type: ignore[index]
     assert not made
+
+
+@pytest.mark.parametrize("lines", [["a", "", "ü€"], ["a\nb", "c"], [], ["\n"]])
+def test_encoded_strings_are_the_sequence_of_their_strings(lines: list[str]) -> None:
+    held = EncodedStrings([each.encode() for each in lines])
+    assert ([*held], len(held)) == (lines, len(lines))
+    assert [held[place] for place in range(-len(lines), len(lines))] == lines * 2
+    assert [*held[1:]] == lines[1:]
+    assert EncodedStrings([b"\xff"])[0].encode("utf-8", "surrogateescape") == b"\xff"
+
+
+def test_strings_that_are_held_as_their_bytes_are_written_as_these(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [b"a", b"\xff", b"c\n", b"", "ü".encode()]
+    held = EncodedStrings(lines)
+    batch = ValueBatch(PARTITION, {"line": 5}, "t1", STRING, held, lambda n: {"line": n + 1}, 1000)
+    monkeypatch.setattr(EncodedStrings, "__iter__", lambda _: pytest.fail("they became str"))
+    monkeypatch.setattr(EncodedStrings, "__getitem__", lambda *_: pytest.fail("one became str"))
+    expected: list[tuple[object, ...]] = [("t1", each, None, -1, 1000, []) for each in lines]
+    produced = went(Conversion(configuration([], CONVERTERS[1], False)), batch)
+    assert produced == (expected, [(PARTITION, {"line": 5})], 6, {"t1"})
 
 
 def test_values_of_a_structs_schema_are_refused() -> None:

@@ -171,7 +171,6 @@ def test_all_partitions_have_their_turn(broker: Broker, unique: Callable[[str], 
     for start in range(0, 2400, 300):
         write(broker.bootstrap, topic, range(start + 1, start + 301))
     reader = reader_of(broker.bootstrap, fetch_max_bytes="1024", max_partition_fetch_bytes="1024")
-    reader._most_answer_bytes = 1024
     reader.add({(topic, number): 0 for number in range(3)})
     turns: list[int] = []
     while len(turns) < 12:
@@ -253,7 +252,6 @@ def test_a_broker_that_throttles_is_left_alone_for_so_long(
     monkeypatch.setattr(PartitionReader, "_send", note_request)
     limits = {"fetch_max_bytes": "1", "max_partition_fetch_bytes": "1"}
     reader = reader_of(broker.bootstrap, client_id=client, **limits)
-    reader._most_answer_bytes = 1
     reader.add({(topic, 0): 0})
     assert read(reader, 200) == list(range(200))
     reader.close()

@@ -7,7 +7,7 @@ import pytest
 from kafka.partitioner.default import murmur2
 
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.raw_fetch import RawFetcher
+from ringfence.fencing.fetching.raw_reader import RawReader
 from ringfence.fencing.kafka.record_batches import Batch
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.topics.topic_log import TopicLog
@@ -59,7 +59,7 @@ def batches_of(stage: Stage, partition: int) -> list[int]:
     """The number of records of each batch."""
     batches: list[Batch] = []
     end = sum(1 for where, _, _ in records_of(stage) if where == partition)
-    with RawFetcher(stage.connection, stage.data) as fetcher:
+    with RawReader(stage.connection, stage.data) as fetcher:
         fetcher.read({partition: 0}, {partition: end}, Deadline.after(60), lambda _, batch: batches.append(batch))
     return [batch.records for batch in batches if not batch.control]
 

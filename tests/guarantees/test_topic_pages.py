@@ -10,9 +10,10 @@ from ringfence.engine.preflight.topic_rules import TopicRules
 from ringfence.engine.questions import ReadRecords
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Invalid
+from ringfence.fencing.fetching.topic_pages import Page, PageStart, PageStartKind, read_page
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
-from ringfence.fencing.kafka.topic_records import Limits, Page, PageStart, PageStartKind, Visibility, read_page
+from ringfence.fencing.kafka.topic_records import Limits, Visibility
 from ringfence.requests.request import Refusal
 from ringfence.worker_config import WorkerConfig
 from tests.support.broker import Broker

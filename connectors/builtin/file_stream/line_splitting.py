@@ -4,8 +4,9 @@ A line ends with LF, CR LF or a lone CR, as in Java's `BufferedReader`. A CR as 
 yet, since an LF may follow. Text after the last line end is kept until its line end arrives.
 """
 
+from collections.abc import Sequence
 from itertools import accumulate
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, overload
 
 _ENDS = b"\r\n"
 _CHUNK: Final = 1024 * 1024
@@ -82,13 +83,11 @@ class LineBuffer:
         self.position += sum(map(len, lines)) + len(lines)
         return lines
 
-    def take_with_positions(self, limit: int) -> tuple[list[bytes], list[int]]:
+    def take_with_positions(self, limit: int) -> tuple[list[bytes], Sequence[int]]:
         """Do the same, and return the position after each line."""
-        lines = self._cut(limit)
-        lengths = [len(line) for line in lines] if self._with_ends else [len(line) + 1 for line in lines]
-        positions = list(accumulate(lengths, initial=self.position))
-        self.position = positions[-1]
-        del positions[0]
+        lines, start = self._cut(limit), self.position
+        positions = _Positions(lines, start, 0 if self._with_ends else 1)
+        self.position = start + sum(map(len, lines)) + (0 if self._with_ends else len(lines))
         return ([line.rstrip(_ENDS) for line in lines] if self._with_ends else lines), positions
 
     def _cut(self, limit: int) -> list[bytes]:
@@ -98,6 +97,30 @@ class LineBuffer:
             self._lines = []
             self._next = 0
         return lines
+
+
+class _Positions(Sequence[int]):
+    """The position after each line, computed for the first one that is asked for: most often none is."""
+
+    def __init__(self, lines: Sequence[bytes], start: int, end: int) -> None:
+        """start: before the first line. end: the bytes of each line's end that are not in `lines`."""
+        self._lines = lines
+        self._start = start
+        self._end = end
+        self._positions: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    @overload
+    def __getitem__(self, place: int) -> int: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[int]: ...
+    def __getitem__(self, place: int | slice) -> int | list[int]:
+        if not self._positions:
+            lengths = (len(line) + self._end for line in self._lines)
+            self._positions = list(accumulate(lengths, initial=self._start))[1:]
+        return self._positions[place]
 
 
 def count_lines(file: BinaryIO, size: int) -> int | None:

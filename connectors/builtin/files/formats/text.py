@@ -67,7 +67,8 @@ class TextReader(FormatReader):
     def read(self, limit: int) -> Rows:
         self._fill(limit)
         start = self._lines.position
-        lines, positions = self._lines.take_with_positions(limit)
+        lines, after = self._lines.take_with_positions(limit)
+        positions = [*after]
         if positions:
             positions[-1] = min(positions[-1], self._read_to)
         return self.decode(lines, positions, start)

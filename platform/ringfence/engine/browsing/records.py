@@ -18,20 +18,11 @@ from ringfence.engine.preflight.topic_rules import TopicRules
 from ringfence.engine.questions import DescribeTopics, ReadRecords, TopicPlace
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, Invalid
+from ringfence.fencing.fetching.topic_pages import Page, PageStart, PageStartKind, read_page
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.open_transactions import HangingProber
 from ringfence.fencing.kafka.topic_admin import topic_infos, topic_names
-from ringfence.fencing.kafka.topic_records import (
-    Limits,
-    Page,
-    PageStart,
-    PageStartKind,
-    Tail,
-    TailRecord,
-    Test,
-    read_page,
-    tail,
-)
+from ringfence.fencing.kafka.topic_records import Limits, Tail, TailRecord, Test, tail
 from ringfence.fencing.leader.fence_targets import list_admin_access
 from ringfence.fencing.records.writable_topics import TopicAccess
 from ringfence.requests.request import Refusal

@@ -26,7 +26,7 @@ from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import leader_transactional_id
 from ringfence.fencing.kafka.connection import is_other_cluster
 from ringfence.fencing.kafka.open_transactions import may_write_markers
-from ringfence.fencing.kafka.permission_probes import IdHolder, Permission, Prober
+from ringfence.fencing.kafka.permission_probes import OLDEST_BROKER, IdHolder, Permission, Prober
 from ringfence.fencing.offsets.stores import COMPACTED_SOON, OffsetStores
 from ringfence.fencing.transactions.messages import V2
 from ringfence.fencing.transactions.settings import batch_bytes
@@ -36,14 +36,18 @@ _PROTOCOL: Final = "transaction protocol"
 
 
 def check_version(prober: Prober, subject: Subject, _stores: OffsetStores) -> Iterator[Check]:
-    version = ".".join(str(part) for part in prober.version)
+    version = _version_text(prober.version)
     if prober.exactly_once():
         yield Check("broker version", Result.OK, f"Kafka {version} or newer.")
     else:
-        text = f"The broker is Kafka {version}; exactly-once needs 2.5."
+        text = f"The broker is Kafka {version}; exactly-once needs {_version_text(OLDEST_BROKER)}."
         yield Check("broker version", Result.FAILED, text, "Upgrade the brokers.", decides=subject.transactional)
     if (old := check_idempotence(prober.version)) is not None:
         yield old
+
+
+def _version_text(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
 
 
 def check_transactions_v2(prober: Prober, subject: Subject, _stores: OffsetStores) -> Iterator[Check]:
