@@ -390,7 +390,8 @@ class Worker:
         self._thread("suspicions", lambda: peer_heartbeats.run(record, config, leader, reporter, self._stop))
         self._thread("grants", lambda: _follow_grants(leader, self._stop))
         self._thread("alerts", lambda: watch(self._incarnation, partial(find_leader, leader), self._stop))
-        self._thread("projection", lambda: ProjectionMembership(config, record, ids).run(self._stop))
+        projection = partial(ProjectionMembership, config, record, ids, leader.let_answers_pass)
+        self._thread("projection", lambda: projection().run(self._stop))
         guard = TopicGuard(config, self._connection, self._incarnation)
         self._thread("topics", lambda: guard.watch(ids, self._stop, lambda: self._end_for_good(LOST_SECONDS)))
 
