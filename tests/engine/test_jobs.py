@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from ringfence.engine.leader import reconcile_loop
-from ringfence.engine.leader.leader_thread import Job, Jobs, PendingAnswers, carry_out_all
+from ringfence.engine.leader.leader_thread import Job, Jobs, carry_out_all
 from ringfence.engine.leader.reconcile_loop import Reconciler
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.topics.cluster_state import ClusterState
@@ -111,27 +111,6 @@ def test_the_leader_lets_its_senders_answer_first_and_not_for_long() -> None:
     waits = [seconds for each in answers for seconds, done in each.waits if done == 2]
     assert len(waits) == 2
     assert all(0 < seconds <= 0.02 for seconds in waits)
-
-
-def test_others_wait_for_the_answers_that_are_pending_and_not_for_long() -> None:
-    pending, jobs = PendingAnswers(), cast("list[Job]", [])
-    sent, first, second, later = (Answer(jobs) for _ in range(4))
-    for each in (sent, first, second):
-        pending.add(each)
-    sent.set()
-    timer = threading.Timer(0.05, first.set)
-    timer.start()
-    began = time.monotonic()
-    pending.wait(0.2)
-    assert first.is_set(), "the wait ends no sooner"
-    assert 0.2 <= time.monotonic() - began < 30, "the second one is not sent in time"
-    second.set()
-    pending.add(later)
-    later.set()
-    began = time.monotonic()
-    pending.wait(60)
-    assert time.monotonic() - began < 30
-    timer.join()
 
 
 def test_a_pass_is_due_once_something_has_changed_and_seldom_in_between(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -134,31 +134,9 @@ class Jobs:
             job.result.set_exception(refusal())
 
 
-class PendingAnswers:
-    """The answers that senders of jobs wait for. Thread-safe."""
-
-    def __init__(self) -> None:
-        self._answers: list[threading.Event] = []
-        self._lock = threading.Lock()
-
-    def add(self, answered: threading.Event) -> None:
-        """Add one, which counts until it is set."""
-        with self._lock:
-            self._answers = [*(each for each in self._answers if not each.is_set()), answered]
-
-    def wait(self, seconds: float) -> None:
-        """Wait until those that are pending now are sent, for so long at most: those that follow do not count."""
-        with self._lock:
-            pending = list(self._answers)
-        deadline = Deadline.after(seconds)
-        for answered in pending:
-            answered.wait(deadline.remaining)
-
-
 TRY_SECONDS: Final = 8.0
 _TURN_SECONDS: Final = 1.0
 _ANSWER_SECONDS: Final = 0.005
-_LONG_ANSWER_SECONDS: Final = 0.02
 _DOUBT_SECONDS: Final = 20.0
 NOT_LEADING: Final = "Cannot complete request because this worker does not lead (any more). Send the request again"
 _IN_DOUBT: Final = (
@@ -323,7 +301,6 @@ class Leader:
         self._reporter = reporter
         self._connection = config.connection(f"ringfence-{worker.worker}-leader")
         self._jobs = Jobs()
-        self._answers = PendingAnswers()
         self._reconfigure: queue.SimpleQueue[ConnectorName] = queue.SimpleQueue()
         self._reloads = ConfigReloads(config.settings)
         self._status = StatusLog(
@@ -459,16 +436,8 @@ class Leader:
         answered: see `Job`.
         """
         job = Job(plan, deadline, account, answered=answered)
-        if answered is not None:
-            self._answers.add(answered)
         self._jobs.put(job)
         return job.result
-
-    def let_answers_pass(self) -> None:
-        """Wait for a moment while senders wait for their answers. For threads of this process whose work follows from
-        the same writes: it takes the interpreter, and a processor, from those that answer.
-        """
-        self._answers.wait(_LONG_ANSWER_SECONDS)
 
     def run(self, stop: threading.Event) -> None:
         """Run until `stop`. Then leave the group, so that the next leader need not wait for the session to expire."""
