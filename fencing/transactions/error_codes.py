@@ -140,7 +140,7 @@ OF_GROUP: Final = {
     _E.STALE_MEMBER_EPOCH: Meaning.FENCED,
     _E.REBALANCE_IN_PROGRESS: Meaning.ABORT,
 }
-"""The answers to TxnOffsetCommit."""
+"""The answers to TxnOffsetCommit and Heartbeat."""
 OF_LEADER: Final = {
     **_DENIED,
     _E.CORRUPT_MESSAGE: Meaning.RETRY,

@@ -1,7 +1,7 @@
 """Requests of the leader that get lost or come late: what was acknowledged stands there once (invariant 11)."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -105,7 +105,7 @@ def leader(proxied: Proxied, unique: Callable[[str], str]) -> Iterator[LateLeade
 
 def deliver_amid_the_next(leader: LateLeader, trap: Trap, monkeypatch: pytest.MonkeyPatch) -> None:
     """The request comes late: when the next write's records are in the broker, and its end is not asked for yet."""
-    real, begin = Producer.send_offsets, Producer.begin
+    real, begin = Producer.prove_membership, Producer.begin
     records = 0
 
     def count_first(self: Producer) -> None:
@@ -113,17 +113,15 @@ def deliver_amid_the_next(leader: LateLeader, trap: Trap, monkeypatch: pytest.Mo
         records = leader.proxied.proxy.count(Api.PRODUCE)
         begin(self)
 
-    def send_offsets(
-        self: Producer, offsets: Sequence[tuple[str, int, int]], metadata: bytes, deadline: Deadline
-    ) -> None:
+    def prove_membership(self: Producer, metadata: bytes, deadline: Deadline) -> None:
         assert self.flush(20) == 0
-        # The transaction by which a claim begins has no records.
-        if leader.proxied.proxy.count(Api.PRODUCE) > records and not leader.delivered:
+        assert leader.proxied.proxy.count(Api.PRODUCE) > records
+        if not leader.delivered:
             leader.delivered.append(leader.proxied.proxy.deliver(trap.wait()))
-        real(self, offsets, metadata, deadline)
+        real(self, metadata, deadline)
 
     monkeypatch.setattr(Producer, "begin", count_first)
-    monkeypatch.setattr(Producer, "send_offsets", send_offsets)
+    monkeypatch.setattr(Producer, "prove_membership", prove_membership)
 
 
 def abort_one(leader: LateLeader, monkeypatch: pytest.MonkeyPatch) -> Trap:
@@ -140,7 +138,7 @@ def abort_one(leader: LateLeader, monkeypatch: pytest.MonkeyPatch) -> Trap:
         return [wish(0)]
 
     with monkeypatch.context() as patch:
-        patch.setattr(Producer, "send_offsets", refused)
+        patch.setattr(Producer, "prove_membership", refused)
         patch.setattr(Term, "claim", lambda self, deadline: self.state)
         with pytest.raises(Conflict, match="once is enough"):
             leader.term.write(decide, Deadline.after(60))
