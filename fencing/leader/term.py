@@ -1,10 +1,8 @@
 """A leader's term: the right to write the config topic, and the only way to do so (invariant 3).
 
 Two things fence an older leader: the epoch of the transactional id `connect-cluster-${group.id}` (KIP-618), and the
-group generation (KIP-447), with the metadata that was captured inside the rebalance callback while this member owned
-the partition. The transaction by which a term begins commits the group's offset on the config topic. From then on the
-epoch says who leads: a newer leader takes the id before it reads the topic. So a write only asks the group, beside its
-records, whether this generation is still the newest, and is aborted if it is not.
+group generation (KIP-447): every transaction also commits the group's offset on the config topic, with the metadata
+that was captured inside the rebalance callback while this member owned the partition.
 
 A term begins with four steps. 1: capture the metadata. 2: `init_transactions`, and end hanging transactions of the id's
 older epochs on the config topic (invariant 13), which the marker of this leader's next commit would make visible. 3:
@@ -44,8 +42,8 @@ log = logging.getLogger(__name__)
 
 _PRODUCER_SETTINGS = {"socket.timeout.ms": 5000}
 """A leader's requests are small: a broker that has not answered for so long is asked again on another connection."""
-_GROUP_S = 10.0
-"""A group's coordinator that has not answered by then is asked by another producer."""
+_OFFSETS_S = 10.0
+"""A coordinator that has not taken the group's offset by then is asked by another producer."""
 _GENERATION_OVER = {"ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_ID"}
 
 
@@ -208,12 +206,9 @@ class Term:
                 )
                 own_records.append(LogRecord(0, (expected or 0) + len(own_records), key, value, -1, headers))
                 at += 1
-            group_deadline = Deadline.after(deadline.slice(_GROUP_S), self._clock)
-            if records:
-                producer.prove_membership(self._metadata.raw, group_deadline)
-            else:
-                position = [(self._topic, 0, self._log.position)]
-                producer.send_offsets(position, self._metadata.raw, group_deadline)
+            # Beside the records: a member of an older generation aborts them.
+            position = [(self._topic, 0, self._log.position)]
+            producer.send_offsets(position, self._metadata.raw, Deadline.after(deadline.slice(_OFFSETS_S), self._clock))
             if expected is not None:
                 producer.flush(deadline.remaining)
                 if offsets != [each.offset for each in own_records]:

@@ -375,26 +375,17 @@ class Producer:
             self._gathers = False
 
     def send_offsets(self, offsets: Sequence[tuple[str, int, int]], group_metadata: bytes, deadline: Deadline) -> None:
-        """Commit consumer offsets, (topic, partition, next offset) each, with this transaction (KIP-447)."""
-        with self._lock:
-            positions = {(topic, partition): offset for topic, partition, offset in offsets}
-            self.machine.send_offsets(parse_member(group_metadata), positions)
-            self._await_group(deadline)
-
-    def prove_membership(self, group_metadata: bytes, deadline: Deadline) -> None:
-        """Have the group's coordinator say that the member is in the newest generation, beside what is written by now.
-        Raises `Fenced` if it is not, and `Abortable` without an answer.
+        """Commit consumer offsets, (topic, partition, next offset) each, with this transaction (KIP-447), beside the
+        records. Raises `Fenced` for a member of an older generation, and `Abortable` without an answer.
         """
         with self._lock:
             self._complete_batches()
-            self.machine.prove_membership(parse_member(group_metadata))
-            self._await_group(deadline)
-
-    def _await_group(self, deadline: Deadline) -> None:
-        self._run(lambda: self.machine.group.done or self.machine.error is not None, deadline)
-        self._raise_error()
-        if not self.machine.group.done:
-            raise Abortable(f"A transaction of {self.transactional_id}: the group's coordinator does not answer")
+            positions = {(topic, partition): offset for topic, partition, offset in offsets}
+            self.machine.send_offsets(parse_member(group_metadata), positions)
+            self._run(lambda: self.machine.group.done or self.machine.error is not None, deadline)
+            self._raise_error()
+            if not self.machine.group.done:
+                raise Abortable(f"A transaction of {self.transactional_id}: the group's coordinator does not answer")
 
     def flush(self, seconds: float) -> int:
         """Wait at most `seconds` until everything is written; return the number of records that are not."""

@@ -23,6 +23,7 @@ from ringfence.fencing.transactions.error_codes import (
     LOWERED,
     OF_COORDINATOR,
     OF_LEADER,
+    OF_MEMBER,
     OF_METADATA,
     ErrorCode,
     Meaning,
@@ -30,7 +31,7 @@ from ringfence.fencing.transactions.error_codes import (
     meaning_of,
     name_of,
 )
-from ringfence.fencing.transactions.group_offsets import GroupOffsets, Heartbeat
+from ringfence.fencing.transactions.group_offsets import GroupOffsets
 from ringfence.fencing.transactions.messages import (
     GROUP_KEY,
     TRANSACTION_KEY,
@@ -184,15 +185,6 @@ class StateMachine:
         assert self.phase is Phase.OPEN, self.phase
         self.group.start(member, offsets)
 
-    def prove_membership(self, member: GroupMember) -> None:
-        """Ask the group whether the member is in its newest generation, beside what is written. `group.done` becomes
-        true when it is.
-        """
-        if self.error is not None:
-            raise self.error
-        assert self.phase is Phase.OPEN, self.phase
-        self.group.start_proof(member)
-
     def commit(self) -> None:
         """Commit when everything is written. The phase READY follows, or `error` is set."""
         if self.error is not None:
@@ -331,7 +323,7 @@ class StateMachine:
         request = self.group.next_request((self.transactional_id, self.producer_id, self.epoch), self.implicit)
         if isinstance(request, FindCoordinator):
             self._send_step(out, now, None, request, GROUP_KEY)
-        elif isinstance(request, CommitOffsets | Heartbeat):
+        elif isinstance(request, CommitOffsets):
             self._send_step(out, now, self.group.coordinator, request)
         elif self._knows_coordinator(out, now):
             self._send_step(out, now, self._coordinator, request)
@@ -395,8 +387,6 @@ class StateMachine:
                 self._take_added_group(response, now)
             case CommitOffsets(), CodesResponse():
                 self._take_group(request, response, now)
-            case Heartbeat(), ErrorResponse():
-                self._take_group(request, response, now)
             case EndTransaction(), IdentityResponse():
                 self._take_end(request, response, now)
             case BrokerSetting(), SettingResponse():
@@ -409,7 +399,7 @@ class StateMachine:
         outgoing = self._pending.get(number)
         if outgoing is None:
             return
-        if not isinstance(outgoing.request, Metadata | FindCoordinator | BrokerSetting | Heartbeat):
+        if not isinstance(outgoing.request, Metadata | FindCoordinator | BrokerSetting):
             self._note_doubt(outgoing)
         self.note_unsent(number, now)
 
@@ -427,9 +417,9 @@ class StateMachine:
                         queue.put_back(batch, now + self._limits.unreached.pause(batch.failures + 1))
             case FindCoordinator() as request:
                 self.steps[request.kind].again(now, self._limits.unreached)
-            case (CommitOffsets() | Heartbeat()) as request:
+            case CommitOffsets():
                 self.group.coordinator = None
-                self.steps[type(request)].again(now, self._limits.unreached)
+                self.steps[CommitOffsets].again(now, self._limits.unreached)
             case request:
                 if not isinstance(request, Metadata | BrokerSetting):
                     self._coordinator = None
@@ -570,10 +560,8 @@ class StateMachine:
         if not self._again(kind, code, meaning, now):
             self._fail(self._error(code, meaning, doing))
 
-    def _take_group(
-        self, request: CommitOffsets | Heartbeat, response: CodesResponse | ErrorResponse, now: float
-    ) -> None:
-        step = self.steps[type(request)]
+    def _take_group(self, request: CommitOffsets, response: CodesResponse, now: float) -> None:
+        step = self.steps[CommitOffsets]
         code, meaning = self.group.take(request, response)
         if meaning in (Meaning.RETRY, Meaning.REFRESH):
             step.again(now, self._limits.passing)
@@ -581,11 +569,12 @@ class StateMachine:
         step.reset()
         if not code:
             return
-        if isinstance(request, CommitOffsets):
-            self._fail(self._error(code, meaning, "committing a group's offsets"))
+        error = self._error(code, meaning, "committing a group's offsets")
+        if code not in OF_MEMBER:
+            self._fail(error)
         elif self.error is None:
-            # Not the end of the producer, whose id may still be its own: so the transaction is aborted.
-            self.error = self._error(code, meaning, "asking the group for its generation")
+            # Not the end of the producer, whose id is still its own: so the transaction can be aborted.
+            self.error = error
 
     def _take_end(self, end: EndTransaction, response: IdentityResponse, now: float) -> None:
         if response.error == ErrorCode.NONE:

@@ -20,8 +20,8 @@ Commit = Callable[[Producer, Deadline], None]
 
 
 def lose_the_term(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, *, written: bool) -> None:
-    """The write of a connector's record loses its term: after its membership is proved, or right after its commit."""
-    real_commit, real_prove = Producer.commit, Producer.prove_membership
+    """The write of a connector's record loses its term: after its offsets are sent, or right after its commit."""
+    real_commit, real_send = Producer.commit, Producer.send_offsets
     real_transaction = Term._transaction
     meant: list[bool] = []
 
@@ -45,15 +45,15 @@ def lose_the_term(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, *, written:
         real_commit(self, deadline)
         lose(self)
 
-    def prove(self: Producer, *arguments: object) -> None:
-        real_prove(self, *arguments)  # type: ignore[arg-type]
+    def send(self: Producer, *arguments: object) -> None:
+        real_send(self, *arguments)  # type: ignore[arg-type]
         lose(self)
 
     monkeypatch.setattr(Term, "_transaction", transaction)
     if written:
         monkeypatch.setattr(Producer, "commit", commit)
     else:
-        monkeypatch.setattr(Producer, "prove_membership", prove)
+        monkeypatch.setattr(Producer, "send_offsets", send)
 
 
 @pytest.mark.parametrize("written", [False, True])

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from ringfence.fencing.transactions.error_codes import ErrorCode
-from ringfence.fencing.transactions.group_offsets import Heartbeat
 from ringfence.fencing.transactions.messages import (
     NO_TOPIC_ID,
     AddOffsets,
@@ -188,14 +187,8 @@ class Kafka:
                 if not code and request.member.generation != self.group_generation:
                     code = ErrorCode.ILLEGAL_GENERATION
                 return CodesResponse(0, dict.fromkeys(request.offsets, code))
-            case Heartbeat():
-                current = request.member.generation == self.group_generation
-                return ErrorResponse(0, ErrorCode.NONE if current else ErrorCode.ILLEGAL_GENERATION)
-        return self._end_or_tell(request)
-
-    def _end_or_tell(self, request: Request) -> Response:
-        if isinstance(request, BrokerSetting):
-            return SettingResponse(0, 0, "1")
+            case BrokerSetting():
+                return SettingResponse(0, 0, "1")
         assert isinstance(request, EndTransaction)
         return self._end(request)
 

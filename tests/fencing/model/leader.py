@@ -128,10 +128,10 @@ class Leader:
             self._state = self.world.apply_all(self._state, offset, record)  # type: ignore[arg-type]
         self._position = max(self._position, end)
 
-    def _prove_membership(self, prove: Callable[[int], None]) -> None:
+    def _prove_membership(self, producer: Producer) -> None:
         if self.world.rules.one_leader:
             try:
-                prove(self._generation)
+                producer.prove_membership(self._generation)
             except OldGeneration:
                 raise StoodDown from None
 
@@ -142,7 +142,7 @@ class Leader:
             self._producer = holders[0]
             yield None
             try:
-                self._prove_membership(self._producer.commit_group_offset)  # 3
+                self._prove_membership(self._producer)  # 3
                 self._producer.commit_open()
             except Fenced:
                 continue
@@ -164,7 +164,7 @@ class Leader:
                 producer = self._producer
                 assert producer is not None
                 producer.append([_to_log(record) for record in records])
-                self._prove_membership(producer.prove_membership)
+                self._prove_membership(producer)
                 yield None
                 producer.commit()
             except Fenced:

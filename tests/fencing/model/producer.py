@@ -43,12 +43,6 @@ class Producer:
         self._run(lambda: not self._machine.queues.busy)
 
     def prove_membership(self, generation: int) -> None:
-        """Ask the group whether this is its generation, in a transaction."""
-        self._begin()
-        self._machine.prove_membership(GroupMember("g", generation))
-        self._run(lambda: self._machine.group.done)
-
-    def commit_group_offset(self, generation: int) -> None:
         """Commit an offset of the group with its metadata (KIP-447)."""
         self._begin()
         self._machine.send_offsets(GroupMember("g", generation), {("config", 0): 0})

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ringfence.fencing.transactions.error_codes import ErrorCode
-from ringfence.fencing.transactions.group_offsets import Heartbeat
 from ringfence.fencing.transactions.messages import (
     NO_TOPIC_ID,
     AddOffsets,
@@ -27,7 +26,6 @@ from ringfence.fencing.transactions.messages import (
     EndTransaction,
     ErrorResponse,
     FindCoordinator,
-    GroupMember,
     IdentityResponse,
     InitProducerId,
     Metadata,
@@ -176,9 +174,6 @@ class Cluster:
         self.transaction = Transaction()
         self.group_offset = 0
         self._pending_group: dict[int, int] = {}
-        self._members = self._group_generation = 0
-        self.proofs: set[GroupMember] = set()
-        """The members of which a heartbeat was answered with yes."""
         self._chance = chance
         self._failures = random.Random(0)
         self._epochs = epochs
@@ -230,28 +225,8 @@ class Cluster:
             case CommitOffsets():
                 assert node is not None
                 self._commit_offsets(node, request, answer)
-            case Heartbeat():
-                answer(ErrorResponse(0, self._prove(node, request.member)))
             case _:
                 self._coordinate(node, request, answer)
-
-    def join_group(self) -> GroupMember:
-        """Return a new member of the group."""
-        self._members += 1
-        return GroupMember("members", self._group_generation, f"m-{self._members}")
-
-    def _prove(self, node: int | None, member: GroupMember) -> int:
-        if node != self.coordinator:
-            return E.NOT_COORDINATOR
-        if self.events.now < self.loading_until:
-            return E.COORDINATOR_LOAD_IN_PROGRESS
-        if member.generation != self._group_generation:
-            return E.ILLEGAL_GENERATION
-        self.proofs.add(member)
-        if self._chance.random() < 0.2:
-            self._group_generation += 1
-            return E.REBALANCE_IN_PROGRESS
-        return E.NONE
 
     def _coordinate(self, node: int | None, request: Any, answer: Callable[[Response], None]) -> None:
         code: int = E.NONE

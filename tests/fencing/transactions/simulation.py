@@ -96,7 +96,8 @@ class Writer:
             elif self._stage == "committing" and machine.phase is Phase.COMMITTING and self._chance.random() < 0.01:
                 self._abort()  # the owner gives up
             elif self._stage == "committing" and machine.phase is Phase.READY:
-                self._note_commit()
+                self.position = self._end
+                self._schedule.committed(self.position, with_group=self._with_group)
                 self._pause_or_begin()
             elif self._stage == "aborting" and machine.phase is Phase.READY:
                 self._pause_or_begin()
@@ -104,12 +105,6 @@ class Writer:
                 self._begin()
         except FencingError:
             self.die()
-
-    def _note_commit(self) -> None:
-        self.position = self._end
-        if self._proof is not None and self._proof not in self._schedule.cluster.proofs:
-            raise Violation(f"it has committed, and the group has not said that it knows {self._proof}")
-        self._schedule.committed(self.position, with_group=self._with_group)
 
     def _take_over(self) -> None:
         if self.machine.phase is Phase.READY:
@@ -136,9 +131,6 @@ class Writer:
         self._end = self.position
         self._left = self._chance.choice([1, 1, 2, 4, 8])
         self._with_group = self._schedule.groups and self._chance.random() < 0.3
-        self._proof: GroupMember | None = None
-        if self._schedule.groups and not self._with_group and self._chance.random() < 0.5:
-            self._proof = self._schedule.cluster.join_group()
         self._write_on()
 
     def _write_on(self) -> None:
@@ -158,8 +150,6 @@ class Writer:
         self.machine.add(OFFSETS, batch_of([self._end]), self._events.now)
         if self._with_group:
             self.machine.send_offsets(GroupMember("g"), {("in", 0): self._end})
-        if self._proof is not None:
-            self.machine.prove_membership(self._proof)
         self.machine.commit()
         self._stage = "committing"
 

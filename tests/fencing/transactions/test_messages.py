@@ -6,7 +6,6 @@ from uuid import UUID
 
 import pytest
 from kafka.protocol.admin import DescribeConfigsRequest, DescribeConfigsResponse
-from kafka.protocol.consumer import HeartbeatRequest, HeartbeatResponse
 from kafka.protocol.metadata import (
     ApiVersionsRequest,
     ApiVersionsResponse,
@@ -37,7 +36,6 @@ from kafka.protocol.sasl import (
 )
 
 from ringfence.fencing.transactions import messages
-from ringfence.fencing.transactions.group_offsets import Heartbeat
 from ringfence.fencing.transactions.messages import BatchResponse, Request, TopicMetadata
 from ringfence.fencing.transactions.wire import MalformedResponse, Reader, i16, i32, uvarint
 
@@ -116,10 +114,6 @@ REQUESTS: list[tuple[Request, Any]] = [
     ),
     (messages.AddOffsets(*OURS, "g"), AddOffsetsToTxnRequest(**IDS, group_id="g")),
     (messages.CommitOffsets(*OURS, messages.GroupMember("g", 9, "m-1"), OFFSETS, True), their_offsets()),
-    (
-        Heartbeat(messages.GroupMember("g", 9, "m-1")),
-        HeartbeatRequest(group_id="g", generation_id=9, member_id="m-1", group_instance_id=None),
-    ),
     (messages.EndTransaction(*OURS, True, True), EndTxnRequest(**IDS, committed=True)),
     (messages.EndTransaction(*OURS, False, True), EndTxnRequest(**IDS, committed=False)),
     (produce(True), their_produce()),
@@ -254,11 +248,6 @@ def test_response_to_add_partitions() -> None:
 def test_response_to_add_offsets(version: int) -> None:
     theirs = AddOffsetsToTxnResponse(throttle_time_ms=2, error_code=16)
     assert read(messages.AddOffsets(*OURS, "g"), theirs, version) == messages.ErrorResponse(2, 16)
-
-
-def test_response_to_a_heartbeat() -> None:
-    theirs = HeartbeatResponse(throttle_time_ms=2, error_code=22)
-    assert read(Heartbeat(messages.GroupMember("g")), theirs, 4) == messages.ErrorResponse(2, 22)
 
 
 @pytest.mark.parametrize("version", range(9, 14))

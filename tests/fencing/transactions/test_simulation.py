@@ -5,15 +5,11 @@ import time
 
 import pytest
 
-from ringfence.fencing.transactions.group_offsets import Heartbeat
 from ringfence.fencing.transactions.messages import (
     AddOffsets,
     AddPartitions,
     BatchResponse,
-    CodesResponse,
-    CommitOffsets,
     EndTransaction,
-    ErrorResponse,
     IdentityResponse,
     Produce,
 )
@@ -148,13 +144,6 @@ class CommitsBesideTheGroup(StateMachine):
         return not self.queues.busy
 
 
-class TakesLateWords(StateMachine):
-    def _take_group(
-        self, request: CommitOffsets | Heartbeat, response: CodesResponse | ErrorResponse, now: float
-    ) -> None:
-        super()._take_group(self.group._request or request, response, now)
-
-
 class AbortsBesideAdditions(StateMachine):
     def _abort(self, out: list[Outgoing], now: float) -> None:
         self.steps[AddPartitions].under_way = self.steps[AddOffsets].under_way = False
@@ -233,7 +222,6 @@ RULES: dict[str, tuple[type[StateMachine], tuple[bool, ...]]] = {
     "the end waits for the group": (CommitsBesideTheGroup, (True, False)),
     "an abort waits for additions": (AbortsBesideAdditions, (False,)),
     "a transaction begins when the last one's markers are written": (IgnoresMissingMarkers, (True,)),
-    "a group's word is about this transaction": (TakesLateWords, (True, False)),
     "coordinators are looked up again": (KeepsItsCoordinator, (True, False)),
     "a gap is a loss": (IgnoresGaps, (True, False)),
     "partitions are added before they are written to": (AddsNothing, (False,)),

@@ -58,7 +58,6 @@ from ringfence.fencing.offsets.view import OffsetIndex
 from ringfence.fencing.share.share_partition import state_topic
 from ringfence.fencing.topics import config_records, status
 from ringfence.fencing.transactions import messages
-from ringfence.fencing.transactions.group_offsets import Heartbeat
 from ringfence.fencing.transactions.login import login
 from ringfence.fencing.transactions.wire import (
     NO_TAGS,
@@ -150,7 +149,6 @@ _ASKED: Final[Sequence[messages.Request]] = (
     messages.SaslHandshake("PLAIN"),
     messages.SaslAuthenticate(b""),
     Fetch({}, {"t": _ID}, b"\1", 1, 1, 1, 1),
-    Heartbeat(messages.GroupMember("g", 1, "m")),
 )
 
 
