@@ -1,7 +1,6 @@
 """Names and ids, and how they are written as strings in Kafka."""
 
-from dataclasses import dataclass
-from typing import NewType
+from typing import NamedTuple, NewType
 
 ConnectorName = NewType("ConnectorName", str)
 WorkerId = NewType("WorkerId", str)
@@ -20,9 +19,11 @@ NOBODY = Incarnation("")
 _TASK_DIGITS = 9
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class TaskId:
-    """A task of a connector; `str()` gives Kafka Connect's form, `name-0`."""
+class TaskId(NamedTuple):
+    """A task of a connector; `str()` gives Kafka Connect's form, `name-0`.
+
+    A tuple, because the leader looks up and sorts all of them again and again: its comparisons and hashes are C.
+    """
 
     connector: ConnectorName
     task: int

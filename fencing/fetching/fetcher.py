@@ -313,9 +313,9 @@ class Fetcher(Generic[_T]):
 
     def remove(self, places: Iterable[Place]) -> None:
         """Read these partitions no more."""
-        gone = {*places}
-        self._state.remove(gone)
-        self._ready = [each for each in self._ready if each[0] not in gone]
+        left_out = {*places}
+        self._state.remove(left_out)
+        self._ready = [each for each in self._ready if each[0] not in left_out]
 
     def poll(self, seconds: float) -> list[_T]:
         """Return what arrives next, in order for each partition; nothing after `seconds` without any. Raises the

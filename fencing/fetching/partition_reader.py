@@ -90,18 +90,18 @@ class PartitionReader(Fetcher[Fetched]):
         def number(name: str, default: int) -> int:
             return min(int(settings.get(name, default)), _MOST_BYTES)
 
-        wanted = FetchSettings(READ_COMMITTED if isolation == "read_committed" else READ_UNCOMMITTED)
+        defaults = FetchSettings(READ_COMMITTED if isolation == "read_committed" else READ_UNCOMMITTED)
         super().__init__(
             FetchState(take_committed(most_bytes, checks=settings.get("check.crcs") == "true"), make_error),
             addresses_of(settings.get("bootstrap.servers", "")),
             access_of(settings.get("client.id", "ringfence"), settings, look_up),
             FetchSettings(
-                wanted.isolation,
-                wanted.wait_ms,
+                defaults.isolation,
+                defaults.wait_ms,
                 int(settings.get("fetch.min.bytes", 1)),
-                number("fetch.max.bytes", wanted.bytes),
-                number("max.partition.fetch.bytes", wanted.partition_bytes),
-                (int(settings.get("socket.timeout.ms", _REQUEST_MS)) + wanted.wait_ms) / 1000,
+                number("fetch.max.bytes", defaults.bytes),
+                number("max.partition.fetch.bytes", defaults.partition_bytes),
+                (int(settings.get("socket.timeout.ms", _REQUEST_MS)) + defaults.wait_ms) / 1000,
                 settings.get("client.rack", ""),
             ),
         )

@@ -22,6 +22,7 @@ from ringfence.fencing.leader.next_placement import (
     LiveWorker,
     Place,
     RestartPolicy,
+    are_settled,
     assign,
     in_a_row,
     look_at,
@@ -160,6 +161,8 @@ def _place_tasks(
         for task in _tasks_to_run(connector)
         if (candidate := look_at(connector, task, status, view)) is not None
     }
+    if are_settled(candidates.values(), members):
+        return [], [], []
     prefer = {task: one.prefer for task, one in candidates.items() if one.prefer is not None}
     avoid = {task: one.avoid for task, one in candidates.items() if one.avoid is not None}
     assignment = assign(members, list(candidates), prefer, avoid)

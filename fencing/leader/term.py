@@ -206,7 +206,7 @@ class Term:
                 )
                 own_records.append(LogRecord(0, (expected or 0) + len(own_records), key, value, -1, headers))
                 at += 1
-            # Before the records: a member of an older generation leaves no transaction open on the topic.
+            # Beside the records: a member of an older generation aborts them.
             position = [(self._topic, 0, self._log.position)]
             producer.send_offsets(position, self._metadata.raw, Deadline.after(deadline.slice(_OFFSETS_S), self._clock))
             if expected is not None:

@@ -6,6 +6,7 @@ A new type is one class, in its own module, and one line in `config_records.RECO
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from ringfence.connectors.sdk.worker_limits import MAX_TASKS
@@ -131,3 +132,28 @@ def parse_tasks(value: Fields, name: str) -> int:
 def dump(value: Fields) -> bytes:
     """Return compact JSON in UTF-8."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownKey(ConfigRecord):
+    """A record with a key that neither Ringfence nor Kafka Connect 4.3 writes.
+
+    It is kept, with a warning in the log, and never written.
+    """
+
+    key: str
+
+    PREFIXES = ()
+
+    @classmethod
+    def parse(cls, prefix: str, rest: str, value: Fields | None) -> "UnknownKey":
+        return cls(prefix + rest)
+
+    def to_key(self) -> str:
+        return self.key
+
+    def to_value(self) -> Fields | None:
+        raise ValueError(f"a record with the unknown key {self.key!r} is never written")
+
+    def apply(self, cluster: "Fold", offset: int) -> None:
+        cluster.unknown.add(self.key)

@@ -141,6 +141,13 @@ OF_GROUP: Final = {
     _E.REBALANCE_IN_PROGRESS: Meaning.ABORT,
 }
 """The answers to TxnOffsetCommit."""
+OF_MEMBER: Final = frozenset(
+    {
+        _E.ILLEGAL_GENERATION, _E.UNKNOWN_MEMBER_ID, _E.FENCED_INSTANCE_ID, _E.FENCED_MEMBER_EPOCH,
+        _E.STALE_MEMBER_EPOCH,
+    }
+)  # fmt: skip
+"""Of these, what is said of the group's member, and not of the producer."""
 OF_LEADER: Final = {
     **_DENIED,
     _E.CORRUPT_MESSAGE: Meaning.RETRY,

@@ -375,8 +375,11 @@ class Producer:
             self._gathers = False
 
     def send_offsets(self, offsets: Sequence[tuple[str, int, int]], group_metadata: bytes, deadline: Deadline) -> None:
-        """Commit consumer offsets, (topic, partition, next offset) each, with this transaction (KIP-447)."""
+        """Commit consumer offsets, (topic, partition, next offset) each, with this transaction (KIP-447), beside the
+        records. Raises `Fenced` for a member of an older generation, and `Abortable` without an answer.
+        """
         with self._lock:
+            self._complete_batches()
             positions = {(topic, partition): offset for topic, partition, offset in offsets}
             self.machine.send_offsets(parse_member(group_metadata), positions)
             self._run(lambda: self.machine.group.done or self.machine.error is not None, deadline)

@@ -23,6 +23,7 @@ from ringfence.fencing.transactions.error_codes import (
     LOWERED,
     OF_COORDINATOR,
     OF_LEADER,
+    OF_MEMBER,
     OF_METADATA,
     ErrorCode,
     Meaning,
@@ -385,7 +386,7 @@ class StateMachine:
             case AddOffsets(), ErrorResponse():
                 self._take_added_group(response, now)
             case CommitOffsets(), CodesResponse():
-                self._take_offsets(response, now)
+                self._take_group(request, response, now)
             case EndTransaction(), IdentityResponse():
                 self._take_end(request, response, now)
             case BrokerSetting(), SettingResponse():
@@ -416,9 +417,9 @@ class StateMachine:
                         queue.put_back(batch, now + self._limits.unreached.pause(batch.failures + 1))
             case FindCoordinator() as request:
                 self.steps[request.kind].again(now, self._limits.unreached)
-            case CommitOffsets() as request:
+            case CommitOffsets():
                 self.group.coordinator = None
-                self.steps[type(request)].again(now, self._limits.unreached)
+                self.steps[CommitOffsets].again(now, self._limits.unreached)
             case request:
                 if not isinstance(request, Metadata | BrokerSetting):
                     self._coordinator = None
@@ -559,16 +560,21 @@ class StateMachine:
         if not self._again(kind, code, meaning, now):
             self._fail(self._error(code, meaning, doing))
 
-    def _take_offsets(self, response: CodesResponse, now: float) -> None:
+    def _take_group(self, request: CommitOffsets, response: CodesResponse, now: float) -> None:
         step = self.steps[CommitOffsets]
-        code, meaning = self.group.take(response)
-        if self.group.done:
-            step.reset()
-        elif meaning in (Meaning.RETRY, Meaning.REFRESH):
+        code, meaning = self.group.take(request, response)
+        if meaning in (Meaning.RETRY, Meaning.REFRESH):
             step.again(now, self._limits.passing)
-        else:
-            step.reset()
-            self._fail(self._error(code, meaning, "committing a group's offsets"))
+            return
+        step.reset()
+        if not code:
+            return
+        error = self._error(code, meaning, "committing a group's offsets")
+        if code not in OF_MEMBER:
+            self._fail(error)
+        elif self.error is None:
+            # Not the end of the producer, whose id is still its own: so the transaction can be aborted.
+            self.error = error
 
     def _take_end(self, end: EndTransaction, response: IdentityResponse, now: float) -> None:
         if response.error == ErrorCode.NONE:

@@ -65,7 +65,8 @@ def command(
 
     with nullcontext() if request.health else _turn(COMMANDS):
         answer = _repeat(ask_leader, deadline)
-        answered.note(user, answer)
+        with stages.stage("note"):
+            answered.note(user, answer)
         if await_rows:
             with stages.stage("rows"):
                 wait_for_rows(answer, deadline)

@@ -20,6 +20,7 @@ from ringfence.dispatch import CommandResult, Refusal
 from ringfence.engine import questions
 from ringfence.engine.leader import commands
 from ringfence.engine.questions import ListPlugins
+from ringfence.fencing import stages
 from ringfence.local.ports import free_port
 from ringfence.local.valkey import EmbeddedValkey
 from ringfence.projection import cluster_topics, positions
@@ -95,6 +96,12 @@ def test_a_command_comes_back_with_its_value(worker: Celery) -> None:
     assert result.value["body"] == {"config": {"a": "1"}}
     assert (result.value["connector"], result.value["user"]) == ("c", "ann")
     assert result.offset is None
+
+
+def test_what_an_answer_waits_for_is_measured(worker: Celery) -> None:
+    with stages.collect() as parts:
+        send("create", "c", {"config": {}, "offset": 7}, await_rows=False)
+    assert {"leader.way", "note"} <= parts.keys()
 
 
 def test_a_message_is_taken_without_a_note_in_redis(worker: Celery, valkey: EmbeddedValkey) -> None:

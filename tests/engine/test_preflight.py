@@ -3,6 +3,8 @@
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
+from functools import partial
+from operator import ge
 from typing import Any
 
 import pytest
@@ -192,6 +194,11 @@ def test_a_validation_asks_for_less_and_refuses_the_same(
     for _ in range(2):
         list(cluster_checks.checks(plain, only_refusing=True, passed=passed))
     assert made == ["producer"], "its settings have passed"
+    for wanted, known, again in (("1", 1, False), ("1", 0, True), ("2", 1, True)):
+        more = Subject({**plain.config, "tasks.max": wanted}, worker, lambda _: 1)
+        asked.clear()
+        list(cluster_checks.checks(more, only_refusing=True, passed=passed, has_tasks=partial(ge, known)))
+        assert ("_ask_about_ids" in asked) is again, "only ids that may be others' are asked about again"
 
 
 def test_who_may_end_hanging_transactions_is_found_out(worker: WorkerConfig, users: Iterator[str]) -> None:

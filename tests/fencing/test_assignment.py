@@ -7,8 +7,8 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ringfence.fencing.ids import ConnectorName, Incarnation, TaskId, WorkerId
-from ringfence.fencing.leader.next_placement import LiveWorker, assign
+from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
+from ringfence.fencing.leader.next_placement import Candidate, LiveWorker, PlacementStep, are_settled, assign
 
 Where = dict[TaskId, tuple[WorkerId, Incarnation]]
 
@@ -30,11 +30,10 @@ members_with_reserve = st.lists(
     max_size=5,
     unique_by=lambda member: (member.worker, member.incarnation),
 )
-tasks = st.lists(
-    st.builds(TaskId, st.sampled_from("ab").map(ConnectorName), st.integers(0, 5)), max_size=12, unique=True
-)
+task_ids = st.builds(TaskId, st.sampled_from("ab").map(ConnectorName), st.integers(0, 5))
+tasks = st.lists(task_ids, max_size=12, unique=True)
 places = st.tuples(st.sampled_from("uvwxyz").map(WorkerId), st.sampled_from("12").map(Incarnation))
-current = st.dictionaries(st.builds(TaskId, st.sampled_from("ab").map(ConnectorName), st.integers(0, 5)), places)
+current = st.dictionaries(task_ids, places)
 
 
 def where(placed: dict[TaskId, LiveWorker]) -> Where:
@@ -134,3 +133,19 @@ def test_a_restarted_worker_is_another_one() -> None:
     task = TaskId(ConnectorName("a"), 0)
     old, new = (LiveWorker(WorkerId("w"), Incarnation(number), 1) for number in "12")
     assert assign([new], [task], {task: (old.worker, old.incarnation)}) == {task: new}
+
+
+@given(members_with_reserve, st.data())
+def test_tasks_are_settled_exactly_if_none_would_move(members: list[LiveWorker], data: st.DataObject) -> None:
+    """Most are where a member is, as nearly always; the others' worker has left."""
+    here = [(member.worker, member.incarnation) for member in members]
+    stay = data.draw(st.dictionaries(task_ids, (st.sampled_from(here) | places) if here else places, max_size=12))
+    candidates = [Candidate(task, Generation(1), PlacementStep.STAY, prefer=place) for task, place in stay.items()]
+    assert are_settled(candidates, members) == (where(assign(members, list(stay), stay)) == stay)
+
+
+@given(members_with_reserve, st.sampled_from([step for step in PlacementStep if step is not PlacementStep.STAY]))
+def test_tasks_for_which_something_is_due_are_not_settled(members: list[LiveWorker], step: PlacementStep) -> None:
+    place = (members[0].worker, members[0].incarnation) if members else None
+    due = Candidate(TaskId(ConnectorName("a"), 0), Generation(1), step, prefer=place)
+    assert not are_settled([due], members)

@@ -134,6 +134,8 @@ def test_the_older_leader_is_refused_by_group_generation_though_its_epoch_is_the
     with pytest.raises(NotLeader, match="ILLEGAL_GENERATION"):
         term.write(lambda _: [wish(TargetState.STOPPED)], Deadline.after(20))
     assert not term.in_doubt  # so that the command may be sent again
+    with HangingProber(connection) as prober:
+        eventually(lambda: prober.open_on([topic]) == [], 10, "nobody waits for what the older leader has begun")
     assert written(connection, topic) == [wish(TargetState.PAUSED)]
 
     recaptured = term_of(connection, topic, first.captured[-1], lambda: True)

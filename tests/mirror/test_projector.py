@@ -51,11 +51,16 @@ def create(config: WorkerConfig) -> None:
 
 
 @contextmanager
-def projecting(config: WorkerConfig, count: int = 1, ids: TopicIds | None = None) -> Iterator[list[Notice]]:
+def projecting(
+    config: WorkerConfig,
+    count: int = 1,
+    ids: TopicIds | None = None,
+    before_write: Callable[[], None] = lambda: None,
+) -> Iterator[list[Notice]]:
     """Projectors in threads of their own; yields the notices."""
     stop, notices = threading.Event(), list[Notice]()
     threads = [
-        threading.Thread(target=Projector(config, notices.append, ids).run, args=(stop,), daemon=True)
+        threading.Thread(target=Projector(config, notices.append, ids, before_write).run, args=(stop,), daemon=True)
         for _ in range(count)
     ]
     for thread in threads:
@@ -96,6 +101,23 @@ def test_what_is_written_shows_and_the_position_passes_it(config: WorkerConfig) 
         eventually(lambda: positions.shown_offset("config", 0) == end + 1, 20)  # the commit marker, too
         eventually(lambda: any("c" in notice.changed for notice in notices), 20)  # it is told behind the commit
         assert ClusterInfo.objects.get().kafka_cluster_id
+
+
+def test_whoever_answers_goes_first(config: WorkerConfig) -> None:
+    """The leader's answer to a command, in the same process, comes before the rows of what the command has written."""
+    answered, waits = threading.Event(), list[bool]()
+
+    def let_pass() -> None:
+        waits.append(Connector.objects.exists())
+        answered.wait(20)
+
+    with projecting(config, before_write=let_pass):
+        end = write_config(config, connector("c"))
+        eventually(lambda: bool(waits), 20)
+        assert waits == [False]
+        assert positions.shown_offset("config", 0) < end
+        answered.set()
+        eventually(lambda: positions.shown_offset("config", 0) >= end, 20)
 
 
 def test_a_second_projector_goes_on_where_the_first_stood(config: WorkerConfig) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ringfence.access.principal import Principal, Right, Verb
 from ringfence.fencing.name_patterns import matches, regular_expression
-from ringfence.web.new.kept_draft import carries_secret
+from ringfence.web.new.form_state import carries_secret
 from tests.support import database
 
 STARS = "*a" * 60 + "*b"

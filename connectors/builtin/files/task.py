@@ -11,10 +11,12 @@ from ringfence.connectors.api import (
     OffsetRecord,
     RecordBatch,
     RetriableError,
+    SchemaType,
     SourceRecord,
     SourceTask,
     StructBatch,
     UnreadableRecord,
+    ValueBatch,
 )
 from ringfence.connectors.builtin.files import settings as names
 from ringfence.connectors.builtin.files.connector import CONFIG_DEF
@@ -200,9 +202,19 @@ class FilesSourceTask(SourceTask):
             lambda number: {names.ETAG: etag, unit: first + number},
         )
 
-    def _records(self, partition: Mapping[str, object], reading: FileReading, rows: Rows) -> list[SourceRecord]:
+    def _records(self, partition: Mapping[str, object], reading: FileReading, rows: Rows) -> Sequence[SourceRecord]:
         topic, schema, address, with_headers = self._topic, rows.schema, self._address(reading.file.name), self._headers
-        etag, unit = reading.file.etag, reading.unit
+        etag, unit, positions = reading.file.etag, reading.unit, rows.positions
+        if not rows.unreadable and (schema is None or schema.type is not SchemaType.STRUCT):
+            return ValueBatch(
+                partition,
+                reading.offset.as_json(),
+                topic,
+                schema,
+                rows.values,
+                lambda number: {names.ETAG: etag, unit: positions[number]},
+                headers=[(("file", address), ("position", each)) for each in positions] if with_headers else None,
+            )
         records: list[SourceRecord] = [
             # Positional arguments: keywords cost a fifth more.
             SourceRecord(
@@ -217,7 +229,7 @@ class FilesSourceTask(SourceTask):
                 None,
                 schema,
             )
-            for value, position in zip(rows.values, rows.positions, strict=True)
+            for value, position in zip(rows.values, positions, strict=True)
         ]
         for index, unreadable in rows.unreadable.items():
             offset = records[index].source_offset

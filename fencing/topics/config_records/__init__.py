@@ -10,7 +10,7 @@ from ringfence.connectors.sdk.names import is_long, shorten
 from ringfence.fencing.errors import Unreadable
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.topics.active_topics import TopicsResetRecord
-from ringfence.fencing.topics.config_record import ConfigRecord
+from ringfence.fencing.topics.config_record import ConfigRecord, UnknownKey
 from ringfence.fencing.topics.config_records.commit import CommitRecord
 from ringfence.fencing.topics.config_records.connector import ConnectorRecord
 from ringfence.fencing.topics.config_records.drain import DrainRecord
@@ -22,7 +22,6 @@ from ringfence.fencing.topics.config_records.target_state import TargetStateReco
 from ringfence.fencing.topics.config_records.task import TaskRecord
 from ringfence.fencing.topics.config_records.task_count import TaskCountRecord
 from ringfence.fencing.topics.config_records.tombstone import TombstonePrefix, TombstoneRecord
-from ringfence.fencing.topics.config_records.unknown import UnknownKey
 from ringfence.fencing.topics.connector_logs import ConnectorLevelRecord
 from ringfence.fencing.topics.log_levels import LOGGER, LoggerRecord
 from ringfence.fencing.topics.signals import SignalsRecord

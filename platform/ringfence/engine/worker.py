@@ -314,7 +314,7 @@ class Worker:
         provide(
             Services(commands, plugins, config, validation, modes, previews, letters, topics, offsets, proofs, readers)
         )
-        self._start_threads(config, record, leader[0], view, ids, reporter)
+        self._start_threads(config, record, leader[0], view, ids, reporter, commands.let_answers_pass)
         installations = PluginInstallations(self._id, self._incarnation, plugins, self._installer)
 
         def use_spark() -> None:
@@ -376,8 +376,9 @@ class Worker:
         view: OffsetsView,
         ids: TopicIds,
         reporter: Reporter,
+        before_rows: Callable[[], None],
     ) -> None:
-        """Start the threads that need no Spark."""
+        """Start the threads that need no Spark. before_rows: called before the projection writes."""
         self._thread("heartbeat", lambda: run_heartbeat(record, self._connection, leader.leads_now, self._stop))
         self._thread("redis", lambda: watch_redis(record, leader, self._stop))
         self._thread("offsets", lambda: view.run(self._stop))
@@ -390,7 +391,8 @@ class Worker:
         self._thread("suspicions", lambda: peer_heartbeats.run(record, config, leader, reporter, self._stop))
         self._thread("grants", lambda: _follow_grants(leader, self._stop))
         self._thread("alerts", lambda: watch(self._incarnation, partial(find_leader, leader), self._stop))
-        self._thread("projection", lambda: ProjectionMembership(config, record, ids).run(self._stop))
+        projection = partial(ProjectionMembership, config, record, ids, before_rows)
+        self._thread("projection", lambda: projection().run(self._stop))
         guard = TopicGuard(config, self._connection, self._incarnation)
         self._thread("topics", lambda: guard.watch(ids, self._stop, lambda: self._end_for_good(LOST_SECONDS)))
 

@@ -46,9 +46,17 @@ from ringfence.worker_config import WorkerConfig
 class ProjectionMembership:
     """Runs the projector on the worker that the group has chosen. If two run at once, they do no harm."""
 
-    def __init__(self, config: WorkerConfig, worker: WorkerRecord, ids: TopicIds | None = None) -> None:
+    def __init__(
+        self,
+        config: WorkerConfig,
+        worker: WorkerRecord,
+        ids: TopicIds | None = None,
+        before_write: Callable[[], None] = lambda: None,
+    ) -> None:
+        """before_write: see `Projector`."""
         self._config = config
         self._ids = ids
+        self._before_write = before_write
         self._client_id = member_client_id(worker.worker, worker.incarnation)
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
@@ -80,7 +88,7 @@ class ProjectionMembership:
         from ringfence.projection.projector import Projector
 
         self._over = threading.Event()
-        projector = Projector(self._config, RedisNotices(), self._ids)
+        projector = Projector(self._config, RedisNotices(), self._ids, self._before_write)
         self._thread = threading.Thread(target=projector.run, args=(self._over,), name="projector", daemon=True)
         self._thread.start()
 

@@ -244,9 +244,17 @@ class Changes:
 class TopicFollower:
     """One topic in the order of its records. `step` is called again and again, by one thread."""
 
-    def __init__(self, reader: TopicLog, projection: Projection, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        reader: TopicLog,
+        projection: Projection,
+        clock: Callable[[], float] = time.monotonic,
+        before_write: Callable[[], None] = lambda: None,
+    ) -> None:
+        """before_write: called before each transaction."""
         self.reader, self.projection = reader, projection
         self._clock = clock
+        self._before_write = before_write
         self._role = projection.role
         self._pace = Pace(_MOST_ROWS if self._role in ("status", "config") else _MOST)
         self._backlog = Backlog() if self._role == "offsets" else None
@@ -286,6 +294,7 @@ class TopicFollower:
         # Markers move the position without a record, and a command may wait for the position in the config topic.
         if not records and not ((self._role == "config" or move_idle) and self.projection.behind(reached)):
             return
+        self._before_write()
         began = self._clock()
         changes.add(self._role, self.projection.apply(records, reached), records)
         self._pace.note(len(records), self._clock() - began)
@@ -296,6 +305,7 @@ class TopicFollower:
             return
         self._displayed_records = ahead
         behind = [one for one in ahead if one.offset >= reached[one.partition]]
+        self._before_write()
         changes.show(self._role, self.projection.show(behind, reached))
 
 
@@ -364,11 +374,20 @@ def _reason(error: Exception) -> str:
 class Projector:
     """Runs the projections of the four topics in the calling thread, and passes changes to `notify`."""
 
-    def __init__(self, config: WorkerConfig, notify: Notify, ids: TopicIds | None = None) -> None:
-        """ids: the cluster's topics, as this worker has found them."""
+    def __init__(
+        self,
+        config: WorkerConfig,
+        notify: Notify,
+        ids: TopicIds | None = None,
+        before_write: Callable[[], None] = lambda: None,
+    ) -> None:
+        """ids: the cluster's topics, as this worker has found them. before_write: called before each transaction; it
+        may let others of this process go first, for a moment.
+        """
         self._config = config
         self._notify = notify
         self._ids = ids
+        self._before_write = before_write
         self._has_reported = False
 
     def run(self, stop: threading.Event) -> None:
@@ -432,7 +451,7 @@ class Projector:
             reader.close()
             raise
         reader.restart(projection.start)
-        return TopicFollower(reader, projection)
+        return TopicFollower(reader, projection, before_write=self._before_write)
 
     def _store_cluster_id(self) -> None:
         id_of_cluster = cluster_id(self._config.connection("ringfence-projection"), Deadline.after(10))

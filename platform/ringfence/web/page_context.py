@@ -1,11 +1,13 @@
 """The context that every page needs."""
 
 from django.conf import settings
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
 from django.utils.functional import SimpleLazyObject
+from django.views.decorators.http import require_safe
 
 from ringfence import __version__
-from ringfence.access.authorise import principal_of
+from ringfence.access.authorise import principal_of, requires, somewhere
 from ringfence.access.principal import EVERYBODY_HERE, NOBODY, Verb
 from ringfence.alerts import incident_report
 from ringfence.alerts.incident_report import incidents
@@ -38,3 +40,14 @@ def page(request: HttpRequest) -> dict[str, object]:
         "logged_in": who is not NOBODY and who.via.startswith("session"),
         "may_create": who.may_somewhere(Verb.EDIT),
     }
+
+
+@requires(GET=somewhere(Verb.VIEW))
+@require_safe
+def vital_signs(request: HttpRequest) -> HttpResponse:
+    """`/ui/vital-signs`: the fragment for the head, fetched after a `vital` event. `page_context`
+    provides its content.
+    """
+    response = render(request, "ringfence/parts/vital_signs.html")
+    response["Cache-Control"] = "no-store"
+    return response

@@ -7,16 +7,15 @@ from ringfence.web import (
     consumer_access,
     consumer_groups,
     login,
+    page_context,
     plugins,
     provider_logout,
     sign_on,
     views,
-    vital_signs,
 )
 from ringfence.web.connector import config as connector_config
 from ringfence.web.connector import delete as connector_delete
 from ringfence.web.connector import edit as connector_edit
-from ringfence.web.connector import guarantee as connector_guarantee
 from ringfence.web.connector import record_repairs
 from ringfence.web.connector import tab_page as connector_frame
 from ringfence.web.connector.tab_groups import TABS
@@ -39,7 +38,6 @@ urlpatterns = [
     *(path(f"/bulk/{action.name}", bulk.view_of(action)) for action in bulk.BULK),
     *(path(f"/connectors/<name:name>/{tab.key}".rstrip("/"), include(tab.module)) for tab in TABS),
     path("/connectors/<name:name>/head", connector_frame.head),
-    path("/connectors/<name:name>/guarantee", connector_guarantee.guarantee),
     path("/connectors/<name:name>/delete", connector_delete.delete),
     path("/connectors/<name:name>/versions/<int:number>/rollback", connector_config.rollback),
     path("/connectors/<name:name>/repairs/dead-letter", record_repairs.use_dead_letter_queue),
@@ -82,7 +80,7 @@ urlpatterns = [
     path("/docs", handbook.contents),
     path("/docs/<name:name>", handbook.document),
     path("/events", events),
-    path("/vital-signs", vital_signs.vital_signs),
+    path("/vital-signs", page_context.vital_signs),
     path("/login", login.Login.as_view()),
     path("/login/sso", sign_on.begin),
     path("/login/sso/callback", sign_on.callback),

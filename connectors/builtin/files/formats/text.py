@@ -4,6 +4,7 @@ ends in quotes (RFC 4180).
 The last line counts even without a line end: files are complete when they are read.
 """
 
+import codecs
 import csv
 import json
 import re
@@ -13,7 +14,7 @@ from typing import Any, BinaryIO, ClassVar, Final
 
 import orjson
 
-from ringfence.connectors.api import DataException, ParsedConfig, Schema, Struct
+from ringfence.connectors.api import DataException, EncodedStrings, ParsedConfig, Schema, Struct
 from ringfence.connectors.api.schemas import STRING, optional, struct
 from ringfence.connectors.builtin.file_stream.line_splitting import LineBuffer
 from ringfence.connectors.builtin.files.compression import BROKEN
@@ -55,6 +56,7 @@ class TextReader(FormatReader):
     def __init__(self, file: BinaryIO | Any, position: int, settings: ParsedConfig) -> None:
         self._file = file
         self._encoding = encoding_of(settings)
+        self._is_utf8 = codecs.lookup(self._encoding).name == "utf-8"
         self._options = options_of(settings)
         if position:
             file.seek(position)
@@ -85,6 +87,9 @@ class TextReader(FormatReader):
         """Return the records of some lines. positions: the byte after each; start: that of the first."""
         encoding = self._encoding
         try:
+            if self._is_utf8:
+                b"\n".join(lines).decode()  # all at once, which takes a tenth of the time
+                return Rows(EncodedStrings(lines), positions, self.schema)
             return Rows([line.decode(encoding) for line in lines], positions, self.schema)
         except UnicodeDecodeError:
             return read_singly(lines, positions, start, self._text_of, self.schema)

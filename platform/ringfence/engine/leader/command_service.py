@@ -42,13 +42,35 @@ from ringfence.requests.request import MalformedRequest, Refusal, SentCommand
 _PLUGIN_SECONDS = 10.0
 _PAUSE_SECONDS = 0.05
 _LOOK_SECONDS = 1.0
+_ANSWER_SECONDS = 0.02
+
+
+class PendingAnswers:
+    """The answers to commands whose senders wait for them. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._answers: list[threading.Event] = []
+        self._lock = threading.Lock()
+
+    def add(self, answered: threading.Event) -> None:
+        """Add one, which counts until it is set."""
+        with self._lock:
+            self._answers = [*(each for each in self._answers if not each.is_set()), answered]
+
+    def wait(self, seconds: float) -> None:
+        """Wait until those that are pending now are sent, for so long at most: those that follow do not count."""
+        with self._lock:
+            pending = list(self._answers)
+        deadline = Deadline.after(seconds)
+        for answered in pending:
+            answered.wait(deadline.remaining)
 
 
 @dataclass(slots=True)
 class CommandContext:
     """What one command works with. Any thread may use it. Its methods raise `Refusal`.
 
-    limit: when the command's sender stops waiting; account: whose it is.
+    limit: when the command's sender stops waiting; account: whose it is; pending: gets its answer, once it writes.
     """
 
     leader: Leader
@@ -58,10 +80,12 @@ class CommandContext:
     validation: Validation
     limit: Deadline
     account: str
+    pending: PendingAnswers = field(default_factory=PendingAnswers)
     _offsets: Future[SourceOffsets] | None = None
     _answered: threading.Event = field(default_factory=threading.Event)
 
     def write(self, plan: Plan) -> WriteResult:
+        self.pending.add(self._answered)
         messages.do_behind_answer(self._answered.set)
         try:
             future = self.leader.submit(plan, self.limit, self.account, self._answered)
@@ -204,6 +228,13 @@ class CommandService:
         self._validation = validation
         self._lock = threading.Lock()
         self._recent_ids: dict[str, None] = {}
+        self._pending = PendingAnswers()
+
+    def let_answers_pass(self) -> None:
+        """Wait for a moment while senders wait for their answers. For threads of this process whose work follows from
+        the same writes: it takes the interpreter, and a processor, from those that answer.
+        """
+        self._pending.wait(_ANSWER_SECONDS)
 
     def execute(self, command: SentCommand, limit: Deadline) -> dict[str, object]:
         """Carry out a command and return its answer. limit: when its sender stops waiting. Raises `Refusal`.
@@ -218,9 +249,8 @@ class CommandService:
             request = _parse(command)
             with about(request.on or ""):
                 account = command.get("user", "")
-                context = CommandContext(
-                    self._leader, self._plugins, self._reporter, self._connection, self._validation, limit, account
-                )
+                parts = self._leader, self._plugins, self._reporter, self._connection, self._validation
+                context = CommandContext(*parts, limit, account, self._pending)
                 self._leader.state()  # raises `Refusal` if another worker leads
                 outcome = request.run(context, lambda done: self._report_done(command, done))
                 return {"ok": True, **outcome.answer()}

@@ -41,10 +41,15 @@ class PluginUpgrades:
         self._next = 0.0
 
     def note(self, name: ConnectorName, config: Mapping[str, str], version: str) -> None:
-        """Note that an instance started with this plugin version. Reports at once if another one is installed."""
+        """Note that an instance started with this plugin version."""
         with self._lock:
             self._running[name] = (config, version)
             self._reported_upgrades.pop(name, None)
+
+    def look_at(self, name: ConnectorName, config: Mapping[str, str], version: str) -> None:
+        """Report if another version is installed than an instance runs, which has just started. It may take as long as
+        a call of a plugin.
+        """
         try:
             self._look_at(name, config, version)
         except PluginError as error:
@@ -162,6 +167,7 @@ class LeaderInstances:
         with stages.stage("instance-start"):
             version = self._host.start_connector(name, config, pairs, grant=None if grant is None else grant.to_value())
         self._upgrades.note(name, config, version)
+        self._pool.submit(self._upgrades.look_at, name, config, version)  # whoever changes the connector need not wait
         try:
             with stages.stage("task-configs"):
                 return self._host.task_configs(name, _tasks_max(config))

@@ -232,7 +232,7 @@ class ClusterCheck:
     """A check, and the principal whose login it uses. None: the worker's or the producer's, depending on which of them
     has a login at the cluster that the tasks write to. may_refuse: whether a configuration with this worker may be
     refused because of it; the others only warn. about_ids: it is about the tasks' transactional ids, whose holders
-    change.
+    change, except for those that are certainly the connector's own.
     """
 
     principal: Principal | None
@@ -295,11 +295,42 @@ class Passed:
                 self._until[check] = self._clock() + self.SECONDS
 
 
-def checks(subject: Subject, *, only_refusing: bool = False, passed: Passed | None = None) -> Iterator[Check]:
+class _Recall:
+    """Which checks of a subject have passed lately. has_tasks: see `checks`."""
+
+    def __init__(
+        self, passed: Passed, subject: Subject, stores: OffsetStores, has_tasks: Callable[[int], bool]
+    ) -> None:
+        self._passed = passed
+        self._subject = subject
+        self._basis = _basis(subject, stores)
+        self._has_tasks = has_tasks
+
+    def is_due(self, check: ClusterCheck, login: Login) -> bool:
+        if not self._passed.has(self._key(check, login)):
+            return True
+        return check.about_ids and not self._has_tasks(self._subject.tasks_max)
+
+    def note(self, check: ClusterCheck, login: Login, results: Iterable[Check]) -> None:
+        self._passed.note(self._key(check, login), results)
+
+    def _key(self, check: ClusterCheck, login: Login) -> Hashable:
+        ids = (self._subject.connector, self._subject.tasks_max) if check.about_ids else None
+        return login, check.ask, self._basis, ids
+
+
+def checks(
+    subject: Subject,
+    *,
+    only_refusing: bool = False,
+    passed: Passed | None = None,
+    has_tasks: Callable[[int], bool] = lambda _: False,
+) -> Iterator[Check]:
     """Yield the results, each as soon as it is known. Takes seconds if brokers do not answer.
 
     only_refusing: leave out the checks that only warn. passed: leave out those that have passed lately, for the same
-    login, topics and settings.
+    login, topics and settings. has_tasks: whether the connector certainly has so many tasks here. Then their
+    transactional ids are its own, whoever holds them, so these checks are left out, too.
     """
     worker = subject.worker
     base = worker.connection(f"ringfence-preflight-{subject.connector}")
@@ -334,7 +365,7 @@ def checks(subject: Subject, *, only_refusing: bool = False, passed: Passed | No
     # Usually all principals have one login: it is waited for once, and asked once.
     silent: dict[Login, FencingError] = {}
     answers: dict[Login, Answers] = {}
-    basis = _basis(subject, stores)
+    recall = _Recall(passed, subject, stores, has_tasks)
     for principal, connection in connections.items():
         if principal in provider_roles:
             text = f"Settings of the {principal} come from a configuration provider, and only tasks read them."
@@ -346,7 +377,7 @@ def checks(subject: Subject, *, only_refusing: bool = False, passed: Passed | No
             for check in CHECKS
             if (check.principal or nearest) is principal
             and (check.may_refuse(subject) or not only_refusing)
-            and (check.about_ids or not passed.has((login, check.ask, basis)))
+            and recall.is_due(check, login)
         ]
         if not due:
             continue
@@ -356,7 +387,7 @@ def checks(subject: Subject, *, only_refusing: bool = False, passed: Passed | No
             with PROBERS.lease(connection) as prober, prober.remembering(answers.setdefault(login, {})):
                 for check in due:
                     results = list(check.ask(prober, subject, stores))
-                    passed.note((login, check.ask, basis), results)
+                    recall.note(check, login, results)
                     yield from results
         except FencingError as error:
             silent[login] = error

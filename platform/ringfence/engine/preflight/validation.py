@@ -93,7 +93,12 @@ class ValidationErrors:
                 report(behind)
         name = ConnectorName(config["name"])
         subject = Subject(config, self._worker, lambda needed: self._known_tasks(name, needed, limit))
-        for check in cluster_checks.checks(subject, only_refusing=True, passed=self._passed):
+
+        def has_tasks(needed: int) -> bool:
+            state, _ = self._state()
+            return state is not None and count_known_tasks(state.connector(name)) >= needed
+
+        for check in cluster_checks.checks(subject, only_refusing=True, passed=self._passed, has_tasks=has_tasks):
             report(check)
 
     def _known_tasks(self, name: ConnectorName, needed: int, limit: Deadline) -> int | None:

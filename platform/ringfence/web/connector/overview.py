@@ -10,15 +10,21 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
 from django.urls import path
 from django.utils.safestring import SafeString, mark_safe
+from django.views.decorators.http import require_safe
 
-from ringfence.access.authorise import principal_of
+from ringfence import dispatch
+from ringfence.access.authorise import on_connector, principal_of, requires
+from ringfence.access.principal import Verb
 from ringfence.api.v1.history import Scope
+from ringfence.dispatch import Refusal
+from ringfence.engine.questions import DescribeGuarantee
 from ringfence.fencing.leader.fence_targets import may_keep_own_offsets
 from ringfence.http.masking import Masker
-from ringfence.projection.models import ActiveTopic, Connector, Event, GenerationRow, SourceOffset, Task
+from ringfence.projection.models import ActiveTopic, Connector, Event, GenerationRow, SourceOffset, Task, find_connector
 from ringfence.projection.progress_reports import metrics_of
 from ringfence.projection.task_minutes import ITSELF, Cell, Key, join_strips, state_of, strips
 from ringfence.web.connector.event_folding import fold, headline
@@ -27,6 +33,7 @@ from ringfence.web.connector.tab_page import tab
 from ringfence.web.hooks.links import is_hook_class
 from ringfence.web.state_badges import Badge, Severity, look_of_task, stage_look, task_look
 from ringfence.web.time_axis import draw_axis, read_span
+from ringfence.web.views import render_gone
 
 WIDTH, HEIGHT = 600, 22
 _CELL = 10
@@ -224,4 +231,23 @@ def _events(name: str) -> list[Event]:
     return events[:SHOWN_EVENTS]
 
 
-urlpatterns = [path("", overview)]
+@requires(GET=on_connector(Verb.VIEW))
+@require_safe
+def guarantee(request: HttpRequest, name: str) -> HttpResponse:
+    """What the connector guarantees with its configuration: a fragment that its page fetches.
+
+    A worker's plugin process answers, since only there plugin code may run.
+    """
+    row = find_connector(name)
+    if row is None:
+        return render_gone(request, name)
+    config = row.settings
+    try:
+        description = dispatch.ask(DescribeGuarantee({**config, "name": name}))
+    except Refusal as error:
+        return render(request, "ringfence/parts/guarantee.html", {"problem": error.message})
+    description["why"] = Masker([row.class_name]).scrub(description["why"], config)
+    return render(request, "ringfence/parts/guarantee.html", {"guarantee": description})
+
+
+urlpatterns = [path("", overview), path("/guarantee", guarantee)]

@@ -2,11 +2,15 @@
 
 In the form and in the text, a kept secret is a mask. A mask stands for, in this order: the value typed into the
 setting's field, the text's value, the value stored under the connector that the form was filled from.
+
+A browser may store a part of an unsent form: never a secret, nor anything that could be one.
 """
 
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Final
 
 from django.http import HttpRequest, QueryDict
 
@@ -15,7 +19,7 @@ from ringfence.access.principal import Verb
 from ringfence.api import connector_writes
 from ringfence.connectors.api.config_types import HIDDEN
 from ringfence.http.errors import ConnectError, bad_request
-from ringfence.http.masking import has_mask, unmask
+from ringfence.http.masking import Masker, has_mask, unmask
 from ringfence.web.new.field import SETTING
 from ringfence.web.new.pasted_config import read_pasted
 
@@ -150,3 +154,35 @@ def _text(data: QueryDict) -> dict[str, str]:
     with suppress(ConnectError):
         return read_pasted(str(data.get("json", ""))).config
     return {}
+
+
+_LOGIN: Final = re.compile(r"://([^/\s@]*+)@")
+"""What is before the host in an address."""
+_OPTION: Final = re.compile(r"(\w++)\s*+([=:]?)")
+_ENDINGS: Final = ("pwd", "secret", "token", "key")
+
+
+def carries_secret(value: str) -> bool:
+    """Return whether a value contains one: a user and password in an address, or `password=…` among options.
+
+    In time linear in the value: nothing that was read is read again.
+    """
+    if any(":" in login for login in _LOGIN.findall(value)):
+        return True
+    words = (word.casefold() for word, sign in _OPTION.findall(value) if sign)
+    return any("pass" in word or word.endswith(_ENDINGS) for word in words)
+
+
+def settings_to_keep(draft: FormState, masker: Masker, undeclared_keys: frozenset[str]) -> dict[str, object]:
+    """Return `{"name", "config", "left_out"}`. left_out: settings that must be typed again.
+
+    undeclared_keys: of settings that no plugin declares, so that any of them may be a secret.
+    """
+    config: dict[str, str] = {}
+    left_out: list[str] = []
+    for key, value in masker.mask(draft.config).items():
+        if value == HIDDEN or key in undeclared_keys or carries_secret(value):
+            left_out.append(key)
+        else:
+            config[key] = value
+    return {"name": draft.name, "config": config, "left_out": sorted(left_out)}

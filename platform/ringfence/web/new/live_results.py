@@ -22,8 +22,7 @@ from ringfence.http.errors import ConnectError, bad_request
 from ringfence.http.masking import Masker
 from ringfence.web.new.field import Field
 from ringfence.web.new.form import text_of
-from ringfence.web.new.form_state import FormState, read_posted, visible_settings
-from ringfence.web.new.kept_draft import settings_to_keep
+from ringfence.web.new.form_state import FormState, read_posted, settings_to_keep, visible_settings
 from ringfence.web.new.preflight import OUTCOMES
 from ringfence.web.new.transform_menu import describe_type
 from ringfence.web.new.transform_predicates import LIST, predicate_of
