@@ -1,13 +1,15 @@
 """`python -m benchmarks leader`: the leader's own work, from 10 to 10,000 connectors with a task each, on 100 workers.
 
-Nothing runs: it measures the pure functions with a simulated cluster, each as the leader's loop calls them, and what
-the projection writes into a SQLite database.
+Nothing runs: it measures the pure functions with a simulated cluster, each as the leader's loop calls them, the memory
+of its states, and what the projection writes into a SQLite database.
 """
 
 import argparse
+import gc
 import os
 import tempfile
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +20,7 @@ from unittest.mock import patch
 from benchmarks.lists import set_up_django
 from benchmarks.machine import describe, foot, load
 from benchmarks.numbers import yes_or_no
+from benchmarks.processes import MIB
 from ringfence.encryption import new_key, require_key
 from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
 from ringfence.fencing.kafka.consumer import LogRecord
@@ -218,6 +221,23 @@ class Projected:
         }
 
 
+def weigh(count: int) -> float:
+    """Return how many MiB the leader's folded states of both topics take with so many connectors."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        topics = simulate(count)
+        states = topics.state, topics.status
+        del topics
+        gc.collect()
+        after, _ = tracemalloc.get_traced_memory()
+        assert len(states[0].connectors) == count
+        return (after - before) / MIB
+    finally:
+        tracemalloc.stop()
+
+
 def measure(counts: Sequence[int], rounds: int = _ROUNDS) -> dict[str, list[float]]:
     """Return the median seconds of each work, for each number of connectors."""
     seconds: dict[str, list[float]] = {}
@@ -243,6 +263,36 @@ def table(seconds: Mapping[str, Sequence[float]], counts: Sequence[int]) -> str:
         reached = "once, at the start" if name in ONCE else yes_or_no(max(each) < TARGET_S)
         rows.append(f"| {name} |{cells} {reached} |")
     return "\n".join(rows)
+
+
+def memory_table(weights: Sequence[float], counts: Sequence[int]) -> str:
+    """Return the memory of the states as a row, in MiB."""
+    heads = "".join(f" {count:,} |" for count in counts)
+    cells = "".join(f" {weight:.2f} MiB |" for weight in weights)
+    each = f"{1024 * weights[-1] / counts[-1]:.1f} kB"
+    return f"| memory, with so many connectors |{heads} each |\n|---|{'--:|' * (len(counts) + 1)}\n| both states |{cells} {each} |"
+
+
+def chart(seconds: Mapping[str, Sequence[float]], counts: Sequence[int]) -> str:
+    """Return curves of what is done again and again: microseconds for each connector. A level line is linear growth, a
+    falling one less.
+    """
+    lines = [
+        f"  line [{', '.join(f'{1e6 * one / count:.2f}' for one, count in zip(each, counts, strict=True))}]"
+        for name, each in seconds.items()
+        if name not in ONCE
+    ]
+    axis = ", ".join(f'"{count:,}"' for count in counts)
+    return "\n".join(
+        [
+            "```mermaid",
+            "xychart-beta",
+            f"  x-axis [{axis}]",
+            '  y-axis "microseconds for each connector"',
+            *lines,
+            "```",
+        ]
+    )
 
 
 def page(text: str, machine: Mapping[str, str]) -> str:
@@ -272,7 +322,12 @@ def main(argv: Sequence[str]) -> int:
         with patch.dict(os.environ, {"RINGFENCE_ENCRYPTION_KEYS": new_key()}):
             require_key()  # rows hold encrypted configurations
         seconds = measure(args.connectors)
-    text = table(seconds, args.connectors)
+    weights = [weigh(count) for count in args.connectors]
+    tables = table(seconds, args.connectors), memory_table(weights, args.connectors)
+    curves = "The works that are done again and again, as curves, in the order of the table:\n\n" + chart(
+        seconds, args.connectors
+    )
+    text = "\n\n".join((*tables, curves))
     print(f"\n{text}")
     if args.write:
         PAGE.write_text(page(text, {**describe(), "load before the run": before}))
