@@ -4,7 +4,6 @@ Nothing runs: it measures the pure functions with a simulated cluster, each as t
 the projection writes into a SQLite database.
 """
 
-import argparse
 import os
 import tempfile
 import time
@@ -15,6 +14,7 @@ from statistics import median
 from typing import Final, TypeVar
 from unittest.mock import patch
 
+from benchmarks.command import new_parser, write_page
 from benchmarks.lists import set_up_django
 from benchmarks.machine import describe, foot, load
 from benchmarks.numbers import yes_or_no
@@ -262,9 +262,8 @@ median of {_ROUNDS}; what is done once, at the start, need not be below {TARGET_
 
 def main(argv: Sequence[str]) -> int:
     """Return an exit code as in `python -m benchmarks`."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks leader", description=__doc__)
+    parser = new_parser("leader", __doc__, PAGE)
     parser.add_argument("--connectors", type=int, nargs="+", default=list(COUNTS), metavar="N")
-    parser.add_argument("--write", action="store_true", help=f"write benchmarks/results/{PAGE.name}")
     args = parser.parse_args(argv)
     before = load()
     with tempfile.TemporaryDirectory(prefix="ringfence-leader-") as scratch:
@@ -275,6 +274,5 @@ def main(argv: Sequence[str]) -> int:
     text = table(seconds, args.connectors)
     print(f"\n{text}")
     if args.write:
-        PAGE.write_text(page(text, {**describe(), "load before the run": before}))
-        print(f"written: {PAGE}")
+        write_page(PAGE, page(text, {**describe(), "load before the run": before}))
     return 0
