@@ -9,7 +9,7 @@ from ringfence.fencing.kafka.connection import Connection
 from ringfence.local.kafka import EmbeddedKafka
 from tests.guarantees.shares import FLOORS, Queue
 from tests.guarantees.stage import Stage
-from tests.support.broker import Broker, new_kafka
+from tests.support.broker import Broker, running_kafka
 from tests.support.cluster import running, three_brokers
 from tests.support.harsh import Harsh, harsh_kafka
 from tests.support.proxy import Proxied, proxied_kafka
@@ -46,12 +46,8 @@ def harsh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harsh]:
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedKafka]:
     """One for all tests of share groups: locks may expire after a second."""
-    made = new_kafka(tmp_path_factory.mktemp("share"), **FLOORS)
-    made.start()
-    try:
+    with running_kafka(tmp_path_factory.mktemp("share"), **FLOORS) as made:
         yield made
-    finally:
-        made.stop()
 
 
 @pytest.fixture

@@ -1,10 +1,14 @@
 """What the `broker` fixtures hand out."""
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.local.ports import free_port
+
+_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,3 +26,32 @@ def new_kafka(root: Path, **properties: str) -> EmbeddedKafka:
     """
     settings = {"log.retention.ms": "-1"} | {key.replace("_", "."): value for key, value in properties.items()}
     return EmbeddedKafka(root / "kafka", free_port(), root / "kafka.log", properties=settings, short_lived=True)
+
+
+@contextmanager
+def running_kafka(root: Path, **properties: str) -> Iterator[EmbeddedKafka]:
+    """A broker as of `new_kafka`, until the end of the block. Nobody can read its data afterwards."""
+    kafka = new_kafka(root, **properties)
+    kafka.start()
+    try:
+        yield kafka
+    finally:
+        kafka.kill()
+
+
+def login(user: str, password: str = "") -> str:
+    """Java's setting for a login by a password, which is the user's name unless it is given."""
+    return f'{_MODULE} required username="{user}" password="{password or user}";'
+
+
+def with_users(*users: str) -> Mapping[str, str]:
+    """Properties of a broker that asks for a login and denies these users what is not granted. "root" may do all."""
+    passwords = " ".join(f'user_{user}="{user}"' for user in ("root", *users))
+    return {
+        "listener_security_protocol_map": "PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "sasl_enabled_mechanisms": "PLAIN",
+        "sasl_mechanism_inter_broker_protocol": "PLAIN",
+        "listener_name_plaintext_plain_sasl_jaas_config": f"{login('root')[:-1]} {passwords};",
+        "authorizer_class_name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super_users": "User:root;User:ANONYMOUS",
+    }
