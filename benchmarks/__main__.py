@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import shutil
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -33,6 +32,7 @@ from benchmarks import (
     streams,
 )
 from benchmarks.cases import BOUNDARIES, KINDS, Case
+from benchmarks.command import remove_data, write_page
 from benchmarks.machine import describe, load
 from benchmarks.numbers import Numbers, medians
 from benchmarks.page import page
@@ -70,7 +70,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Exit codes: 0 it ran (whatever it measured), 1 it could not run; the reason is printed."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments and arguments[0] in _OTHERS:
-        return _OTHERS[arguments[0]](arguments[1:])
+        try:
+            return _OTHERS[arguments[0]](arguments[1:])
+        except (BenchmarkError, LocalError) as error:
+            print(f"benchmarks: {error}", file=sys.stderr)
+            return 1
     args = _parser().parse_args(arguments)
     lines = args.lines or (QUICK_LINES if args.quick else LINES)
     rounds = args.runs or (1 if args.quick else 3)
@@ -83,9 +87,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"benchmarks: {error}\nlogs: {root}", file=sys.stderr)
         return 1
     finally:
-        # The files worth keeping are small.
-        for big in (root / "kafka", *root.glob("*.txt")):
-            shutil.rmtree(big) if big.is_dir() else big.unlink(missing_ok=True)
+        remove_data(root)
     results = {case: medians(each) for case, each in measured.items()}
     machine = describe()
     machine["load before the runs"] = before
@@ -103,8 +105,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(f"\neach run: {root / 'results.json'}")
     _compare(measured)
     if args.write:
-        PAGE.write_text(page(results, machine, lines=lines, runs=rounds))
-        print(f"written: {PAGE}")
+        write_page(PAGE, page(results, machine, lines=lines, runs=rounds))
     return 0
 
 

@@ -34,6 +34,8 @@ _JVM = (
     "-XX:+ExplicitGCInvokesConcurrent",
     "-Djava.awt.headless=true",
 )
+# For tests, which it does not outlive: the second compiler and a parallel collector take more than they give back.
+_SHORT_JVM = ("-Xms64M", "-Xmx1G", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
 _LOG4J = """\
 rootLogger.level = WARN
 rootLogger.appenderRefs = console
@@ -50,13 +52,22 @@ class ConnectWorker:
     """Kafka Connect's ConnectDistributed with its own group and topics, exactly once, REST on a free port."""
 
     def __init__(
-        self, root: Path, bootstrap: str, more: tuple[Coordinate, ...] = (), login: Mapping[str, str] | None = None
+        self,
+        root: Path,
+        bootstrap: str,
+        more: tuple[Coordinate, ...] = (),
+        login: Mapping[str, str] | None = None,
+        *,
+        short_lived: bool = False,
     ) -> None:
-        """more: further plugins. login: the settings of a Java client."""
+        """more: further plugins. login: the settings of a Java client. short_lived: it takes less CPU time for some
+        minutes, but never becomes as fast.
+        """
         self._jars = (*JARS, *more)
         self._root = root
         self._bootstrap = bootstrap
         self._login = dict(login or {})
+        self._jvm = _SHORT_JVM if short_lived else _JVM
         self._process: GuardedProcess | None = None
         self._port = free_port()
         self.url = f"http://127.0.0.1:{self._port}"
@@ -72,7 +83,7 @@ class ConnectWorker:
         log4j.write_text(_LOG4J)
         properties.write_text("".join(f"{key}={value}\n" for key, value in self._settings().items()))
         jars = resolve("connect", self._jars)
-        command = [str(find_java()), *_JVM, f"-Dlog4j2.configurationFile={log4j}", "-cp", str(jars / "*")]
+        command = [str(find_java()), *self._jvm, f"-Dlog4j2.configurationFile={log4j}", "-cp", str(jars / "*")]
         log = self._root / "connect.log"
         self._process = GuardedProcess.start(
             "connect", [*command, "org.apache.kafka.connect.cli.ConnectDistributed", str(properties)], log=log

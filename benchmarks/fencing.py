@@ -4,15 +4,14 @@ It does what a round does between the old tasks' end and the count record: a new
 request per id.
 """
 
-import argparse
 import os
-import sys
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
 
+from benchmarks.command import new_folder, new_parser, write_page
 from benchmarks.machine import describe, foot, load
 from benchmarks.numbers import yes_or_no
 from ringfence.fencing.clock import Deadline
@@ -21,7 +20,6 @@ from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.leader.fence_generation import fence
 from ringfence.fencing.leader.fence_targets import AdminAccess
 from ringfence.fencing.transactions.producer import Producer
-from ringfence.local.errors import LocalError
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.local.ports import free_port
 
@@ -89,29 +87,22 @@ transaction first, and answers "try again" for a moment while it does. {rounds} 
 
 def main(argv: Sequence[str]) -> int:
     """Return an exit code as in `python -m benchmarks`."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks fence", description=__doc__)
+    parser = new_parser("fence", __doc__, PAGE)
     parser.add_argument("--ids", type=int, default=1000, metavar="N", help="transactional ids (default: 1000)")
     parser.add_argument("--open", type=int, default=50, metavar="N", help="open transactions among them (default: 50)")
     parser.add_argument("--rounds", type=int, default=5, metavar="N", help="default: 5")
-    parser.add_argument("--write", action="store_true", help=f"write docs/{PAGE.name}")
     args = parser.parse_args(argv)
-    root = Path(tempfile.mkdtemp(prefix="ringfence-fence-"))
     before = load()
-    kafka = EmbeddedKafka(root / "kafka", free_port(), root / "kafka.log")
-    try:
+    with new_folder("fence") as root, ExitStack() as stack:
+        kafka = EmbeddedKafka(root / "kafka", free_port(), root / "kafka.log")
+        stack.callback(kafka.kill)
         kafka.start()
         times = measure(Connection(kafka.bootstrap), args.ids, min(args.open, args.ids), args.rounds)
-    except LocalError as error:
-        print(f"benchmarks: {error}\nlogs: {root}", file=sys.stderr)
-        return 1
-    finally:
-        kafka.kill()
     text = table(times, args.ids)
     print(f"\n{text}")
     if args.write:
         machine = {**describe(), "load before the run": before}
         if os.nice(0):
             machine["shared with other work"] = f"broker and measuring ran at nice {os.nice(0)}, alike"
-        PAGE.write_text(page(text, machine, args.rounds))
-        print(f"written: {PAGE}")
+        write_page(PAGE, page(text, machine, args.rounds))
     return 0

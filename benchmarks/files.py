@@ -4,10 +4,7 @@ All run on one broker and one `ringfence up`, with FileStreamSource on the same 
 bytes of one file is the limit for lines of many files.
 """
 
-import argparse
 import shutil
-import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,14 +15,14 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from benchmarks import lines
+from benchmarks.command import new_folder, new_parser, write_page
 from benchmarks.machine import describe, foot, load
 from benchmarks.numbers import Numbers, medians, numbers
-from benchmarks.rest import BenchmarkError, Rest
+from benchmarks.rest import Rest
 from benchmarks.stand import OURS, Stand
 from benchmarks.watch import observe
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, delete_topics
-from ringfence.local.errors import LocalError
 
 PAGE: Final = Path(__file__).resolve().parent / "results" / "files.md"
 PARTS: Final = 8
@@ -183,33 +180,25 @@ is not measured. Lines are {lines.LINE_BYTES} bytes long.
 """
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Exit codes: 0 it ran (whatever it measured), 1 it could not run; the reason is printed."""
-    parser = argparse.ArgumentParser(prog="benchmarks files", description=__doc__)
+def main(argv: Sequence[str]) -> int:
+    """Return an exit code as in `python -m benchmarks`."""
+    parser = new_parser("files", __doc__, PAGE)
     parser.add_argument("--runs", type=int, default=3, help="measured rounds (3)")
     parser.add_argument("--quick", action="store_true", help="half of the rows, one round")
-    parser.add_argument("--write", action="store_true", help=f"write {PAGE.name}")
     args = parser.parse_args(argv)
     rounds, part = (1, 2) if args.quick else (args.runs, 1)
-    root = Path(tempfile.mkdtemp(prefix="ringfence-bench-files-"))
-    before = load()
-    try:
-        results: dict[Job, Numbers] = {}
-        with Stand(root, who=(OURS,)) as stand:
-            for job in JOBS:
-                runs = []
-                for number in range(rounds + 1):
-                    one = measure(stand, root, job, job.count // part, number)
-                    runs.append(one)
-                    print(f"{job.name} {number}/{rounds} {one.records_s:>9,.0f} rows/s", flush=True)
-                results[job] = medians(runs[1:])
-    except (BenchmarkError, LocalError) as error:
-        print(f"benchmarks: {error}\nlogs: {root}", file=sys.stderr)
-        return 1
-    machine = describe()
-    machine["load before the runs"] = before
+    machine = describe() | {"load before the runs": load()}
+    results: dict[Job, Numbers] = {}
+    with new_folder("files") as root, Stand(root, who=(OURS,)) as stand:
+        for job in JOBS:
+            runs = []
+            for number in range(rounds + 1):
+                one = measure(stand, root, job, job.count // part, number)
+                runs.append(one)
+                print(f"{job.name} {number}/{rounds} {one.records_s:>9,.0f} rows/s", flush=True)
+            results[job] = medians(runs[1:])
     shutil.rmtree(root)
     print(table(results), targets(results), sep="\n\n")
     if args.write:
-        PAGE.write_text(page(results, machine, rounds))
+        write_page(PAGE, page(results, machine, rounds))
     return 0

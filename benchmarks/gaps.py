@@ -4,9 +4,6 @@ Kafka Connect's own VerifiableSource and ours run in turn, with the same configu
 consumer notices: the longest pause between two records at a read_committed consumer, around the change.
 """
 
-import argparse
-import sys
-import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -15,6 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
+from benchmarks.command import new_folder, new_parser, write_page
 from benchmarks.connect import VERIFIABLE
 from benchmarks.machine import describe, foot
 from benchmarks.rest import BenchmarkError, Rest
@@ -24,7 +22,6 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.topics.topic_log import TopicLog
-from ringfence.local.errors import LocalError
 from ringfence.local.guarded_process import wait_until
 
 PAGE = Path(__file__).resolve().parent / "results" / "gaps.md"
@@ -159,20 +156,14 @@ side on one broker. In each of {rounds} rounds, one is changed after the other.
 
 def main(argv: Sequence[str]) -> int:
     """Return an exit code as in `python -m benchmarks`."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks gaps", description=__doc__)
+    parser = new_parser("gaps", __doc__, PAGE)
     parser.add_argument("--rounds", type=int, default=5, metavar="N", help="changes of each kind (default: 5)")
-    parser.add_argument("--write", action="store_true", help=f"write docs/{PAGE.name}")
     args = parser.parse_args(argv)
-    root = Path(tempfile.mkdtemp(prefix="ringfence-gaps-"))
-    try:
+    with new_folder("gaps") as root:
         gaps = _both(root, args.rounds)
-    except (BenchmarkError, LocalError) as error:
-        print(f"benchmarks: {error}\nlogs: {root}", file=sys.stderr)
-        return 1
     print(table(gaps))
     if args.write:
-        PAGE.write_text(page(table(gaps), describe(), args.rounds))
-        print(f"written: {PAGE}")
+        write_page(PAGE, page(table(gaps), describe(), args.rounds))
     return 0
 
 

@@ -1,16 +1,15 @@
 """`python -m benchmarks hooks`: how fast WebhookSource answers, and thus commits, at several request rates."""
 
-import argparse
 import json
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from benchmarks.command import new_folder, new_parser, write_page
 from benchmarks.hook_senders import SenderResult
 from benchmarks.machine import describe, foot, load
 from benchmarks.rest import BenchmarkError, Rest
@@ -18,7 +17,6 @@ from benchmarks.stand import OURS, Stand
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.topics.topic_log import TopicLog
-from ringfence.local.errors import LocalError
 from ringfence.local.guarded_process import wait_until
 
 PAGE: Final = Path(__file__).resolve().parent / "results" / "hooks.md"
@@ -106,28 +104,20 @@ Target: a p99 under {TARGET_MS:.0f} ms at {TARGET_RATE:,} requests/s. Measured: 
 """
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Exit codes: 0 it ran (whatever it measured), 1 it could not run; the reason is printed."""
-    parser = argparse.ArgumentParser(prog="benchmarks hooks", description=__doc__)
+def main(argv: Sequence[str]) -> int:
+    """Return an exit code as in `python -m benchmarks`."""
+    parser = new_parser("hooks", __doc__, PAGE)
     parser.add_argument("--seconds", type=float, default=15.0, help="of each rate (15)")
     parser.add_argument("--rates", type=int, nargs="*", default=list(RATES), help="requests a second")
-    parser.add_argument("--write", action="store_true", help=f"write {PAGE.name}")
     args = parser.parse_args(argv)
-    root = Path(tempfile.mkdtemp(prefix="ringfence-bench-hooks-"))
-    before = load()
+    machine = describe() | {"load before the runs": load()}
     results: dict[int, tuple[SenderResult, int]] = {}
-    try:
-        with Stand(root, who=(OURS,)) as stand, Rest(stand.sides[OURS].url) as rest:
-            for rate in args.rates:
-                results[rate] = measure(stand, rest, rate, args.seconds)
-                print(f"{rate}/s {results[rate]}", flush=True)
-    except (BenchmarkError, LocalError) as error:
-        print(f"benchmarks: {error}\nlogs: {root}", file=sys.stderr)
-        return 1
-    machine = describe()
-    machine["load before the runs"] = before
+    with new_folder("hooks") as root, Stand(root, who=(OURS,)) as stand, Rest(stand.sides[OURS].url) as rest:
+        for rate in args.rates:
+            results[rate] = measure(stand, rest, rate, args.seconds)
+            print(f"{rate}/s {results[rate]}", flush=True)
     shutil.rmtree(root)
     print(table(results))
     if args.write:
-        PAGE.write_text(page(results, machine, args.seconds))
+        write_page(PAGE, page(results, machine, args.seconds))
     return 0

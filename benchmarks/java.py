@@ -4,15 +4,12 @@ FileStreamSource through StringConverter, and Debezium's PostgreSQL connector th
 stream of inserts. Also how soon a Java task is ready, and its memory.
 """
 
-import argparse
 import json
 import os
-import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -20,6 +17,7 @@ from pathlib import Path
 import psycopg
 
 from benchmarks import lines
+from benchmarks.command import new_folder, new_parser, remove_data, write_page
 from benchmarks.java_memory import JavaTasks
 from benchmarks.java_page import FILES, FIRST, JOBS, NEW, SHARED, STREAMS, WARM, Job, Results, page, tables, targets
 from benchmarks.java_sources import DEBEZIUM, Config, debezium_config, file_config, logical_postgres, plugin_path
@@ -32,7 +30,6 @@ from benchmarks.starts_of_java import debezium, file_stream, measure, measure_ma
 from benchmarks.watch import Observation, observe
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, delete_topics
-from ringfence.local.errors import LocalError
 from ringfence.local.guarded_process import wait_until
 from tests.support.postgres import Postgres
 from tests.support.shared_jvms import running_jvms
@@ -209,17 +206,15 @@ class JavaRuns:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Exit codes as of `python -m benchmarks`."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks java", description=__doc__)
+    """Return an exit code as in `python -m benchmarks`."""
+    parser = new_parser("java", __doc__, PAGE, nice=True)
     parser.add_argument("--job", nargs="+", choices=[job.name for job in JOBS], help="only these (default: all)")
     parser.add_argument("--rounds", type=int, default=3, metavar="N", help="measured rounds (default: 3)")
-    parser.add_argument("--nice", type=int, default=0, metavar="N", help="on a machine with other work; needs root")
-    parser.add_argument("--write", action="store_true", help=f"write docs/{PAGE.name}")
     args = parser.parse_args(argv)
-    root = Path(tempfile.mkdtemp(prefix="ringfence-java-bench-"))
     machine = describe() | {"measured rounds": str(args.rounds), "load before the runs": load()}
     jobs = [job for job in JOBS if args.job is None or job.name in args.job]
-    try:
+    with new_folder("java") as root, ExitStack() as stack:
+        stack.callback(remove_data, root)
         plugins = plugin_path(root)
         with logical_postgres() as postgres:
             starts = [measure(file_stream(root), plugins), measure(debezium(debezium_config, postgres), plugins)]
@@ -234,12 +229,6 @@ def main(argv: Sequence[str]) -> int:
                 java = JavaRuns(stand, root, postgres)
                 runs = {job: java.measured(job, args.rounds) for job in jobs}
                 firsts = {job: java.measured_first(job, args.rounds) for job in jobs}
-    except (BenchmarkError, LocalError) as error:
-        print(f"benchmarks: {error}\nlogs: {root}", file=sys.stderr)
-        return 1
-    finally:
-        for big in (root / "kafka", *root.glob("*.txt")):
-            shutil.rmtree(big) if big.is_dir() else big.unlink(missing_ok=True)
     machine |= {f"load in `{name}`": f"{min(each):.0f} to {max(each):.0f}" for name, each in java.loads.items()}
     results = {FIRST: _medians(firsts, FIRST)} | {kind: _medians(runs, kind) for kind in (NEW, WARM)}
     print(f"\n{tables(results)}\n\n{targets(results, starts, java.java_mib)}\n{time.strftime('%H:%M')}")
@@ -254,8 +243,7 @@ def main(argv: Sequence[str]) -> int:
     }
     (root / "results.json").write_text(json.dumps(record, indent=2))
     if args.write:
-        PAGE.write_text(page(results, starts, memories, java.java_mib, machine))
-        print(f"written: {PAGE}")
+        write_page(PAGE, page(results, starts, memories, java.java_mib, machine))
     return 0
 
 

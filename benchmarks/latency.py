@@ -4,9 +4,6 @@ Records are written to a topic at an even rate, each with its time in it. KafkaS
 source connector on the other copy them; a read_committed consumer of the copy compares the time with its clock.
 """
 
-import argparse
-import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +13,7 @@ from statistics import median, quantiles
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from benchmarks.command import new_folder, new_parser, write_page
 from benchmarks.connect import MIRROR
 from benchmarks.jobs import BYTES, Job
 from benchmarks.machine import describe, foot, load
@@ -25,7 +23,6 @@ from benchmarks.rest import BenchmarkError, Rest
 from benchmarks.stand import CONNECT, OURS, Stand
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
-from ringfence.local.errors import LocalError
 
 PAGE = Path(__file__).resolve().parent / "results" / "latency.md"
 RECORDS_S = 200
@@ -160,33 +157,25 @@ each, after {SETTLE_S:g} s that are not counted. The table shows the medians of 
 
 def main(argv: Sequence[str]) -> int:
     """Return an exit code as in `python -m benchmarks`."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks latency", description=__doc__)
+    parser = new_parser("latency", __doc__, PAGE, nice=True)
     parser.add_argument("--rounds", type=int, default=3, metavar="N", help="rounds (default: 3)")
     parser.add_argument("--seconds", type=float, default=20.0, metavar="S", help="of each round (default: 20)")
-    parser.add_argument("--nice", type=int, default=0, metavar="N", help="on a machine with other work; needs root")
-    parser.add_argument("--write", action="store_true", help=f"write docs/{PAGE.name}")
     args = parser.parse_args(argv)
-    root = Path(tempfile.mkdtemp(prefix="ringfence-latency-"))
     machine = describe() | {"load before the runs": load()}
     rounds: dict[str, list[Round]] = {CONNECT: [], OURS: []}
-    try:
-        with Stand(root, (MIRROR,), args.nice) as stand:
-            for number in range(args.rounds):
-                for name in stand.sides:
-                    alias = f"l{number}{name[0].lower()}"
-                    one = measure(stand, name, f"latency-{alias}", alias, args.seconds)
-                    rounds[name].append(one)
-                    text = ", ".join(f"{each:.1f}" for each in spread(one.latencies))
-                    print(
-                        f"{number + 1}/{args.rounds} {name:13} median, 99 %, longest: {text} ms, {one.cpu_s:.2f} CPU s "
-                        "a thousand",
-                        flush=True,
-                    )
-    except (BenchmarkError, LocalError) as error:
-        print(f"benchmarks: {error}\nlogs: {root}", file=sys.stderr)
-        return 1
+    with new_folder("latency") as root, Stand(root, (MIRROR,), args.nice) as stand:
+        for number in range(args.rounds):
+            for name in stand.sides:
+                alias = f"l{number}{name[0].lower()}"
+                one = measure(stand, name, f"latency-{alias}", alias, args.seconds)
+                rounds[name].append(one)
+                text = ", ".join(f"{each:.1f}" for each in spread(one.latencies))
+                print(
+                    f"{number + 1}/{args.rounds} {name:13} median, 99 %, longest: {text} ms, {one.cpu_s:.2f} CPU s "
+                    "a thousand",
+                    flush=True,
+                )
     print(table(rounds))
     if args.write:
-        PAGE.write_text(page(table(rounds), machine, args.rounds, args.seconds))
-        print(f"written: {PAGE}")
+        write_page(PAGE, page(table(rounds), machine, args.rounds, args.seconds))
     return 0

@@ -4,7 +4,6 @@ Nothing runs: it measures the pure functions with a simulated cluster, each as t
 of its states, and what the projection writes into a SQLite database.
 """
 
-import argparse
 import gc
 import os
 import tempfile
@@ -17,6 +16,7 @@ from statistics import median
 from typing import Final, TypeVar
 from unittest.mock import patch
 
+from benchmarks.command import new_parser, write_page
 from benchmarks.lists import set_up_django
 from benchmarks.machine import describe, foot, load
 from benchmarks.numbers import yes_or_no
@@ -270,7 +270,8 @@ def memory_table(weights: Sequence[float], counts: Sequence[int]) -> str:
     heads = "".join(f" {count:,} |" for count in counts)
     cells = "".join(f" {weight:.2f} MiB |" for weight in weights)
     each = f"{1024 * weights[-1] / counts[-1]:.1f} kB"
-    return f"| memory, with so many connectors |{heads} each |\n|---|{'--:|' * (len(counts) + 1)}\n| both states |{cells} {each} |"
+    line = "|---|" + "--:|" * (len(counts) + 1)
+    return f"| memory, with so many connectors |{heads} each |\n{line}\n| both states |{cells} {each} |"
 
 
 def chart(seconds: Mapping[str, Sequence[float]], counts: Sequence[int]) -> str:
@@ -312,9 +313,8 @@ median of {_ROUNDS}; what is done once, at the start, need not be below {TARGET_
 
 def main(argv: Sequence[str]) -> int:
     """Return an exit code as in `python -m benchmarks`."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks leader", description=__doc__)
+    parser = new_parser("leader", __doc__, PAGE)
     parser.add_argument("--connectors", type=int, nargs="+", default=list(COUNTS), metavar="N")
-    parser.add_argument("--write", action="store_true", help=f"write benchmarks/results/{PAGE.name}")
     args = parser.parse_args(argv)
     before = load()
     with tempfile.TemporaryDirectory(prefix="ringfence-leader-") as scratch:
@@ -330,6 +330,5 @@ def main(argv: Sequence[str]) -> int:
     text = "\n\n".join((*tables, curves))
     print(f"\n{text}")
     if args.write:
-        PAGE.write_text(page(text, {**describe(), "load before the run": before}))
-        print(f"written: {PAGE}")
+        write_page(PAGE, page(text, {**describe(), "load before the run": before}))
     return 0

@@ -4,7 +4,6 @@ Rows are created in a temporary SQLite database, in the projection's form. Then 
 application (middleware, permissions, masking of secrets, JSON or template), in this process and without a socket.
 """
 
-import argparse
 import json
 import os
 import sys
@@ -16,6 +15,7 @@ from pathlib import Path
 from statistics import median
 from unittest.mock import patch
 
+from benchmarks.command import new_parser, write_page
 from benchmarks.machine import describe, foot, load
 from benchmarks.rest import BenchmarkError
 
@@ -181,26 +181,20 @@ the clock.
 
 def main(argv: Sequence[str]) -> int:
     """Return an exit code as in `python -m benchmarks`; also 1 if a list exceeds its limit of processor time."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks lists", description=__doc__)
+    parser = new_parser("lists", __doc__, PAGE)
     parser.add_argument("--connectors", type=int, default=1000, metavar="N", help="(default: 1000)")
     parser.add_argument("--tasks", type=int, default=3, metavar="N", help="of each connector (default: 3)")
     parser.add_argument("--rounds", type=int, default=20, metavar="N", help="requests of each kind (default: 20)")
-    parser.add_argument("--write", action="store_true", help=f"write docs/{PAGE.name}")
     args = parser.parse_args(argv)
     before = load()
     with tempfile.TemporaryDirectory(prefix="ringfence-lists-") as scratch:
-        try:
-            set_up_django(Path(scratch) / "lists.sqlite3")
-            fill(args.connectors, args.tasks)
-            costs = {each: measure(each.path, args.rounds) for each in LISTS}
-        except BenchmarkError as error:
-            print(f"benchmarks: {error}", file=sys.stderr)
-            return 1
+        set_up_django(Path(scratch) / "lists.sqlite3")
+        fill(args.connectors, args.tasks)
+        costs = {each: measure(each.path, args.rounds) for each in LISTS}
     print(table(costs))
     if args.write:
         machine = {**describe(), "load before the runs": before}
-        PAGE.write_text(page(table(costs), machine, args.connectors, args.tasks, args.rounds))
-        print(f"written: {PAGE}")
+        write_page(PAGE, page(table(costs), machine, args.connectors, args.tasks, args.rounds))
     late = [each.title for each, one in costs.items() if each.target_s and median(one.cpu) > each.target_s]
     if late:
         print(f"benchmarks: longer than they may: {json.dumps(late)}", file=sys.stderr)

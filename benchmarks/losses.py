@@ -4,11 +4,8 @@ A platform in which nothing exists only once (`tests/e2e/redundant.py`) runs a c
 after another is lost and comes back. In the end each record has to be there once.
 """
 
-import argparse
 import os
 import signal
-import sys
-import tempfile
 import threading
 import time
 from collections import Counter
@@ -21,6 +18,7 @@ from typing import Final
 
 import httpx
 
+from benchmarks.command import new_folder, new_parser, write_page
 from benchmarks.kills import ArrivalsByTask
 from benchmarks.machine import describe, foot, load
 from benchmarks.processes import find_busiest
@@ -351,29 +349,26 @@ In the end, all {records:,} records were there once: none was missing, and none 
 
 def main(argv: Sequence[str]) -> int:
     """Return an exit code as in `python -m benchmarks`."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks losses", description=__doc__)
+    parser = new_parser("losses", __doc__, PAGE)
     keys = [loss.key for loss in LOSSES]
     parser.add_argument("--only", nargs="+", choices=keys, default=keys, help="these losses (default: all)")
-    parser.add_argument("--write", action="store_true", help=f"write benchmarks/results/{PAGE.name}")
     args = parser.parse_args(argv)
-    root = Path(tempfile.mkdtemp(prefix="ringfence-losses-"))
     loads = [load()]
     costs: dict[str, Cost] = {}
-    try:
-        with redundant_platform(root) as platform, Measured(platform) as measured:
-            for loss in LOSSES:
-                if loss.key in args.only:
-                    costs[loss.key] = measured.cost(loss)
-                    loads.append(load())
-                    print(f"{loss.key}: {costs[loss.key]} (load {loads[-1]})", flush=True)
-            measured.flow.settle()  # raises where a record is missing or twice
-            records = measured.flow.reader.count
-    except (AssertionError, BenchmarkError, LocalError) as error:
-        print(f"{table(costs)}\nbenchmarks: {error}\nlogs: {root}", file=sys.stderr)
-        return 1
+    with new_folder("losses") as root:
+        try:
+            with redundant_platform(root) as platform, Measured(platform) as measured:
+                for loss in LOSSES:
+                    if loss.key in args.only:
+                        costs[loss.key] = measured.cost(loss)
+                        loads.append(load())
+                        print(f"{loss.key}: {costs[loss.key]} (load {loads[-1]})", flush=True)
+                measured.flow.settle()  # raises where a record is missing or twice
+                records = measured.flow.reader.count
+        except (AssertionError, BenchmarkError, LocalError) as error:
+            raise BenchmarkError(f"{error}\n{table(costs)}") from error
     print(table(costs))
     if args.write:
         machine = {**describe(), "load before, and after each loss": "; ".join(loads)}
-        PAGE.write_text(page(table(costs), records, machine))
-        print(f"written: {PAGE}")
+        write_page(PAGE, page(table(costs), records, machine))
     return 0

@@ -5,16 +5,14 @@ handles as many as it allows; the rest are refused with 429. At the same time, o
 fenced, and the health is requested. The exit code is 1 if the 99th percentile of one of them exceeds its limit.
 """
 
-import argparse
 import shutil
 import socket
 import sys
-import tempfile
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median, quantiles
@@ -22,13 +20,13 @@ from typing import Final
 
 import httpx
 
+from benchmarks.command import new_folder, new_parser, write_page
 from benchmarks.machine import describe, foot, load
 from benchmarks.ours import RingfenceWorker
 from benchmarks.rest import BenchmarkError, Rest
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
-from ringfence.local.errors import LocalError
 from ringfence.local.guarded_process import wait_until
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.local.ports import free_port
@@ -154,17 +152,18 @@ together, instead of 12.
 
 def main(argv: Sequence[str]) -> int:
     """Exit codes: 0 all limits are kept, 1 one is not, or it could not be measured."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks neighbours", description=__doc__)
+    parser = new_parser("neighbours", __doc__, PAGE)
     parser.add_argument(
         "--rounds", type=int, default=SAMPLES, metavar="N", help=f"of each request (default: {SAMPLES})"
     )
-    parser.add_argument("--write", action="store_true", help=f"write docs/{PAGE.name}")
     args = parser.parse_args(argv)
-    root = Path(tempfile.mkdtemp(prefix="ringfence-neighbours-"))
     before = load()
-    kafka = EmbeddedKafka(root / "kafka", free_port(), root / "kafka.log")
-    side = RingfenceWorker(root / "ringfence", kafka.bootstrap, settings=_AT_ONCE)
-    try:
+    with new_folder("neighbours") as root, ExitStack() as stack:
+        kafka = EmbeddedKafka(root / "kafka", free_port(), root / "kafka.log")
+        stack.callback(shutil.rmtree, root / "kafka", ignore_errors=True)
+        stack.callback(kafka.kill)
+        side = RingfenceWorker(root / "ringfence", kafka.bootstrap, settings=_AT_ONCE)
+        stack.callback(side.stop)
         kafka.start()
         create_topics(Connection(kafka.bootstrap), [TopicSpec(NAME)], Deadline.after(30))
         side.start()
@@ -178,13 +177,6 @@ def main(argv: Sequence[str]) -> int:
         alone = sample(side.url, args.rounds)
         with pressure(side.url, SLOW) as slow:
             beside = sample(side.url, args.rounds)
-    except (BenchmarkError, LocalError) as error:
-        print(f"benchmarks: {error}\nlogs: {root}", file=sys.stderr)
-        return 1
-    finally:
-        side.stop()
-        kafka.kill()
-        shutil.rmtree(root / "kafka", ignore_errors=True)
     answered, refused = slow.answered[200], slow.answered[429]
     machine = {**describe(), "load before the runs": before, "load after the runs": load()}
     summary = (
@@ -198,9 +190,5 @@ def main(argv: Sequence[str]) -> int:
     within_limits = all(percentile_99(each) < LIMIT_S for each in beside.values())
     verdict = ": kept" if within_limits else ": not kept on this machine, at the load below"
     if args.write:
-        PAGE.write_text(page(table(alone, beside), summary, machine, verdict))
+        write_page(PAGE, page(table(alone, beside), summary, machine, verdict))
     return 0 if within_limits else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

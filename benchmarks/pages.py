@@ -20,6 +20,7 @@ from statistics import median, quantiles
 from benchmarks import lists
 from benchmarks.browsers import Connection, OpenPage
 from benchmarks.changes import Changes, fill
+from benchmarks.command import new_parser, write_page
 from benchmarks.machine import describe, foot, load
 from benchmarks.processes import Tree
 from benchmarks.rest import BenchmarkError
@@ -243,13 +244,12 @@ def main(argv: Sequence[str]) -> int:
     """Return an exit code as in `python -m benchmarks`; also 1 for more than a core, or if a first byte
     costs too much.
     """
-    parser = argparse.ArgumentParser(prog="python -m benchmarks pages", description=__doc__)
+    parser = new_parser("pages", __doc__, PAGE)
     parser.add_argument("--pages", type=int, default=200, metavar="N", help="open at once (default: 200)")
     parser.add_argument("--connectors", type=int, default=1000, metavar="N", help="(default: 1000)")
     parser.add_argument("--tasks", type=int, default=3, metavar="N", help="of each connector (default: 3)")
     parser.add_argument("--seconds", type=int, default=20, metavar="N", help="of each measurement (default: 20)")
     parser.add_argument("--rounds", type=int, default=20, metavar="N", help="requests for each page (default: 20)")
-    parser.add_argument("--write", action="store_true", help=f"write docs/{PAGE.name}")
     args = parser.parse_args(argv)
     before = load()
     with tempfile.TemporaryDirectory(prefix="ringfence-pages-") as scratch:
@@ -261,8 +261,7 @@ def main(argv: Sequence[str]) -> int:
     print(f"{held_table(loads)}\n\n{first_table(first)}")
     if args.write:
         machine = {**describe(), "load before and after the runs": f"{before}; {load()}"}
-        PAGE.write_text(page(held_table(loads), first_table(first), machine, args))
-        print(f"written: {PAGE}")
+        write_page(PAGE, page(held_table(loads), first_table(first), machine, args))
     much = [one.title for one in loads if one.cores >= CORES]
     late = [path for path, (cpu, _) in first.items() if cpu > FIRST_BYTE_S]
     if much or late:

@@ -5,20 +5,17 @@ a commit is visible at 200 transactions per second. In the same run, the rate of
 can send.
 """
 
-import argparse
 import json
-import sys
-import tempfile
 import threading
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from statistics import median, quantiles
 
 import psycopg
 from confluent_kafka import Consumer, TopicPartition
 
+from benchmarks.command import new_folder, new_parser, write_page
 from benchmarks.java_sources import DEBEZIUM, debezium_config, logical_postgres
 from benchmarks.machine import describe, foot, load
 from benchmarks.numbers import Numbers, medians, numbers
@@ -40,7 +37,6 @@ from benchmarks.stand import CONNECT, OURS, Stand
 from benchmarks.watch import observe
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
-from ringfence.local.errors import LocalError
 from ringfence.local.guarded_process import wait_until
 from tests.support.postgres import Postgres
 
@@ -198,42 +194,39 @@ def _arrivals(bootstrap: str, topic: str, count: int) -> list[float]:
 
 def main(argv: Sequence[str]) -> int:
     """Return an exit code as in `python -m benchmarks`."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks postgres", description=__doc__)
+    parser = new_parser("postgres", __doc__, PAGE, nice=True)
     parser.add_argument("--rows", type=int, default=300_000, metavar="N", help="of a stream (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=3, metavar="N", help="measured rounds (default: %(default)s)")
     parser.add_argument("--seconds", type=float, default=30, metavar="S", help="of steady inserts (default: 30)")
-    parser.add_argument("--nice", type=int, default=0, metavar="N", help="on a machine with other work; needs root")
-    parser.add_argument("--write", action="store_true", help=f"write docs/{PAGE.name}")
     args = parser.parse_args(argv)
-    root = Path(tempfile.mkdtemp(prefix="ringfence-postgres-bench-"))
     machine = describe() | {"load before the runs": load()}
     by_side: dict[str, list[Numbers]] = {CONNECT: [], OURS: []}
     shots: dict[str, list[Numbers]] = {CONNECT: [], OURS: [], TWO_TASKS: []}
     received = ReceiveRates([], [])
-    try:
-        with logical_postgres() as postgres, Stand(root, (DEBEZIUM,), args.nice) as stand:
-            runs = PostgresRuns(stand, postgres, args.rows)
-            for number in range(args.rounds + 1):
-                for side in (CONNECT, OURS):
-                    one = runs.stream(side)
-                    if number:
-                        by_side[side].append(one)
-                    text = f"{one.records_s:>9,.0f} rows/s {one.cpu_s_per_million:.1f} CPU s/million"
-                    print(f"stream {number}/{args.rounds} {side:13} {text}, load {load()}", flush=True)
-                for who, side, tasks in ((CONNECT, CONNECT, 1), (OURS, OURS, 1), (TWO_TASKS, OURS, 2)):
-                    one = runs.snapshot(side, tasks)
-                    if number:
-                        shots[who].append(one)
-                    text = f"{one.records_s:>9,.0f} rows/s {one.cpu_s_per_million:.1f} CPU s/million"
-                    print(f"snapshot {number}/{args.rounds} {who:20} {text}, load {load()}", flush=True)
-                received.meanwhile.append(runs.received_meanwhile())
-                received.afterwards.append(runs.received_afterwards())
-                text = f"{received.meanwhile[-1]:,.0f} rows/s, of a backlog {received.afterwards[-1]:,.0f}"
-                print(f"pg_recvlogical {text}, load {load()}", flush=True)
-            latencies = {side: runs.latency(side, args.seconds) for side in (CONNECT, OURS)}
-    except (BenchmarkError, LocalError) as error:
-        print(f"benchmarks: {error}\nlogs: {root}", file=sys.stderr)
-        return 1
+    with (
+        new_folder("postgres") as root,
+        logical_postgres() as postgres,
+        Stand(root, (DEBEZIUM,), args.nice) as stand,
+    ):
+        runs = PostgresRuns(stand, postgres, args.rows)
+        for number in range(args.rounds + 1):
+            for side in (CONNECT, OURS):
+                one = runs.stream(side)
+                if number:
+                    by_side[side].append(one)
+                text = f"{one.records_s:>9,.0f} rows/s {one.cpu_s_per_million:.1f} CPU s/million"
+                print(f"stream {number}/{args.rounds} {side:13} {text}, load {load()}", flush=True)
+            for who, side, tasks in ((CONNECT, CONNECT, 1), (OURS, OURS, 1), (TWO_TASKS, OURS, 2)):
+                one = runs.snapshot(side, tasks)
+                if number:
+                    shots[who].append(one)
+                text = f"{one.records_s:>9,.0f} rows/s {one.cpu_s_per_million:.1f} CPU s/million"
+                print(f"snapshot {number}/{args.rounds} {who:20} {text}, load {load()}", flush=True)
+            received.meanwhile.append(runs.received_meanwhile())
+            received.afterwards.append(runs.received_afterwards())
+            text = f"{received.meanwhile[-1]:,.0f} rows/s, of a backlog {received.afterwards[-1]:,.0f}"
+            print(f"pg_recvlogical {text}, load {load()}", flush=True)
+        latencies = {side: runs.latency(side, args.seconds) for side in (CONNECT, OURS)}
     machine["load after the runs"] = load()
     streams = {side: medians(each) for side, each in by_side.items()}
     snapshots = {who: medians(each) for who, each in shots.items()}
@@ -248,6 +241,5 @@ def main(argv: Sequence[str]) -> int:
     record = {side: [asdict(one) for one in each] for side, each in by_side.items()}
     (root / "results.json").write_text(json.dumps(record, indent=2))
     if args.write:
-        PAGE.write_text(page(text, args.rounds, args.rows, foot(machine)))
-        print(f"written: {PAGE}")
+        write_page(PAGE, page(text, args.rounds, args.rows, foot(machine)))
     return 0

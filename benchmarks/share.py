@@ -5,17 +5,16 @@ least once), and of a bare share consumer that accepts what it reads. Then one t
 per record: a consumer group would leave nine of ten idle.
 """
 
-import argparse
 import os
-import sys
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
 
 from confluent_kafka import AcknowledgeType, Producer, ShareConsumer
 
+from benchmarks.command import new_folder, new_parser, write_page
 from benchmarks.machine import describe, foot, load
 from benchmarks.numbers import numbers
 from benchmarks.rest import BenchmarkError
@@ -24,7 +23,6 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.share_groups import alter_share_group
 from ringfence.fencing.share.settings import ShareSettings
-from ringfence.local.errors import LocalError
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.local.ports import free_port
 from tests.guarantees.shares import FLOORS, Queue
@@ -178,26 +176,24 @@ rounds, the rows taking turns.
 
 def main(argv: Sequence[str]) -> int:
     """Return an exit code as in `python -m benchmarks`."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks share", description=__doc__)
+    parser = new_parser("share", __doc__, PAGE, nice=True)
     parser.add_argument("--records", type=int, default=400_000, metavar="N", help="default: 400,000")
     parser.add_argument("--seconds", type=float, default=20.0, help="of slow records for each task (default: 20)")
     parser.add_argument("--rounds", type=int, default=3, metavar="N", help="default: 3")
     parser.add_argument(
         "--minutes", type=float, default=_MINUTES, metavar="M", help="no round begins that would end later (default: 8)"
     )
-    parser.add_argument("--nice", type=int, default=0, metavar="N", help="on a machine with other work; needs root")
-    parser.add_argument("--write", action="store_true", help=f"write docs/{PAGE.name}")
     args = parser.parse_args(argv)
     if args.nice:
         os.nice(args.nice)
-    root = Path(tempfile.mkdtemp(prefix="ringfence-bench-share-"))
     floors = {name.replace("_", "."): value for name, value in FLOORS.items()}
-    kafka = EmbeddedKafka(root / "kafka", free_port(), root / "kafka.log", properties=floors)
     rates: dict[str, list[float]] = {}
     cpu: dict[str, list[float]] = {}
     loads: list[str] = []
     began = time.monotonic()
-    try:
+    with new_folder("share") as root, ExitStack() as stack:
+        kafka = EmbeddedKafka(root / "kafka", free_port(), root / "kafka.log", properties=floors)
+        stack.callback(kafka.kill)
         kafka.start()
         for number in range(args.rounds):
             spent = time.monotonic() - began
@@ -207,19 +203,13 @@ def main(argv: Sequence[str]) -> int:
             loads.append(load())
             _round(Connection(kafka.bootstrap), root, number, args.records, args.seconds, rates, cpu)
             print(f"{number + 1}/{args.rounds} " + ", ".join(f"{what}: {one[-1]:,.0f}" for what, one in rates.items()))
-    except (BenchmarkError, LocalError) as error:
-        print(f"benchmarks: {error}\nlogs: {root}", file=sys.stderr)
-        return 1
-    finally:
-        kafka.kill()
     text = table(rates, cpu, "; ".join(loads))
     print(f"\n{text}")
     if args.write:
         machine = describe()
         if args.nice:
             machine["shared with other work"] = f"broker, tasks and measuring ran at nice {args.nice}, alike"
-        PAGE.write_text(page(text, machine, args.records, len(loads)))
-        print(f"written: {PAGE}")
+        write_page(PAGE, page(text, machine, args.records, len(loads)))
     return 0
 
 

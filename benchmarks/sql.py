@@ -1,23 +1,20 @@
 """`python -m benchmarks sql`: how many rows per second SqlSource reads from PostgreSQL, with one task, in each mode."""
 
-import argparse
 import shutil
-import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 import psycopg
 
+from benchmarks.command import new_folder, new_parser, write_page
 from benchmarks.machine import describe, foot, load
 from benchmarks.numbers import Numbers, medians, numbers
-from benchmarks.rest import BenchmarkError, Rest
+from benchmarks.rest import Rest
 from benchmarks.stand import OURS, Stand
 from benchmarks.watch import observe
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, delete_topics
-from ringfence.local.errors import LocalError
 from tests.support.postgres import Postgres, new_postgres
 
 PAGE: Final = Path(__file__).resolve().parent / "results" / "sql.md"
@@ -109,32 +106,24 @@ worker, task. Each row is the median of {rounds} rounds after one that is not me
 """
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Exit codes: 0 it ran (whatever it measured), 1 it could not run; the reason is printed."""
-    parser = argparse.ArgumentParser(prog="benchmarks sql", description=__doc__)
+def main(argv: Sequence[str]) -> int:
+    """Return an exit code as in `python -m benchmarks`."""
+    parser = new_parser("sql", __doc__, PAGE)
     parser.add_argument("--runs", type=int, default=3, help="measured rounds (3)")
-    parser.add_argument("--write", action="store_true", help=f"write {PAGE.name}")
     args = parser.parse_args(argv)
-    root = Path(tempfile.mkdtemp(prefix="ringfence-bench-sql-"))
-    before = load()
+    machine = describe() | {"load before the runs": load()}
     results: dict[str, Numbers] = {}
-    try:
-        with Stand(root, who=(OURS,)) as stand, new_postgres() as postgres:
-            with psycopg.connect(postgres.url, autocommit=True) as database:
-                database.execute(_FILL.encode())
-            for mode in MODES:
-                runs = []
-                for number in range(args.runs + 1):
-                    runs.append(measure(stand, postgres, mode, number))
-                    print(f"{mode} {number}/{args.runs} {runs[-1].records_s:>9,.0f} rows/s", flush=True)
-                results[mode] = medians(runs[1:])
-    except (BenchmarkError, LocalError) as error:
-        print(f"benchmarks: {error}\nlogs: {root}", file=sys.stderr)
-        return 1
-    machine = describe()
-    machine["load before the runs"] = before
+    with new_folder("sql") as root, Stand(root, who=(OURS,)) as stand, new_postgres() as postgres:
+        with psycopg.connect(postgres.url, autocommit=True) as database:
+            database.execute(_FILL.encode())
+        for mode in MODES:
+            runs = []
+            for number in range(args.runs + 1):
+                runs.append(measure(stand, postgres, mode, number))
+                print(f"{mode} {number}/{args.runs} {runs[-1].records_s:>9,.0f} rows/s", flush=True)
+            results[mode] = medians(runs[1:])
     shutil.rmtree(root)
     print(table(results), targets(results), sep="\n\n")
     if args.write:
-        PAGE.write_text(page(results, machine, args.runs))
+        write_page(PAGE, page(results, machine, args.runs))
     return 0

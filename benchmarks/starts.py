@@ -6,11 +6,8 @@ same with an empty topic for comparison. The exit code is 1 if the shortest roun
 machine makes rounds longer, but never shorter.
 """
 
-import argparse
 import re
 import shutil
-import sys
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +18,7 @@ from statistics import median
 from confluent_kafka import Producer
 
 from benchmarks import start_stages
+from benchmarks.command import new_folder, new_parser, write_page
 from benchmarks.machine import describe, foot, load
 from benchmarks.ours import RingfenceWorker
 from benchmarks.processes import Tree
@@ -30,7 +28,6 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.offsets.stores import offsets_topic_spec
-from ringfence.local.errors import LocalError
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.local.ports import free_port
 
@@ -213,25 +210,20 @@ def steps_of(one: Starts) -> dict[str, Mapping[str, float]]:
 
 def main(argv: Sequence[str]) -> int:
     """Exit codes: 0 both limits are kept, 1 one is not, or it could not be measured."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks starts", description=__doc__)
+    parser = new_parser("starts", __doc__, PAGE)
     parser.add_argument("--records", type=int, default=RECORDS, metavar="N", help=f"(default: {RECORDS:,})")
     parser.add_argument("--rounds", type=int, default=3, metavar="N", help="(default: 3)")
-    parser.add_argument("--write", action="store_true", help=f"write docs/{PAGE.name}")
     args = parser.parse_args(argv)
-    root = Path(tempfile.mkdtemp(prefix="ringfence-starts-"))
     before = load()
     print(f"{describe()} load {before}", flush=True)
     results: dict[str, Starts] = {}
-    try:
+    with new_folder("starts") as root:
         for name, records in (("empty", 0), (f"{args.records:,} records of others", args.records)):
             results[name] = measure(root / str(records), records, args.rounds)
             print(f"{name}: {results[name]}", flush=True)
-    except (BenchmarkError, LocalError) as error:
-        print(f"benchmarks: {error}\nlogs: {root}", file=sys.stderr)
-        return 1
     print(f"\n{table(results)}\n\n{steps_table(results)}\n")
     if args.write:
-        PAGE.write_text(page(results, {**describe(), "load before the runs": before}, args.rounds))
+        write_page(PAGE, page(results, {**describe(), "load before the runs": before}, args.rounds))
     long = list(results.values())[-1]
     one, four = min(long.one_s), min(long.four_s)
     print(f"one start in under {ONE_S:g} s: {one:.2f} s\nfour at once in under {FOUR_S:g} s: {four:.2f} s")

@@ -3,18 +3,16 @@
 KafkaSource and MirrorMaker 2's source connector, and FileStreamSource with three transforms and JsonConverter.
 """
 
-import argparse
 import json
-import shutil
-import sys
-import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 
 from confluent_kafka import Producer
 
 from benchmarks import lines
+from benchmarks.command import new_folder, new_parser, remove_data, write_page
 from benchmarks.connect import MIRROR, TRANSFORMS
 from benchmarks.jobs import INTERVAL_MS, JOBS, SIDES, Job
 from benchmarks.machine import describe, foot, load
@@ -24,7 +22,6 @@ from benchmarks.stand import CONNECT, OURS, Stand
 from benchmarks.watch import Observation, observe
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, delete_topics
-from ringfence.local.errors import LocalError
 
 PAGE = Path(__file__).resolve().parent / "results" / "streams.md"
 TASK_MIB = 120
@@ -175,25 +172,17 @@ records/s, CPU and memory are measured.
 
 def main(argv: Sequence[str]) -> int:
     """Return an exit code as in `python -m benchmarks`."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks streams", description=__doc__)
+    parser = new_parser("streams", __doc__, PAGE, nice=True)
     parser.add_argument("--job", nargs="+", choices=[job.name for job in JOBS], help="only these (default: all)")
     parser.add_argument("--rounds", type=int, default=3, metavar="N", help="measured rounds (default: 3)")
-    parser.add_argument("--nice", type=int, default=0, metavar="N", help="on a machine with other work; needs root")
-    parser.add_argument("--write", action="store_true", help=f"write docs/{PAGE.name}")
     args = parser.parse_args(argv)
-    root = Path(tempfile.mkdtemp(prefix="ringfence-streams-"))
     machine = describe() | {"load before the runs": load()}
-    try:
+    with new_folder("streams") as root, ExitStack() as stack:
+        stack.callback(remove_data, root)
         with Stand(root, (MIRROR, TRANSFORMS), args.nice) as stand:
             streams = Streams(stand, root)
             jobs = [job for job in JOBS if args.job is None or job.name in args.job]
             runs = {job: streams.measured(job, args.rounds) for job in jobs}
-    except (BenchmarkError, LocalError) as error:
-        print(f"benchmarks: {error}\nlogs: {root}", file=sys.stderr)
-        return 1
-    finally:
-        for big in (root / "kafka", *root.glob("*.txt")):
-            shutil.rmtree(big) if big.is_dir() else big.unlink(missing_ok=True)
     results = {job: {side: medians(each) for side, each in sides.items()} for job, sides in runs.items()}
     print(f"\n{table(results)}\n\n{targets(results)}")
     record = {
@@ -201,6 +190,5 @@ def main(argv: Sequence[str]) -> int:
     }
     (root / "results.json").write_text(json.dumps(record, indent=2))
     if args.write:
-        PAGE.write_text(page(results, machine, args.rounds))
-        print(f"written: {PAGE}")
+        write_page(PAGE, page(results, machine, args.rounds))
     return 0

@@ -198,11 +198,11 @@ class NotebookConnector(LinesConnector):
 
 class NumberedTask(LinesTask):
     def partition(self, path: Path) -> dict[str, object]:
-        return {"file": path.name, "task": self.number}
+        return {"file": path.name, "task": f"{self.number} of {self.of}"}
 
 
 class NumberedConnector(LinesConnector):
-    """Its source partitions depend on which task reads."""
+    """Its source partitions depend on which task reads, and of how many: whichever of two comes first reads again."""
 
     task = NumberedTask
 

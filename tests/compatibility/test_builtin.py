@@ -15,7 +15,7 @@ from ringfence.testing.author_commands import report_on, run_checks
 from tests.compatibility.scenarios import SCENARIOS, PostgresScenario, ShareGroupScenario
 from tests.guarantees.shares import FLOORS
 from tests.postgres.stand import LOGICAL
-from tests.support.broker import Broker, new_kafka
+from tests.support.broker import Broker, running_kafka
 from tests.support.postgres import new_postgres
 
 
@@ -29,10 +29,8 @@ def postgres() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def queues(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The addresses of a broker whose locks may expire soon."""
-    made = new_kafka(tmp_path_factory.mktemp("queues"), **FLOORS)
-    made.start()
-    yield made.bootstrap
-    made.stop()
+    with running_kafka(tmp_path_factory.mktemp("queues"), **FLOORS) as made:
+        yield made.bootstrap
 
 
 @pytest.mark.slow

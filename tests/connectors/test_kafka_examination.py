@@ -22,7 +22,8 @@ from ringfence.engine.plugins.validation import validate
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.worker_config import WorkerConfig
-from tests.support.guarded_broker import ALLOW, DESCRIBE, READ, TOPIC, USERS, grant, guarded_worker, login
+from tests.support.broker import login
+from tests.support.guarded_broker import ALLOW, DESCRIBE, READ, TOPIC, USERS, grant, guarded_worker
 from tests.support.waiting import eventually
 
 BOTH = pytest.mark.parametrize("connector", [KafkaSourceConnector, ShareGroupSourceConnector])

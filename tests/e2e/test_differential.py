@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow  # a JVM with Kafka Connect beside a platform; wha
 @pytest.fixture
 def connect(platform: Up, tmp_path: Path) -> Iterator[ConnectWorker]:
     """A worker of the real one, on the same broker."""
-    worker = ConnectWorker(tmp_path / "connect", platform.bootstrap, login=platform.kafka_login)
+    worker = ConnectWorker(tmp_path / "connect", platform.bootstrap, login=platform.kafka_login, short_lived=True)
     worker.start()
     try:
         yield worker

@@ -23,12 +23,11 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, delete_topics
 from ringfence.local.guarded_process import process_exists
-from ringfence.local.kafka import EmbeddedKafka
 from tests.e2e import processes
 from tests.e2e.flow import Flow
 from tests.e2e.machine import watched
 from tests.e2e.up import Up, UpOnASmallDisk, environment
-from tests.support.broker import new_kafka
+from tests.support.broker import running_kafka
 from tests.support.debezium_stage import SNAPSHOT_ROWS, orders_postgres
 from tests.support.exchanged_files import exchange
 from tests.support.health_places import read_places
@@ -288,16 +287,6 @@ def test_an_api_that_is_gone_is_said_although_its_client_tries_again_by_itself(p
         platform.rest.settled(204, "DELETE", f"/connectors/{name}")
 
 
-@contextmanager
-def another_cluster(folder: Path) -> Iterator[EmbeddedKafka]:
-    kafka = new_kafka(folder)
-    kafka.start()
-    try:
-        yield kafka
-    finally:
-        kafka.kill()
-
-
 def write_numbers(connection: Connection, topic: str, numbers: range) -> None:
     pen = Producer(connection.librdkafka())
     for number in numbers:
@@ -310,7 +299,7 @@ def test_a_kafka_cluster_that_is_gone_is_said_everywhere(
     platform: Up, tmp_path: Path, stopwatch: Note, how: signal.Signals
 ) -> None:
     name = unique("copy")
-    with another_cluster(tmp_path) as source:
+    with running_kafka(tmp_path) as source:
         create_topics(Connection(source.bootstrap), [TopicSpec(name)], Deadline.after(30))
         write_numbers(Connection(source.bootstrap), name, range(10))
         config = {
@@ -391,7 +380,7 @@ def test_a_source_of_a_java_connector_that_is_gone_is_said_everywhere(tmp_path: 
 def test_a_plugin_that_only_logs_that_its_source_is_gone_is_said_everywhere(tmp_path: Path, stopwatch: Note) -> None:
     """MirrorMaker 2 raises nothing while its cluster is away: its client logs each try."""
     name, settings = unique("mirror"), {"CONNECT_PLUGIN_PATH": str(plugin_path(tmp_path, MIRROR))}
-    with another_cluster(tmp_path) as source, Up(tmp_path / "data", settings=settings) as up:
+    with running_kafka(tmp_path) as source, Up(tmp_path / "data", settings=settings) as up:
         create_topics(Connection(source.bootstrap), [TopicSpec(name)], Deadline.after(30))
         write_numbers(Connection(source.bootstrap), name, range(10))
         login = {f"target.cluster.{key}": value for key, value in up.kafka_login.items()}

@@ -35,6 +35,7 @@ from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.connector_state import Placement
 from ringfence.fencing.transactions.producer import Producer
 from ringfence.worker_config import WorkerConfig
+from tests.support.broker import login
 from tests.support.guarded_broker import (
     ALLOW,
     CREATE,
@@ -49,7 +50,6 @@ from tests.support.guarded_broker import (
     WRITE,
     Acl,
     grant,
-    login,
 )
 from tests.support.plugin_hosts import PATIENCE
 from tests.support.waiting import eventually

@@ -18,8 +18,9 @@ from ringfence.fencing.offsets.source_offsets import read_offsets
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.fencing.transactions.producer import Producer
+from tests.support.broker import login
 from tests.support.engine_cluster import C, Cluster
-from tests.support.guarded_broker import ALLOW, IDS, WRITE, grant, login
+from tests.support.guarded_broker import ALLOW, IDS, WRITE, grant
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("quick_restarts")

@@ -25,37 +25,19 @@ from ringfence.fencing.kafka.share_groups import ShareGroupMember, ShareMember, 
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, topic_ids
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.worker_config import WorkerConfig
-from tests.support.broker import new_kafka
+from tests.support.broker import login, running_kafka, with_users
 from tests.support.transaction_version import set_feature
 from tests.support.waiting import eventually
 
 OK, FAILED = Result.OK, Result.FAILED
-MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 USERS = [f"u{number}" for number in range(6)]
-
-
-def login(user: str) -> str:
-    return f'{MODULE} required username="{user}" password="{user}";'
 
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedKafka]:
     """A broker that asks for a login and denies what is not granted; root is its super user."""
-    users = " ".join(f'user_{user}="{user}"' for user in ["root", *USERS])
-    kafka = new_kafka(
-        tmp_path_factory.mktemp("guarded"),
-        listener_security_protocol_map="PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
-        sasl_enabled_mechanisms="PLAIN",
-        sasl_mechanism_inter_broker_protocol="PLAIN",
-        listener_name_plaintext_plain_sasl_jaas_config=login("root")[:-1] + f" {users};",
-        authorizer_class_name="org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        super_users="User:root;User:ANONYMOUS",
-    )
-    kafka.start()
-    try:
+    with running_kafka(tmp_path_factory.mktemp("guarded"), **with_users(*USERS)) as kafka:
         yield kafka
-    finally:
-        kafka.kill()
 
 
 def worker_of(bootstrap: str) -> WorkerConfig:
@@ -204,9 +186,7 @@ SERVERS = "source.cluster.bootstrap.servers"
 
 @pytest.mark.thorough
 def test_a_test_of_the_connection_says_whether_there_are_share_groups(tmp_path: Path) -> None:
-    kafka = new_kafka(tmp_path)
-    kafka.start()
-    try:
+    with running_kafka(tmp_path) as kafka:
         config = {"connector.class": "ShareGroupSource", SERVERS: kafka.bootstrap}
         worker = worker_of(kafka.bootstrap)
         answer = cluster_checks.complete_examination(ANSWER, config, worker)
@@ -225,8 +205,6 @@ def test_a_test_of_the_connection_says_whether_there_are_share_groups(tmp_path: 
         assert setting == SERVERS
         assert text.startswith("The source's brokers have no share groups: share.version is not finalised. Upgrade")
         assert text.endswith("kafka-features.sh upgrade --feature share.version=1")
-    finally:
-        kafka.kill()
 
 
 def test_a_source_that_does_not_answer_is_not_asked_for_share_groups(monkeypatch: pytest.MonkeyPatch) -> None:

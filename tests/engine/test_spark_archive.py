@@ -16,7 +16,7 @@ from ringfence.fencing.task.task_spec import Outcome
 from tests.guarantees.stage import Stage
 from tests.support.broker import Broker
 from tests.support.compose import ROOT
-from tests.support.spark_cluster import Cluster, Runs, seen
+from tests.support.spark_cluster import Runs, running_cluster, seen
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -46,9 +46,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def spark(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkHost]:
-    cluster = Cluster(tmp_path_factory.mktemp("spark"))
-    try:
-        cluster.await_workers()
+    with running_cluster(tmp_path_factory.mktemp("spark")) as cluster:
         settings = {
             **cluster.settings,
             "spark.driver.host": "127.0.0.1",
@@ -61,8 +59,6 @@ def spark(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
             yield host
         finally:
             host.stop()
-    finally:
-        cluster.stop()
 
 
 def test_a_task_runs_in_the_environment_that_came_along(

@@ -15,7 +15,7 @@ from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.task.task_spec import Outcome
 from tests.guarantees.stage import Stage
 from tests.support.broker import Broker
-from tests.support.spark_cluster import SECRET, WORKERS, Cluster, Runs, seen
+from tests.support.spark_cluster import SECRET, WORKERS, Cluster, Runs, running_cluster, seen
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
@@ -23,12 +23,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    made = Cluster(tmp_path_factory.mktemp("spark"))
-    try:
-        made.await_workers()
+    with running_cluster(tmp_path_factory.mktemp("spark")) as made:
         yield made
-    finally:
-        made.stop()
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from ringfence.fencing.kafka.connection import Connection
 from tests.guarantees.stage import Stage
 from tests.support.broker import Broker
 from tests.support.postgres import Postgres, new_postgres
-from tests.support.spark_cluster import Cluster, peers
+from tests.support.spark_cluster import Cluster, peers, running_cluster
 from tests.support.spark_tables import Tasks, fill
 from tests.support.waiting import eventually
 
@@ -22,12 +22,8 @@ TASKS, ROWS = 4, 60_000
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    made = Cluster(tmp_path_factory.mktemp("spark"))
-    try:
-        made.await_workers()
+    with running_cluster(tmp_path_factory.mktemp("spark")) as made:
         yield made
-    finally:
-        made.stop()
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from ringfence.fencing.kafka.connection import Connection
 from ringfence.local.kafka import EmbeddedKafka
 from tests.guarantees.shares import FLOORS, Queue
 from tests.guarantees.stage import Stage
-from tests.support.broker import Broker, new_kafka
+from tests.support.broker import Broker, running_kafka
 from tests.support.cluster import running, three_brokers
 from tests.support.harsh import Harsh, harsh_kafka
 from tests.support.proxy import Proxied, proxied_kafka
@@ -23,7 +23,7 @@ def stage(broker: Broker, unique: Callable[[str], str]) -> Iterator[Stage]:
     made.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")  # not "session": until the run ends, an idle broker takes 1.4 % of a core
 def _proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxied]:
     with proxied_kafka(tmp_path_factory.mktemp("proxied")) as made:
         yield made
@@ -36,22 +36,18 @@ def proxied(_proxied: Proxied) -> Iterator[Proxied]:
     _proxied.proxy.clear()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def harsh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harsh]:
     """One for all; a test that stops it starts it again."""
     with harsh_kafka(tmp_path_factory.mktemp("harsh")) as made:
         yield made
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedKafka]:
     """One for all tests of share groups: locks may expire after a second."""
-    made = new_kafka(tmp_path_factory.mktemp("share"), **FLOORS)
-    made.start()
-    try:
+    with running_kafka(tmp_path_factory.mktemp("share"), **FLOORS) as made:
         yield made
-    finally:
-        made.stop()
 
 
 @pytest.fixture

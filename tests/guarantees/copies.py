@@ -72,8 +72,13 @@ def await_topic(stage: Stage, topic: str, partitions: int) -> None:
 
 
 def write(bootstrap: str, topic: str, numbers: Sequence[int], *, commit: bool = True) -> None:
-    """One transaction: keys, headers, a tombstone for each fifth number, a timestamp each, over the partitions."""
-    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"{topic}-{numbers[0]}-{commit}"})
+    """One transaction: keys, headers, a tombstone for each fifth number, a timestamp each, over the partitions.
+
+    One batch for each partition, also where the machine is busy: nothing goes out before the flush.
+    """
+    settings = {"bootstrap.servers": bootstrap, "linger.ms": 10_000}
+    producer = Producer({**settings, "transactional.id": f"{topic}-{numbers[0]}-{commit}"})
+    producer.list_topics(topic, 30)  # records that wait for the topic's partitions can go out as several batches
     producer.init_transactions(30)
     producer.begin_transaction()
     for number in numbers:

@@ -9,7 +9,7 @@ import pytest
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.local.kafka import EmbeddedKafka
 from tests.guarantees.stage import Counting, Script, Stage
-from tests.support.broker import new_kafka
+from tests.support.broker import running_kafka
 from tests.support.small_disk import fill, new_small_disk
 from tests.support.waiting import eventually
 
@@ -26,12 +26,8 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def broker_on_it(small_disk: Path) -> Iterator[EmbeddedKafka]:
-    kafka = new_kafka(small_disk, log_index_size_max_bytes="65536", log_segment_bytes="1048576")
-    kafka.start()
-    try:
+    with running_kafka(small_disk, log_index_size_max_bytes="65536", log_segment_bytes="1048576") as kafka:
         yield kafka
-    finally:
-        kafka.kill()
 
 
 def test_nothing_is_lost_and_nothing_twice(

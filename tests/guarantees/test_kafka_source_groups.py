@@ -20,7 +20,7 @@ from ringfence.fencing.kafka.open_transactions import TransactionProber
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from tests.guarantees.copies import Context, Copy, await_topic, committed, copy_settings, write
 from tests.guarantees.stage import Stage
-from tests.support.broker import Broker, new_kafka
+from tests.support.broker import Broker, running_kafka
 from tests.support.waiting import eventually
 
 
@@ -120,17 +120,13 @@ def test_partitions_move_and_a_member_dies(
 @pytest.mark.thorough
 def test_a_group_is_read_while_its_coordinator_loads(tmp_path: Path) -> None:
     """The first question of a new cluster. In a process of its own: librdkafka has ended one that asked otherwise."""
-    kafka = new_kafka(tmp_path)
-    kafka.start()
-    try:
+    with running_kafka(tmp_path) as kafka:
         ask = (
             "from ringfence.connectors.builtin.kafka_source.cluster import Cluster; "
             f"print(Cluster({{'bootstrap.servers': '{kafka.bootstrap}'}}).group_offsets('g', [('t', 0), ('t', 1)]))"
         )
         asked = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, timeout=60)
         assert (asked.returncode, asked.stdout) == (0, "{}\n"), asked.stderr
-    finally:
-        kafka.stop()
 
 
 def test_offsets_that_a_transaction_holds_are_waited_for(stages: list[Stage], origin: str) -> None:

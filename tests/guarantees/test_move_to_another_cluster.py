@@ -20,7 +20,7 @@ from ringfence.recovery.backup_format import Copy
 from ringfence.recovery.restore import Restore
 from ringfence.testing.connector_run import ConnectorRun
 from tests.guarantees.stage import Script, Stage
-from tests.support.broker import Broker, new_kafka
+from tests.support.broker import Broker, running_kafka
 from tests.support.lost_topics import worker
 
 pytestmark = pytest.mark.thorough
@@ -28,12 +28,8 @@ pytestmark = pytest.mark.thorough
 
 @pytest.fixture(scope="module")
 def standby(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]:
-    kafka = new_kafka(tmp_path_factory.mktemp("standby"))
-    kafka.start()
-    try:
+    with running_kafka(tmp_path_factory.mktemp("standby")) as kafka:
         yield Connection(kafka.bootstrap)
-    finally:
-        kafka.kill()
 
 
 @pytest.fixture

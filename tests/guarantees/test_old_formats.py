@@ -14,7 +14,7 @@ from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from tests.guarantees.batch_copies import copied, reader_of, send
 from tests.guarantees.copies import START, committed, copy_settings
 from tests.guarantees.stage import Stage
-from tests.support.broker import new_kafka
+from tests.support.broker import running_kafka
 
 pytestmark = [pytest.mark.broker, pytest.mark.thorough]
 
@@ -33,9 +33,7 @@ def test_a_copy_of_a_topic_that_begins_with_old_messages(
 ) -> None:
     """A segment is put in place while the broker is down. Newer records follow in the present format."""
     topic = unique("old")
-    kafka = new_kafka(tmp_path)
-    kafka.start()
-    try:
+    with running_kafka(tmp_path) as kafka:
         connection = Connection(kafka.bootstrap)
         create_topics(connection, [TopicSpec(topic)], Deadline.after(30))
         kafka.stop()
@@ -62,5 +60,3 @@ def test_a_copy_of_a_topic_that_begins_with_old_messages(
         assert len(there) == len(here) == 200
         # Those of format 0 have no time, and get that of writing.
         assert sorted(each[: 4 + magic] for each in here) == sorted(each[: 4 + magic] for each in there)
-    finally:
-        kafka.kill()

@@ -16,7 +16,7 @@ from ringfence.fencing.kafka.kafka_python_client import PythonClient
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, delete_topics
 from ringfence.fencing.transactions.producer import Producer
 from ringfence.fencing.transactions.record_columns import RecordColumns
-from tests.support.broker import new_kafka
+from tests.support.broker import running_kafka
 from tests.support.encoded import read_numbers
 from tests.support.proxy import Api, Fate, Proxied, Request
 from tests.support.transaction_version import set_transaction_version
@@ -242,10 +242,8 @@ def test_a_broker_that_throttles_is_waited_for_and_not_given_up(scene: Scene) ->
 @pytest.fixture(scope="module")
 def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]:
     """A broker that creates no topics by itself."""
-    kafka = new_kafka(tmp_path_factory.mktemp("strict"), auto_create_topics_enable="false")
-    kafka.start()
-    yield Connection(kafka.bootstrap)
-    kafka.kill()
+    with running_kafka(tmp_path_factory.mktemp("strict"), auto_create_topics_enable="false") as kafka:
+        yield Connection(kafka.bootstrap)
 
 
 @pytest.mark.parametrize("version", [2, 1])

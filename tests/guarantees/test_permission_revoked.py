@@ -18,7 +18,7 @@ from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.open_transactions import HangingProber
 from ringfence.local.kafka import EmbeddedKafka
 from tests.guarantees.stage import Counting, Script, Stage
-from tests.support.broker import new_kafka
+from tests.support.broker import running_kafka
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -27,16 +27,12 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedKafka]:
     """Everything is allowed until it is denied."""
-    kafka = new_kafka(
+    with running_kafka(
         tmp_path_factory.mktemp("guarded"),
         authorizer_class_name="org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         allow_everyone_if_no_acl_found="true",
-    )
-    kafka.start()
-    try:
+    ) as kafka:
         yield kafka
-    finally:
-        kafka.kill()
 
 
 class Permissions:

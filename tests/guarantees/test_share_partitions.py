@@ -12,7 +12,7 @@ from tests.guarantees.share_partitions import Lab
 from tests.guarantees.share_seed import run_the_table
 from tests.guarantees.share_transactions import TransactionLab
 from tests.guarantees.shares import FLOORS
-from tests.support.broker import Broker, new_kafka
+from tests.support.broker import Broker, running_kafka
 
 _LONG_LOCK_MS = 15_000
 _LONGEST_LOCK_MS = 60_000
@@ -52,12 +52,8 @@ def test_a_broker_treats_aborted_records_and_markers_as_the_module(
 @pytest.fixture
 def kafka(tmp_path: Path) -> Iterator[EmbeddedKafka]:
     """Locks may expire after a second; a snapshot follows after ten updates."""
-    made = new_kafka(tmp_path, **FLOORS, share_coordinator_snapshot_update_records_per_snapshot="10")
-    made.start()
-    try:
+    with running_kafka(tmp_path, **FLOORS, share_coordinator_snapshot_update_records_per_snapshot="10") as made:
         yield made
-    finally:
-        made.kill()
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from ringfence.local.kafka import EmbeddedKafka
 from tests.guarantees.batch_copies import batches_of, copied, counted, fetched, offsets_of, reader_of, send, started
 from tests.guarantees.copies import Copy, await_topic, committed, copy_settings, write
 from tests.guarantees.stage import Stage
-from tests.support.broker import new_kafka
+from tests.support.broker import running_kafka
 from tests.support.waiting import eventually
 
 HAS_DELETE_HORIZON = 0x40
@@ -105,10 +105,8 @@ def test_records_behind_an_open_transaction_wait_for_its_end(stage: Stage) -> No
 @pytest.fixture(scope="module")
 def cleaning(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedKafka]:
     """A broker that compacts at once."""
-    kafka = new_kafka(tmp_path_factory.mktemp("cleaning"), log_cleaner_backoff_ms="100")
-    kafka.start()
-    yield kafka
-    kafka.stop()
+    with running_kafka(tmp_path_factory.mktemp("cleaning"), log_cleaner_backoff_ms="100") as kafka:
+        yield kafka
 
 
 def compact(stage: Stage, topic: str) -> None:

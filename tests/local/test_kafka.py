@@ -10,6 +10,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from ringfence.local.errors import LocalError
 from ringfence.local.kafka import EmbeddedKafka
+from ringfence.local.ports import free_port
 from tests.support.broker import Broker, new_kafka
 
 
@@ -89,8 +90,37 @@ def test_a_port_in_use_is_named(tmp_path: Path) -> None:
         kafka.start()
 
 
+def new(root: Path, **properties: str) -> EmbeddedKafka:
+    return EmbeddedKafka(root / "new", free_port(), root / "log", properties=properties, short_lived=True)
+
+
 @pytest.mark.broker
 def test_a_broker_that_ends_at_once_says_why(tmp_path: Path) -> None:
     kafka = new_kafka(tmp_path, log_retention_ms="never")
-    with pytest.raises(LocalError, match=r"log\.retention\.ms"):
+    with pytest.raises(LocalError, match=r"ended with code.*log\.retention\.ms"):
         kafka.start()
+
+
+@pytest.mark.broker
+def test_storage_that_cannot_be_formatted_says_why(tmp_path: Path) -> None:
+    with pytest.raises(LocalError, match=r"could not be formatted.*log\.retention\.ms"):
+        new(tmp_path, **{"log.retention.ms": "never"}).start()
+
+
+@pytest.mark.broker
+def test_brokers_of_tests_begin_with_what_kafkas_tool_writes(tmp_path: Path) -> None:
+    theirs, ours = new(tmp_path), new_kafka(tmp_path)
+    theirs.launch()
+    theirs.kill()
+
+    def measure_meta(kafka: EmbeddedKafka) -> dict[str, int]:
+        """The length of each value: ids differ."""
+        lines = (kafka.data / "logs" / "meta.properties").read_text().splitlines()
+        return {name: len(value) for name, _, value in (line.partition("=") for line in lines) if name[0] != "#"}
+
+    def measure_features(kafka: EmbeddedKafka) -> int:
+        return len((kafka.data / "logs" / "bootstrap.checkpoint").read_bytes())
+
+    assert {path.name for path in (ours.data / "logs").iterdir()} == {"meta.properties", "bootstrap.checkpoint"}
+    assert measure_meta(ours) == measure_meta(theirs)
+    assert measure_features(ours) == measure_features(theirs)

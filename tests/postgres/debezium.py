@@ -21,7 +21,7 @@ from ringfence.local.jars import Coordinate
 from tests.postgres.changes import CHANGES, TABLES
 from tests.postgres.comparison import Comparable, Load, comparable, load_json
 from tests.postgres.stand import LOGICAL
-from tests.support.broker import new_kafka
+from tests.support.broker import running_kafka
 from tests.support.postgres import Postgres, new_postgres
 from tests.support.waiting import eventually
 
@@ -54,10 +54,8 @@ USUAL: Final = Script(TABLES, CHANGES, "compared.shop.two_keys", lambda key: key
 def running_connect(root: Path, converters: Sequence[Coordinate] = ()) -> Iterator[tuple[ConnectWorker, str]]:
     """Kafka Connect with Debezium, and the addresses of its broker."""
     with ExitStack() as stack:
-        kafka = new_kafka(root)
-        stack.callback(kafka.kill)
-        kafka.start()
-        worker = ConnectWorker(root / "connect", kafka.bootstrap, (PLUGIN, *converters))
+        kafka = stack.enter_context(running_kafka(root))
+        worker = ConnectWorker(root / "connect", kafka.bootstrap, (PLUGIN, *converters), short_lived=True)
         stack.callback(worker.stop)
         worker.start()
         yield worker, kafka.bootstrap

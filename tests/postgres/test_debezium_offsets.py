@@ -101,7 +101,7 @@ def test_nothing_is_lost_or_doubled_however_debezium_ended(
     database.execute("CREATE TABLE t (id serial PRIMARY KEY, v text)", "CREATE PUBLICATION dbz_publication FOR TABLE t")
     kafka = new_kafka(tmp_path)
     kafka.start()
-    worker = ConnectWorker(tmp_path / "connect", kafka.bootstrap, (PLUGIN,))
+    worker = ConnectWorker(tmp_path / "connect", kafka.bootstrap, (PLUGIN,), short_lived=True)
     try:
         writer = Writer(database)
         try:

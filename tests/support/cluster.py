@@ -8,6 +8,7 @@ from typing import Final
 
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.local.ports import free_port, free_ports
+from tests.support.broker import format_storage
 
 REPLICATED: Final = {
     "default_replication_factor": "3",
@@ -49,8 +50,7 @@ def member(root: Path, number: int, port: int, controller: int, settings: Mappin
     settings: with the voters of the quorum; a broker that is none of them is no controller.
     """
     data = root / f"kafka-{number}"
-    data.mkdir(parents=True)
-    (data / "identity.json").write_text(json.dumps({"cluster_id": _CLUSTER, "controller_port": str(controller)}))
+    format_storage(data, {"cluster_id": _CLUSTER, "controller_port": str(controller)}, str(number))
     own = {**settings, "node.id": str(number)}
     if f"{number}@127.0.0.1:{controller}" not in settings["controller.quorum.voters"].split(","):
         own |= {"process.roles": "broker", "listeners": f"PLAINTEXT://127.0.0.1:{port}"}

@@ -18,10 +18,7 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.offsets.stores import COMPACTED_SOON
 from ringfence.worker_config import WorkerConfig
-from tests.support.broker import new_kafka
-
-MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
-
+from tests.support.broker import login, running_kafka, with_users
 
 USERS = [f"u{number}" for number in range(16)]
 
@@ -42,26 +39,10 @@ Acl = tuple[Any, str, Any, Any]
 """Resource type, name, operation, permission."""
 
 
-def login(user: str, password: str = "") -> str:
-    return f'{MODULE} required username="{user}" password="{password or user}";'
-
-
 @contextmanager
 def guarded_worker(folder: Path) -> Iterator[WorkerConfig]:
     """A broker that asks for a login and denies what is not granted; the worker is its super user."""
-    users = " ".join(f'user_{user}="{user}"' for user in ["root", *USERS])
-    kafka = new_kafka(
-        folder,
-        listener_security_protocol_map="PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
-        sasl_enabled_mechanisms="PLAIN",
-        sasl_mechanism_inter_broker_protocol="PLAIN",
-        listener_name_plaintext_plain_sasl_jaas_config=login("root")[:-1] + f" {users};",
-        authorizer_class_name="org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        super_users="User:root;User:ANONYMOUS",
-        transaction_max_timeout_ms="120000",
-    )
-    kafka.start()
-    try:
+    with running_kafka(folder, **with_users(*USERS), transaction_max_timeout_ms="120000") as kafka:
         config = WorkerConfig.from_environment(
             {
                 "CONNECT_BOOTSTRAP_SERVERS": kafka.bootstrap,
@@ -83,8 +64,6 @@ def guarded_worker(folder: Path) -> Iterator[WorkerConfig]:
         ]
         create_topics(config.connection(), topics, Deadline.after(30))
         yield config
-    finally:
-        kafka.kill()
 
 
 def grant(worker: WorkerConfig, user: str, *acls: Acl) -> None:

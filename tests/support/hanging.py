@@ -10,7 +10,7 @@ from kafka.protocol.producer import ProduceRequest
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from ringfence.local.kafka import EmbeddedKafka
-from tests.support.broker import new_kafka
+from tests.support.broker import running_kafka
 from tests.support.waiting import eventually
 
 
@@ -26,12 +26,9 @@ def trusting_kafka(root: Path) -> Iterator[EmbeddedKafka]:
 
     It compacts soon, not after fifteen seconds.
     """
-    kafka = new_kafka(root, transaction_partition_verification_enable="false", log_cleaner_backoff_ms="250")
-    kafka.start()
-    try:
+    quick = {"log_cleaner_backoff_ms": "250"}
+    with running_kafka(root, transaction_partition_verification_enable="false", **quick) as kafka:
         yield kafka
-    finally:
-        kafka.kill()
 
 
 def append(

@@ -18,11 +18,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.local.kafka import EmbeddedKafka
-from tests.support.broker import new_kafka
+from tests.support.broker import login, running_kafka, with_users
 from tests.support.waiting import eventually
-
-MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
-USERS = ("root", "fencer", "leader")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +43,7 @@ class Harsh:
             "CONNECT_BOOTSTRAP_SERVERS": self.kafka.bootstrap,
             "CONNECT_SECURITY_PROTOCOL": "SASL_PLAINTEXT",
             "CONNECT_SASL_MECHANISM": "PLAIN",
-            "CONNECT_SASL_JAAS_CONFIG": f'{MODULE} required username="{user}" password="{user}";',
+            "CONNECT_SASL_JAAS_CONFIG": login(user),
         }
 
     def connection(self, user: str = "root") -> Connection:
@@ -76,21 +73,10 @@ class Harsh:
 @contextmanager
 def harsh_kafka(root: Path) -> Iterator[Harsh]:
     """Four seconds stand for the seven days after which an idle id is forgotten."""
-    users = " ".join(f'user_{user}="{user}"' for user in USERS)
-    kafka = new_kafka(
-        root,
-        listener_security_protocol_map="PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
-        sasl_enabled_mechanisms="PLAIN",
-        sasl_mechanism_inter_broker_protocol="PLAIN",
-        listener_name_plaintext_plain_sasl_jaas_config=f'{MODULE} required username="root" password="root" {users};',
-        authorizer_class_name="org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        super_users="User:root;User:ANONYMOUS",
-        transactional_id_expiration_ms="4000",
-        transaction_remove_expired_transaction_cleanup_interval_ms="500",
-        transaction_abort_timed_out_transaction_cleanup_interval_ms="300",
-    )
-    kafka.start()
-    try:
+    soon = {
+        "transactional_id_expiration_ms": "4000",
+        "transaction_remove_expired_transaction_cleanup_interval_ms": "500",
+        "transaction_abort_timed_out_transaction_cleanup_interval_ms": "300",
+    }
+    with running_kafka(root, **with_users("fencer", "leader"), **soon) as kafka:
         yield Harsh(kafka)
-    finally:
-        kafka.kill()

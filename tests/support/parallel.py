@@ -13,8 +13,14 @@ from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
 _PLATFORMS = ("tests/e2e/", "tests/security/end_to_end/", "tests/wheel/")
-_OF_THEIR_OWN = ("tests/e2e/test_checker.py",)
-"""In that folder, but without its platform, which would only wait for them."""
+_OF_THEIR_OWN = (
+    "tests/e2e/test_alert_rules.py",
+    "tests/e2e/test_checker.py",
+    "tests/e2e/test_default_slots.py",
+    "tests/e2e/test_shared_tasks.py",
+    "tests/e2e/test_telemetry.py",
+)
+"""In that folder, but without its platform, which would only wait for them: the others may take them."""
 _BROKERS_FOR_FAILURES = "brokers for failures"
 _THEIR_FIXTURES = re.compile(r"\b(proxied|trusting|harsh): ")
 
@@ -64,7 +70,7 @@ def _needs_broker_for_failures(file: Path) -> bool:
 
 def platform_first(items: list[pytest.Item], root: Path) -> None:
     """The longest parts begin at once, or the other process would wait for them at the end."""
-    first = (*_PLATFORMS, _BROKERS_FOR_FAILURES)
+    first = (*_PLATFORMS, _BROKERS_FOR_FAILURES, *_OF_THEIR_OWN)
 
     def turn(item: pytest.Item) -> int:
         scope = scope_of(item.path.relative_to(root).as_posix(), root)

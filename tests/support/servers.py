@@ -10,7 +10,7 @@ from xdist.workermanage import WorkerController
 
 from ringfence.local.kafka import EmbeddedKafka
 from tests.e2e.browser import chromium
-from tests.support.broker import Broker, new_kafka
+from tests.support.broker import Broker, new_kafka, running_kafka
 from tests.support.hanging import trusting_kafka
 
 SHARED = pytest.StashKey[str]()
@@ -53,12 +53,8 @@ def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     if bootstrap:
         yield Broker(bootstrap)
         return
-    kafka = new_kafka(tmp_path_factory.mktemp("broker"))
-    kafka.start()
-    try:
+    with running_kafka(tmp_path_factory.mktemp("broker")) as kafka:
         yield Broker(kafka.bootstrap)
-    finally:
-        kafka.kill()  # nobody reads its data again
 
 
 @pytest.fixture(scope="session")
@@ -71,9 +67,5 @@ def trusting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedKafka
 @pytest.fixture
 def own_broker(tmp_path: Path) -> Iterator[EmbeddedKafka]:
     """A broker for one test, which may `stop`, `kill` and `start` it; costs about five seconds."""
-    kafka = new_kafka(tmp_path)
-    kafka.start()
-    try:
+    with running_kafka(tmp_path) as kafka:
         yield kafka
-    finally:
-        kafka.kill()

@@ -3,7 +3,8 @@
 import os
 import queue
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -117,6 +118,17 @@ def seen(stage: Stage) -> list[int]:
         return [int(record.value or b"-1") for record in log.read_to_end(Deadline.after(60))]
     finally:
         log.close()
+
+
+@contextmanager
+def running_cluster(root: Path) -> Iterator[Cluster]:
+    """With all of its workers, until the end of the block."""
+    made = Cluster(root)
+    try:
+        made.await_workers()
+        yield made
+    finally:
+        made.stop()
 
 
 class Runs:

@@ -202,41 +202,34 @@ def test_a_predicate_stands_in_the_card_of_its_transform(client: Client, rich: F
     assert f'value="only:{TOPICS}:f"' in wide
 
 
-def test_a_java_transform_is_for_the_worker_to_judge(
-    client: Client, rich: FakeLeader, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[Mapping[str, str]] = []
+@pytest.fixture
+def tried(rich: FakeLeader, monkeypatch: pytest.MonkeyPatch) -> list[Mapping[str, str]]:
+    """The configurations whose transforms a worker was asked to try."""
+    configs: list[Mapping[str, str]] = []
     ask = rich.ask
 
     def note(question: Any, *more: Any) -> Any:
         if isinstance(question, TryTransforms):
-            asked.append(question.config)
+            configs.append(question.config)
         return ask(question, *more)
 
     monkeypatch.setattr("ringfence.dispatch.ask", note)
+    return configs
+
+
+def test_a_java_transform_is_for_the_worker_to_judge(client: Client, tried: list[Mapping[str, str]]) -> None:
     settings = {**TWO, "transforms": "u,a", "transforms.u.type": "io.debezium.transforms.ExtractNewRecordState"}
     sent = {**RICH, **{f"setting:{key}": value for key, value in settings.items()}, "sample": '{"topic": "t"}'}
     client.post("/ui/new/beside", sent, headers=FRAGMENT)
-    assert asked[0]["transforms"] == "u,a"
+    assert tried[0]["transforms"] == "u,a"
 
 
-def test_the_sample_waits_for_a_predicate_that_is_not_finished(
-    client: Client, rich: FakeLeader, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[Mapping[str, str]] = []
-    ask = rich.ask
-
-    def note(question: Any, *more: Any) -> Any:
-        if isinstance(question, TryTransforms):
-            asked.append(question.config)
-        return ask(question, *more)
-
-    monkeypatch.setattr("ringfence.dispatch.ask", note)
+def test_the_sample_waits_for_a_predicate_that_is_not_finished(client: Client, tried: list[Mapping[str, str]]) -> None:
     settings = {
         **TWO, "predicates": "p,q", "predicates.p.type": "HasHeaderKey", "predicates.p.name": "h",
         "predicates.q.type": TOPICS, "transforms.a.predicate": "p", "transforms.b.predicate": "q",
     }  # fmt: skip
     sent = {**RICH, **{f"setting:{key}": value for key, value in settings.items()}, "sample": '{"topic": "t"}'}
     page = text(client.post("/ui/new/beside", sent, headers=FRAGMENT))
-    assert (asked[0]["transforms"], asked[0]["predicates"]) == ("a", "p")
+    assert (tried[0]["transforms"], tried[0]["predicates"]) == ("a", "p")
     assert "Fill in its settings" in page

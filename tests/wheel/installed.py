@@ -38,19 +38,21 @@ def run(*command: str | Path, cwd: Path, **variables: str) -> str:
     return done.stdout
 
 
-def install_platform(folder: Path, change: Callable[[Path], None] = lambda source: None) -> Path:
+def install_platform(
+    folder: Path, change: Callable[[Path], None] = lambda source: None, *, compiled: bool = False
+) -> Path:
     """Build a wheel from the tree in `folder`, and install it in an environment there; return its interpreter.
 
     The environment sees the packages that Ringfence depends on without our editable install. change: gets a copy of
-    the tree before it is built.
+    the tree before it is built. compiled: whether the build may take the checkout's Java part, if that is up to date.
     """
     source = folder / "source"
     source.mkdir()
     for name in _BUILT_FROM:
         path = ROOT / name
         if path.is_dir():
-            ignored = shutil.ignore_patterns("__pycache__", "*.egg-info", "*.jar")  # the build compiles it
-            shutil.copytree(path, source / name, symlinks=True, ignore=ignored)
+            ignored = ("__pycache__", "*.egg-info", *(() if compiled else ("*.jar",)))
+            shutil.copytree(path, source / name, symlinks=True, ignore=shutil.ignore_patterns(*ignored))
         else:
             shutil.copy2(path, source / name)
     change(source)

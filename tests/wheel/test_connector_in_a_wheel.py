@@ -47,7 +47,7 @@ def moved(path: Path) -> str:
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The interpreter of an environment with the platform, without the connector."""
-    return install_platform(tmp_path_factory.mktemp("platform"), leave_out)
+    return install_platform(tmp_path_factory.mktemp("platform"), leave_out, compiled=True)
 
 
 @pytest.fixture(scope="module")

@@ -388,9 +388,11 @@ def survives_other_task_counts(trial: Trial) -> None:
     if most == 1:
         raise CheckSkipped("The scenario uses one task only.")
     with trial.connector() as running:
+        running.add(part_of(count, 1 / 3))
         for number, tasks in enumerate((1, most, 1)):
-            running.add(part_of(count, 1 / 3))
             running.run.start(tasks)
+            if number:  # not before the start: the tasks that it ends would read them
+                running.add(part_of(count, 1 / 3))
             running.wait_for(part_of(count, (number + 0.3) / 3))
         running.wait_for(len(running.expected))
         running.stop()

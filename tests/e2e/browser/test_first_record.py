@@ -23,7 +23,7 @@ from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from tests.e2e.browser.visitor import Visitor
 from tests.e2e.up import Up
-from tests.support.broker import new_kafka
+from tests.support.broker import running_kafka
 from tests.support.debezium_stage import orders_postgres
 from tests.support.names import unique
 from tests.support.orders_api import OrdersApi
@@ -124,9 +124,7 @@ def webhook(_folder: Path, name: str) -> Iterator[Source]:
 @contextmanager
 def kafka_topic(folder: Path, name: str) -> Iterator[Source]:
     """A cluster with one topic; the records go to the platform's own, which is named nowhere."""
-    kafka = new_kafka(folder / name)
-    kafka.start()
-    try:
+    with running_kafka(folder / name) as kafka:
         create_topics(Connection(kafka.bootstrap), [TopicSpec("fruit")], Deadline.after(30))
         pen = Producer({"bootstrap.servers": kafka.bootstrap})
         for fruit in (b"an apple", b"a pear"):
@@ -136,8 +134,6 @@ def kafka_topic(folder: Path, name: str) -> Iterator[Source]:
         yield Source(
             "Topics of a Kafka cluster", {"source.cluster.bootstrap.servers": kafka.bootstrap}, "a pear", answer
         )
-    finally:
-        kafka.kill()
 
 
 def _connection(server: Postgres) -> dict[str, str]:

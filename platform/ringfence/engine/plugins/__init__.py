@@ -9,6 +9,8 @@
   instance that hangs or crashes the process interrupts the others: they are started again, but the culprit is not.
 """
 
+from typing import TYPE_CHECKING
+
 from ringfence.engine.plugins.errors import (
     BadRequest,
     OffsetsRefused,
@@ -17,7 +19,9 @@ from ringfence.engine.plugins.errors import (
     PluginTimeout,
     UnknownPlugin,
 )
-from ringfence.engine.plugins.host import PluginHost
+
+if TYPE_CHECKING:
+    from ringfence.engine.plugins.host import PluginHost
 
 __all__ = [
     "BadRequest",
@@ -28,3 +32,12 @@ __all__ = [
     "PluginTimeout",
     "UnknownPlugin",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Load the host when it is used. The processes that it starts import this package, too, and need none of it."""
+    if name == "PluginHost":
+        from ringfence.engine.plugins.host import PluginHost
+
+        return PluginHost
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
