@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from ringfence.engine.leader.commands import Delete, FenceNow, Pause, RestartTask, Stop
+from ringfence.engine.leader.commands import Configure, Delete, FenceNow, Pause, RestartTask, Stop
 from ringfence.engine.leader.commands.command import Plan
 from ringfence.engine.leader.commands.lifecycle import plan_restart, plan_resume
 from ringfence.engine.leader.commands.offsets import plan_alteration
-from ringfence.engine.leader.commands.saving import plan_change, plan_creation
+from ringfence.engine.leader.commands.saving import Prepared, plan_change, plan_creation, plan_together, within
 from ringfence.engine.leader.task_slices import plan_tasks
 from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
 from ringfence.fencing.leader.reconcile import forget
@@ -27,6 +27,8 @@ from ringfence.fencing.topics.config_records import (
 )
 from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.status import FAILED, State, StatusState, TaskStatus
+from ringfence.fencing.topics.topic_grants import TopicGrantRecord
+from ringfence.requests.quota import Quota
 from ringfence.requests.request import Refusal
 
 NAME = ConnectorName("flights")
@@ -67,6 +69,28 @@ def placed(state: ClusterState, tasks: Sequence[int] = (0,)) -> ClusterState:
 
 
 CREATED = plan_creation(NAME, CONFIG, TargetState.RUNNING, TASKS)
+
+
+def test_several_are_written_together_and_one_that_is_refused_keeps_none_of_the_others_from_it() -> None:
+    """Each plan sees what those before it write: the quota of two is for all of them."""
+    quota = Quota(2, 1000, 1_000_000)
+
+    def prepared(name: str, user: str = "") -> Prepared:
+        target = ConnectorName(name)
+        grant = TopicGrantRecord(target, (("*",),), user) if user else None
+        plan = plan_creation(target, CONFIG, TargetState.RUNNING, TASKS, grant)
+        return Prepared(Configure(name, CONFIG), {}, within(plan, user, quota, target, CONFIG) if user else plan)
+
+    all_of_them = [prepared("a", "ann"), prepared("flights"), prepared("b", "ann"), prepared("c", "ann"), prepared("d")]
+    before = after(CREATED)
+    state, records = written(before, lambda state: plan_together(state, all_of_them))
+    assert [each.refusal and each.refusal.status for each in all_of_them] == [None, 409, None, 403, None]
+    assert [each.name for each in state.existing()] == ["flights", "a", "b", "d"]
+    assert all(each.startable for each in state.existing())
+    assert [each.generation for each in state.existing()] == sorted({each.generation for each in state.existing()})
+    again, _ = written(before, lambda state: plan_together(state, all_of_them))
+    assert again == state, "an attempt to write that is repeated has no other result"
+    assert len(records) == 2 * 4 + 3
 
 
 def test_a_new_connector_its_tasks_and_their_commit_are_written_together_and_wait_for_their_round() -> None:
