@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from benchmarks.connect import VERIFIABLE
 from benchmarks.machine import describe, foot, load
@@ -182,8 +183,11 @@ def _seconds(value: float | None) -> str:
 
 
 def _median(crowds: Sequence[Crowd]) -> Crowd:
-    values = ([value for one in crowds if (value := getattr(one, each.name)) is not None] for each in fields(Crowd))
-    return Crowd(*(median(each) if each else None for each in values))
+    medians: dict[str, Any] = {}
+    for each in fields(Crowd):
+        values = [value for one in crowds if (value := getattr(one, each.name)) is not None]
+        medians[each.name] = median(values) if values else None
+    return Crowd(**medians)
 
 
 def page(text: str, machine: Mapping[str, str], count: int, rounds: int) -> str:
