@@ -90,6 +90,8 @@ class ConfigFollower:
         self._turns = ReadingTurns()
         self._lock = threading.RLock()
         """Of the states and the attempts that know them."""
+        self._turning = threading.Lock()
+        """Held while an attempt has its turn: one that has left has none any more."""
         self._refreshes = Gathering(self._refresh)
         self._checks = Gathering(self._check)
         self._parent = os.getppid()
@@ -117,7 +119,7 @@ class ConfigFollower:
 
     def leave(self, attempt: Attempt) -> None:
         """Do not tell the attempt anything more. The last one ends the follower, unless it keeps all."""
-        with self._lock:
+        with self._turning, self._lock:
             attempts = self._attempts.get(attempt.connector, [])
             if attempt in attempts:
                 attempts.remove(attempt)
@@ -280,8 +282,11 @@ class ConfigFollower:
 
     def _tell_turn(self) -> None:
         for attempt in self._each():
-            try:
-                attempt.turn()
-            except Exception:
-                log.exception("An attempt of %s cannot follow the config topic", attempt.connector)
-                attempt.lose("it cannot follow the config topic any more")
+            with self._turning:
+                if attempt not in self._attempts.get(attempt.connector, ()):
+                    continue
+                try:
+                    attempt.turn()
+                except Exception:
+                    log.exception("An attempt of %s cannot follow the config topic", attempt.connector)
+                    attempt.lose("it cannot follow the config topic any more")

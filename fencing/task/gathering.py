@@ -1,4 +1,4 @@
-"""Lets one answer serve all who ask meanwhile: attempts that share a process ask the brokers the same things at once.
+"""Lets one answer serve all who ask at the same time, as attempts that share a process do.
 
 An answer is begun after its questions were asked, so it is as new as one of the asker's own.
 """

@@ -17,7 +17,7 @@ from ringfence.requests.request import Command
 
 MOST = 1000
 AT_ONCE = 25
-"""So many are done together: tasks of the first ones start meanwhile, and other accounts' commands come in between."""
+"""So many are done together: tasks of the first ones start during the rest, and others' commands come in between."""
 _SECONDS = 240.0
 _LATE = "Not started: the request ran out of time. Nothing was changed. Send the rest again."
 

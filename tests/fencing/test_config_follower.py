@@ -1,5 +1,6 @@
 """One reader of the config topic for several attempts, each of which knows its own connector."""
 
+import threading
 from collections.abc import Iterator, Sequence
 
 import pytest
@@ -192,6 +193,31 @@ def test_an_attempt_that_cannot_follow_is_lost_alone(log: Log) -> None:
     shared._tell_turn()
     assert broken.lost == ["it cannot follow the config topic any more"]
     assert (good.turns, good.lost) == (1, [])
+
+
+def test_an_attempt_that_has_left_has_no_turn_any_more(log: Log) -> None:
+    shared, first, second = follower(), Heard(ONE), Heard(TWO)
+
+    class Leaving(Heard):
+        def turn(self) -> None:
+            leaver.start()
+            leaver.join(0.2)
+            assert leaver.is_alive(), "it waits for the end of this turn"
+            super().turn()
+
+    def leave() -> None:
+        shared.leave(first)
+        shared.leave(leaving)
+
+    leaving, leaver = Leaving(ONE), threading.Thread(target=leave)
+    for attempt in (leaving, first, second):
+        shared.join(attempt)
+    shared._tell_turn()
+    leaver.join(60)
+    shared._tell_turn()
+    assert leaving.turns == 1
+    assert first.turns <= 1
+    assert second.turns == 2
 
 
 def test_an_unreadable_configuration_stops_its_connector_alone(log: Log) -> None:

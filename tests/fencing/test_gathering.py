@@ -1,4 +1,4 @@
-"""One answer for all who ask meanwhile, never one that was begun before they asked."""
+"""One answer for all who ask at the same time, never one that was begun before they asked."""
 
 import threading
 from collections.abc import Sequence

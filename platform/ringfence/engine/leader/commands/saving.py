@@ -1,7 +1,7 @@
 """The commands that save a connector's configuration, and the check of an account's quota in their plans."""
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypedDict
 
@@ -219,11 +219,13 @@ class Prepared:
     plan: Plan | None = None
     refusal: Refusal | None = None
 
-    def saved(self, result: WriteResult | None) -> SavedOne:
+    def describe(self, result: WriteResult | None) -> SavedOne:
+        """Return what became of it. result: of the write of all of them, None if there was none."""
         if self.refusal is not None:
             return {"refused": self.refusal.answer()}
-        done = result is not None and self.plan is not None
-        return {"saved": self.command.complete(self.answer, result) if done and result else self.answer}
+        if result is None or self.plan is None:
+            return {"saved": self.answer}
+        return {"saved": self.command.complete(self.answer, result)}
 
 
 @dataclass(frozen=True)
@@ -241,22 +243,25 @@ class ConfigureTogether(LeaderCommand[Sequence[SavedOne]]):
         commands = [Configure.from_wire(each) for each in self.each]
         # One by one: for validations beside each other, the worker would start more plugin processes.
         prepared = [_prepare(each, context.fork()) for each in commands]
-        result = self._write(context, [each for each in prepared if each.plan is not None])
+        result = self._write(context, prepared)
+        _require_leader(prepared)
         for each in prepared:
             if "invalid" not in each.answer:
                 _report(context, each, -1 if result is None else result.offset)
-        return Outcome([each.saved(result) for each in prepared], -1 if result is None else result.offset)
+        return Outcome([each.describe(result) for each in prepared], -1 if result is None else result.offset)
 
     def _write(self, context: "CommandContext", prepared: Sequence[Prepared]) -> WriteResult | None:
         """Write the plans, and note the refusal of each that does not fit the state."""
         instances, result = context.leader.instances, None
+        due = [each for each in prepared if each.plan is not None]
         try:
-            if prepared:
-                result = context.write(lambda state: plan_together(state, prepared))
+            _require_leader(prepared)
+            if due:
+                result = context.write(lambda state: plan_together(state, due))
         except Refusal as refusal:
-            for each in prepared:
+            for each in due:
                 each.refusal = refusal
-        for each in prepared:
+        for each in due:
             now = None if result is None else result.state.connector(each.command.target)
             if each.refusal is not None:
                 instances.discard(each.command.target)
@@ -264,6 +269,13 @@ class ConfigureTogether(LeaderCommand[Sequence[SavedOne]]):
                 instances.mark_started(now.name, now.config_offset)
         context.leader.wake()
         return result
+
+
+def _require_leader(prepared: Iterable[Prepared]) -> None:
+    """Raise the refusal of a worker that does not lead any more. Nothing was written, and the sender asks again."""
+    for each in prepared:
+        if each.refusal is not None and each.refusal.passing:
+            raise each.refusal
 
 
 def _prepare(command: Configure, context: "CommandContext") -> Prepared:
