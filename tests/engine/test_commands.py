@@ -133,6 +133,8 @@ class Context:
     def validate(self, config: Mapping[str, str], *, java: bool) -> dict[str, object]:
         if config.get("file") == "broken":
             raise PluginError("The plugin is broken")
+        if config.get("file") == "leaderless":
+            raise Refusal(409, "It does not lead", passing=True)
         error = {"definition": {"name": "file"}, "value": {"errors": ["is missing"]}}
         return {"configs": [] if "file" in config else [error], "error_count": int("file" not in config)}
 
@@ -187,6 +189,15 @@ def test_what_a_leader_does_not_write_is_asked_for_again_or_refused_for_each(pas
         assert [each.get("refused", {}).get("status") for each in answers] == [500, 500, None, 500]
     assert context.discarded == ["flights", "new"]
     assert context.started == []
+
+
+def test_nothing_is_written_if_the_worker_does_not_lead_any_more_while_it_prepares() -> None:
+    context = Context()
+    gone = Configure("gone", {"file": "leaderless"}, create=True).to_wire()
+    with pytest.raises(Refusal, match="It does not lead"):
+        ConfigureTogether([*SEVERAL.each, gone]).run(cast(Any, context), lambda _: None)
+    assert context.now == after(CREATED)
+    assert context.discarded == ["flights", "new"]
 
 
 def test_a_new_connector_its_tasks_and_their_commit_are_written_together_and_wait_for_their_round() -> None:

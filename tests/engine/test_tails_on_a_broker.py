@@ -8,6 +8,7 @@ import pytest
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.fencer import Fencer
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.offsets.source_offsets import (
     OffsetsSnapshot,
@@ -43,11 +44,13 @@ def transact(
     producer = Producer(connection, f"{topic}-{connector}")
     producer.init(Deadline.after(30))
     producer.begin()
-    producer.produce(topic, encode_value({"n": value}), encode_key(connector, PARTITION), len(connector) % 3)
+    producer.produce(topic, encode_value({"n": value}), encode_key(connector, PARTITION), 0)
     producer.flush(30)
     if commit:
         producer.commit(Deadline.after(30))
         producer.close()
+        with Fencer(connection) as fencer:  # as each start does: it is answered once the commit's markers are written
+            fencer.fence([producer.transactional_id], Deadline.after(30))
     return producer
 
 
