@@ -44,6 +44,8 @@ _WHO: Mapping[str, tuple[str, str, Mapping[str, str]]] = {
 }
 """For each choice: its name, who runs, and the worker's settings."""
 _SETTLE_S = 10.0
+_READY_S = 15.0
+"""Processes that decode records start ten seconds after the worker: their memory is no connector's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,7 @@ def config() -> dict[str, str]:
 def measure(side: Side, count: int) -> Crowd:
     """Create them one after another, like a script, and wait."""
     tree = Tree(side.pid)
+    time.sleep(_READY_S)
     cpu = tree.cpu_seconds()
     before = tree.memory().pss / MIB
     names = [f"small-{number}" for number in range(count)]
