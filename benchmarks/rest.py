@@ -1,13 +1,15 @@
 """The part of the Kafka Connect REST API that benchmarks need: the same calls for both sides."""
 
+import json
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
 import httpx
 
 SECONDS = 60.0
+_BULK_SECONDS = 300.0
 
 
 class BenchmarkError(Exception):
@@ -37,6 +39,22 @@ class Rest:
         """Create a connector."""
         body = {"name": name, "config": dict(config)}
         self._send(f"connector {name} was not created", (201,), "POST", "/connectors", json=body)
+
+    def create_all(self, configs: Mapping[str, Mapping[str, str]]) -> None:
+        """Create connectors by one request. Ringfence only."""
+        text = json.dumps([{"name": name, "config": dict(config)} for name, config in configs.items()])
+        self._send_bulk("/api/v1/import", {"format": "json", "text": text})
+
+    def delete_all(self, names: Sequence[str]) -> None:
+        """Delete connectors by one request. Ringfence only."""
+        self._send_bulk("/api/v1/bulk/delete", {"connectors": list(names)})
+
+    def _send_bulk(self, path: str, body: Mapping[str, Any]) -> None:
+        answer = self._client.post(path, json=body, timeout=_BULK_SECONDS)
+        if answer.status_code != 200:
+            raise BenchmarkError(f"{path}: {answer.status_code} {answer.text[:500]}")
+        if refused := [each for each in answer.json()["results"] if not each["ok"]]:
+            raise BenchmarkError(f"{path}: {len(refused)} were refused, the first with {refused[0]}")
 
     def configure(self, name: str, config: Mapping[str, str]) -> None:
         """Set a configuration."""

@@ -32,6 +32,7 @@ from ringfence.fencing.records.prepared_batch import AdmittedRecord, PreparedBat
 from ringfence.fencing.records.record_path import RecordPath
 from ringfence.fencing.records.topic_name_check import TopicLimits, check_name, check_record, record_bytes
 from ringfence.fencing.task.clients import admin_connection
+from ringfence.fencing.task.joint_reads import JointReads
 from ringfence.fencing.task.runtime import Superseded, TaskRuntime
 from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.transactions.client import TransactionalClient
@@ -45,15 +46,21 @@ class TaskLeftovers:
     """The check of one attempt, for all its producers. Used on the task's thread. Call `close` at the end."""
 
     def __init__(
-        self, spec: TaskSpec, clock: Clock, on_end: Callable[[Hanging], None], stopping: Callable[[], None]
+        self,
+        spec: TaskSpec,
+        clock: Clock,
+        on_end: Callable[[Hanging], None],
+        stopping: Callable[[], None],
+        joint: JointReads | None = None,
     ) -> None:
         """on_end: called with each transaction that was ended, on another thread. stopping: raises if the attempt must
-        end.
+        end. joint: of the process, if it runs several attempts.
         """
         self._spec = spec
         self._clock = clock
         self._on_end = on_end
         self._stopping = stopping
+        self._joint = joint
         self._epochs: dict[int, int] = {}
         self._topics: set[str] = set()
         self._under_way: Future[None] | None = None
@@ -63,7 +70,11 @@ class TaskLeftovers:
         """What the check waits for, as a message; "" if it makes progress."""
 
     def connect(self) -> None:
-        """Connect in the background, before there is anything to check."""
+        """Connect in the background, before there is anything to check. Attempts that share a process do not: there,
+        one connection is enough.
+        """
+        if self._joint is not None:
+            return
         accesses = list_admin_access(
             None, self._spec.connector_config, self._spec.connection, self._spec.worker_settings
         )
@@ -93,6 +104,8 @@ class TaskLeftovers:
     def _look(self, topics: frozenset[str]) -> None:
         spec = self._spec
         accesses = list_admin_access(None, spec.connector_config, spec.connection, spec.worker_settings)
+        if self._joint is not None and not self._joint.has_leftovers(accesses[0].connection, topics, self._epochs):
+            return
         deadline = Deadline.after(_SECONDS, self._clock)
         while True:
             try:

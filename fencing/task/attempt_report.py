@@ -95,6 +95,8 @@ class TaskReport:
         self._held_up_by = ""
         self._lock = threading.RLock()  # a status of `tick` never follows the last one
         self._stage = ""
+        self.on_stage: Callable[[], None] = lambda: None
+        """Called with each stage."""
         self._stage_since = self._stage_reported_at = self._last
         self._has_waiting_status = self._over = False
         self._version = version
@@ -129,6 +131,7 @@ class TaskReport:
             if stage != self._stage:
                 self._stage_since = self._stage_reported_at
             self._stage = stage
+            self.on_stage()
             connector = self._spec.task.connector
             message = self._redact(message)
             self._reporter.event("task", connector, **self._fields(), **self._writer(), stage=stage, message=message)

@@ -1,57 +1,30 @@
-"""An attempt's view of the config topic, and what that means for the attempt (invariants 2, 4 and 5).
+"""What the config topic means for an attempt (invariants 2, 4 and 5)."""
 
-A thread follows the topic, so that a pause, a stop or a newer generation reaches the task within milliseconds, even
-while its plugin waits for the source.
-"""
-
+import contextvars
 import logging
-import os
 import threading
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from typing import Final
 
 from ringfence.connectors.api import Signal
-from ringfence.connectors.sdk import worker_limits
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.errors import Retriable, TopicLost, Unreadable
-from ringfence.fencing.kafka.consumer import LogRecord
-from ringfence.fencing.kafka.topic_admin import TopicWatch, topic_ids
+from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.modes import Mode
-from ringfence.fencing.records.writable_topics import OffsetsTopics, TopicAccess
+from ringfence.fencing.records.writable_topics import TopicAccess
+from ringfence.fencing.task.config_follower import ConfigFollower, now
 from ringfence.fencing.task.task_spec import TaskSpec
-from ringfence.fencing.topics import log_levels
-from ringfence.fencing.topics.cluster_state import apply_connector
-from ringfence.fencing.topics.config_records import LOGGER, connector_of, decode
 from ringfence.fencing.topics.connector_logs import ConnectorLevelRecord
 from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
-from ringfence.fencing.topics.log_levels import LoggerRecord
 from ringfence.fencing.topics.sweep_requests import SweepRequestRecord
-from ringfence.fencing.topics.topic_log import PATIENCE_SECONDS, ReadingTurns, TopicLog
 
 log = logging.getLogger(__name__)
-
-_TRUSTED_SECONDS = 3600.0
-"""Well below `delete.retention.ms` (a day, with which the config topic is created): no tombstone is missed
-within it.
-"""
-
 
 HAND_OVER_SECONDS: Final = 0.3
 """So long a task goes on after a newer generation was written, while that one's processes start and connect. About what
 they need on a machine that is not busy.
 """
-
-
-_TURN_SECONDS: Final = 0.05
-_CALM_SECONDS: Final = 0.25
-
-
-def _now() -> float:
-    """Return seconds that also count while the process, or the whole machine, sleeps."""
-    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 class DesiredState(StrEnum):
@@ -90,40 +63,44 @@ def may_hand_over(state: ConnectorState, spec: TaskSpec) -> bool:
 
 
 class TaskView:
-    """The connector's state as this attempt sees it. `changed` is notified when the desired state changes."""
+    """The connector's state as this attempt sees it. `condition` is notified when the desired state changes."""
 
     def __init__(
         self,
         spec: TaskSpec,
         tick: Callable[[], None],
         on_level: Callable[[ConnectorLevelRecord | None], None] = lambda _level: None,
+        follower: ConfigFollower | None = None,
     ) -> None:
-        """tick: called on the view's thread about every half second, and after each change. on_level: called with the
-        connector's log level when it changes."""
+        """tick: called on the follower's thread about every quarter of a second. on_level: called with the connector's
+        log level when it changes. follower: of the process's attempts; None for one of its own.
+        """
         self._spec = spec
         self._tick = tick
         self._on_level = on_level
+        self._context = contextvars.copy_context()
         self._state = ConnectorState(spec.task.connector)
-        self._stable = self._state  # without records that the log holds ahead of its position, which come again
-        self._offsets_topics = OffsetsTopics()
         self._access = TopicAccess(spec.topics)
-        self._log = TopicLog(spec.connection, spec.topics.config, patience_s=PATIENCE_SECONDS)
-        ids = {spec.topics.config: spec.topics.config_id, spec.topics.offsets: spec.topics.offsets_id}
-        self._topics = {name: topic_id for name, topic_id in ids.items() if topic_id}
-        self._watch = TopicWatch(spec.connection, self._topics)
-        self._read_at = _now()
-        self._turns = ReadingTurns()
         self.condition = threading.Condition()
         self._verdict = DesiredState.WAIT
         self._hands_over_until: float | None = None
-        self._closing = self._ending = False
-        self._parent = os.getppid()
-        self._thread = threading.Thread(target=self._follow, name=f"view-{spec.task}", daemon=True)
+        self._is_open = self._ending = False
+        self._follower = follower or ConfigFollower(spec.connection, spec.topics)
+        self._follower.join(self)
 
     def open(self, deadline: Deadline) -> None:
-        """Read to the end, then start to follow."""
-        self.refresh(deadline)
-        self._thread.start()
+        """Read the topic to its end, and follow it from there. What the follower has read before may be older than the
+        attempt.
+        """
+        self._context = contextvars.copy_context()  # what is logged for the attempt on other threads is this task's
+        self._follower.start()
+        self._follower.refresh(deadline)
+        self._is_open = True
+        self._judge(at_once=True)
+
+    @property
+    def connector(self) -> ConnectorName:
+        return self._spec.task.connector
 
     @property
     def verdict(self) -> DesiredState:
@@ -163,87 +140,36 @@ class TaskView:
         its marker. So an open transaction has caused no fence yet, and the fence that it will cause comes after this
         attempt's init and ends the attempt.
         """
-        with self._turns.read():
-            try:
-                self._take(self._log.catch_up(deadline))
-                self._note_reading()
-            except TopicLost as error:
-                self._lose(str(error))
-        self.check_topics(deadline)
+        self._follower.refresh(deadline)
         self._judge(at_once=True)
         return self._verdict
 
     def check_topics(self, deadline: Deadline) -> None:
-        """End the attempt if the config or offsets topic is not the one that it was created for: then what was read
-        there means nothing. Call it after reading; topic ids are never reused.
-        """
-        if self._topics:
-            ids = topic_ids(self._spec.connection, list(self._topics), deadline)
-            self._compare({name: id_ for name, id_ in ids.items() if id_ != self._topics[name]})
-            self._judge()
+        """End the attempt if the config or offsets topic was replaced. Call it after reading."""
+        self._follower.check_topics(deadline)
+        self._judge()
 
-    def _compare(self, odd: Mapping[str, str | None]) -> None:
-        for name, topic_id in odd.items():
-            self._lose(f"topic {name} is gone" if topic_id is None else f"topic {name} was deleted and created again")
-
-    def _lose(self, what: str) -> None:
+    def lose(self, why: str) -> None:
+        """End the attempt, since what it knows of the config topic can no longer be relied on."""
         if not self._ending:
-            log.warning("Task %s ends: %s, so it is unknown whether this attempt may run", self._spec.task, what)
+            self._context.copy().run(
+                log.warning, "Task %s ends: %s, so it is unknown whether this attempt may run", self._spec.task, why
+            )
         self.end()
 
-    def _note_reading(self) -> None:
-        """Note that the topic was read now. If the last read is longer ago than tombstones are kept, some may be
-        missed.
-        """
-        now = _now()
-        if now - self._read_at > _TRUSTED_SECONDS:
-            log.warning(
-                "Task %s ends: it was suspended for %d minutes, and may have missed that it is superseded",
-                self._spec.task,
-                (now - self._read_at) / 60,
-            )
-            self.end()
-        self._read_at = now
+    def take(self, state: ConnectorState, offsets_topics: frozenset[str]) -> None:
+        """Take the connector's new state, and all connectors' offsets topics. The follower calls it."""
+        self._context.copy().run(self._take, state, offsets_topics)
 
-    def _take(self, records: Iterable[LogRecord]) -> None:
-        for record in records:
-            if record.key is not None and record.key.startswith(LOGGER.encode()):
-                self._set_level(record)
-            self._offsets_topics.apply(record)
-            self._stable = self._after(self._stable, record)
-        state = self._stable
-        for record in self._log.ahead:
-            if record.offset >= self._log.positions[record.partition]:
-                self._offsets_topics.apply(record)
-                state = self._after(state, record)
-        access = replace(self._access, offsets=self._offsets_topics.names, grant=state.topic_grant)
+    def _take(self, state: ConnectorState, offsets_topics: frozenset[str]) -> None:
+        before, self._state = self._state, state
+        access = replace(self._access, offsets=offsets_topics, grant=state.topic_grant)
         if access != self._access:
             self._access = access
-            worker_limits.set_offsets_topics(access.offsets)  # for tasks that read Kafka
-        before, self._state = self._state.log_level, state
-        if state.log_level != before:
+        if state.unreadable is not None and state.unreadable != before.unreadable:
+            log.warning("%s", state.unreadable)
+        if state.log_level != before.log_level:
             self._on_level(state.log_level)
-
-    def _after(self, state: ConnectorState, record: LogRecord) -> ConnectorState:
-        if record.key is None or connector_of(record.key) != self._spec.task.connector:
-            return state
-        try:
-            return apply_connector(state, record.offset, decode(record.key, record.value))
-        except Unreadable as error:
-            # The leader stops this connector and reports why; this attempt ends, unless a newer configuration follows.
-            log.warning("%s@%d: %s", self._spec.topics.config, record.offset, error)
-            return replace(state, unreadable=str(error))
-
-    def _set_level(self, record: LogRecord) -> None:
-        if not self._thread.is_alive():
-            return  # older than this attempt
-        try:
-            config_record = decode(record.key, record.value)
-        except Unreadable as error:
-            log.warning("%s@%d: %s", self._spec.topics.config, record.offset, error)
-            return
-        if isinstance(config_record, LoggerRecord):
-            log_levels.apply(config_record)
 
     def _judge(self, *, at_once: bool = False) -> None:
         """at_once: whoever asks has a reason to end, and only asks whether it is that one."""
@@ -259,40 +185,22 @@ class TaskView:
         if self._ending or self._verdict is not DesiredState.RUN or not may_hand_over(self._state, self._spec):
             return False
         if self._hands_over_until is None:
-            self._hands_over_until = _now() + HAND_OVER_SECONDS
-        return _now() < self._hands_over_until
+            self._hands_over_until = now() + HAND_OVER_SECONDS
+        return now() < self._hands_over_until
 
-    def _follow(self) -> None:
-        try:
-            while not self._closing:
-                self._turn_once()
-        except Exception:
-            # The root of the thread. An attempt that cannot learn that it is superseded must not continue.
-            log.exception("The config topic cannot be followed any more; the attempt ends and is placed again")
-            self.end()
+    @property
+    def is_calm(self) -> bool:
+        """Whether nobody waits for the end of the attempt, or for its start."""
+        return self._verdict in _CALM and not self._ending and self._hands_over_until is None
+
+    def turn(self) -> None:
+        """Judge what the follower has found, and let the attempt report. The follower calls it."""
+        self._context.copy().run(self._turn)
+
+    def _turn(self) -> None:
+        if self._is_open:
             self._judge()
-        self._log.close()
-
-    def _turn_once(self) -> None:
-        try:
-            with self._turns.follow():
-                self._take(self._log.follow(self._find_patience()))
-                self._note_reading()
-            self._compare(self._watch.look(time.monotonic()))
-        except Retriable as error:
-            log.info("%s", error)
-        if os.getppid() != self._parent:
-            log.warning("The process that started this task is gone; the attempt ends")
-            self.end()
-        self._judge()
         self._tick()
-
-    def _find_patience(self) -> float:
-        """Return how many seconds to wait for a record. Waiting on is most of what a task costs that has nothing to do;
-        but who refreshes, or ends this attempt, waits for it.
-        """
-        is_calm = self._verdict in _CALM and not self._ending and self._hands_over_until is None
-        return _CALM_SECONDS if is_calm else _TURN_SECONDS
 
     def end(self) -> None:
         """End the attempt soon, whatever the config topic says. Safe to call in a signal handler."""
@@ -305,7 +213,5 @@ class TaskView:
         return self._verdict
 
     def close(self) -> None:
-        """End the thread and close the consumer."""
-        self._closing = True
-        if self._thread.is_alive():
-            self._thread.join(5)
+        """Follow the topic no more."""
+        self._follower.leave(self)

@@ -13,6 +13,7 @@ from ringfence.fencing.records.topic_creation import TopicCreationGroups, TopicM
 from ringfence.fencing.task.attempt_report import Counters, TaskReport
 from ringfence.fencing.task.clients import admin_connection
 from ringfence.fencing.task.config_view import DesiredState, TaskView
+from ringfence.fencing.task.joint_reads import JointReads
 from ringfence.fencing.task.start_progress import READING_OFFSETS
 from ringfence.fencing.task.task_spec import Plugin, TaskSpec
 
@@ -34,6 +35,7 @@ class TaskRuntime:
     report: TaskReport
     counters: Counters
     clock: Clock
+    joint: JointReads | None = None
 
     @property
     def attempt(self) -> tuple[int, int, int]:

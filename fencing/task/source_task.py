@@ -34,6 +34,7 @@ from ringfence.fencing.task.at_least_once.run import AtLeastOnceRun
 from ringfence.fencing.task.attempt_report import Counters, TaskReport
 from ringfence.fencing.task.clients import transactional_producer
 from ringfence.fencing.task.config_view import DesiredState, TaskView
+from ringfence.fencing.task.joint_reads import JointReads
 from ringfence.fencing.task.runtime import Superseded, TaskRuntime
 from ringfence.fencing.task.start_progress import StartWatch, holding_up
 from ringfence.fencing.task.task_spec import Outcome, Plugin, TaskSpec, readable
@@ -64,20 +65,24 @@ class SourceTaskRun:
         clock: Clock = SYSTEM_CLOCK,
         new_producer: NewProducer | None = None,
         on_level: Callable[[ConnectorLevelRecord | None], None] = lambda _level: None,
+        joint: JointReads | None = None,
     ) -> None:
-        """on_level: called with the log level that a user sets for the connector."""
+        """on_level: called with the log level that a user sets for the connector. joint: of the process, if it runs
+        several attempts.
+        """
         self._spec = spec
         self._plugin = plugin
         self._counters = Counters(traced=TracedTransactions(clock, spec.request.trace) if spec.traced else None)
         self._report = TaskReport(spec, reporter, self._counters, clock, plugin.version, plugin.redact)
-        self._view = TaskView(spec, self._report.tick, on_level)
-        self._runtime = TaskRuntime(spec, plugin, self._view, self._report, self._counters, clock)
+        self._view = TaskView(spec, self._report.tick, on_level, None if joint is None else joint.follower)
+        self._runtime = TaskRuntime(spec, plugin, self._view, self._report, self._counters, clock, joint)
         self._lives = TransactionalRun(self._runtime, new_producer or transactional_producer)
         self._watch = StartWatch(
             lambda: self._report.start_stage,
             lambda stage: self._lives.leftovers.trouble or holding_up(stage, spec, self._lives.offsets_topic, clock),
             self._report.waiting,
         )
+        self._report.on_stage = self._watch.wake
 
     def end(self) -> None:
         """Commit what is open, and end soon. Safe to call in a signal handler."""

@@ -48,22 +48,34 @@ class StartWatch:
         self._describe = describe
         self._tell = tell
         self._closing = threading.Event()
+        self._waking = threading.Event()
         self._thread = threading.Thread(target=self._run, name="start-watch", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
+    def wake(self) -> None:
+        """Look again: the attempt is in another stage. The thread sleeps while it does not wait."""
+        self._waking.set()
+
     def close(self) -> None:
         """End the thread. It may still be asking a broker, but reports nothing any more."""
         self._closing.set()
+        self._waking.set()
 
     def _run(self) -> None:
         last, due = "", _FIRST_S
-        while not self._closing.wait(_LOOK_S):
+        while not self._closing.is_set():
             now = self._stage()
-            if now is None or now[0] != last:
-                last, due = now[0] if now else "", _FIRST_S
-            if now is None or now[1] < due:
+            if now is None:
+                last = ""
+                self._waking.wait()
+                self._waking.clear()
+                continue
+            if now[0] != last:
+                last, due = now[0], _FIRST_S
+            if now[1] < due:
+                self._closing.wait(_LOOK_S)
                 continue
             due = now[1] + _AGAIN_S
             description = self._describe(last)

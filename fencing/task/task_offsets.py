@@ -13,6 +13,7 @@ from ringfence.fencing.offsets.ledger_keys import log_partition_of
 from ringfence.fencing.offsets.source_offsets import SourceOffsets
 from ringfence.fencing.offsets.stores import OffsetsCopy, OffsetStores, prepare, read_merged, stores_of
 from ringfence.fencing.records.writable_topics import TopicAccess
+from ringfence.fencing.task.joint_reads import JointReads
 from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.transactions.record_columns import OnWritten, RecordColumns
 
@@ -56,13 +57,16 @@ class TaskOffsets:
     first.
     """
 
-    def __init__(self, spec: TaskSpec, clock: Clock, *, transactional: bool = True) -> None:
-        """Raises `Invalid` for client settings that cannot be used."""
+    def __init__(
+        self, spec: TaskSpec, clock: Clock, *, transactional: bool = True, joint: JointReads | None = None
+    ) -> None:
+        """joint: of a process with several attempts. Raises `Invalid` for client settings that cannot be used."""
         own = spec.connector_config.get(OFFSETS_STORAGE_TOPIC, "").strip()
         if own != spec.topics.offsets and (what := TopicAccess(spec.topics).internal(own)):
             raise Invalid(f"{OFFSETS_STORAGE_TOPIC}: {own} is {what}. Name another topic")
         self._spec = spec
         self._clock = clock
+        self._joint = joint
         self._snapshots = [] if spec.offsets is None else [spec.offsets]
         self._stores: OffsetStores = stores_of(
             spec.connection,
@@ -95,12 +99,18 @@ class TaskOffsets:
         progress.
         """
         limit = Deadline.after(_READ_SECONDS, self._clock)
-        offsets = read_merged(
+        offsets = self._read_jointly(limit, give_up) or read_merged(
             self._stores, self._spec.task.connector, limit, give_up, snapshots=self._snapshots, report=report
         )
         # A task may read again days later, after other tasks have written millions of records.
         self._snapshots = [each.snapshot() for each in (offsets, offsets.gaps) if each is not None]
         return offsets
+
+    def _read_jointly(self, limit: Deadline, give_up: Callable[[], bool]) -> SourceOffsets | None:
+        """Read with the process's other attempts; None where that is not possible."""
+        if self._joint is None or self._stores.own is not None or len(self._snapshots) != 1:
+            return None
+        return self._joint.read_offsets(self.reading, self.topic, self._snapshots[0], give_up, limit)
 
     def copy(self, offsets: SourceOffsets, report: Callable[[str], None]) -> OffsetsCopy | None:
         """Return a copy to the worker's topic, with the worker's credentials; None if that is the effective topic."""

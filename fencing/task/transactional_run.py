@@ -52,7 +52,9 @@ class TransactionalRun:
         self._timeout_ms = self._boundaries.transaction_timeout_ms(
             timeout_in(producer_settings, worker, spec.connector_config)
         )
-        self.leftovers = TaskLeftovers(spec, runtime.clock, runtime.report.hanging_ended, runtime.require_current)
+        self.leftovers = TaskLeftovers(
+            spec, runtime.clock, runtime.report.hanging_ended, runtime.require_current, runtime.joint
+        )
         self.share = ShareGroupMembership(
             spec,
             self._boundaries,
@@ -80,7 +82,7 @@ class TransactionalRun:
         runtime = self._runtime
         with suppress(FencingError):
             self._prepared = self._new_producer(runtime.spec, self._timeout_ms)
-            self._offsets = offsets = TaskOffsets(runtime.spec, runtime.clock)
+            self._offsets = offsets = TaskOffsets(runtime.spec, runtime.clock, joint=runtime.joint)
             self._prepared.prepare([offsets.topic] if offsets.is_workers else [], runtime.deadline(_PREPARE_SECONDS))
             self.leftovers.connect()
             if offsets.is_workers:
@@ -122,7 +124,7 @@ class TransactionalRun:
 
         try:
             report.stage(start_progress.READING_OFFSETS)
-            task_offsets = self._offsets or TaskOffsets(runtime.spec, runtime.clock)
+            task_offsets = self._offsets or TaskOffsets(runtime.spec, runtime.clock, joint=runtime.joint)
             self._offsets = None
             self.offsets_topic = task_offsets.topic
             self.leftovers.begin(producer, task_offsets.topic)

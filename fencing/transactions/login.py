@@ -5,6 +5,7 @@ import hmac
 import secrets
 from base64 import b64decode, b64encode
 from collections.abc import Generator
+from functools import lru_cache
 from typing import Final
 
 from ringfence.connectors.sdk.kafka_settings.oauth_tokens import TokenSource
@@ -13,6 +14,7 @@ from ringfence.fencing.errors import Fatal
 HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 _LEAST_ITERATIONS: Final = 4096
 _MOST_ITERATIONS: Final = 10_000_000
+_LOGINS: Final = 8
 
 Exchange = Generator[bytes, bytes, None]
 """Yields what to send, takes the broker's answers, and ends when the broker has shown that it knows the password."""
@@ -58,7 +60,7 @@ def _exchange(hash_name: str, user: str, password: str, nonce: str) -> Exchange:
     iterations = int(fields["i"]) if fields.get("i", "").isdecimal() else 0
     if not fields.get("r", "").startswith(nonce) or not _LEAST_ITERATIONS <= iterations <= _MOST_ITERATIONS:
         raise Fatal("The broker's answer to the login is none of SCRAM's")
-    salted = hashlib.pbkdf2_hmac(hash_name, password.encode(), b64decode(fields.get("s", "")), iterations)
+    salted = _salt_password(hash_name, password.encode(), b64decode(fields.get("s", "")), iterations)
     client_key = hmac.digest(salted, b"Client Key", hash_name)
     end = f"c=biws,r={fields['r']}"
     message = f"{bare},{challenge},{end}".encode()
@@ -69,6 +71,12 @@ def _exchange(hash_name: str, user: str, password: str, nonce: str) -> Exchange:
     expected = b64encode(hmac.digest(server_key, message, hash_name)).decode()
     if not hmac.compare_digest(answer.get("v", ""), expected):
         raise Fatal("The broker does not know the password that it was to prove: it may be an impostor")
+
+
+@lru_cache(_LOGINS)
+def _salt_password(hash_name: str, password: bytes, salt: bytes, iterations: int) -> bytes:
+    """Many tasks of a process log in with the same password, and this takes milliseconds, as it should."""
+    return hashlib.pbkdf2_hmac(hash_name, password, salt, iterations)
 
 
 def _fields(message: str) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """One action on many connectors, with a result for each, for API and pages. A failure does not stop the others."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -16,6 +16,8 @@ from ringfence.http.errors import ConnectError
 from ringfence.requests.request import Command
 
 MOST = 1000
+AT_ONCE = 25
+"""So many are done together: tasks of the first ones start during the rest, and others' commands come in between."""
 _SECONDS = 240.0
 _LATE = "Not started: the request ran out of time. Nothing was changed. Send the rest again."
 
@@ -66,6 +68,48 @@ def each(
         came_to(request, name, status, message if status >= 400 else reason)
         results.append(Result(name, status, message))
     return results
+
+
+def together(
+    request: HttpRequest,
+    names: Iterable[str],
+    verbs: Sequence[Verb],
+    work: Callable[[Sequence[str], float], Mapping[str, str | Refusal | ConnectError]],
+) -> list[Result]:
+    """Call `work` for several names at a time, of those on which the caller has the permissions. `work(names, seconds)`
+    returns a message for each, or why it was refused.
+    """
+    deadline, outcomes = Deadline.after(_SECONDS), dict[str, str | Forbidden | Refusal | ConnectError]()
+    allowed = []
+    for name in names:
+        outcomes[name] = ""
+        try:
+            for verb in verbs:
+                authorise(request, verb, name)
+            allowed.append(name)
+        except Forbidden as forbidden:
+            outcomes[name] = forbidden
+    for first in range(0, len(allowed), AT_ONCE):
+        some = allowed[first : first + AT_ONCE]
+        if deadline.expired:
+            outcomes |= dict.fromkeys(some, Refusal(503, _LATE))
+        else:
+            outcomes |= work(some, min(dispatch.COMMAND_TIMEOUT, deadline.remaining))
+    return [_record(request, name, outcome) for name, outcome in outcomes.items()]
+
+
+def _record(request: HttpRequest, name: str, outcome: str | Forbidden | Refusal | ConnectError) -> Result:
+    match outcome:
+        case str():
+            result = Result(name, 200, outcome)
+        case Forbidden():
+            result = Result(name, 403, outcome.message)
+        case Refusal():
+            result = Result(name, outcome.status, outcome.message)
+        case ConnectError():
+            result = Result(name, outcome.status_code, outcome.message)
+    came_to(request, name, result.status, "" if result.ok else result.message)
+    return result
 
 
 def command(make_command: Callable[[str], Command[None]], user: str) -> Callable[[str, float], str]:

@@ -1,5 +1,6 @@
 """`/api/v1/bulk/…`, export, import, and connectors that begin at offsets: a result for each, secrets in none."""
 
+import json
 from typing import Any
 
 import pytest
@@ -68,7 +69,49 @@ def test_an_export_can_be_imported_and_holds_no_secret(client: Client, two_conne
     assert two_connectors.asked == before
     done = post(client, "import", {"format": form, "text": changed}).json()["results"]
     assert [each["message"] for each in done] == ["changed", "created"]
-    assert two_connectors.asked[-1][2]["config"]["pin"] == "hunter9"
+    assert two_connectors.asked[-1][2]["each"][-1]["config"]["pin"] == "hunter9"
+
+
+def test_an_import_saves_several_by_one_command_and_says_of_each_what_became_of_it(
+    client: Client, two_connectors: FakeLeader, login_required: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ringfence import bulk
+    from ringfence.audit.models import AuditEntry
+    from ringfence.history.models import ConfigVersion
+
+    monkeypatch.setattr(bulk, "AT_ONCE", 4)
+    mine = bearer(account("ann", ("editor", "team-*")))
+    names = ["team-1", "other", "team-2", "team-3", "team-4", "team-5"]
+    configs = [{"name": name, "config": dict(CONFIG)} for name in names]
+    configs[2]["config"] = {**CONFIG, "pin": "q7zx"}
+    configs[3]["config"] = {"topic": "t"}
+    before = len(two_connectors.asked)
+    results = post(client, "import", {"format": "json", "text": json.dumps(configs)}, **mine).json()["results"]
+    assert [(each["connector"], each["status"]) for each in results] == [
+        ("team-1", 200), ("other", 403), ("team-2", 400), ("team-3", 400), ("team-4", 200), ("team-5", 200)
+    ]  # fmt: skip
+    assert "too short" in results[2]["message"]
+    assert "Invalid value [hidden]" in results[2]["message"], "the value is a secret"
+    assert "contains no connector type" in results[3]["message"]
+    asked = two_connectors.asked[before:]
+    assert [(kind, [each["connector"] for each in body["each"]]) for kind, _, body in asked] == [
+        ("configure_together", ["team-1", "team-2", "team-4"]),
+        ("configure_together", ["team-5"]),
+    ]
+    entries = {row.connector: row.outcome for row in AuditEntry.objects.filter(user="ann")}
+    assert entries == {
+        "team-1": "done", "other": "refused", "team-2": "failed", "team-3": "failed", "team-4": "done", "team-5": "done"
+    }  # fmt: skip
+    client.get("/api/v1/connectors", headers=mine)  # waits for what is done behind the answer
+    authors = set(ConfigVersion.objects.filter(connector__startswith="team-", user="ann").values_list("connector"))
+    assert authors == {("team-1",), ("team-4",), ("team-5",)}
+
+
+def test_a_leader_that_refuses_refuses_each_of_an_import(client: Client, two_connectors: FakeLeader) -> None:
+    two_connectors.refusal = Refusal(503, "There is no leader")
+    configs = [{"name": name, "config": CONFIG} for name in ("one", "two")]
+    results = post(client, "import", {"format": "json", "text": json.dumps(configs)}).json()["results"]
+    assert [(each["status"], each["message"]) for each in results] == [(503, "There is no leader")] * 2
 
 
 def test_what_cannot_be_imported_is_said(client: Client, two_connectors: FakeLeader) -> None:

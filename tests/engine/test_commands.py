@@ -1,15 +1,25 @@
 """What each command writes, and when it is refused. Pure: no broker."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from ringfence.engine.leader.commands import Delete, FenceNow, Pause, RestartTask, Stop
-from ringfence.engine.leader.commands.command import Plan
+from ringfence.engine.leader.commands import Configure, ConfigureTogether, Delete, FenceNow, Pause, RestartTask, Stop
+from ringfence.engine.leader.commands.command import Plan, WriteResult
 from ringfence.engine.leader.commands.lifecycle import plan_restart, plan_resume
 from ringfence.engine.leader.commands.offsets import plan_alteration
-from ringfence.engine.leader.commands.saving import plan_change, plan_creation
+from ringfence.engine.leader.commands.saving import (
+    Prepared,
+    SavedOne,
+    plan_change,
+    plan_creation,
+    plan_together,
+    within,
+)
 from ringfence.engine.leader.task_slices import plan_tasks
+from ringfence.engine.plugins.errors import PluginError
 from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
 from ringfence.fencing.leader.reconcile import forget
 from ringfence.fencing.leader.term import TopicRecord
@@ -27,6 +37,8 @@ from ringfence.fencing.topics.config_records import (
 )
 from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.status import FAILED, State, StatusState, TaskStatus
+from ringfence.fencing.topics.topic_grants import TopicGrantRecord
+from ringfence.requests.quota import Quota
 from ringfence.requests.request import Refusal
 
 NAME = ConnectorName("flights")
@@ -67,6 +79,125 @@ def placed(state: ClusterState, tasks: Sequence[int] = (0,)) -> ClusterState:
 
 
 CREATED = plan_creation(NAME, CONFIG, TargetState.RUNNING, TASKS)
+
+
+def test_several_are_written_together_and_one_that_is_refused_keeps_none_of_the_others_from_it() -> None:
+    """Each plan sees what those before it write: the quota of two is for all of them."""
+    quota = Quota(2, 1000, 1_000_000)
+
+    def prepared(name: str, user: str = "") -> Prepared:
+        target = ConnectorName(name)
+        grant = TopicGrantRecord(target, (("*",),), user) if user else None
+        plan = plan_creation(target, CONFIG, TargetState.RUNNING, TASKS, grant)
+        return Prepared(Configure(name, CONFIG), {}, within(plan, user, quota, target, CONFIG) if user else plan)
+
+    all_of_them = [prepared("a", "ann"), prepared("flights"), prepared("b", "ann"), prepared("c", "ann"), prepared("d")]
+    before = after(CREATED)
+    state, records = written(before, lambda state: plan_together(state, all_of_them))
+    assert [each.refusal and each.refusal.status for each in all_of_them] == [None, 409, None, 403, None]
+    assert [each.name for each in state.existing()] == ["flights", "a", "b", "d"]
+    assert all(each.startable for each in state.existing())
+    generations = [each.commit.generation for each in state.existing() if each.commit is not None]
+    assert len(generations) == 4
+    assert generations == sorted(set(generations))
+    again, _ = written(before, lambda state: plan_together(state, all_of_them))
+    assert again == state, "an attempt to write that is repeated has no other result"
+    assert len(records) == 2 * 4 + 3
+
+
+class Context:
+    """What several configurations are saved with: plugins that make a task, and a leader that writes, or does not."""
+
+    def __init__(self, refusal: Refusal | None = None) -> None:
+        self.refusal = refusal
+        self.now = after(CREATED)
+        self.account = "ann"
+        self.events: list[tuple[object, ...]] = []
+        self.discarded: list[str] = []
+        self.started: list[str] = []
+        self.reporter = SimpleNamespace(
+            event=lambda _type, name, **fields: self.events.append((name, fields["outcome"], fields["user"]))
+        )
+        instances = SimpleNamespace(
+            discard=self.discarded.append, mark_started=lambda name, _offset: self.started.append(name)
+        )
+        self.leader = SimpleNamespace(state=lambda: self.now, instances=instances, wake=lambda: None)
+
+    def fork(self) -> "Context":
+        return self
+
+    def read_offsets_ahead(self, *_: object) -> None: ...
+
+    def look_up_version(self, *_: object) -> None: ...
+
+    def validate(self, config: Mapping[str, str], *, java: bool) -> dict[str, object]:
+        if config.get("file") == "broken":
+            raise PluginError("The plugin is broken")
+        if config.get("file") == "leaderless":
+            raise Refusal(409, "It does not lead", passing=True)
+        error = {"definition": {"name": "file"}, "value": {"errors": ["is missing"]}}
+        return {"configs": [] if "file" in config else [error], "error_count": int("file" not in config)}
+
+    def make_tasks(self, *_: object) -> list[dict[str, str]]:
+        return TASKS
+
+    def write(self, plan: Plan) -> WriteResult:
+        if self.refusal is not None:
+            raise self.refusal
+        self.now, records = written(self.now, plan)
+        return WriteResult(self.now, self.now.end - 1 if records else -1)
+
+
+SEVERAL = ConfigureTogether(
+    [
+        Configure(name, config, create=True).to_wire()
+        for name, config in (
+            ("flights", CONFIG),
+            ("new", CONFIG),
+            ("wrong", {"topic": "t"}),
+            ("bad", {"file": "broken"}),
+        )
+    ]
+)
+
+
+def test_of_several_each_is_answered_and_reported_for_itself() -> None:
+    context = Context()
+    outcome = SEVERAL.run(cast(Any, context), lambda _: None)
+    same, new, wrong, bad = cast(list[SavedOne], outcome.value)
+    assert (same["saved"]["created"], same["saved"]["changed"]) == (False, False)
+    assert (new["saved"]["created"], new["saved"]["tasks"]) == (True, 1)
+    assert wrong["saved"]["invalid"] == {"errors": ["is missing"], "count": 1}
+    assert bad["refused"]["message"] == "The plugin is broken"
+    assert outcome.offset == context.now.end - 1
+    assert context.started == ["flights", "new"]
+    assert context.events == [("flights", "done", "ann"), ("new", "done", "ann"), ("bad", "refused", "ann")]
+
+
+@pytest.mark.parametrize("passing", [True, False], ids=["it does not lead", "its time is over"])
+def test_what_a_leader_does_not_write_is_asked_for_again_or_refused_for_each(passing: bool) -> None:
+    refusal = Refusal(409 if passing else 500, "no", passing=passing)
+    context = Context(refusal)
+    if passing:
+        with pytest.raises(Refusal) as raised:
+            SEVERAL.run(cast(Any, context), lambda _: None)
+        assert raised.value is refusal
+        assert context.events == []
+    else:
+        outcome = SEVERAL.run(cast(Any, context), lambda _: None)
+        answers = cast(list[SavedOne], outcome.value)
+        assert [each.get("refused", {}).get("status") for each in answers] == [500, 500, None, 500]
+    assert context.discarded == ["flights", "new"]
+    assert context.started == []
+
+
+def test_nothing_is_written_if_the_worker_does_not_lead_any_more_while_it_prepares() -> None:
+    context = Context()
+    gone = Configure("gone", {"file": "leaderless"}, create=True).to_wire()
+    with pytest.raises(Refusal, match="It does not lead"):
+        ConfigureTogether([*SEVERAL.each, gone]).run(cast(Any, context), lambda _: None)
+    assert context.now == after(CREATED)
+    assert context.discarded == ["flights", "new"]
 
 
 def test_a_new_connector_its_tasks_and_their_commit_are_written_together_and_wait_for_their_round() -> None:

@@ -15,6 +15,7 @@ from ringfence.fencing.offsets.record_counts import RecordCounts
 from ringfence.fencing.offsets.source_offsets import SourceOffsets, read_offsets
 from ringfence.fencing.records.error_handling import Convert
 from ringfence.fencing.records.error_handling import Stage as Stage_
+from ringfence.fencing.task.joint_reads import JointReads
 from ringfence.fencing.task.source_task import SourceTaskRun
 from ringfence.fencing.task.task_spec import Outcome, Plugin, TaskSpec
 from ringfence.fencing.topics.config_records import TargetStateRecord
@@ -131,6 +132,13 @@ class Stage(ConfigTopic):
         self.task = TaskId(self.connector, 0)
         create_topics(connection, [TopicSpec(self.data)], Deadline.after(30))
         self.attempts: list[Attempt] = []
+        self.joint: JointReads | None = None
+        """Shared by the attempts that start from now on, as in a process of several."""
+
+    def share_reads(self) -> None:
+        """Let the attempts that start from now on read together."""
+        self.joint = JointReads(self.connection, self.topics)
+        self.joint.follower.start()
 
     def configure(self, config: Mapping[str, str]) -> None:
         """A new generation of one task, not fenced yet."""
@@ -155,7 +163,7 @@ class Stage(ConfigTopic):
         placement = self.place(attempt)
         settings = {"offset.flush.interval.ms": "60000", "transaction.timeout.ms": "60000", **(worker or {})}
         spec = TaskSpec(self.connection, self.group, self.topics, self.task, placement, "", config, config, settings)
-        started = Attempt(spec, script, config, kind, convert or Plain(raw), new_producer)
+        started = Attempt(spec, script, config, kind, convert or Plain(raw), new_producer, self.joint)
         self.attempts.append(started)
         return started
 
@@ -168,6 +176,8 @@ class Stage(ConfigTopic):
         for attempt in self.attempts:
             attempt.run.end()
             attempt.thread.join(30)
+        if self.joint is not None:
+            self.joint.follower.close()
         super().close()
 
     def visible(self) -> list[int]:
@@ -234,13 +244,14 @@ class Attempt:
         kind: type[Counting],
         convert: Convert,
         new_producer: Callable[[TaskSpec, int], TransactionalClient] | None,
+        joint: JointReads | None = None,
     ) -> None:
         self.outcome: Outcome | None = None
         self._script = script
         made = type("Scripted", (kind,), {"script": script})
         plugin = Plugin(made, config, convert)
         self._reporter = Reporter(spec.connection, spec.topics.status, spec.topics.events)
-        self.run = SourceTaskRun(spec, plugin, self._reporter, new_producer=new_producer)
+        self.run = SourceTaskRun(spec, plugin, self._reporter, new_producer=new_producer, joint=joint)
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
 

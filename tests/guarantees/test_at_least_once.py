@@ -200,7 +200,7 @@ def test_an_attempt_fences_one_before_it_that_was_exactly_once(stage: Stage) -> 
     script = Script(limit=200)
     before = stage.start(script, config, worker={"exactly.once.source.support": "enabled"})
     eventually(lambda: bool(script.instances) and script.instances[0].next == 200, 30, "an open transaction")
-    before.run._view._take = lambda records: None  # type: ignore[method-assign]  # it hears of nothing, as if frozen
+    before.run._view._take = lambda *_: None  # type: ignore[method-assign]  # it hears of nothing, as if frozen
     stage.start(Script(limit=300), config, attempt=2, worker=OFTEN)
     eventually(lambda: stage.offset() == 300, 30, "the successor does not wait for the transaction to time out")
     before.run.end()

@@ -74,7 +74,7 @@ def test_the_leader_dies_in_the_middle_of_a_round(stage: Stage, fenced_before: b
     old = stage.start(Script(), config)
     stage.wait_for(200)
     # A zombie: it hears no news, so that only the fence can stop it.
-    with old.run._view._turns.read():
+    with old.run._view._follower._turns.read():
         stage.configure(config)
         ways = [AdminAccess("the worker's credentials", stage.connection)]
         begun = due(stage)

@@ -80,8 +80,11 @@ def test_a_worker_with_a_stale_configuration_starts_a_task(stage: Stage) -> None
     stage.exact(before + 300)
 
 
-def test_a_task_starts_after_a_newer_generation_was_written(stage: Stage) -> None:
+@pytest.mark.parametrize("joint", [False, True], ids=["alone", "in a process of several"])
+def test_a_task_starts_after_a_newer_generation_was_written(stage: Stage, joint: bool) -> None:
     """Between its first look and its producer: step 4, the config topic to the end after the init, ends it."""
+    if joint:
+        stage.share_reads()
     made = ready(stage)
     script = Script()
     started = threading.Event()
@@ -91,7 +94,7 @@ def test_a_task_starts_after_a_newer_generation_was_written(stage: Stage) -> Non
     def overtaken(spec: TaskSpec, timeout_ms: int) -> TransactionalClient:
         assert started.wait(60)
         # The view follows the topic on its own thread: keep the news from it till the producer is initialised.
-        silence.enter_context(attempt.run._view._turns.read())
+        silence.enter_context(attempt.run._view._follower._turns.read())
         stage.configure(made)
         producer = transactional_producer(spec, timeout_ms)
         real = producer.init

@@ -45,8 +45,17 @@ def running(stage: Stage) -> dict[str, str]:
     return config
 
 
-@pytest.mark.parametrize("role", ["config", "offsets"])
-def test_a_task_ends_where_a_topic_is_gone_and_where_it_was_replaced(stage: Stage, role: str) -> None:
+@pytest.mark.parametrize(
+    ("role", "joint"),
+    [
+        pytest.param("config", False, id="config"),
+        pytest.param("offsets", False, id="offsets"),
+        pytest.param("config", True, id="config, in a process of several"),
+    ],
+)
+def test_a_task_ends_where_a_topic_is_gone_and_where_it_was_replaced(stage: Stage, role: str, joint: bool) -> None:
+    if joint:
+        stage.share_reads()
     topic = {"config": stage.topics.config, "offsets": stage.topics.offsets}[role]
     config = running(stage)
     script = Script(before_poll=lambda _task: time.sleep(0.01))

@@ -213,11 +213,24 @@ def trusting_stage(trusting: EmbeddedKafka, unique: Callable[[str], str]) -> Ite
     made.close()
 
 
-@pytest.mark.parametrize("where", ["data", "offsets"])
-@pytest.mark.parametrize("renewed", [False, True], ids=["at a start", "when the producer is renewed"])
-def test_what_hangs_of_an_older_epoch_never_becomes_visible(trusting_stage: Stage, where: str, renewed: bool) -> None:
+@pytest.mark.parametrize(
+    ("where", "renewed", "joint"),
+    [
+        pytest.param("data", False, False, id="data, at a start"),
+        pytest.param("data", True, False, id="data, when the producer is renewed"),
+        pytest.param("offsets", False, False, id="offsets, at a start"),
+        pytest.param("offsets", True, False, id="offsets, when the producer is renewed"),
+        pytest.param("data", False, True, id="data, at a start in a process of several"),
+        pytest.param("offsets", True, True, id="offsets, when the producer is renewed in a process of several"),
+    ],
+)
+def test_what_hangs_of_an_older_epoch_never_becomes_visible(
+    trusting_stage: Stage, where: str, renewed: bool, joint: bool
+) -> None:
     """The next commit's marker would make it visible: a record that nobody sent, or an offset that skips 990."""
     stage = trusting_stage
+    if joint:
+        stage.share_reads()
     config = {"topic": stage.data}
     stage.configure(config)
     stage.count()

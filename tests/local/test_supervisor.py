@@ -59,6 +59,28 @@ def test_a_role_that_dies_is_started_again_with_a_new_pid_file(tmp_path: Path) -
         supervisor.stop()
 
 
+def test_the_first_restart_is_at_once_and_the_next_one_after_a_pause(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    supervisor, role = Supervisor(), Sleeper("worker-1", tmp_path)
+    supervisor.launch(role)
+    pids = [role.pid]
+    try:
+        for _ in range(2):
+            os.kill(role.pid, signal.SIGKILL)
+            process = role.process()
+            assert process is not None
+            eventually(lambda process=process: process.poll() is not None, 10, "its end")  # type: ignore[misc]
+            supervisor.tend()
+            pids.append(role.pid)
+    finally:
+        supervisor.stop()
+    assert pids[0] != pids[1] == pids[2]
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == "worker-1 was ended by SIGKILL; it is started again"
+    assert said[1].startswith("worker-1 was ended by SIGKILL; it is started again in 0.")
+
+
 def test_a_role_that_cannot_live_is_reported_with_its_last_words(tmp_path: Path) -> None:
     supervisor = Supervisor()
     supervisor.launch(Sleeper("web", tmp_path, "sh", "-c", "echo no such table; exit 1"))

@@ -498,8 +498,13 @@ class FakeContext(CommandContext):
     def __init__(self, leader: FakeLeader) -> None:
         self._fake = leader
         self.leader = cast(Leader, FakeLeaderThread(leader))
-        self.reporter = cast(Reporter, SimpleNamespace(now_ms=lambda: int(time.time() * 1000)))
+        silent = SimpleNamespace(now_ms=lambda: int(time.time() * 1000), event=lambda *_, **__: None)
+        self.reporter = cast(Reporter, silent)
         self.limit = Deadline.after(90)
+        self.account = ""
+
+    def fork(self) -> "FakeContext":
+        return self
 
     def write(self, plan: Plan) -> WriteResult:
         records = list(plan(self.leader.state()))

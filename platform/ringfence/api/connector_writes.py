@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from ringfence import after_answer, dispatch
 from ringfence.access.principal import Principal, Verb
@@ -12,9 +12,9 @@ from ringfence.api.base import check_size, object_of, plain, text_of
 from ringfence.connectors.api import ConfigException
 from ringfence.connectors.common_settings import is_connector_name
 from ringfence.dispatch import Refusal
-from ringfence.engine.leader.commands import Configure, Create
+from ringfence.engine.leader.commands import Configure, ConfigureTogether, Create
 from ringfence.engine.leader.commands.offsets import OffsetEntry
-from ringfence.engine.leader.commands.saving import CreationResult, validation_result
+from ringfence.engine.leader.commands.saving import CreationResult, SavedOne, validation_result
 from ringfence.engine.questions import Validate
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.offsets.source_offsets import canonical
@@ -102,24 +102,33 @@ class Saved:
     created: bool
 
 
+_Saving = TypeVar("_Saving", bound=Create | Configure)
+
+
+def _limit(command: _Saving, by: Principal) -> _Saving:
+    """Return the command with the quota of `by`, and the topics that the connector may write to. Raises as `check`."""
+    check(dict(command.config), by)
+    name = command.connector
+    token = limits([by.ceiling.topics])
+    grant = TopicGrantRecord(ConnectorName(name), by.topics(Verb.EDIT, name), by.account, token)
+    quota = by.quota(name)
+    return replace(
+        command,
+        topic_grant=grant.to_value() if by.account else None,
+        quota=None if quota == NO_LIMITS else quota.to_fields(),
+        java=by.may(Verb.JAVA_PLUGINS, name),
+    )
+
+
 def _write(command: Create | Configure, by: Principal, *, await_rows: bool) -> Saved:
     """Have a configuration validated and written, with the topics that `by` may have it write to, and record the
     author of the version. Raises a 400 in Kafka Connect's words if it is invalid.
 
     await_rows: as in `dispatch.command`.
     """
-    check(dict(command.config), by)
+    limited = _limit(command, by)
     name = command.connector
     before = versions.newest_offset(name)
-    token = limits([by.ceiling.topics])
-    grant = TopicGrantRecord(ConnectorName(name), by.topics(Verb.EDIT, name), by.account, token)
-    quota = by.quota(name)
-    limited = replace(
-        command,
-        topic_grant=grant.to_value() if by.account else None,
-        quota=None if quota == NO_LIMITS else quota.to_fields(),
-        java=by.may(Verb.JAVA_PLUGINS, name),
-    )
     result = dispatch.command(limited, user=by.name, await_rows=await_rows)
     _refuse_invalid(result.value, command.config)
 
@@ -152,6 +161,53 @@ def configure(
     """
     complete = with_name(name, unmask(config, read_stored_settings(name)))
     return _write(Configure(name, complete, create=expected is None, expected=expected), by, await_rows=await_rows)
+
+
+def configure_together(
+    configs: Mapping[str, Mapping[str, str]], by: Principal, seconds: float
+) -> Mapping[str, Saved | Refusal | ConnectError]:
+    """Set the configurations of several connectors by one command, creating those that are missing. Return what became
+    of each.
+
+    configs: complete, by name. seconds: how long to wait for the leader.
+    """
+    outcomes: dict[str, Saved | Refusal | ConnectError] = {}
+    commands: list[Configure] = []
+    for name, config in configs.items():
+        try:
+            commands.append(_limit(Configure(name, with_name(name, config), create=True), by))
+        except ConnectError as error:
+            outcomes[name] = error
+    if not commands:
+        return outcomes
+    before = {each.connector: versions.newest_offset(each.connector) for each in commands}
+    try:
+        request = ConfigureTogether([each.to_wire() for each in commands])
+        result = dispatch.command(request, timeout=seconds, user=by.name, await_rows=False)
+    except Refusal as refusal:
+        return {**outcomes, **{each.connector: refusal for each in commands}}
+    for command, one in zip(commands, result.value, strict=True):
+        outcomes[command.connector] = _read_outcome(command, one)
+
+    def record_authors() -> None:
+        answered.settle(by.name)
+        for name, offset in before.items():
+            versions.record_author(name, by.name, offset, result.offset)
+
+    if by.name:
+        after_answer.do(by.name, record_authors)
+    return outcomes
+
+
+def _read_outcome(command: Configure, one: SavedOne) -> Saved | Refusal | ConnectError:
+    if "refused" in one:
+        return Refusal.parse(one["refused"])
+    answer = one["saved"]
+    try:
+        _refuse_invalid(answer, command.config)
+    except ConnectError as error:
+        return error
+    return Saved(command.connector, command.config, answer["tasks"], answer["created"])
 
 
 def patch_config(name: str, patch: Mapping[str, object], by: Principal) -> Saved:

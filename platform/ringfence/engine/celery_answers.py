@@ -13,13 +13,20 @@ def catch_refusals(call: Callable[[], dict[str, object]]) -> dict[str, object]:
     """Return the result of the call, or its refusal as an answer. Other errors are raised."""
     try:
         return call()
-    except Refusal as refusal:
-        return refusal.answer()
-    except MalformedRequest as error:
-        return Refusal(400, f"{error}. Web process and worker may be of different versions").answer()
-    except UnknownPlugin as error:
-        return Refusal(404, error.message).answer()
-    except BadRequest as error:
-        return Refusal(400, error.message).answer()
-    except PluginError as error:
-        return Refusal(500, error.message).answer()
+    except (Refusal, MalformedRequest, PluginError) as error:
+        return to_refusal(error).answer()
+
+
+def to_refusal(error: Refusal | MalformedRequest | PluginError) -> Refusal:
+    """Return what the request is refused with after this error."""
+    match error:
+        case Refusal():
+            return error
+        case MalformedRequest():
+            return Refusal(400, f"{error}. Web process and worker may be of different versions")
+        case UnknownPlugin():
+            return Refusal(404, error.message)
+        case BadRequest():
+            return Refusal(400, error.message)
+        case _:
+            return Refusal(500, error.message)

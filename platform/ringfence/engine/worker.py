@@ -82,6 +82,8 @@ PATIENCE_SECONDS: Final = 180.0
 _BACKOFF: Final = Backoff(0.1, 2.0)
 _LOOK_SECONDS: Final = 0.1
 _GRACE_SECONDS: Final = 5.0
+_READERS_SECONDS: Final = 10.0
+"""So long the processor is left to tasks that start. A page that needs a reader before starts one."""
 
 
 class Member(Protocol):
@@ -329,7 +331,8 @@ class Worker:
             self._thread("launcher", lambda: launcher.run(host, self._stop, self._end_for_good))
             self._thread("encrypted-rows", self._renew_rows)
             self._thread("installations", lambda: installations.run(self._stop))
-            readers.warm()
+            if not self._stop.wait(_READERS_SECONDS):
+                readers.warm()
 
         try:
             threading.Thread(target=lambda: self._or_end(use_spark), name="spark", daemon=True).start()

@@ -194,7 +194,9 @@ class Supervisor:
         role.launch()
 
     def tend(self) -> None:
-        """Restart roles that have ended, after pauses that grow each time. Returns at once; call it often."""
+        """Restart roles that have ended: at once, and after pauses that grow each time if they end again. Returns at
+        once; call it often.
+        """
         now = time.monotonic()
         if now >= self._rotate_at:
             self._rotate_at = now + _ROTATE_SECONDS
@@ -202,7 +204,7 @@ class Supervisor:
         for watched in self._watched:
             if watched.restart_at is None:
                 self._notice_end(watched, now)
-            elif now >= watched.restart_at:
+            if watched.restart_at is not None and now >= watched.restart_at:
                 self._relaunch(watched, now)
 
     def _rotate_logs(self) -> None:
@@ -269,8 +271,9 @@ class Supervisor:
             watched.ends = watched.failures = 0
         watched.ends += 1
         watched.failures += 1
-        pause = BACKOFF.pause(watched.failures)
-        say(f"{watched.role.name} {_how_it_ended(code)}; it is started again in {pause:.1f} s")
+        pause = BACKOFF.pause(watched.failures - 1)
+        when = f" in {pause:.1f} s" if pause else ""
+        say(f"{watched.role.name} {_how_it_ended(code)}; it is started again{when}")
         watched.restart_at = now + pause
 
     def _relaunch(self, watched: _RoleState, now: float) -> None:
@@ -279,7 +282,7 @@ class Supervisor:
         except (LocalError, OSError) as error:
             reason = explain_os_error(error) if isinstance(error, OSError) else error
             watched.failures += 1
-            pause = BACKOFF.pause(watched.failures)
+            pause = BACKOFF.pause(watched.failures - 1)
             say(f"{watched.role.name}: {reason} (tried again in {pause:.1f} s)")
             watched.restart_at = now + pause
         else:

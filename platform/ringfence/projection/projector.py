@@ -200,6 +200,15 @@ _SHOWN_BYTES: Final = 16 << 20
 """Of source offsets behind an open transaction, which any task may keep open."""
 
 
+RESTING: Final = frozenset({"status", "events"})
+"""The roles whose next records wait for a moment, so that one transaction has those of several tasks. Most of its time
+does not depend on how many there are. Commands wait for the config topic's rows, and offsets have a pace of their own.
+"""
+_RESTS: Final = 4.0
+"""Times as long as the last transaction took."""
+MOST_REST_SECONDS: Final = 0.2
+
+
 class Pace:
     """How many records the next transaction takes. Pure."""
 
@@ -261,6 +270,7 @@ class TopicFollower:
         self._displayed_records: Sequence[LogRecord] = reader.ahead
         self.has_more = False
         """Whether there is more to do at once."""
+        self._rests_until = float("-inf")
 
     def step(self, wait: float, changes: Changes, *, move_idle: bool) -> None:
         """Read what comes next and write it in one transaction.
@@ -270,11 +280,15 @@ class TopicFollower:
         if self._backlog is not None:
             self.has_more = self._fold(self._backlog, wait, changes, move_idle=move_idle)
             return
+        if self._clock() < self._rests_until:
+            return
         limit = self._pace.limit
         records = self.reader.follow(wait, limit)
-        self._write(records, self.reader.positions, changes, move_idle=move_idle)
+        seconds = self._write(records, self.reader.positions, changes, move_idle=move_idle)
         self._show(changes)
         self.has_more = len(records) >= limit // 2
+        if records and not self.has_more and self._role in RESTING:
+            self._rests_until = self._clock() + min(_RESTS * seconds, MOST_REST_SECONDS)
 
     def _fold(self, backlog: Backlog, wait: float, changes: Changes, *, move_idle: bool) -> bool:
         records = self.reader.follow(wait, AT_ONCE, shown_bytes=_SHOWN_BYTES)
@@ -290,14 +304,17 @@ class TopicFollower:
         self._show(changes)
         return more
 
-    def _write(self, records: Sequence[Record], reached: dict[int, int], changes: Changes, *, move_idle: bool) -> None:
+    def _write(self, records: Sequence[Record], reached: dict[int, int], changes: Changes, *, move_idle: bool) -> float:
+        """Return the seconds that it took."""
         # Markers move the position without a record, and a command may wait for the position in the config topic.
         if not records and not ((self._role == "config" or move_idle) and self.projection.behind(reached)):
-            return
+            return 0.0
         self._before_write()
         began = self._clock()
         changes.add(self._role, self.projection.apply(records, reached), records)
-        self._pace.note(len(records), self._clock() - began)
+        seconds = self._clock() - began
+        self._pace.note(len(records), seconds)
+        return seconds
 
     def _show(self, changes: Changes) -> None:
         ahead, reached = self.reader.ahead, self.reader.positions

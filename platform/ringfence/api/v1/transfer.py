@@ -5,8 +5,8 @@ contain several connectors one after another, each beginning with its `name`.
 """
 
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import yaml
 from django.http import HttpResponse, HttpResponseBase
@@ -15,15 +15,16 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from ringfence.access.authorise import somewhere
-from ringfence.access.principal import Verb
+from ringfence.access.principal import Principal, Verb
 from ringfence.api import connector_writes
 from ringfence.api.base import config_of, object_of, read, text_of
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.bulk import ResultsShape
 from ringfence.api.v1.request_fields import FlagField, OneOfField, QueryShape, RequestShape, StringField
-from ringfence.bulk import MOST, each
+from ringfence.bulk import MOST, each, together
 from ringfence.connectors.sdk import properties
-from ringfence.http.errors import bad_request
+from ringfence.dispatch import Refusal
+from ringfence.http.errors import ConnectError, bad_request
 from ringfence.http.masking import Masker, unmask
 from ringfence.projection.models import Connector
 from ringfence.yaml_documents import MalformedYaml, read_documents
@@ -34,6 +35,8 @@ MOST_BYTES = 256 * 1024
 FORMATS = {"json": "application/json", "yaml": "application/yaml", "properties": "text/plain; charset=utf-8"}
 
 Settings = Mapping[str, str]
+
+_UNCHANGED: Final = "unchanged"
 
 
 def write(configs: list[dict[str, str]], form: str) -> str:
@@ -129,6 +132,45 @@ class ImportShape(RequestShape):
     dry_run = FlagField(default=False)
 
 
+class _Importing:
+    """configs: by name, perhaps with masks. by: whose import it is."""
+
+    def __init__(self, configs: Mapping[str, dict[str, str]], by: Principal) -> None:
+        self._configs = configs
+        self._by = by
+
+    def rehearse(self, name: str, _seconds: float) -> str:
+        """Validate one, and return what would be done."""
+        stored = connector_writes.read_stored_settings(name)
+        config = unmask(self._configs[name], stored)
+        if config == stored:
+            return _UNCHANGED
+        connector_writes.validate(config, self._by)
+        return "would be changed" if stored else "would be created"
+
+    def carry_out(self, names: Sequence[str], seconds: float) -> Mapping[str, str | Refusal | ConnectError]:
+        """Import several by one command, and return what was done, or why not."""
+        outcomes: dict[str, str | Refusal | ConnectError] = {}
+        changes: dict[str, dict[str, str]] = {}
+        for name in names:
+            stored = connector_writes.read_stored_settings(name)
+            try:
+                config = unmask(self._configs[name], stored)
+            except ConnectError as error:
+                outcomes[name] = error
+                continue
+            if config == stored:
+                outcomes[name] = _UNCHANGED
+            else:
+                changes[name] = config
+        for name, saved in connector_writes.configure_together(changes, self._by, seconds).items():
+            if isinstance(saved, connector_writes.Saved):
+                outcomes[name] = "created" if saved.created else "changed"
+            else:
+                outcomes[name] = saved
+        return outcomes
+
+
 class Import(V1View):
     """Create missing connectors, and change existing ones, with a result for each. Requires `edit` on each of them."""
 
@@ -141,15 +183,9 @@ class Import(V1View):
         fields = self.parse_body()
         configs = {config["name"]: config for config in parse(fields["text"], fields["format"])}
 
-        def work(name: str, _: float) -> str:
-            stored = connector_writes.read_stored_settings(name)
-            complete = unmask(configs[name], stored)
-            if complete == stored:
-                return "unchanged"
-            if fields["dry_run"]:
-                connector_writes.validate(complete, self.principal)
-                return "would be changed" if stored else "would be created"
-            return "created" if connector_writes.configure(name, complete, self.principal).created else "changed"
-
-        results = each(self.http_request, configs, [Verb.EDIT], work)
+        importing = _Importing(configs, self.principal)
+        if fields["dry_run"]:
+            results = each(self.http_request, configs, [Verb.EDIT], importing.rehearse)
+        else:
+            results = together(self.http_request, configs, [Verb.EDIT], importing.carry_out)
         return Response({"results": [result.fields() for result in results]})

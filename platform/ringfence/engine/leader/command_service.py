@@ -84,6 +84,12 @@ class CommandContext:
     _offsets: Future[SourceOffsets] | None = None
     _answered: threading.Event = field(default_factory=threading.Event)
 
+    def fork(self) -> "CommandContext":
+        """Return a context for one of several connectors of the command."""
+        return CommandContext(
+            self.leader, self.plugins, self.reporter, self.connection, self.validation, self.limit, self.account
+        )
+
     def write(self, plan: Plan) -> WriteResult:
         self.pending.add(self._answered)
         messages.do_behind_answer(self._answered.set)

@@ -41,6 +41,7 @@ from ringfence.worker_config import WorkerConfig
 log = logging.getLogger(__name__)
 
 _OVERDUE_SECONDS = 30.0
+_LOOK_SECONDS = 1.0
 _TELL_SECONDS = 5.0
 _TAKING_SECONDS = 10.0
 """For so long a task may not yet have all the memory that a small one needs."""
@@ -91,6 +92,7 @@ class Launcher:
         self._placements: dict[TaskId, Placement] = {}
         self._specs: list[TaskSpec] = []
         self._overdue: dict[str, float] = {}
+        self._look_at = 0.0
         self._holding = False
         self._untold: deque[tuple[TaskSpec, TaskStatus]] = deque()
         """Ends of attempts that Kafka did not take. The leader places a task again only when it knows of its end."""
@@ -272,6 +274,9 @@ class Launcher:
     def _cancel_overdue(self, log_: ConfigLog) -> None:
         """Have Spark end superseded attempts that do not end by themselves (their plugin hangs): they occupy slots."""
         assert self._spark is not None
+        if (now := time.monotonic()) < self._look_at:
+            return
+        self._look_at = now + _LOOK_SECONDS
         self._specs = [spec for spec in self._specs if self._spark.runs(spec)]
         for spec in self._specs:
             if log_.state.connector(spec.task.connector).may_run(spec.task.task, spec.placement):

@@ -27,11 +27,14 @@ from typing import Any, BinaryIO, Final
 from ringfence import log_format
 from ringfence.connectors.plugins import load_task_class
 from ringfence.engine.spark.task_process import create_reporter, declare_worker, run_spec, write_outcome
+from ringfence.fencing.kafka.client_pool import Login, login_of
 from ringfence.fencing.request_context import working_for
+from ringfence.fencing.task.joint_reads import JointReads
 from ringfence.fencing.task.source_task import SourceTaskRun
 from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.connector_logs import SharedLogs, about, redact_for_task
 from ringfence.fencing.topics.reporter import Reporter
+from ringfence.fencing.topics.topic_ids import Topics
 from ringfence.memory_limit import change_memory_limit, keep_memory_limit, memory_limit
 
 log = logging.getLogger(__name__)
@@ -214,6 +217,8 @@ class _Tasks:
         self._memory: int | None = None
         """The limit, in bytes; None for none."""
         self._logs = SharedLogs()
+        self._joint: dict[tuple[Login, Topics], JointReads] = {}
+        self._opening = threading.Lock()
         self._runs: dict[str, SourceTaskRun] = {}
         self._threads: dict[str, threading.Thread] = {}
         self._is_ending = False
@@ -257,7 +262,8 @@ class _Tasks:
             if load_task_class(spec.task_class).shares_process:
                 on_run = partial(self._note, key)
                 with working_for(spec.request), about(spec.task.connector):
-                    result = run_spec(spec, self._reporter, shared_logs=self._logs, on_run=on_run)
+                    joint = self._open_joint_reads(spec)
+                    result = run_spec(spec, self._reporter, shared_logs=self._logs, joint=joint, on_run=on_run)
                     outcome = write_outcome(result, self._memory)
         except Exception:
             # What `run_spec` raises before the attempt begins. Alone, it is reported as for any other attempt.
@@ -268,6 +274,16 @@ class _Tasks:
             self._send(key, outcome)
             if self._memory is not None:
                 change_memory_limit(-_TASK_BYTES)
+
+    def _open_joint_reads(self, spec: TaskSpec) -> JointReads:
+        """Return what the attempts read together. The thread that follows the config topic belongs to none of them."""
+        key = login_of(spec.connection), spec.topics
+        with self._opening:
+            joint = self._joint.get(key)
+            if joint is None or joint.follower.is_over:
+                joint = self._joint[key] = JointReads(spec.connection, spec.topics)
+                contextvars.Context().run(joint.follower.start)
+            return joint
 
     def _note(self, key: str, run: SourceTaskRun) -> None:
         self._runs[key] = run
@@ -284,6 +300,8 @@ class _Tasks:
             run.end()
         for thread in list(self._threads.values()):
             thread.join()
+        for joint in self._joint.values():
+            joint.follower.close()
         if self._reporter is not None:
             self._reporter.flush(_LAST_SECONDS)
             self._reporter.close()

@@ -28,6 +28,7 @@ from ringfence.fencing import request_context
 from ringfence.fencing.ids import member_client_id
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.records.error_handling import Stage
+from ringfence.fencing.task.joint_reads import JointReads
 from ringfence.fencing.task.source_task import SourceTaskRun
 from ringfence.fencing.task.task_spec import Outcome, Plugin, TaskSpec
 from ringfence.fencing.topics.connector_logs import (
@@ -165,12 +166,13 @@ def run_spec(
     *,
     tell_logs: bool = False,
     shared_logs: SharedLogs | None = None,
+    joint: JointReads | None = None,
     on_run: Callable[[SourceTaskRun], None] = lambda _run: None,
 ) -> Outcome:
     """Run an attempt to its end. References to config providers are resolved here, for this attempt only.
 
     tell_logs: publish this process's log in the events topic, since it runs nothing else. shared_logs: of a process
-    that runs several attempts, each on a thread. on_run: called with the run before it begins.
+    that runs several attempts, each on a thread; joint: that process's. on_run: called with the run before it begins.
     """
     providers = ConfigProviders(spec.worker_settings)
     connector, errors = providers.attempt(spec.connector_config)
@@ -207,7 +209,7 @@ def run_spec(
         logs.follow(record)
         level.follow(record)
 
-    run = SourceTaskRun(spec, plugin, reporter, on_level=follow)
+    run = SourceTaskRun(spec, plugin, reporter, on_level=follow, joint=joint)
     if threading.current_thread() is threading.main_thread():
         # The worker stops: commit the open transaction, so that readers need not wait until it times out.
         signal.signal(signal.SIGTERM, lambda _signal, _frame: run.end())

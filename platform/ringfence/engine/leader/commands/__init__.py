@@ -8,7 +8,7 @@ from ringfence.engine.leader.commands.command import LeaderCommand
 from ringfence.engine.leader.commands.fencing import EndHanging, Fence, FenceId, FenceNow, RetryRound
 from ringfence.engine.leader.commands.lifecycle import Delete, Pause, Restart, RestartTask, Resume, SendSignal, Stop
 from ringfence.engine.leader.commands.offsets import ActOnShareGroup, AlterOffsets, ResetOffsets, ResetTopics, SweepNow
-from ringfence.engine.leader.commands.saving import Configure, Create
+from ringfence.engine.leader.commands.saving import Configure, ConfigureTogether, Create
 from ringfence.requests.request import MalformedRequest
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "ActOnShareGroup",
     "AlterOffsets",
     "Configure",
+    "ConfigureTogether",
     "Create",
     "Delete",
     "DrainWorker",
@@ -41,9 +42,9 @@ __all__ = [
 ]
 
 COMMANDS: Final[tuple[type[LeaderCommand[object]], ...]] = (
-    Ping, SetLogLevel, HandOver, DrainWorker, Create, Configure, Pause, Resume, Stop, Delete, Restart, RestartTask,
-    ResetTopics, SetConnectorLogLevel, AlterOffsets, ResetOffsets, Fence, FenceNow, FenceId, EndHanging, RetryRound,
-    ActOnShareGroup, SweepNow, SendSignal,
+    Ping, SetLogLevel, HandOver, DrainWorker, Create, Configure, ConfigureTogether, Pause, Resume, Stop, Delete,
+    Restart, RestartTask, ResetTopics, SetConnectorLogLevel, AlterOffsets, ResetOffsets, Fence, FenceNow, FenceId,
+    EndHanging, RetryRound, ActOnShareGroup, SweepNow, SendSignal,
 )  # fmt: skip
 _BY_NAME: Final = {kind.name: kind for kind in COMMANDS}
 

@@ -1,7 +1,7 @@
 """The commands that save a connector's configuration, and the check of an account's quota in their plans."""
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypedDict
 
@@ -10,17 +10,19 @@ from ringfence.connectors.sdk.worker_limits import MAX_TASKS
 from ringfence.engine.leader import task_slices
 from ringfence.engine.leader.commands.command import (
     CHANGED,
+    LeaderCommand,
     OnConnector,
     Outcome,
     Plan,
     Records,
     Report,
+    WriteResult,
     WritingCommand,
     require_existing,
 )
 from ringfence.engine.leader.task_slices import TaskConfigs
 from ringfence.fencing.ids import ConnectorName
-from ringfence.fencing.topics.cluster_state import ClusterState
+from ringfence.fencing.topics.cluster_state import ClusterState, Fold
 from ringfence.fencing.topics.config_records import ConfigRecord, ConnectorRecord, TargetStateRecord
 from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
@@ -82,11 +84,21 @@ class _Saving(OnConnector, WritingCommand[CreationResult]):
 
     def run(self, context: "CommandContext", report: Report) -> Outcome:
         """Save it, unless the answer is that it is invalid."""
+        answer, plan = self.prepare(context)
+        if plan is None:
+            return Outcome(answer)
+        result = self.write(context, plan, report)
+        return Outcome(self.complete(answer, result), result.offset)
+
+    def prepare(self, context: "CommandContext") -> tuple[CreationResult, Plan | None]:
+        """Validate it, and make its tasks. Return the answer so far, and the plan; None if it is invalid. Raises
+        `Refusal`.
+        """
         if self.makes_tasks(context.leader.state().connector(self.target)):
             context.read_offsets_ahead(self.target, self.config)
         answer = validation_result(context.validate(self.config, java=self.java))
         if "invalid" in answer:
-            return Outcome(answer)
+            return answer, None
         now = context.leader.state().connector(self.target)
         if now.config is None:
             plan = self.plan_creation(context)
@@ -97,9 +109,12 @@ class _Saving(OnConnector, WritingCommand[CreationResult]):
         account, quota = self._quota()
         if quota is not None:
             plan = within(plan, account, quota, self.target, self.config)
-        result = self.write(context, plan, report)
+        return answer, plan
+
+    def complete(self, answer: CreationResult, result: WriteResult) -> CreationResult:
+        """Return the answer after the write."""
         commit = result.state.connector(self.target).commit
-        return Outcome({**answer, "tasks": 0 if commit is None else commit.tasks}, result.offset)
+        return {**answer, "tasks": 0 if commit is None else commit.tasks}
 
     @abstractmethod
     def initial(self) -> TargetState:
@@ -186,6 +201,123 @@ class Configure(_Saving):
         grant = self.grant()
         tasks = context.make_tasks(self.target, self.config, grant) if self.makes_tasks(now) else None
         return plan_change(self.target, self.config, tasks, self.expected, grant)
+
+
+class SavedOne(TypedDict, total=False):
+    """What became of one of several configurations: `saved`, or the `refused` command's answer."""
+
+    saved: CreationResult
+    refused: Mapping[str, object]
+
+
+@dataclass(slots=True)
+class Prepared:
+    """A command with its answer so far. plan: None if there is nothing to write."""
+
+    command: Configure
+    answer: CreationResult
+    plan: Plan | None = None
+    refusal: Refusal | None = None
+
+    def describe(self, result: WriteResult | None) -> SavedOne:
+        """Return what became of it. result: of the write of all of them, None if there was none."""
+        if self.refusal is not None:
+            return {"refused": self.refusal.answer()}
+        if result is None or self.plan is None:
+            return {"saved": self.answer}
+        return {"saved": self.command.complete(self.answer, result)}
+
+
+@dataclass(frozen=True)
+class ConfigureTogether(LeaderCommand[Sequence[SavedOne]]):
+    """Saves several configurations in one transaction, so that their rounds and placements are written together, too.
+
+    each: the fields of a `Configure`. The answer has an entry for each, in this order; one that is refused does not
+    keep the others from being saved.
+    """
+
+    name = "configure_together"
+    each: Sequence[Mapping[str, object]]
+
+    def run(self, context: "CommandContext", report: Report) -> Outcome:
+        commands = [Configure.from_wire(each) for each in self.each]
+        # One by one: for validations beside each other, the worker would start more plugin processes.
+        prepared = [_prepare(each, context.fork()) for each in commands]
+        result = self._write(context, prepared)
+        _require_leader(prepared)
+        for each in prepared:
+            if "invalid" not in each.answer:
+                _report(context, each, -1 if result is None else result.offset)
+        return Outcome([each.describe(result) for each in prepared], -1 if result is None else result.offset)
+
+    def _write(self, context: "CommandContext", prepared: Sequence[Prepared]) -> WriteResult | None:
+        """Write the plans, and note the refusal of each that does not fit the state."""
+        instances, result = context.leader.instances, None
+        due = [each for each in prepared if each.plan is not None]
+        try:
+            _require_leader(prepared)
+            if due:
+                result = context.write(lambda state: plan_together(state, due))
+        except Refusal as refusal:
+            for each in due:
+                each.refusal = refusal
+        for each in due:
+            now = None if result is None else result.state.connector(each.command.target)
+            if each.refusal is not None:
+                instances.discard(each.command.target)
+            elif now is not None and now.config is not None and not now.tasks_stale:
+                instances.mark_started(now.name, now.config_offset)
+        context.leader.wake()
+        return result
+
+
+def _require_leader(prepared: Iterable[Prepared]) -> None:
+    """Raise the refusal of a worker that does not lead any more. Nothing was written, and the sender asks again."""
+    for each in prepared:
+        if each.refusal is not None and each.refusal.passing:
+            raise each.refusal
+
+
+def _prepare(command: Configure, context: "CommandContext") -> Prepared:
+    from ringfence.engine.celery_answers import to_refusal
+    from ringfence.engine.plugins.errors import PluginError
+
+    try:
+        return Prepared(command, *command.prepare(context))
+    except (Refusal, PluginError) as error:
+        return Prepared(command, {}, refusal=to_refusal(error))
+
+
+def _report(context: "CommandContext", prepared: Prepared, offset: int) -> None:
+    """Report the outcome as that of a command of its own."""
+    refusal = prepared.refusal
+    context.reporter.event(
+        "command",
+        prepared.command.connector,
+        kind=Configure.name,
+        outcome="done" if refusal is None else "refused",
+        message="" if refusal is None else refusal.message,
+        offset=offset if refusal is None else -1,
+        user=context.account,
+    )
+
+
+def plan_together(state: ClusterState, prepared: Sequence[Prepared]) -> Records:
+    """Return the records of all plans, each for the state after those before it; note their refusals."""
+    folding, records = Fold(state), list[ConfigRecord]()
+    for each in prepared:
+        each.refusal = None
+        assert each.plan is not None
+        try:
+            new = each.plan(folding.state)
+        except Refusal as refusal:
+            each.refusal = refusal
+            continue
+        for record in new:
+            assert isinstance(record, ConfigRecord)  # no plan of a configuration writes to another topic
+            folding.apply(state.end + len(records), record)
+            records.append(record)
+    return records
 
 
 def _grant_records(connector: ConnectorState, grant: TopicGrantRecord | None) -> list[ConfigRecord]:
