@@ -13,7 +13,7 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.modes import Mode
 from ringfence.fencing.records.writable_topics import TopicAccess
-from ringfence.fencing.task.config_follower import ConfigFollower, now
+from ringfence.fencing.task.joint_reads import ConfigFollower, now
 from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.connector_logs import ConnectorLevelRecord
 from ringfence.fencing.topics.connector_state import ConnectorState, TargetState

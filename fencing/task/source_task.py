@@ -30,7 +30,7 @@ from ringfence.fencing.modes import Mode
 from ringfence.fencing.records.dead_letter import find_failed_record
 from ringfence.fencing.task import start_progress
 from ringfence.fencing.task.admission import TRANSACTION_TIMED_OUT
-from ringfence.fencing.task.at_least_once.run import AtLeastOnceRun
+from ringfence.fencing.task.at_least_once_run import AtLeastOnceRun
 from ringfence.fencing.task.attempt_report import Counters, TaskReport
 from ringfence.fencing.task.clients import transactional_producer
 from ringfence.fencing.task.config_view import DesiredState, TaskView

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ringfence.fencing.errors import Fatal
-from ringfence.fencing.task.at_least_once.run import SubmittedBatch, SubmittedRecords
+from ringfence.fencing.task.at_least_once_run import SubmittedBatch, SubmittedRecords
 
 A, B = {"file": "a"}, {"file": "b"}
 

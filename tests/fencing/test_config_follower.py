@@ -10,8 +10,8 @@ from ringfence.fencing.errors import Retriable, TopicLost
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer import LogRecord
-from ringfence.fencing.task import config_follower
-from ringfence.fencing.task.config_follower import ConfigFollower
+from ringfence.fencing.task import joint_reads
+from ringfence.fencing.task.joint_reads import ConfigFollower
 from ringfence.fencing.topics.config_records import ConfigRecord, ConnectorRecord, encode
 from ringfence.fencing.topics.connector_state import ConnectorState
 from ringfence.fencing.topics.topic_ids import Topics
@@ -97,7 +97,7 @@ def config(connector: ConnectorName, n: int, **more: str) -> ConnectorRecord:
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> Log:
     log = Log()
-    monkeypatch.setattr(config_follower, "TopicLog", lambda *_, **__: log)
+    monkeypatch.setattr(joint_reads, "TopicLog", lambda *_, **__: log)
     return log
 
 
@@ -180,8 +180,8 @@ def test_after_a_long_sleep_all_are_lost(log: Log, monkeypatch: pytest.MonkeyPat
     shared.join(attempt)
     shared.refresh(SOON)
     assert not attempt.lost
-    later = config_follower.now() + 2 * 3600
-    monkeypatch.setattr(config_follower, "now", lambda: later)
+    later = joint_reads.now() + 2 * 3600
+    monkeypatch.setattr(joint_reads, "now", lambda: later)
     shared.refresh(SOON)
     assert attempt.lost == ["it was suspended for 120 minutes"]
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from ringfence.fencing.task.gathering import Gathering
+from ringfence.fencing.task.joint_reads import Gathering
 from tests.support.waiting import eventually
 
 
