@@ -1,6 +1,7 @@
 """Fixtures for all tests: a real Valkey, unique names. Brokers: `support.servers`."""
 
 import json
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -60,6 +61,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if isinstance(item, pytest.Function) and BROKER_FIXTURES.intersection(item.fixturenames):
             item.add_marker("broker")
+
+
+@pytest.fixture(autouse=True)
+def levels_of_loggers() -> Iterator[None]:
+    """What a test changes of loggers ends with it: the next ones of its process look at what is logged."""
+    loggers = {name: one for name, one in logging.root.manager.loggerDict.items() if isinstance(one, logging.Logger)}
+    before = {name: (one.level, one.disabled, one.propagate) for name, one in loggers.items()}
+    root, disabled = logging.root.level, logging.root.manager.disable
+    yield
+    logging.root.setLevel(root)
+    logging.disable(disabled)
+    for name, (level, is_disabled, propagates) in before.items():
+        one = loggers[name]
+        if (one.level, one.disabled, one.propagate) != (level, is_disabled, propagates):
+            one.setLevel(level)
+            one.disabled, one.propagate = is_disabled, propagates
 
 
 @pytest.fixture(scope="session")

@@ -25,7 +25,8 @@ from ringfence.fencing.kafka.consumer import LogRecord
 from ringfence.fencing.kafka.open_transactions import Hanging, HangingProber
 from ringfence.fencing.kafka.topic_admin import TopicWatch, topic_ids
 from ringfence.fencing.leader.older_epochs import Epochs
-from ringfence.fencing.offsets.source_offsets import OffsetsSnapshot, SourceOffsets, TailRequest, read_tails
+from ringfence.fencing.offsets.source_offsets import OffsetsSnapshot, SourceOffsets
+from ringfence.fencing.offsets.tails import TailRequest, read_tails
 from ringfence.fencing.records.writable_topics import OffsetsTopics
 from ringfence.fencing.topics import log_levels
 from ringfence.fencing.topics.cluster_state import apply_connector

@@ -13,12 +13,11 @@ from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.offsets.source_offsets import (
     OffsetsSnapshot,
     SourceOffsets,
-    TailRequest,
     encode_key,
     encode_value,
     read_offsets,
-    read_tails,
 )
+from ringfence.fencing.offsets.tails import TailRequest, read_tails
 from ringfence.fencing.transactions.producer import Producer
 from tests.support.broker import Broker
 
