@@ -54,7 +54,7 @@ with up to 10,000 connectors ([leader.md](../benchmarks/results/leader.md)), wha
 - **Small transactions** cost more CPU than the bare loop's. Each also writes a source offset to a second topic, whose
   partition the coordinator has to add and mark too, and is committed on a separate thread during the next poll.
 - **A hundred small connectors** take more memory than in Kafka Connect: each task is a process, so that none can take
-  another one down. With `task.isolation=shared` they take about half of it.
+  another one down. With `task.isolation=shared` they take about a quarter of Kafka Connect's.
 - **Runs differ**: a stall of the disk or of the broker's garbage collector affects small transactions most, on all
   sides (rounds of the bare loop once differed by a factor of eleven). Compare medians, and ratios within one run.
 
