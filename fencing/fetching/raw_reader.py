@@ -30,7 +30,7 @@ _WAIT_MS: Final = 100
 _SLICE_SECONDS: Final = 0.1
 
 
-def _open(fetcher: type[Fetcher[_T]], connection: Connection, state: FetchState[_T], wait_ms: int) -> Fetcher[_T]:
+def _open(connection: Connection, state: FetchState[_T], wait_ms: int) -> Fetcher[_T]:
     """Raises `Fatal` if the settings cannot be used."""
     look_up = egress.Policy(worker_limits.current().egress).addresses if connection.guarded else egress.look_up
     try:
@@ -38,7 +38,7 @@ def _open(fetcher: type[Fetcher[_T]], connection: Connection, state: FetchState[
     except (OSError, ValueError) as error:  # for example, a certificate that is not there
         raise Fatal(f"The settings for {connection.bootstrap} cannot be used: {error}") from error
     settings = FetchSettings(READ_UNCOMMITTED, wait_ms, request_s=_REQUEST_S)
-    return fetcher(state, addresses_of(connection.bootstrap), access, settings)
+    return Fetcher(state, addresses_of(connection.bootstrap), access, settings)
 
 
 def _errors_of(connection: Connection, lost: type[FencingError]) -> MakeError:
@@ -76,7 +76,7 @@ class RawReader:
     def __init__(self, connection: Connection, topic: str) -> None:
         self._topic = topic
         state = FetchState(_take_heads, _errors_of(connection, Retriable))
-        self._fetcher = _open(Fetcher[Batch], connection, state, _WAIT_MS)
+        self._fetcher = _open(connection, state, _WAIT_MS)
 
     def __enter__(self) -> "RawReader":
         return self
@@ -159,7 +159,7 @@ class PartitionFollower:
         self.position = position
         """The offset of the next record: everything before it was returned."""
         state = FetchState(_take_batches, _errors_of(connection, Fatal))
-        self._fetcher = _open(Fetcher[Fetched], connection, state, _FOLLOW_WAIT_MS)
+        self._fetcher = _open(connection, state, _FOLLOW_WAIT_MS)
         self._fetcher.add({self._place: position})
 
     def poll(self) -> list[Entry]:

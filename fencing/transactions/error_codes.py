@@ -129,25 +129,20 @@ OF_COORDINATOR: Final = {
     _E.UNKNOWN_TOPIC_OR_PARTITION: Meaning.RETRY,
 }
 """The answers to InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn and EndTxn."""
-OF_GROUP: Final = {
-    **_COORDINATOR,
-    _E.UNKNOWN_TOPIC_OR_PARTITION: Meaning.RETRY,
-    # Another member has the partition now (KIP-447).
-    _E.ILLEGAL_GENERATION: Meaning.FENCED,
-    _E.UNKNOWN_MEMBER_ID: Meaning.FENCED,
-    _E.FENCED_INSTANCE_ID: Meaning.FENCED,
-    _E.FENCED_MEMBER_EPOCH: Meaning.FENCED,
-    _E.STALE_MEMBER_EPOCH: Meaning.FENCED,
-    _E.REBALANCE_IN_PROGRESS: Meaning.ABORT,
-}
-"""The answers to TxnOffsetCommit."""
 OF_MEMBER: Final = frozenset(
     {
         _E.ILLEGAL_GENERATION, _E.UNKNOWN_MEMBER_ID, _E.FENCED_INSTANCE_ID, _E.FENCED_MEMBER_EPOCH,
         _E.STALE_MEMBER_EPOCH,
     }
 )  # fmt: skip
-"""Of these, what is said of the group's member, and not of the producer."""
+"""Another member has the partition now (KIP-447): this is said of the group's member, and not of the producer."""
+OF_GROUP: Final = {
+    **_COORDINATOR,
+    _E.UNKNOWN_TOPIC_OR_PARTITION: Meaning.RETRY,
+    **dict.fromkeys(OF_MEMBER, Meaning.FENCED),
+    _E.REBALANCE_IN_PROGRESS: Meaning.ABORT,
+}
+"""The answers to TxnOffsetCommit."""
 OF_LEADER: Final = {
     **_DENIED,
     _E.CORRUPT_MESSAGE: Meaning.RETRY,

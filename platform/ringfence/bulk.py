@@ -18,6 +18,8 @@ from ringfence.requests.request import Command
 MOST = 1000
 AT_ONCE = 25
 """So many are done together: tasks of the first ones start during the rest, and others' commands come in between."""
+Outcome = str | Forbidden | Refusal | ConnectError
+"""A message, or why it was not done."""
 _SECONDS = 240.0
 _LATE = "Not started: the request ran out of time. Nothing was changed. Send the rest again."
 
@@ -52,21 +54,16 @@ def each(
     deadline = Deadline.after(_SECONDS)
     results = []
     for name in names:
-        status, message = 200, ""
+        outcome: Outcome
         try:
             for verb in verbs:
                 authorise(request, verb, name)
             if deadline.expired:
                 raise Refusal(503, _LATE)
-            message = work(name, min(dispatch.COMMAND_TIMEOUT, deadline.remaining))
-        except Forbidden as forbidden:
-            status, message = 403, forbidden.message
-        except Refusal as refused:
-            status, message = refused.status, refused.message
-        except ConnectError as error:
-            status, message = error.status_code, error.message
-        came_to(request, name, status, message if status >= 400 else reason)
-        results.append(Result(name, status, message))
+            outcome = work(name, min(dispatch.COMMAND_TIMEOUT, deadline.remaining))
+        except (Forbidden, Refusal, ConnectError) as error:
+            outcome = error
+        results.append(_record(request, name, outcome, reason))
     return results
 
 
@@ -79,7 +76,7 @@ def together(
     """Call `work` for several names at a time, of those on which the caller has the permissions. `work(names, seconds)`
     returns a message for each, or why it was refused.
     """
-    deadline, outcomes = Deadline.after(_SECONDS), dict[str, str | Forbidden | Refusal | ConnectError]()
+    deadline, outcomes = Deadline.after(_SECONDS), dict[str, Outcome]()
     allowed = []
     for name in names:
         outcomes[name] = ""
@@ -98,7 +95,8 @@ def together(
     return [_record(request, name, outcome) for name, outcome in outcomes.items()]
 
 
-def _record(request: HttpRequest, name: str, outcome: str | Forbidden | Refusal | ConnectError) -> Result:
+def _record(request: HttpRequest, name: str, outcome: Outcome, reason: str = "") -> Result:
+    """Return the result, and write it into the audit entry; reason: there, if the action was carried out."""
     match outcome:
         case str():
             result = Result(name, 200, outcome)
@@ -108,7 +106,7 @@ def _record(request: HttpRequest, name: str, outcome: str | Forbidden | Refusal 
             result = Result(name, outcome.status, outcome.message)
         case ConnectError():
             result = Result(name, outcome.status_code, outcome.message)
-    came_to(request, name, result.status, "" if result.ok else result.message)
+    came_to(request, name, result.status, reason if result.ok else result.message)
     return result
 
 

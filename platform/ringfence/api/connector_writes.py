@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeVar
 
 from ringfence import after_answer, dispatch
@@ -132,15 +133,21 @@ def _write(command: Create | Configure, by: Principal, *, await_rows: bool) -> S
     result = dispatch.command(limited, user=by.name, await_rows=await_rows)
     _refuse_invalid(result.value, command.config)
 
-    def record_author() -> None:
-        answered.settle(by.name)
-        versions.record_author(name, by.name, before, result.offset)
-
+    record_author = partial(_record_authors, by, {name: before}, result.offset)
     if await_rows:
         record_author()
     elif by.name:
         after_answer.do(by.name, record_author)
     return Saved(name, command.config, result.value["tasks"], result.value["created"])
+
+
+def _record_authors(by: Principal, before: Mapping[str, int], offset: int | None) -> None:
+    """Record whose versions were written, once their rows are there. before: each connector's newest offset until then;
+    offset: of the write.
+    """
+    answered.settle(by.name)
+    for name, newest in before.items():
+        versions.record_author(name, by.name, newest, offset)
 
 
 def create(
@@ -189,13 +196,8 @@ def configure_together(
     for command, one in zip(commands, result.value, strict=True):
         outcomes[command.connector] = _read_outcome(command, one)
 
-    def record_authors() -> None:
-        answered.settle(by.name)
-        for name, offset in before.items():
-            versions.record_author(name, by.name, offset, result.offset)
-
     if by.name:
-        after_answer.do(by.name, record_authors)
+        after_answer.do(by.name, partial(_record_authors, by, before, result.offset))
     return outcomes
 
 

@@ -5,32 +5,15 @@ import pytest
 from ringfence.fencing.errors import Fenced
 from ringfence.fencing.transactions.error_codes import ErrorCode
 from ringfence.fencing.transactions.messages import (
-    NO_TOPIC_ID,
-    AddOffsets,
-    AddPartitions,
-    BatchResponse,
-    BrokerSetting,
     CodesResponse,
     CommitOffsets,
-    CoordinatorResponse,
     EndTransaction,
-    ErrorResponse,
-    FindCoordinator,
     GroupMember,
-    IdentityResponse,
-    InitProducerId,
-    Metadata,
-    MetadataResponse,
-    Produce,
-    ProduceResponse,
-    Request,
-    Response,
-    SettingResponse,
-    TopicMetadata,
 )
 from ringfence.fencing.transactions.state_machine import StateMachine
 from ringfence.fencing.transactions.steps import Outgoing, Phase
 from tests.fencing.transactions.simulated_cluster import batch_of
+from tests.fencing.transactions.willing_broker import WillingBroker
 
 PLACE = ("t", 0)
 
@@ -42,7 +25,7 @@ class Conversation:
         self.machine = StateMachine("id", 60_000)
         self.held: list[Outgoing] = []
         self.ends: list[bool] = []
-        self._epoch = 0
+        self._broker = WillingBroker("1")
         self._now = 0.0
         self.machine.use_version(v2)
         self.machine.initialise()
@@ -54,28 +37,10 @@ class Conversation:
             for each in requests:
                 if isinstance(each.request, CommitOffsets):
                     self.held.append(each)
-                else:
-                    self.machine.take_answer(each.number, self._answer(each.request), self._now)
-
-    def _answer(self, request: Request) -> Response:
-        match request:
-            case FindCoordinator():
-                return CoordinatorResponse(0, 0, 1, "h", 1)
-            case Metadata():
-                return MetadataResponse(0, {1: ("h", 1)}, {"t": TopicMetadata(0, NO_TOPIC_ID, [1])})
-            case Produce():
-                return ProduceResponse(0, {place: BatchResponse(0, -1) for place in request.batches})
-            case AddPartitions():
-                return CodesResponse(0, dict.fromkeys(request.places, 0))
-            case AddOffsets():
-                return ErrorResponse(0, 0)
-            case BrokerSetting():
-                return SettingResponse(0, 0, "1")
-        assert isinstance(request, InitProducerId | EndTransaction)
-        if isinstance(request, EndTransaction):
-            self.ends.append(request.committed)
-        self._epoch += 1
-        return IdentityResponse(0, 0, 7, self._epoch)
+                    continue
+                if isinstance(each.request, EndTransaction):
+                    self.ends.append(each.request.committed)
+                self.machine.take_answer(each.number, self._broker.answer(each.request), self._now)
 
     def begin(self, offset: int) -> None:
         """Begin a transaction with a record and an offset, of which the group is told."""
