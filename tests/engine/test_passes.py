@@ -1,0 +1,485 @@
+"""A pass of the leader looks only at what has changed, and does exactly what a look at everything would do.
+
+Two leaders get the same records, statuses, workers and times. Before each of its passes, one of them forgets what rests.
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+
+from ringfence.engine.leader import connector_instances, reconcile_loop
+from ringfence.engine.leader.connector_instances import LeaderInstances
+from ringfence.engine.leader.fencing_round_runner import RunningRound
+from ringfence.engine.leader.hanging_watch import AbandonedAttempts
+from ringfence.engine.leader.reconcile_loop import Reconciler
+from ringfence.engine.plugins.errors import PluginError
+from ringfence.fencing import backoff
+from ringfence.fencing.ids import ConnectorName, Incarnation, TaskId, WorkerId
+from ringfence.fencing.leader.fence_generation import FenceResult
+from ringfence.fencing.leader.fencing_round import Round
+from ringfence.fencing.leader.next_placement import REBALANCE_DELAY, LiveWorker
+from ringfence.fencing.leader.work_list import WorkList
+from ringfence.fencing.modes import Mode
+from ringfence.fencing.topics import status as statuses
+from ringfence.fencing.topics.cluster_state import ClusterState, Fold
+from ringfence.fencing.topics.config_encryption import EncryptionWatch
+from ringfence.fencing.topics.config_records import (
+    CommitRecord,
+    ConfigRecord,
+    ConnectorRecord,
+    DrainRecord,
+    PlacementRecord,
+    TargetStateRecord,
+    TaskCountRecord,
+)
+from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
+from ringfence.fencing.topics.status import (
+    FAILED,
+    LOST,
+    MISCONFIGURED,
+    STARTING,
+    SUPERSEDED,
+    ConnectorStatus,
+    State,
+    StatusRecord,
+    StatusState,
+    StatusTombstone,
+    TaskStatus,
+    TopicStatus,
+)
+from tests.support.no_offsets import NoOffsets
+
+LEADER = WorkerId("leader")
+NAMES = [ConnectorName(name) for name in ("a", "b", "c", "d")]
+WORKERS = [WorkerId(name) for name in ("u", "v", "w")]
+REPORTS: dict[str, dict[str, Any]] = {
+    "running": {"state": State.RUNNING},
+    "paused": {"state": State.PAUSED},
+    "starting": {"state": State.UNASSIGNED, "why": STARTING},
+    "failed": {"state": State.FAILED, "why": FAILED, "ended": True},
+    "failed open": {"state": State.FAILED, "why": FAILED, "ended": True, "left_open": True},
+    "misconfigured": {"state": State.FAILED, "why": MISCONFIGURED, "ended": True},
+    "lost": {"state": State.UNASSIGNED, "why": LOST, "ended": True},
+    "ended": {"state": State.UNASSIGNED, "why": SUPERSEDED, "ended": True},
+}
+names = st.sampled_from(NAMES)
+counts = st.sampled_from([0, 1, 1, 2, 3])
+
+
+class Clock:
+    """Monotonic, and the wall clock beside it."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    @property
+    def now_ms(self) -> int:
+        return int(self.now * 1000)
+
+
+class Pool:
+    """Its calls wait until one is due."""
+
+    def __init__(self) -> None:
+        self.calls: list[Callable[[], None]] = []
+
+    def submit(self, call: Callable[..., Any], *args: Any) -> Future[Any]:
+        result: Future[Any] = Future()
+
+        def run() -> None:
+            try:
+                result.set_result(call(*args))
+            except Exception as error:  # noqa: BLE001 - as an executor does
+                result.set_exception(error)
+
+        self.calls.append(run)
+        return result
+
+
+class Host:
+    """A plugin host whose plugins fail for connectors with the setting `fails`."""
+
+    def __init__(self) -> None:
+        self.known_versions: dict[tuple[str, str], str] = {}
+        self._configs: dict[str, dict[str, str]] = {}
+
+    def start_connector(self, name: str, config: dict[str, str], *_: object, **__: object) -> str:
+        if config.get("fails"):
+            raise PluginError("no luck")
+        self._configs[name] = config
+        key = connector_instances.version_key(config)
+        return self.known_versions.setdefault(key, "1")
+
+    def task_configs(self, name: str, _: int) -> list[dict[str, str]]:
+        return [{"n": str(number)} for number in range(int(self._configs[name]["tasks"]))]
+
+    def stop_connector(self, name: str) -> None: ...
+
+    def upgrade_of(self, config: object, version: object) -> None: ...
+
+
+class Instances(LeaderInstances):
+    """The real ones, which say what they are asked for."""
+
+    def __init__(self, effects: list[object]) -> None:
+        super().__init__(Host(), NoOffsets(), lambda: None)  # type: ignore[arg-type]
+        self._effects = effects
+        self._pool.shutdown()
+        self._readers.shutdown()
+        self._pool = self.calls = Pool()  # type: ignore[assignment]
+
+    def ask(self, connector: ConnectorState) -> bool:
+        is_new = super().ask(connector)
+        self._effects.append(("ask", connector.name, is_new))
+        return is_new
+
+    def forget(self, name: ConnectorName) -> None:
+        self._effects.append(("forget", name))
+        super().forget(name)
+
+
+class Rounds:
+    """They run until `finish`."""
+
+    def __init__(self, effects: list[object], clock: Clock) -> None:
+        self._effects = effects
+        self._clock = clock
+        self._running: dict[ConnectorName, RunningRound] = {}
+
+    def start(self, due: Round, busy: Callable[[Round], bool], request: Any, *, urgent: bool) -> bool:
+        running = self._running.get(due.connector)
+        if running is not None and running.round.generation == due.generation:
+            return False
+        self._running[due.connector] = RunningRound(due, Future(), request, self._clock.now)
+        self._effects.append(("round", due, busy(due), urgent))
+        return True
+
+    def finish(self, name: ConnectorName) -> None:
+        if (running := self._running.get(name)) is not None and not running.result.done():
+            running.result.set_result(FenceResult())
+
+    def take_finished(self) -> list[RunningRound]:
+        done = [running for running in self._running.values() if running.result.done()]
+        for running in done:
+            del self._running[running.round.connector]
+        return sorted(done, key=lambda running: running.round.connector)
+
+
+class Abandoned:
+    """What it was asked to fence, and has fenced."""
+
+    def __init__(self, effects: list[object]) -> None:
+        self._effects = effects
+        self._due: list[TaskStatus] = []
+        self.is_done = False
+
+    def start(self, due: list[TaskStatus]) -> None:
+        self._due = due
+        self._effects.append(("abandoned", due))
+
+    def take_finished(self) -> list[AbandonedAttempts]:
+        due, self._due = self._due if self.is_done else [], []
+        self.is_done = False
+        return [AbandonedAttempts([each], FenceResult()) for each in due]
+
+
+@dataclass
+class Leader:
+    """A leader with its own topics. It is also its loop's term and reporter."""
+
+    clock: Clock
+    settings: dict[str, str]
+    looks_at_all: bool
+    effects: list[object] = field(default_factory=list)
+    state: ClusterState = field(default_factory=ClusterState)
+    statuses: StatusState = field(default_factory=StatusState)
+    reports: list[StatusRecord] = field(default_factory=list)
+    encryption: EncryptionWatch = field(default_factory=EncryptionWatch)
+
+    def __post_init__(self) -> None:
+        self.instances = Instances(self.effects)
+        self.rounds = Rounds(self.effects, self.clock)
+        self.abandoned = Abandoned(self.effects)
+        loop: Any = Reconciler
+        self.loop: Any = loop(
+            self, "g", LEADER, self, self.rounds, self.abandoned, self.instances, lambda: self.statuses, self.settings
+        )
+
+    def apply(self, *records: ConfigRecord) -> None:
+        folding = Fold(self.state)
+        for record in records:
+            folding.apply(folding.state.end, record)
+        self.state = folding.state
+
+    def write(self, plan: Callable[[ClusterState], Sequence[ConfigRecord]], *_: object) -> tuple[ClusterState, int]:
+        records = plan(self.state)
+        self.effects.append(("write", records))
+        if not records:
+            return self.state, -1
+        self.apply(*records)
+        return self.state, self.state.end - 1
+
+    def refresh(self, _: object) -> ClusterState:
+        return self.state
+
+    def now_ms(self) -> int:
+        return self.clock.now_ms
+
+    def status(self, record: StatusRecord) -> None:
+        self.effects.append(("status", record))
+        self.reports.append(record)
+
+    def event(self, *args: object, **fields: object) -> None:
+        self.effects.append(("event", args, fields))
+
+    def read(self, *records: StatusRecord) -> None:
+        self.statuses = statuses.fold(self.statuses, records)
+
+    def look(self, members: list[LiveWorker]) -> list[object]:
+        """Do a pass, and return what it did."""
+        if self.looks_at_all:
+            delay_s = int(self.settings[REBALANCE_DELAY]) / 1000 if REBALANCE_DELAY in self.settings else None
+            self.loop._work = WorkList("g", self.settings, delay_s)
+        self.effects.clear()
+        self.loop.step(members)
+        assert self.loop._pass is None
+        return list(self.effects)
+
+
+class Passes(RuleBasedStateMachine):
+    """Everything that may change something for a leader, in any order."""
+
+    @initialize(delay=st.sampled_from([None, "0", "30000"]), mode=st.sampled_from(Mode))
+    def begin(self, delay: str | None, mode: Mode) -> None:
+        self.clock = Clock()
+        self.stack = patches(self.clock)
+        self.stack.__enter__()
+        worker = {} if delay is None else {REBALANCE_DELAY: delay}
+        self.leaders = [Leader(self.clock, worker, looks_at_all) for looks_at_all in (False, True)]
+        self.quick = self.leaders[0]
+        self.members = {name: LiveWorker(name, Incarnation(f"{name}1"), 3, mode) for name in WORKERS[:2]}
+
+    def teardown(self) -> None:
+        if hasattr(self, "stack"):
+            self.stack.__exit__(None, None, None)
+
+    def each(self, act: Callable[[Leader], object]) -> None:
+        for leader in self.leaders:
+            act(leader)
+
+    # What users, other leaders and tasks write.
+
+    @rule(name=names, tasks=counts, fails=st.sampled_from(["", "", "yes"]))
+    def configure(self, name: ConnectorName, tasks: int, fails: str) -> None:
+        config = {"connector.class": "C", "tasks": str(tasks), "tasks.max": "3", "fails": fails}
+        self.each(lambda leader: leader.apply(ConnectorRecord(name, config)))
+
+    @rule(name=names)
+    def delete(self, name: ConnectorName) -> None:
+        records = CommitRecord(name, 0), TargetStateRecord(name, None), ConnectorRecord(name, None)
+        self.each(lambda leader: leader.apply(*records))
+
+    @rule(name=names, wanted=st.sampled_from([*TargetState, TargetState.RUNNING]))
+    def aim(self, name: ConnectorName, wanted: TargetState) -> None:
+        self.each(lambda leader: leader.apply(TargetStateRecord(name, wanted)))
+
+    @rule(name=names)
+    def make_unreadable(self, name: ConnectorName) -> None:
+        def act(leader: Leader) -> None:
+            folding = Fold(leader.state)
+            folding.mark_unreadable(leader.state.end, name, "it is damaged")
+            leader.state = folding.state
+
+        self.each(act)
+
+    @rule(name=names)
+    def let_kafka_connect_count(self, name: ConnectorName) -> None:
+        self.each(lambda leader: leader.apply(TaskCountRecord(name, 2, None)))
+
+    @rule(name=names, number=st.integers(0, 2), worker=st.sampled_from(WORKERS))
+    def place_elsewhere(self, name: ConnectorName, number: int, worker: WorkerId) -> None:
+        """As another leader would."""
+        old = self.quick.state.connector(name).placements.get(number)
+        if old is not None:
+            record = PlacementRecord(
+                TaskId(name, number), worker, Incarnation(f"{worker}1"), old.attempt + 1, old.generation, mode=old.mode
+            )
+            self.each(lambda leader: leader.apply(record))
+
+    @rule(worker=st.sampled_from(WORKERS), ends=st.booleans())
+    def drain(self, worker: WorkerId, ends: bool) -> None:
+        member = self.members.get(worker)
+        if member is not None:
+            self.each(lambda leader: leader.apply(DrainRecord(worker, None if ends else member.incarnation)))
+
+    @rule(name=names, number=st.integers(0, 2), what=st.sampled_from(sorted(REPORTS)), asks=st.booleans())
+    def report(self, name: ConnectorName, number: int, what: str, asks: bool) -> None:
+        placement = self.quick.state.connector(name).placements.get(number)
+        if placement is None:
+            return
+        record = TaskStatus(
+            TaskId(name, number),
+            worker=placement.worker,
+            generation=placement.generation,
+            attempt=placement.attempt,
+            incarnation=placement.incarnation,
+            since_ms=self.clock.now_ms,
+            restarts=placement.restarts,
+            reconfigure_ms=self.clock.now_ms if asks else 0,
+            **REPORTS[what],
+        )
+        self.each(lambda leader: leader.read(record))
+
+    @rule()
+    def report_that_all_run(self) -> None:
+        for name in NAMES:
+            for number in range(3):
+                self.report(name, number, "running", False)
+
+    @rule(name=names, number=st.integers(0, 3), kind=st.sampled_from(["connector", "task", "topic", "gone"]))
+    def report_as_somebody_else(self, name: ConnectorName, number: int, kind: str) -> None:
+        records: dict[str, StatusRecord] = {
+            "connector": ConnectorStatus(name, State.PAUSED, WorkerId("x"), self.quick.state.connector(name).generation or 0),  # type: ignore[arg-type]  # noqa: E501
+            "task": StatusTombstone(f"status-task-{name}-{number}"),
+            "topic": TopicStatus(name, "t", 0, 1),
+            "gone": StatusTombstone(f"status-connector-{name}"),
+        }
+        self.each(lambda leader: leader.read(records[kind]))
+
+    @rule(count=st.sampled_from([1, 3, 100, 100, 100]), are_lost=st.sampled_from([False, False, True]))
+    def carry_reports(self, count: int, are_lost: bool) -> None:
+        def act(leader: Leader) -> None:
+            records, leader.reports = leader.reports[:count], leader.reports[count:]
+            leader.read(*(() if are_lost else records))
+
+        self.each(act)
+
+    # Workers, instances, rounds, time.
+
+    @rule(worker=st.sampled_from(WORKERS))
+    def leave(self, worker: WorkerId) -> None:
+        self.members.pop(worker, None)
+
+    @rule(worker=st.sampled_from(WORKERS), process=st.sampled_from("1123"), slots=st.integers(0, 4), mode=st.sampled_from(Mode))
+    def join(self, worker: WorkerId, process: str, slots: int, mode: Mode) -> None:
+        self.members[worker] = LiveWorker(worker, Incarnation(worker + process), slots, mode)
+
+    @rule(worker=st.sampled_from(WORKERS), slots=st.integers(0, 3), reserve=st.integers(0, 2))
+    def resize(self, worker: WorkerId, slots: int, reserve: int) -> None:
+        if worker in self.members:
+            self.members[worker] = replace(self.members[worker], slots=slots, reserve=reserve)
+
+    @rule(count=st.sampled_from([1, 9]))
+    def answer(self, count: int) -> None:
+        def act(leader: Leader) -> None:
+            calls = leader.instances.calls.calls
+            for call in calls[:count]:
+                call()
+            del calls[:count]
+
+        self.each(act)
+
+    @rule(name=names, kind=st.sampled_from(["error", "restart", "fail", "discard"]))
+    def disturb(self, name: ConnectorName, kind: str) -> None:
+        def act(leader: Leader) -> None:
+            match kind:
+                case "error":
+                    leader.instances.note_error(name, "it hurts")
+                case "restart":
+                    leader.instances.restart(name)
+                case "fail":
+                    leader.instances.fail(name, leader.state.connector(name).config_offset, "it hurts")
+                case _:
+                    leader.instances.discard(name)
+
+        self.each(act)
+
+    @rule(version=st.sampled_from("12"))
+    def learn_version(self, version: str) -> None:
+        key = connector_instances.version_key({"connector.class": "C"})
+        self.each(lambda leader: leader.instances._host.known_versions.update({key: version}))
+
+    @rule(name=names)
+    def finish_round(self, name: ConnectorName) -> None:
+        self.each(lambda leader: leader.rounds.finish(name))
+
+    @rule()
+    def finish_rounds(self) -> None:
+        for name in NAMES:
+            self.finish_round(name)
+
+    @rule()
+    def fence_abandoned(self) -> None:
+        def act(leader: Leader) -> None:
+            leader.abandoned.is_done = True
+
+        self.each(act)
+
+    @rule(seconds=st.sampled_from([0.3, 4.0, 11.0, 70.0, 700.0]))
+    def wait(self, seconds: float) -> None:
+        self.clock.now += seconds
+
+    # What the leaders do about it.
+
+    @rule()
+    def look(self) -> None:
+        members = sorted(self.members.values())
+        quick, whole = (leader.look(members) for leader in self.leaders)
+        assert quick == whole
+        assert not self.quick.loop._has_warned
+
+    @rule()
+    def come_to_rest(self) -> None:
+        """Until nothing is left to be done by itself."""
+        for _ in range(8):
+            self.answer(9)
+            self.finish_rounds()
+            self.carry_reports(100, False)
+            self.look()
+
+    @precondition(lambda self: hasattr(self, "leaders"))
+    @rule()
+    def rest(self) -> None:
+        """A cluster in which all tasks run: nearly everything rests."""
+        self.come_to_rest()
+        self.report_that_all_run()
+        self.come_to_rest()
+
+
+@contextmanager
+def patches(clock: Clock) -> Iterator[None]:
+    time = SimpleNamespace(monotonic=clock.monotonic)
+    with (
+        patch.object(reconcile_loop, "time", time),
+        patch.object(connector_instances, "time", time),
+        patch.object(backoff, "random", SimpleNamespace(uniform=lambda _, most: most)),
+    ):
+        yield
+
+
+def test_a_pass_does_what_a_look_at_everything_would_do() -> None:
+    logging.disable(logging.WARNING)
+    try:
+        run_state_machine_as_test(  # type: ignore[no-untyped-call]
+            Passes,
+            settings=settings(
+                max_examples=60,
+                stateful_step_count=40,
+                deadline=None,
+                suppress_health_check=list(HealthCheck),
+            ),
+        )
+    finally:
+        logging.disable(logging.NOTSET)
