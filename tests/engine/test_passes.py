@@ -12,9 +12,10 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from ringfence.engine.leader import connector_instances, reconcile_loop
 from ringfence.engine.leader.connector_instances import LeaderInstances
@@ -261,15 +262,23 @@ class Leader:
 class Passes(RuleBasedStateMachine):
     """Everything that may change something for a leader, in any order."""
 
-    @initialize(delay=st.sampled_from([None, "0", "30000"]), mode=st.sampled_from(Mode))
-    def begin(self, delay: str | None, mode: Mode) -> None:
+    @initialize(
+        delay=st.sampled_from([None, "0", "30000"]), mode=st.sampled_from(Mode), tasks=st.sampled_from([0, 1, 2])
+    )
+    def begin(self, delay: str | None, mode: Mode, tasks: int) -> None:
+        """Begin with some connectors whose tasks all run, or without any."""
         self.clock = Clock()
+        self.held = 0
         self.stack = patches(self.clock)
         self.stack.__enter__()
         worker = {} if delay is None else {REBALANCE_DELAY: delay}
         self.leaders = [Leader(self.clock, worker, looks_at_all) for looks_at_all in (False, True)]
         self.quick = self.leaders[0]
-        self.members = {name: LiveWorker(name, Incarnation(f"{name}1"), 3, mode) for name in WORKERS[:2]}
+        self.members = {name: LiveWorker(name, Incarnation(f"{name}1"), 4, mode) for name in WORKERS[:2]}
+        if tasks:
+            for name in NAMES[:3]:
+                self.configure(name, tasks, "")
+            self.rest()
 
     def teardown(self) -> None:
         if hasattr(self, "stack"):
@@ -433,7 +442,17 @@ class Passes(RuleBasedStateMachine):
 
     # What the leaders do about it.
 
-    @rule()
+    @rule(count=st.integers(1, 3))
+    def hold(self, count: int) -> None:
+        """Let several things happen before the next pass."""
+        self.held = 1 + count
+
+    @invariant()
+    def look_after_each_change(self) -> None:
+        self.held = max(0, self.held - 1)
+        if hasattr(self, "leaders") and not self.held:
+            self.look()
+
     def look(self) -> None:
         members = sorted(self.members.values())
         quick, whole = (leader.look(members) for leader in self.leaders)
@@ -449,7 +468,6 @@ class Passes(RuleBasedStateMachine):
             self.carry_reports(100, False)
             self.look()
 
-    @precondition(lambda self: hasattr(self, "leaders"))
     @rule()
     def rest(self) -> None:
         """A cluster in which all tasks run: nearly everything rests."""
@@ -469,14 +487,153 @@ def patches(clock: Clock) -> Iterator[None]:
         yield
 
 
+A, B = NAMES[:2]
+U = WORKERS[0]
+
+
+def fail(passes: Passes, what: str = "failed") -> None:
+    for name in NAMES:
+        passes.report(name, 0, what, False)
+    passes.come_to_rest()
+
+
+def lose_failed(passes: Passes) -> None:
+    fail(passes, "misconfigured")
+    passes.leave(U)
+    passes.look()
+    passes.wait(4)
+    passes.join(U, "2", 4, Mode.DISABLED)
+
+
+def restart_late(passes: Passes) -> None:
+    fail(passes)
+    passes.wait(11)
+
+
+def give_up(passes: Passes) -> None:
+    passes.report(A, 0, "starting", False)
+    passes.look()
+    passes.wait(70)
+
+
+def ask(passes: Passes) -> None:
+    passes.report(A, 0, "running", True)
+    for seconds in (0.3, 4, 11, 11, 11):
+        passes.look()
+        passes.answer(9)
+        passes.wait(seconds)
+
+
+def run_later(passes: Passes) -> None:
+    """The instance starts long after its configuration was read."""
+    passes.configure(A, 1, "")
+    for _ in range(3):
+        passes.look()
+        passes.wait(0.3)
+    passes.answer(9)
+
+
+def restart_instance(passes: Passes) -> None:
+    passes.disturb(A, "restart")
+    passes.look()
+    passes.answer(9)
+
+
+def fail_to_restart(passes: Passes) -> None:
+    passes.configure(A, 1, "yes")
+    passes.look()
+    passes.answer(9)
+
+
+def learn_of_a_stopped_one(passes: Passes) -> None:
+    passes.aim(A, TargetState.STOPPED)
+    passes.come_to_rest()
+    passes.learn_version("2")
+
+
+def remove_what_is_left(passes: Passes) -> None:
+    passes.report_as_somebody_else(A, 0, "topic")
+    passes.delete(A)
+
+
+def place_twice(passes: Passes) -> None:
+    """Nothing fences the attempt before: its place is reserved."""
+    passes.report_that_all_run()
+    passes.join(WORKERS[2], "1", 4, Mode.DISABLED)
+    for _ in range(3):
+        passes.look()
+        passes.carry_reports(100, False)
+    passes.report(A, 0, "ended", False)
+
+
+def move_all(passes: Passes) -> None:
+    passes.leave(U)
+    passes.come_to_rest()
+    passes.report_that_all_run()
+    passes.come_to_rest()
+    passes.join(WORKERS[2], "1", 4, Mode.ENABLED)
+
+
+CHANGES: dict[str, Callable[[Passes], object]] = {
+    "a configuration": lambda passes: passes.configure(A, 2, ""),
+    "a configuration for an instance that starts late": run_later,
+    "a configuration with which nothing starts": fail_to_restart,
+    "a pause": lambda passes: passes.aim(A, TargetState.PAUSED),
+    "a stop": lambda passes: passes.aim(A, TargetState.STOPPED),
+    "a deletion": remove_what_is_left,
+    "a record that cannot be read": lambda passes: passes.make_unreadable(A),
+    "a count of Kafka Connect": lambda passes: passes.let_kafka_connect_count(A),
+    "a placement of another leader": lambda passes: passes.place_elsewhere(A, 0, WORKERS[1]),
+    "a drain": lambda passes: passes.drain(U, False),
+    "a failure": fail,
+    "a failure with a transaction open": lambda passes: fail(passes, "failed open"),
+    "the time of a restart": restart_late,
+    "a loss": lambda passes: fail(passes, "lost"),
+    "a silent attempt": give_up,
+    "a request for new tasks": ask,
+    "a reserved place": place_twice,
+    "a status of somebody else": lambda passes: passes.report_as_somebody_else(A, 0, "connector"),
+    "a status that is gone": lambda passes: passes.report_as_somebody_else(A, 0, "gone"),
+    "a topic of a connector that does not exist": lambda passes: passes.report_as_somebody_else(NAMES[3], 0, "topic"),
+    "a worker that leaves": lambda passes: passes.leave(U),
+    "a worker that leaves with failed tasks": lose_failed,
+    "a worker that starts again": lambda passes: passes.join(U, "2", 4, Mode.ENABLED),
+    "another worker": lambda passes: passes.join(WORKERS[2], "1", 4, Mode.ENABLED),
+    "another worker after all tasks have moved": move_all,
+    "fewer slots": lambda passes: passes.resize(U, 1, 0),
+    "an error of an instance": lambda passes: passes.disturb(A, "error"),
+    "an instance that fails": lambda passes: passes.disturb(A, "fail"),
+    "an instance that is discarded": lambda passes: passes.disturb(A, "discard"),
+    "a restart of an instance": restart_instance,
+    "a version": learn_of_a_stopped_one,
+}
+
+
+@pytest.mark.parametrize("delay", [None, "30000"])
+@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize("change", CHANGES)
+def test_each_change_is_seen_where_all_else_rests(change: str, mode: Mode, delay: str | None) -> None:
+    passes = Passes()
+    try:
+        passes.begin(delay, mode, 2)
+        assert not passes.quick.loop._work.names
+        CHANGES[change](passes)
+        for seconds in (0.3, 4, 11, 70, 700):
+            passes.look()
+            passes.wait(seconds)
+        passes.rest()
+    finally:
+        passes.teardown()
+
+
 def test_a_pass_does_what_a_look_at_everything_would_do() -> None:
     logging.disable(logging.WARNING)
     try:
         run_state_machine_as_test(  # type: ignore[no-untyped-call]
             Passes,
             settings=settings(
-                max_examples=60,
-                stateful_step_count=40,
+                max_examples=40,
+                stateful_step_count=25,
                 deadline=None,
                 suppress_health_check=list(HealthCheck),
             ),
