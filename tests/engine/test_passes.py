@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import count
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
@@ -22,8 +23,9 @@ from ringfence.engine.leader.connector_instances import LeaderInstances
 from ringfence.engine.leader.fencing_round_runner import RunningRound
 from ringfence.engine.leader.hanging_watch import AbandonedAttempts
 from ringfence.engine.leader.reconcile_loop import Reconciler
-from ringfence.engine.plugins.errors import PluginError
+from ringfence.engine.plugins.errors import PluginError, PluginStarting
 from ringfence.fencing import backoff
+from ringfence.fencing.errors import FencingError, Retriable
 from ringfence.fencing.ids import ConnectorName, Incarnation, TaskId, WorkerId
 from ringfence.fencing.leader.fence_generation import FenceResult
 from ringfence.fencing.leader.fencing_round import Round
@@ -41,6 +43,7 @@ from ringfence.fencing.topics.config_records import (
     PlacementRecord,
     TargetStateRecord,
     TaskCountRecord,
+    TaskRecord,
 )
 from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
 from ringfence.fencing.topics.status import (
@@ -110,13 +113,17 @@ class Pool:
 
 
 class Host:
-    """A plugin host whose plugins fail for connectors with the setting `fails`."""
+    """A plugin host whose plugins fail for connectors with the setting `fails`. is_starting: until the next call."""
 
     def __init__(self) -> None:
+        self.is_starting = False
         self.known_versions: dict[tuple[str, str], str] = {}
         self._configs: dict[str, dict[str, str]] = {}
 
     def start_connector(self, name: str, config: dict[str, str], *_: object, **__: object) -> str:
+        if self.is_starting:
+            self.is_starting = False
+            raise PluginStarting("not yet")
         if config.get("fails"):
             raise PluginError("no luck")
         self._configs[name] = config
@@ -135,7 +142,8 @@ class Instances(LeaderInstances):
     """The real ones, which say what they are asked for."""
 
     def __init__(self, effects: list[object]) -> None:
-        super().__init__(Host(), NoOffsets(), lambda: None)  # type: ignore[arg-type]
+        self.host = Host()
+        super().__init__(self.host, NoOffsets(), lambda: None)  # type: ignore[arg-type]
         self._effects = effects
         self._pool.shutdown()
         self._readers.shutdown()
@@ -158,18 +166,29 @@ class Rounds:
         self._effects = effects
         self._clock = clock
         self._running: dict[ConnectorName, RunningRound] = {}
+        self._not_before: dict[ConnectorName, float] = {}
 
     def start(self, due: Round, busy: Callable[[Round], bool], request: Any, *, urgent: bool) -> bool:
         running = self._running.get(due.connector)
         if running is not None and running.round.generation == due.generation:
             return False
+        if self._clock.now < self._not_before.get(due.connector, 0):
+            return False
         self._running[due.connector] = RunningRound(due, Future(), request, self._clock.now)
         self._effects.append(("round", due, busy(due), urgent))
         return True
 
-    def finish(self, name: ConnectorName) -> None:
-        if (running := self._running.get(name)) is not None and not running.result.done():
+    def finish(self, name: ConnectorName, error: FencingError | None = None) -> None:
+        if (running := self._running.get(name)) is None or running.result.done():
+            return
+        if error is not None:
+            running.result.set_exception(error)
+        else:
             running.result.set_result(FenceResult())
+
+    def record_failure(self, round_: Round, _: FencingError) -> float:
+        self._not_before[round_.connector] = self._clock.now + 1
+        return 1.0
 
     def take_finished(self) -> list[RunningRound]:
         done = [running for running in self._running.values() if running.result.done()]
@@ -248,13 +267,18 @@ class Leader:
     def read(self, *records: StatusRecord) -> None:
         self.statuses = statuses.fold(self.statuses, records)
 
-    def look(self, members: list[LiveWorker]) -> list[object]:
-        """Do a pass, and return what it did."""
+    def look(self, members: list[LiveWorker], between: Callable[[], None]) -> list[object]:
+        """Do a pass, and return what it did. between: called between its parts."""
+
+        def waits() -> bool:
+            between()
+            return False
+
         if self.looks_at_all:
             delay_s = int(self.settings[REBALANCE_DELAY]) / 1000 if REBALANCE_DELAY in self.settings else None
             self.loop._work = WorkList("g", self.settings, delay_s)
         self.effects.clear()
-        self.loop.step(members)
+        self.loop.step(members, waits)
         assert self.loop._pass is None
         return list(self.effects)
 
@@ -269,6 +293,8 @@ class Passes(RuleBasedStateMachine):
         """Begin with some connectors whose tasks all run, or without any."""
         self.clock = Clock()
         self.held = 0
+        self.part = 0
+        self.later: list[Callable[[Leader], object]] = []
         self.stack = patches(self.clock)
         self.stack.__enter__()
         worker = {} if delay is None else {REBALANCE_DELAY: delay}
@@ -285,6 +311,9 @@ class Passes(RuleBasedStateMachine):
             self.stack.__exit__(None, None, None)
 
     def each(self, act: Callable[[Leader], object]) -> None:
+        if self.part:
+            self.later.append(act)
+            return
         for leader in self.leaders:
             act(leader)
 
@@ -367,10 +396,10 @@ class Passes(RuleBasedStateMachine):
         }
         self.each(lambda leader: leader.read(records[kind]))
 
-    @rule(count=st.sampled_from([1, 3, 100, 100, 100]), are_lost=st.sampled_from([False, False, True]))
-    def carry_reports(self, count: int, are_lost: bool) -> None:
+    @rule(most=st.sampled_from([1, 3, 100, 100, 100]), are_lost=st.sampled_from([False, False, True]))
+    def carry_reports(self, most: int, are_lost: bool) -> None:
         def act(leader: Leader) -> None:
-            records, leader.reports = leader.reports[:count], leader.reports[count:]
+            records, leader.reports = leader.reports[:most], leader.reports[most:]
             leader.read(*(() if are_lost else records))
 
         self.each(act)
@@ -390,13 +419,13 @@ class Passes(RuleBasedStateMachine):
         if worker in self.members:
             self.members[worker] = replace(self.members[worker], slots=slots, reserve=reserve)
 
-    @rule(count=st.sampled_from([1, 9]))
-    def answer(self, count: int) -> None:
+    @rule(most=st.sampled_from([1, 9]))
+    def answer(self, most: int) -> None:
         def act(leader: Leader) -> None:
             calls = leader.instances.calls.calls
-            for call in calls[:count]:
+            for call in calls[:most]:
                 call()
-            del calls[:count]
+            del calls[:most]
 
         self.each(act)
 
@@ -418,11 +447,26 @@ class Passes(RuleBasedStateMachine):
     @rule(version=st.sampled_from("12"))
     def learn_version(self, version: str) -> None:
         key = connector_instances.version_key({"connector.class": "C"})
-        self.each(lambda leader: leader.instances._host.known_versions.update({key: version}))
+        self.each(lambda leader: leader.instances.host.known_versions.update({key: version}))
+
+    @rule(name=names)
+    def remove_a_task(self, name: ConnectorName) -> None:
+        self.each(lambda leader: leader.apply(TaskRecord(TaskId(name, 0), None)))
+
+    @rule()
+    def let_plugins_start(self) -> None:
+        def act(leader: Leader) -> None:
+            leader.instances.host.is_starting = True
+
+        self.each(act)
 
     @rule(name=names)
     def finish_round(self, name: ConnectorName) -> None:
         self.each(lambda leader: leader.rounds.finish(name))
+
+    @rule(name=names)
+    def fail_round(self, name: ConnectorName) -> None:
+        self.each(lambda leader: leader.rounds.finish(name, Retriable("nobody answers")))
 
     @rule()
     def finish_rounds(self) -> None:
@@ -442,10 +486,15 @@ class Passes(RuleBasedStateMachine):
 
     # What the leaders do about it.
 
-    @rule(count=st.integers(1, 3))
-    def hold(self, count: int) -> None:
+    @rule(changes=st.integers(1, 3))
+    def hold(self, changes: int) -> None:
         """Let several things happen before the next pass."""
-        self.held = 1 + count
+        self.held = 1 + changes
+
+    @rule(part=st.integers(1, 4))
+    def interrupt(self, part: int) -> None:
+        """Let the next things happen in the middle of the next pass."""
+        self.part, self.held = part, 2
 
     @invariant()
     def look_after_each_change(self) -> None:
@@ -455,9 +504,27 @@ class Passes(RuleBasedStateMachine):
 
     def look(self) -> None:
         members = sorted(self.members.values())
-        quick, whole = (leader.look(members) for leader in self.leaders)
-        assert quick == whole
+        later, part, self.later, self.part = self.later, self.part, [], 0
+        effects = [self._look(leader, members, later, part) for leader in self.leaders]
+        assert effects[0] == effects[1]
         assert not self.quick.loop._has_warned
+
+    @staticmethod
+    def _look(
+        leader: Leader, members: list[LiveWorker], later: Sequence[Callable[[Leader], object]], part: int
+    ) -> list[object]:
+        acts = list(later)
+        parts = count(1)
+
+        def between() -> None:
+            if next(parts) == part:
+                while acts:
+                    acts.pop(0)(leader)
+
+        effects = leader.look(members, between)
+        while acts:  # the pass had fewer parts
+            acts.pop(0)(leader)
+        return effects
 
     @rule()
     def come_to_rest(self) -> None:
@@ -574,6 +641,44 @@ def move_all(passes: Passes) -> None:
     passes.join(WORKERS[2], "1", 4, Mode.ENABLED)
 
 
+def fail_rounds(passes: Passes) -> None:
+    passes.let_kafka_connect_count(A)
+    for _ in range(3):
+        passes.look()
+        passes.fail_round(A)
+    passes.look()
+    passes.wait(2)
+
+
+def start_slowly(passes: Passes) -> None:
+    """An instance that runs is asked again for its tasks, and does not answer at first."""
+    passes.remove_a_task(A)
+    passes.look()
+    passes.let_plugins_start()
+    passes.answer(9)
+
+
+def delete_two(passes: Passes) -> None:
+    """What is left of the second one is removed a moment after that of the first one."""
+    for name in (A, B):
+        passes.delete(name)
+        passes.come_to_rest()
+
+
+def fail_while_a_pass_runs(passes: Passes) -> None:
+    passes.configure(B, 1, "")
+    passes.interrupt(1)
+    passes.report(A, 0, "failed open", False)
+
+
+def configure_while_a_pass_runs(passes: Passes) -> None:
+    passes.configure(B, 1, "")
+    for part in (1, 2, 3):
+        passes.interrupt(part)
+        passes.configure(A, 1, "")
+        passes.look()
+
+
 CHANGES: dict[str, Callable[[Passes], object]] = {
     "a configuration": lambda passes: passes.configure(A, 2, ""),
     "a configuration for an instance that starts late": run_later,
@@ -606,6 +711,11 @@ CHANGES: dict[str, Callable[[Passes], object]] = {
     "an instance that is discarded": lambda passes: passes.disturb(A, "discard"),
     "a restart of an instance": restart_instance,
     "a version": learn_of_a_stopped_one,
+    "a round that fails": fail_rounds,
+    "a plugin that starts slowly": start_slowly,
+    "two deletions": delete_two,
+    "a failure while a pass runs": fail_while_a_pass_runs,
+    "a configuration while a pass runs": configure_while_a_pass_runs,
 }
 
 
@@ -619,6 +729,8 @@ def test_each_change_is_seen_where_all_else_rests(change: str, mode: Mode, delay
         assert not passes.quick.loop._work.names
         CHANGES[change](passes)
         for seconds in (0.3, 4, 11, 70, 700):
+            passes.look()
+            passes.carry_reports(100, False)
             passes.look()
             passes.wait(seconds)
         passes.rest()
