@@ -43,7 +43,6 @@ from ringfence.fencing.topics.config_records import (
     PlacementRecord,
     TargetStateRecord,
     TaskCountRecord,
-    TaskRecord,
 )
 from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
 from ringfence.fencing.topics.status import (
@@ -450,8 +449,9 @@ class Passes(RuleBasedStateMachine):
         self.each(lambda leader: leader.instances.host.known_versions.update({key: version}))
 
     @rule(name=names)
-    def remove_a_task(self, name: ConnectorName) -> None:
-        self.each(lambda leader: leader.apply(TaskRecord(TaskId(name, 0), None)))
+    def commit_too_many_tasks(self, name: ConnectorName) -> None:
+        if self.quick.state.connector(name).commit is not None:
+            self.each(lambda leader: leader.apply(CommitRecord(name, 4)))
 
     @rule()
     def let_plugins_start(self) -> None:
@@ -641,6 +641,22 @@ def move_all(passes: Passes) -> None:
     passes.join(WORKERS[2], "1", 4, Mode.ENABLED)
 
 
+def lose_report(passes: Passes) -> None:
+    passes.report(A, 0, "failed", False)
+    passes.look()
+    passes.carry_reports(100, True)
+    passes.wait(4)
+
+
+def forget_failure(passes: Passes) -> None:
+    """The task counts as one that runs."""
+    fail(passes, "misconfigured")
+    for name in NAMES:
+        passes.report_as_somebody_else(name, 0, "task")
+    passes.look()
+    passes.resize(U, 2, 0)
+
+
 def fail_rounds(passes: Passes) -> None:
     passes.let_kafka_connect_count(A)
     for _ in range(3):
@@ -652,7 +668,7 @@ def fail_rounds(passes: Passes) -> None:
 
 def start_slowly(passes: Passes) -> None:
     """An instance that runs is asked again for its tasks, and does not answer at first."""
-    passes.remove_a_task(A)
+    passes.commit_too_many_tasks(A)
     passes.look()
     passes.let_plugins_start()
     passes.answer(9)
@@ -711,6 +727,8 @@ CHANGES: dict[str, Callable[[Passes], object]] = {
     "an instance that is discarded": lambda passes: passes.disturb(A, "discard"),
     "a restart of an instance": restart_instance,
     "a version": learn_of_a_stopped_one,
+    "a report that is lost": lose_report,
+    "a failure that nobody knows of any more": forget_failure,
     "a round that fails": fail_rounds,
     "a plugin that starts slowly": start_slowly,
     "two deletions": delete_two,
