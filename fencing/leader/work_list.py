@@ -114,6 +114,8 @@ class WorkList:
         """The same of the status topic."""
         self._live: Set[Place] = frozenset()
         self._open: set[ConnectorName] = set()
+        self._parts: tuple[ClusterState, StatusState] | None = None
+        """What `parts` returns, until something changes."""
         self._changed: set[ConnectorName] = set()
         """Since the pass began."""
         self._resting: dict[ConnectorName, ConnectorState] = {}
@@ -141,8 +143,10 @@ class WorkList:
 
     def parts(self) -> tuple[ClusterState, StatusState]:
         """Return the parts of both states that are about the open connectors."""
-        names = self.names
-        return self.state.part(names), self.status.part(names)
+        if self._parts is None:
+            names = self.names
+            self._parts = self.state.part(names), self.status.part(names)
+        return self._parts
 
     def begin(
         self,
@@ -180,9 +184,10 @@ class WorkList:
 
     def follow(self, state: ClusterState, status: StatusState, live: Set[Place], now_ms: int) -> None:
         """Take in the newest states, and open what has changed. live: the places of live workers; now_ms: wall clock."""
-        for name in state.changes_since(self.state) | status.changes_since(self.status):
-            self.open(name)
-        self.state, self.status = state, status
+        if state is not self.state or status is not self.status:
+            for name in state.changes_since(self.state) | status.changes_since(self.status):
+                self.open(name)
+            self.state, self.status, self._parts = state, status, None
         for place in self._live - live:
             for task in (*self._staying.get(place, ()), *self._failed.get(place, ())):
                 self.open(task.connector)
@@ -198,6 +203,7 @@ class WorkList:
 
     def _wake(self, name: ConnectorName) -> None:
         self._open.add(name)
+        self._parts = None
         connector = self._resting.pop(name, None)
         if connector is None:
             return
@@ -212,6 +218,7 @@ class WorkList:
         """End the pass: let connectors rest for which nothing is due. due: those for which the caller has found
         something. Return those that rested although something was due for them.
         """
+        self._parts = None
         view = ClusterView(self._live, {}, {}, 0.0, now_ms, self._settings)
         for name in [name for name in self._open if name not in due and name not in self._changed]:
             connector = self.state.connectors.get(name)

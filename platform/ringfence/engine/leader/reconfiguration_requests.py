@@ -41,8 +41,11 @@ class ConfigReloads:
         self._every_s = every_s
         self._next = 0.0
         self._files: dict[ConnectorName, _WatchedFiles] = {}
+        self._state = ClusterState()
+        self._names: set[ConnectorName] = set()
+        """The connectors whose configuration refers to something."""
 
-    def due(self, connectors: Iterable[ConnectorState], now: float) -> list[ConnectorName]:
+    def due(self, state: ClusterState, now: float) -> list[ConnectorName]:
         """Return the connectors to restart. now: monotonic.
 
         Two checks in a row must find the same files, since one may be missing or incomplete while it is written.
@@ -50,8 +53,12 @@ class ConfigReloads:
         if now < self._next:
             return []
         self._next = now + self._every_s
+        for name in state.changes_since(self._state):
+            refers = any("${" in value for value in (state.connector(name).config or {}).values())
+            (self._names.add if refers else self._names.discard)(name)
+        self._state = state
         before, self._files = self._files, {}
-        return [connector.name for connector in connectors if self._has_changed(connector, before.get(connector.name))]
+        return [name for name in sorted(self._names) if self._has_changed(state.connector(name), before.get(name))]
 
     def _has_changed(self, connector: ConnectorState, before: _WatchedFiles | None) -> bool:
         config = connector.config or {}

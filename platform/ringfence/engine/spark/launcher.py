@@ -93,7 +93,9 @@ class Launcher:
         self._specs: list[TaskSpec] = []
         self._overdue: dict[str, float] = {}
         self._look_at = 0.0
-        self._holding = False
+        self._seen = ClusterState()
+        self._held: set[ConnectorName] = set()
+        """The connectors with a task that is placed here, and must wait."""
         self._untold: deque[tuple[TaskSpec, TaskStatus]] = deque()
         """Ends of attempts that Kafka did not take. The leader places a task again only when it knows of its end."""
         self._settings = {
@@ -128,7 +130,7 @@ class Launcher:
                     end()
                     stop.wait()
                     break
-                if log_.poll(0.2) or self._holding:
+                if log_.poll(0.2) or self._held:
                     self._levels.follow(log_.state.loggers)
                     self._start_placed(log_)
                 self._cancel_overdue(log_)
@@ -162,29 +164,33 @@ class Launcher:
         return log_
 
     def _start_placed(self, log_: ConfigLog) -> None:
-        self._holding = False
+        state = log_.state
+        held: set[ConnectorName] = set()
         waiting: list[tuple[TaskId, Placement]] = []
         short: list[tuple[TaskId, Placement]] = []
         shortage = ""
-        for connector in log_.state.existing():
+        for name in sorted(state.changes_since(self._seen) | self._held):
+            connector = state.connector(name)
+            if connector.config is None:
+                continue
             for number, placement in connector.placements.items():
                 task = TaskId(connector.name, number)
                 mine = (placement.worker, placement.incarnation) == (self._worker.worker, self._worker.incarnation)
                 if mine and self._placements.get(task) != placement and connector.may_run(number, placement):
                     if self._must_wait(task):
-                        self._holding = True
+                        held.add(name)
                         continue
                     if self._view is not None and self._view.waiting:
-                        self._holding = True
+                        held.add(name)
                         waiting.append((task, placement))
                         continue
                     if shortage := shortage or self._find_shortage():
-                        self._holding = True
+                        held.add(name)
                         short.append((task, placement))
                         continue
                     self._placements[task] = placement
                     self._start(connector, task, placement)
-
+        self._seen, self._held = state, held
         if (waiting or short) and time.monotonic() - self._told_at >= _TELL_SECONDS:
             self._told_at = time.monotonic()
             if waiting and self._view is not None:
