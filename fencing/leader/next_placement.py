@@ -121,8 +121,8 @@ def reassign(
     avoid: Mapping[TaskId, Place],
     staying: Mapping[Place, Set[TaskId]],
 ) -> tuple[dict[TaskId, LiveWorker], list[TaskId]]:
-    """As `assign`, but with many more tasks that stay where they are if there is room, by their places: of those, only
-    the ones that must move are in the result. So it takes the time of what moves. Also returns the tasks without a slot.
+    """As `assign`, but with many more tasks that stay where they are if there is room, by their places. Of those, only
+    the ones that must move are in the result, so it takes the time of what moves. Returns the tasks without a slot, too.
     """
     by_key = {(member.worker, member.incarnation): member for member in sorted(members)}
     unassigned_tasks = [task for place, tasks in staying.items() if place not in by_key for task in tasks]

@@ -1,9 +1,9 @@
-"""Which connectors a pass of the leader has to look at. A cluster of thousands rests nearly always and nearly everywhere.
+"""Which connectors a pass of the leader has to look at. Of thousands, nearly all rest at nearly all times.
 
-A connector rests if nothing is due for it, and if only one of these can change that: its records, statuses about it, the
-loss of a worker that it has a place on, a time that is known, or whatever else the caller opens it for (`open`). All
-others are open. The functions of a pass then take the part of the states that is about open connectors. What they need
-of the rest, where its tasks stay, is kept here by place.
+A connector rests if nothing is due for it, and if only these can change that: its records, statuses about it, the loss
+of a worker that it has a place on, a time that is known, or whatever else the caller opens it for (`open`). All others
+are open. The functions of a pass then take the part of the states that is about open connectors. What they need of the
+rest, where its tasks stay, is kept here by place.
 
 Connectors that rest are opened nevertheless, some in each pass and each about once a minute: a full pass in slices.
 If something is due for one of them, a change was overlooked, which is a defect: `settle` returns it, to be logged.
@@ -41,7 +41,8 @@ _BROKEN: Final = (FAILED, MISCONFIGURED)
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """staying: the tasks that stay where they are; next_ms: the wall clock of the next restart of others, None for none.
+    """staying: the tasks that stay where they are; next_ms: the wall clock of the first restart of others, None for no
+    restart.
     """
 
     staying: Sequence[TaskId]
@@ -173,9 +174,7 @@ class WorkList:
                 self._reviewed.add(name)
                 self._wake(name)
 
-    def _next_reviewed(
-        self, count: int, others: Callable[[], Iterable[ConnectorName]]
-    ) -> Sequence[ConnectorName]:
+    def _next_reviewed(self, count: int, others: Callable[[], Iterable[ConnectorName]]) -> Sequence[ConnectorName]:
         names = list(islice(self._review, count))
         if len(names) < count:
             known = (self.state.connectors, self.status.connectors, self.status.numbers, self.status.topics, others())
@@ -183,7 +182,7 @@ class WorkList:
         return names
 
     def follow(self, state: ClusterState, status: StatusState, live: Set[Place], now_ms: int) -> None:
-        """Take in the newest states, and open what has changed. live: the places of live workers; now_ms: wall clock."""
+        """Take in the newest states, and open what has changed. live: the live workers' places; now_ms: wall clock."""
         if state is not self.state or status is not self.status:
             for name in state.changes_since(self.state) | status.changes_since(self.status):
                 self.open(name)

@@ -1,8 +1,8 @@
 """What has changed between two versions of a folded state, without a look at all of it.
 
 Each fold adds the names that it has changed to the history of the state that it began with. Two states with a common
-ancestor then differ in the names that either history has gained since. A history is short: for a reader that is too far
-behind, and for states that were made otherwise, the values are compared by identity, since an unchanged value is shared.
+ancestor then differ in the names that either history has gained since. A history is short: for a reader that is too
+far behind, and for states that no fold has made, all values are compared by identity. Unchanged ones are shared.
 """
 
 from collections.abc import Hashable, Mapping, Set

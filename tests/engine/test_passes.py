@@ -1,6 +1,6 @@
 """A pass of the leader looks only at what has changed, and does exactly what a look at everything would do.
 
-Two leaders get the same records, statuses, workers and times. Before each of its passes, one of them forgets what rests.
+Two leaders get the same records, statuses, workers and times. One of them forgets before each pass what rests.
 """
 
 import logging
@@ -104,7 +104,7 @@ class Pool:
         def run() -> None:
             try:
                 result.set_result(call(*args))
-            except Exception as error:  # noqa: BLE001 - as an executor does
+            except Exception as error:
                 result.set_exception(error)
 
         self.calls.append(run)
@@ -388,7 +388,9 @@ class Passes(RuleBasedStateMachine):
     @rule(name=names, number=st.integers(0, 3), kind=st.sampled_from(["connector", "task", "topic", "gone"]))
     def report_as_somebody_else(self, name: ConnectorName, number: int, kind: str) -> None:
         records: dict[str, StatusRecord] = {
-            "connector": ConnectorStatus(name, State.PAUSED, WorkerId("x"), self.quick.state.connector(name).generation or 0),  # type: ignore[arg-type]  # noqa: E501
+            "connector": ConnectorStatus(
+                name, State.PAUSED, WorkerId("x"), self.quick.state.connector(name).generation or 0
+            ),  # type: ignore[arg-type]
             "task": StatusTombstone(f"status-task-{name}-{number}"),
             "topic": TopicStatus(name, "t", 0, 1),
             "gone": StatusTombstone(f"status-connector-{name}"),
@@ -409,7 +411,12 @@ class Passes(RuleBasedStateMachine):
     def leave(self, worker: WorkerId) -> None:
         self.members.pop(worker, None)
 
-    @rule(worker=st.sampled_from(WORKERS), process=st.sampled_from("1123"), slots=st.integers(0, 4), mode=st.sampled_from(Mode))
+    @rule(
+        worker=st.sampled_from(WORKERS),
+        process=st.sampled_from("1123"),
+        slots=st.integers(0, 4),
+        mode=st.sampled_from(Mode),
+    )
     def join(self, worker: WorkerId, process: str, slots: int, mode: Mode) -> None:
         self.members[worker] = LiveWorker(worker, Incarnation(worker + process), slots, mode)
 

@@ -566,9 +566,7 @@ class Leader:
         if members is None:
             return
         self.places = [(member.worker, member.incarnation) for member in members]
-        self.members = take_out(
-            admit(self._term, members), self._status.state.suspicions, self._term.state, self._load
-        )
+        self.members = take_out(admit(self._term, members), self._status.state.suspicions, self._term.state, self._load)
         self._rotate_key(self._term)
         woken, self._woken = self._woken, False
         if woken or self._reconciler.is_due(self.members):

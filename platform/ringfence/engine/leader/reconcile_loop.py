@@ -153,9 +153,7 @@ class LeaderStatuses:
             self.say(key, record)
         return {name for name, _, _ in due}
 
-    def _due_statuses(
-        self, state: ClusterState, status: StatusState
-    ) -> list[tuple[ConnectorName, str, StatusRecord]]:
+    def _due_statuses(self, state: ClusterState, status: StatusState) -> list[tuple[ConnectorName, str, StatusRecord]]:
         """Return the statuses to write, by connector and key."""
         due: list[tuple[ConnectorName, str, StatusRecord]] = []
         for connector in state.existing():
@@ -389,8 +387,8 @@ class Reconciler:
         if names and not self._has_warned:
             self._has_warned = True
             log.warning(
-                "Something was due for %d connectors that the leader had not looked at, such as %s. It is done now. This "
-                "is a defect of Ringfence: please report it, with this worker's log",
+                "Something was due for %d connectors that the leader had not looked at, such as %s. It is done now. "
+                "This is a defect of Ringfence: please report it, with this worker's log",
                 len(names),
                 names[0],
             )

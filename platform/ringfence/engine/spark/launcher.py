@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from ringfence import telemetry
@@ -169,27 +169,20 @@ class Launcher:
         waiting: list[tuple[TaskId, Placement]] = []
         short: list[tuple[TaskId, Placement]] = []
         shortage = ""
-        for name in sorted(state.changes_since(self._seen) | self._held):
-            connector = state.connector(name)
-            if connector.config is None:
+        for connector, task, placement in self._find_new(state):
+            if self._must_wait(task):
+                held.add(connector.name)
                 continue
-            for number, placement in connector.placements.items():
-                task = TaskId(connector.name, number)
-                mine = (placement.worker, placement.incarnation) == (self._worker.worker, self._worker.incarnation)
-                if mine and self._placements.get(task) != placement and connector.may_run(number, placement):
-                    if self._must_wait(task):
-                        held.add(name)
-                        continue
-                    if self._view is not None and self._view.waiting:
-                        held.add(name)
-                        waiting.append((task, placement))
-                        continue
-                    if shortage := shortage or self._find_shortage():
-                        held.add(name)
-                        short.append((task, placement))
-                        continue
-                    self._placements[task] = placement
-                    self._start(connector, task, placement)
+            if self._view is not None and self._view.waiting:
+                held.add(connector.name)
+                waiting.append((task, placement))
+                continue
+            if shortage := shortage or self._find_shortage():
+                held.add(connector.name)
+                short.append((task, placement))
+                continue
+            self._placements[task] = placement
+            self._start(connector, task, placement)
         self._seen, self._held = state, held
         if (waiting or short) and time.monotonic() - self._told_at >= _TELL_SECONDS:
             self._told_at = time.monotonic()
@@ -199,6 +192,18 @@ class Launcher:
             if short:
                 log.warning("%d tasks are not started: %s", len(short), shortage)
                 self._tell_waiting(short, shortage, "waiting for memory", shortage)
+
+    def _find_new(self, state: ClusterState) -> Iterator[tuple[ConnectorState, TaskId, Placement]]:
+        """Return the placements here whose attempts were not started yet: of connectors that have changed since the
+        last call, or that had to wait.
+        """
+        for name in sorted(state.changes_since(self._seen) | self._held):
+            connector = state.connector(name)
+            for number, placement in connector.placements.items():
+                task = TaskId(name, number)
+                mine = (placement.worker, placement.incarnation) == (self._worker.worker, self._worker.incarnation)
+                if mine and self._placements.get(task) != placement and connector.may_run(number, placement):
+                    yield connector, task, placement
 
     def _find_shortage(self) -> str:
         """Return why no task can be started now, "" if one can. A task more than the memory carries would slow down, or
