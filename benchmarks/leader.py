@@ -177,18 +177,9 @@ class Passes:
         self.begin_term()
 
     def begin_term(self) -> None:
-        loop, outside = Reconciler, _Outside()
-        self._loop: Any = loop(
-            self,
-            _GROUP,
-            _LEADER,
-            outside,
-            outside,
-            outside,
-            outside,
-            lambda: self.statuses,
-            {},  # type: ignore[arg-type]
-        )
+        loop: Any = Reconciler  # which takes what it needs of these
+        outside = _Outside()
+        self._loop: Any = loop(self, _GROUP, _LEADER, outside, outside, outside, outside, lambda: self.statuses, {})
 
     def write(self, plan: Plan, _: object) -> tuple[ClusterState, int]:
         self.records = list(plan(self.state))

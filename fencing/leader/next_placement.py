@@ -122,17 +122,18 @@ def reassign(
     staying: Mapping[Place, Set[TaskId]],
 ) -> tuple[dict[TaskId, LiveWorker], list[TaskId]]:
     """As `assign`, but with many more tasks that stay where they are if there is room, by their places. Of those, only
-    the ones that must move are in the result, so it takes the time of what moves. Returns the tasks without a slot, too.
+    the ones that must move are in the result, so it takes the time of what moves. Returns the tasks without a slot as
+    well.
     """
     by_key = {(member.worker, member.incarnation): member for member in sorted(members)}
     unassigned_tasks = [task for place, tasks in staying.items() if place not in by_key for task in tasks]
-    wanted: dict[LiveWorker, list[TaskId]] = {member: [] for member in by_key.values()}
+    preferences: dict[LiveWorker, list[TaskId]] = {member: [] for member in by_key.values()}
     for task in task_ids:
         member = by_key.get(current.get(task, (WorkerId(""), Incarnation(""))))
-        (unassigned_tasks if member is None else wanted[member]).append(task)
+        (unassigned_tasks if member is None else preferences[member]).append(task)
     load: dict[LiveWorker, _Load] = {}
     for place, member in by_key.items():
-        load[member] = _Load(staying.get(place, frozenset()), wanted[member])
+        load[member] = _Load(staying.get(place, frozenset()), preferences[member])
         unassigned_tasks += load[member].cut(member.most)
     left = _fill(load, sorted(unassigned_tasks), {member: member.slots for member in load}, avoid)
     _level(load)
@@ -143,19 +144,19 @@ def reassign(
 class _Load:
     """The tasks of a worker: first the ones that it has, in order, then the ones that it gets."""
 
-    __slots__ = ("_first", "_gains", "_staying", "_wanted", "count")
+    __slots__ = ("_first", "_gains", "_others", "_staying", "count")
 
-    def __init__(self, staying: Set[TaskId], wanted: Sequence[TaskId]) -> None:
+    def __init__(self, staying: Set[TaskId], others: Sequence[TaskId]) -> None:
         self._staying = staying
-        self._wanted = wanted
+        self._others = others
         self._first: list[TaskId] | None = None
         """The ones that it has. None until they are needed, since to sort all workers' tasks takes long."""
         self._gains: list[TaskId] = []
-        self.count = len(staying) + len(wanted)
+        self.count = len(staying) + len(others)
 
     def _sort(self) -> list[TaskId]:
         if self._first is None:
-            self._first = sorted((*self._staying, *self._wanted))
+            self._first = sorted((*self._staying, *self._others))
         return self._first
 
     def cut(self, most: int) -> Sequence[TaskId]:
@@ -180,7 +181,7 @@ class _Load:
     def additions(self) -> Iterator[TaskId]:
         """Return its tasks without those that stay anyway."""
         if self._first is None:
-            yield from self._wanted
+            yield from self._others
         else:
             yield from (task for task in self._first if task not in self._staying)
         yield from self._gains

@@ -177,8 +177,8 @@ class WorkList:
     def _next_reviewed(self, count: int, others: Callable[[], Iterable[ConnectorName]]) -> Sequence[ConnectorName]:
         names = list(islice(self._review, count))
         if len(names) < count:
-            known = (self.state.connectors, self.status.connectors, self.status.numbers, self.status.topics, others())
-            self._review = iter(dict.fromkeys(name for each in known for name in each))
+            sources = (self.state.connectors, self.status.connectors, self.status.numbers, self.status.topics, others())
+            self._review = iter(dict.fromkeys(name for each in sources for name in each))
         return names
 
     def follow(self, state: ClusterState, status: StatusState, live: Set[Place], now_ms: int) -> None:

@@ -24,9 +24,10 @@ from ringfence.engine.leader.fencing_round_runner import RunningRound
 from ringfence.engine.leader.hanging_watch import AbandonedAttempts
 from ringfence.engine.leader.reconcile_loop import Reconciler
 from ringfence.engine.plugins.errors import PluginError, PluginStarting
+from ringfence.engine.plugins.host import version_key
 from ringfence.fencing import backoff
 from ringfence.fencing.errors import FencingError, Retriable
-from ringfence.fencing.ids import ConnectorName, Incarnation, TaskId, WorkerId
+from ringfence.fencing.ids import NO_GENERATION, ConnectorName, Incarnation, TaskId, WorkerId
 from ringfence.fencing.leader.fence_generation import FenceResult
 from ringfence.fencing.leader.fencing_round import Round
 from ringfence.fencing.leader.next_placement import REBALANCE_DELAY, LiveWorker
@@ -126,7 +127,7 @@ class Host:
         if config.get("fails"):
             raise PluginError("no luck")
         self._configs[name] = config
-        key = connector_instances.version_key(config)
+        key = version_key(config)
         return self.known_versions.setdefault(key, "1")
 
     def task_configs(self, name: str, _: int) -> list[dict[str, str]]:
@@ -389,8 +390,8 @@ class Passes(RuleBasedStateMachine):
     def report_as_somebody_else(self, name: ConnectorName, number: int, kind: str) -> None:
         records: dict[str, StatusRecord] = {
             "connector": ConnectorStatus(
-                name, State.PAUSED, WorkerId("x"), self.quick.state.connector(name).generation or 0
-            ),  # type: ignore[arg-type]
+                name, State.PAUSED, WorkerId("x"), self.quick.state.connector(name).generation or NO_GENERATION
+            ),
             "task": StatusTombstone(f"status-task-{name}-{number}"),
             "topic": TopicStatus(name, "t", 0, 1),
             "gone": StatusTombstone(f"status-connector-{name}"),
@@ -452,7 +453,7 @@ class Passes(RuleBasedStateMachine):
 
     @rule(version=st.sampled_from("12"))
     def learn_version(self, version: str) -> None:
-        key = connector_instances.version_key({"connector.class": "C"})
+        key = version_key({"connector.class": "C"})
         self.each(lambda leader: leader.instances.host.known_versions.update({key: version}))
 
     @rule(name=names)
@@ -766,7 +767,7 @@ def test_each_change_is_seen_where_all_else_rests(change: str, mode: Mode, delay
 def test_a_pass_does_what_a_look_at_everything_would_do() -> None:
     logging.disable(logging.WARNING)
     try:
-        run_state_machine_as_test(  # type: ignore[no-untyped-call]
+        run_state_machine_as_test(
             Passes,
             settings=settings(
                 max_examples=40,

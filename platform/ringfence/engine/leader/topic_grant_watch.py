@@ -72,7 +72,7 @@ class GrantWatch:
         self._leads = leads
         self._state = state
         self._submit = submit
-        self._seen = ClusterState()
+        self._last_state = ClusterState()
         """The state whose grants are as `_rights` say."""
         self._rights: Rights = {}
         self._grants: dict[ConnectorName, TopicGrantRecord] = {}
@@ -93,7 +93,7 @@ class GrantWatch:
     def look(self) -> None:
         """Compare and write once. Raises `Refusal` if this worker no longer leads, or if the write fails."""
         state = self._state()
-        names = state.changes_since(self._seen)
+        names = state.changes_since(self._last_state)
         for name in names:
             grant = state.connector(name).topic_grant if name in state else None
             if grant is not None and grant.user:
@@ -108,4 +108,4 @@ class GrantWatch:
                 "Connector %s may write to %s now, as %s may", after.connector, str(after) or "all topics", after.user
             )
             self._submit(regrant(before, after), Deadline.after(_WRITE_SECONDS)).result(_WRITE_SECONDS)
-        self._seen, self._rights = state, rights
+        self._last_state, self._rights = state, rights

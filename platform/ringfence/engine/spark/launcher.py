@@ -93,8 +93,8 @@ class Launcher:
         self._specs: list[TaskSpec] = []
         self._overdue: dict[str, float] = {}
         self._look_at = 0.0
-        self._seen = ClusterState()
-        self._held: set[ConnectorName] = set()
+        self._last_state = ClusterState()
+        self._waiting: set[ConnectorName] = set()
         """The connectors with a task that is placed here, and must wait."""
         self._untold: deque[tuple[TaskSpec, TaskStatus]] = deque()
         """Ends of attempts that Kafka did not take. The leader places a task again only when it knows of its end."""
@@ -130,7 +130,7 @@ class Launcher:
                     end()
                     stop.wait()
                     break
-                if log_.poll(0.2) or self._held:
+                if log_.poll(0.2) or self._waiting:
                     self._levels.follow(log_.state.loggers)
                     self._start_placed(log_)
                 self._cancel_overdue(log_)
@@ -165,25 +165,25 @@ class Launcher:
 
     def _start_placed(self, log_: ConfigLog) -> None:
         state = log_.state
-        held: set[ConnectorName] = set()
+        delays: set[ConnectorName] = set()
         waiting: list[tuple[TaskId, Placement]] = []
         short: list[tuple[TaskId, Placement]] = []
         shortage = ""
         for connector, task, placement in self._find_new(state):
             if self._must_wait(task):
-                held.add(connector.name)
+                delays.add(connector.name)
                 continue
             if self._view is not None and self._view.waiting:
-                held.add(connector.name)
+                delays.add(connector.name)
                 waiting.append((task, placement))
                 continue
             if shortage := shortage or self._find_shortage():
-                held.add(connector.name)
+                delays.add(connector.name)
                 short.append((task, placement))
                 continue
             self._placements[task] = placement
             self._start(connector, task, placement)
-        self._seen, self._held = state, held
+        self._last_state, self._waiting = state, delays
         if (waiting or short) and time.monotonic() - self._told_at >= _TELL_SECONDS:
             self._told_at = time.monotonic()
             if waiting and self._view is not None:
@@ -197,7 +197,7 @@ class Launcher:
         """Return the placements here whose attempts were not started yet: of connectors that have changed since the
         last call, or that had to wait.
         """
-        for name in sorted(state.changes_since(self._seen) | self._held):
+        for name in sorted(state.changes_since(self._last_state) | self._waiting):
             connector = state.connector(name)
             for number, placement in connector.placements.items():
                 task = TaskId(name, number)
