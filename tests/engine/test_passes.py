@@ -778,3 +778,43 @@ def test_a_pass_does_what_a_look_at_everything_would_do() -> None:
         )
     finally:
         logging.disable(logging.NOTSET)
+
+
+def test_what_was_overlooked_is_done_within_a_minute_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    passes = Passes()
+    try:
+        passes.begin(None, Mode.ENABLED, 1)
+        leader = passes.quick
+        members = sorted(passes.members.values())
+        leader.look(members, lambda: None)
+        for name in (A, B):
+            leader.apply(ConnectorRecord(name, {"connector.class": "C", "tasks": "2", "tasks.max": "3", "fails": ""}))
+            leader.loop._work.state = leader.state  # as if it had looked
+            assert ("ask", name, True) not in leader.look(members, lambda: None)
+            effects: list[object] = []
+            for _ in range(4):
+                passes.wait(30)
+                effects += leader.look(members, lambda: None)
+            assert ("ask", name, True) in effects
+    finally:
+        passes.teardown()
+    (warning,) = [record for record in caplog.records if "defect" in record.getMessage()]
+    assert warning.levelno == logging.WARNING
+    assert "1 connectors that the leader had not looked at, such as a" in warning.getMessage()
+
+
+def test_old_reports_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reconcile_loop, "_MOST_REPORTS", 20)
+    passes = Passes()
+    try:
+        passes.begin(None, Mode.ENABLED, 1)
+        reports = passes.quick.loop.statuses
+        for number in range(200):
+            reports.say(f"status-connector-{number}", StatusTombstone(f"status-connector-{number}"))
+            passes.wait(1)
+        assert len(reports._last_reports) <= 21
+        passes.quick.reports.clear()
+        reports.say("status-connector-199", StatusTombstone("status-connector-199"))
+        assert not passes.quick.reports, "it was said a second ago"
+    finally:
+        passes.teardown()

@@ -36,6 +36,7 @@ from ringfence.fencing.topics.connector_state import ConnectorState, Placement, 
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import (
     LOST,
+    NO_SLOT,
     PLACED,
     RESTARTED,
     STARTING,
@@ -52,6 +53,7 @@ _SAY_AGAIN_SECONDS: Final = 3.0
 _SILENT_SECONDS: Final = 60.0
 _AT_ONCE: Final = 100
 """Statuses in one pass: each is read by all workers, and written as a row."""
+_MOST_REPORTS: Final = 1_000
 _NOT_BEGUN: Final = (PLACED, RESTARTED, STARTING)
 
 
@@ -66,6 +68,7 @@ class LeaderStatuses:
         self._instances = instances
         self._status = status
         self._last_reports: dict[str, tuple[StatusRecord, float]] = {}
+        self._most_reports = _MOST_REPORTS
         self._silent: dict[tuple[TaskId, int, int, int], float] = {}
         self.restarting: set[TaskId] = set()
         """Tasks whose next attempt is a restart."""
@@ -179,8 +182,21 @@ class LeaderStatuses:
     def say(self, key: str, record: StatusRecord) -> None:
         """Write a status once, and again if it cannot be read from the topic after a while."""
         if not self._was_logged_lately(key, record):
+            self._forget_old_reports()
             self._last_reports[key] = (record, time.monotonic())
             self._reporter.status(record)
+
+    def _forget_old_reports(self) -> None:
+        """Forget reports that decide nothing any more, or those of deleted connectors would never be forgotten."""
+        if len(self._last_reports) < self._most_reports:
+            return
+        self._last_reports = {
+            key: (record, when)
+            for key, (record, when) in self._last_reports.items()
+            if time.monotonic() - when <= _SAY_AGAIN_SECONDS
+            or (isinstance(record, TaskStatus) and record.why == NO_SLOT)  # see `_first_report`
+        }
+        self._most_reports = max(_MOST_REPORTS, 2 * len(self._last_reports))
 
     def say_without_slot(self, statuses: Iterable[TaskStatus]) -> None:
         """Write each once for each generation, and again if it cannot be read from the topic after a while. Of
