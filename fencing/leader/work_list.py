@@ -225,6 +225,7 @@ class WorkList:
                 self._open.discard(name)
             elif rest := rest_of(connector, self.status, view, self._group_id, self._delay_s):
                 self._rest(connector, rest)
+        self._open = set(self._open)  # a set that was large stays slow: it keeps its size when names are taken out
         return sorted(self._reviewed & self._open)
 
     def _rest(self, connector: ConnectorState, rest: Rest) -> None:
