@@ -27,7 +27,7 @@ from ringfence.engine.leader.commands.command import Plan
 from ringfence.engine.leader.reconcile_loop import Reconciler
 from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
 from ringfence.fencing.kafka.consumer import LogRecord
-from ringfence.fencing.leader.failure_detector import take_out
+from ringfence.fencing.leader.failure_detector import PlaceCounts, take_out
 from ringfence.fencing.leader.next_placement import LiveWorker
 from ringfence.fencing.leader.reconcile import Steps, decide
 from ringfence.fencing.topics import status
@@ -206,6 +206,7 @@ def works(topics: Topics) -> dict[str, Callable[[], object]]:
     rounds = [connector.name for connector in state.existing()]
     times = iter(range(1, 1_000_000))
     leader = Passes(topics)
+    counts = PlaceCounts()
 
     def ask_who_works() -> None:
         fresh = replace(statuses)  # what one state finds out for all connectors, another one does not know
@@ -251,7 +252,7 @@ def works(topics: Topics) -> dict[str, Callable[[], object]]:
         ONE_WORKER: lose_worker,
         "the pass after it has come back": find_worker,
         "all tasks are placed": lambda: _decide(unplaced, StatusState(), members),
-        "a worker is calming": lambda: take_out(members, {first.worker: suspicion}, state),
+        "a worker is calming": lambda: take_out(members, {first.worker: suspicion}, state, counts),
         "each connector's round asks who is at work": ask_who_works,
     }
 

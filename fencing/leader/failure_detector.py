@@ -160,8 +160,10 @@ class PlaceCounts:
     def of(self, state: ClusterState) -> Mapping[Place, int]:
         """Return the number of placements of existing connectors by their places."""
         for name in state.changes_since(self._state):
-            self._counts.subtract(_places(self._state, name))
-            self._counts.update(_places(state, name))
+            for place in _places(self._state, name):
+                self._counts[place] -= 1
+            for place in _places(state, name):
+                self._counts[place] += 1
         self._state = state
         return self._counts
 
