@@ -678,6 +678,10 @@ def start_slowly(passes: Passes) -> None:
     """An instance that runs is asked again for its tasks, and does not answer at first."""
     passes.commit_too_many_tasks(A)
     passes.look()
+    passes.finish_rounds()
+    for _ in range(3):
+        passes.look()
+        passes.carry_reports(100, False)
     passes.let_plugins_start()
     passes.answer(9)
 
