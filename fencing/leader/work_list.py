@@ -25,18 +25,16 @@ from ringfence.fencing.leader.next_placement import (
     look_at,
     next_restart_ms,
     place_of,
-    status_of,
 )
 from ringfence.fencing.leader.reconcile import Settled, needs_tasks, patience_s, tasks_to_run, tombstones
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.connector_state import ConnectorState, Placement, TargetState
-from ringfence.fencing.topics.status import FAILED, MISCONFIGURED, StatusState
+from ringfence.fencing.topics.status import StatusState
 
 REVIEW_S: Final = 60.0
 """After so long, each connector that rests has been looked at."""
 _MOST_REVIEWED: Final = 1_000
 """In one pass, which comes late."""
-_BROKEN: Final = (FAILED, MISCONFIGURED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +56,7 @@ def rest_of(
     if needs_tasks(connector) or plan(connector, group_id) is not None or tombstones(connector):
         return None
     if connector.config is not None and any(
-        _is_moving(connector, number, placement, status, view, delay_s)
-        for number, placement in connector.placements.items()
+        _waits(placement, view.live, delay_s) for placement in connector.placements.values()
     ):
         return None
     staying: list[TaskId] = []
@@ -67,7 +64,7 @@ def rest_of(
     for task in tasks_to_run(connector):
         candidate = look_at(connector, task, status, view)
         if candidate is None:
-            # It has failed: `_is_moving` is true for whatever else waits for a time.
+            # It has failed, since it does not wait for a worker.
             restarts += _restart_of(connector, task, status, view)
         elif candidate.next is PlacementStep.STAY:
             staying.append(task)
@@ -76,21 +73,9 @@ def rest_of(
     return Rest(staying, min(restarts, default=None))
 
 
-def _is_moving(
-    connector: ConnectorState,
-    number: int,
-    placement: Placement,
-    status: StatusState,
-    view: ClusterView,
-    delay_s: float | None,
-) -> bool:
-    """Return whether something may be due for the task's placement with time: a loss, a wait for its worker, or for the
-    end of the attempt before.
-    """
-    if placement.after or (place_of(placement) not in view.live and patience_s(placement.mode, delay_s) > 0):
-        return True
-    report = status_of(status, TaskId(connector.name, number), placement)
-    return report is not None and report.ended and report.why not in _BROKEN
+def _waits(placement: Placement, live: Set[Place], delay_s: float | None) -> bool:
+    """Return whether its worker may come back, or the attempt before may end: `waiting_for` counts the time of both."""
+    return bool(placement.after) or (place_of(placement) not in live and patience_s(placement.mode, delay_s) > 0)
 
 
 def _restart_of(connector: ConnectorState, task: TaskId, status: StatusState, view: ClusterView) -> Sequence[int]:

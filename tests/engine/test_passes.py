@@ -641,6 +641,23 @@ def place_twice(passes: Passes) -> None:
     passes.report(A, 0, "ended", False)
 
 
+def stop_with_a_reserved_place(passes: Passes) -> None:
+    """The time that its worker has to come back passes meanwhile."""
+    passes.join(WORKERS[2], "1", 4, Mode.DISABLED)
+    for _ in range(3):
+        passes.look()
+        passes.carry_reports(100, False)
+    for name in NAMES[:3]:
+        passes.aim(name, TargetState.STOPPED)
+    passes.come_to_rest()
+    for worker in WORKERS[:2]:
+        passes.leave(worker)
+    passes.come_to_rest()
+    passes.wait(230)
+    for name in NAMES[:3]:
+        passes.aim(name, TargetState.RUNNING)
+
+
 def move_all(passes: Passes) -> None:
     passes.leave(U)
     passes.come_to_rest()
@@ -725,6 +742,7 @@ CHANGES: dict[str, Callable[[Passes], object]] = {
     "a silent attempt": give_up,
     "a request for new tasks": ask,
     "a reserved place": place_twice,
+    "a stop with a reserved place": stop_with_a_reserved_place,
     "a status of somebody else": lambda passes: passes.report_as_somebody_else(A, 0, "connector"),
     "a status that is gone": lambda passes: passes.report_as_somebody_else(A, 0, "gone"),
     "a topic of a connector that does not exist": lambda passes: passes.report_as_somebody_else(NAMES[3], 0, "topic"),
