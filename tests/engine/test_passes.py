@@ -724,6 +724,12 @@ def configure_while_a_pass_runs(passes: Passes) -> None:
         passes.look()
 
 
+def disturb_while_a_pass_runs(passes: Passes) -> None:
+    passes.configure(B, 1, "")
+    passes.interrupt(1)
+    passes.disturb(A, "error")
+
+
 CHANGES: dict[str, Callable[[Passes], object]] = {
     "a configuration": lambda passes: passes.configure(A, 2, ""),
     "a configuration for an instance that starts late": run_later,
@@ -764,6 +770,7 @@ CHANGES: dict[str, Callable[[Passes], object]] = {
     "two deletions": delete_two,
     "a failure while a pass runs": fail_while_a_pass_runs,
     "a configuration while a pass runs": configure_while_a_pass_runs,
+    "an error of an instance while a pass runs": disturb_while_a_pass_runs,
 }
 
 

@@ -383,7 +383,7 @@ class Reconciler:
         )
 
     def _note_instances(self) -> None:
-        """Have the next pass look at the connectors about whose instances something has changed."""
+        """Look at the connectors about whose instances something has changed."""
         for name in self._instances.take_changes():
             self._work.open(name)
         if versions := self._instances.take_version_changes():
@@ -393,12 +393,12 @@ class Reconciler:
 
     def _scope(self, state: ClusterState) -> tuple[ClusterState, StatusState]:
         """Return what the pass looks at, as of the newest states."""
+        self._note_instances()
         self._work.follow(state, self._status(), self._live, self._reporter.now_ms())
         return self._work.parts()
 
     def _end_pass(self) -> None:
         self._scope(self._term.state)
-        self._note_instances()
         names = self._work.settle(self._due, self._reporter.now_ms())
         if names and not self._has_warned:
             self._has_warned = True
