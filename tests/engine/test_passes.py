@@ -647,15 +647,29 @@ def stop_with_a_reserved_place(passes: Passes) -> None:
     for _ in range(3):
         passes.look()
         passes.carry_reports(100, False)
-    for name in NAMES[:3]:
-        passes.aim(name, TargetState.STOPPED)
+    for name in (A, B):  # the places of the third one's tasks are reserved
+        passes.delete(name)
+    passes.aim(NAMES[2], TargetState.STOPPED)
     passes.come_to_rest()
     for worker in WORKERS[:2]:
         passes.leave(worker)
     passes.come_to_rest()
     passes.wait(230)
+    passes.aim(NAMES[2], TargetState.RUNNING)
+
+
+def forget_failure_of_a_lost_worker(passes: Passes) -> None:
+    """The time that its worker has to come back passes, although its tasks have failed and are not placed again."""
     for name in NAMES[:3]:
-        passes.aim(name, TargetState.RUNNING)
+        for number in range(2):
+            passes.report(name, number, "misconfigured", False)
+    passes.come_to_rest()
+    for worker in WORKERS[:2]:
+        passes.leave(worker)
+    passes.join(WORKERS[2], "1", 4, Mode.DISABLED)
+    passes.come_to_rest()
+    passes.wait(230 if passes.quick.settings == {} else 20)
+    passes.report_as_somebody_else(A, 0, "task")
 
 
 def move_all(passes: Passes) -> None:
@@ -765,6 +779,7 @@ CHANGES: dict[str, Callable[[Passes], object]] = {
     "a version": learn_of_a_stopped_one,
     "a report that is lost": lose_report,
     "a failure that nobody knows of any more": forget_failure,
+    "a failure at a lost worker that nobody knows of any more": forget_failure_of_a_lost_worker,
     "a round that fails": fail_rounds,
     "a plugin that starts slowly": start_slowly,
     "two deletions": delete_two,
