@@ -232,6 +232,9 @@ class Leader:
         self.instances = Instances(self.effects)
         self.rounds = Rounds(self.effects, self.clock)
         self.abandoned = Abandoned(self.effects)
+        self.begin_term()
+
+    def begin_term(self) -> None:
         loop: Any = Reconciler
         self.loop: Any = loop(
             self, "g", LEADER, self, self.rounds, self.abandoned, self.instances, lambda: self.statuses, self.settings
@@ -277,6 +280,8 @@ class Leader:
         if self.looks_at_all:
             delay_s = int(self.settings[REBALANCE_DELAY]) / 1000 if REBALANCE_DELAY in self.settings else None
             self.loop._work = WorkList("g", self.settings, delay_s)
+            for name in self.instances.running():
+                self.loop._work.open(name)
         self.effects.clear()
         self.loop.step(members, waits)
         assert self.loop._pass is None
@@ -642,7 +647,7 @@ def place_twice(passes: Passes) -> None:
 
 
 def stop_with_a_reserved_place(passes: Passes) -> None:
-    """The time that its worker has to come back passes meanwhile."""
+    """The time that its worker has to come back passes, although the connector is stopped."""
     passes.join(WORKERS[2], "1", 4, Mode.DISABLED)
     for _ in range(3):
         passes.look()
@@ -860,5 +865,19 @@ def test_old_reports_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
         passes.quick.reports.clear()
         reports.say("status-connector-199", StatusTombstone("status-connector-199"))
         assert not passes.quick.reports, "it was said a second ago"
+    finally:
+        passes.teardown()
+
+
+def test_instances_of_an_earlier_term_are_stopped_in_the_first_pass() -> None:
+    passes = Passes()
+    try:
+        passes.begin(None, Mode.ENABLED, 1)
+        leader, gone = passes.quick, ConnectorName("gone")
+        leader.instances.mark_started(gone, 1)
+        leader.instances.take_changes()
+        leader.begin_term()
+        assert ("forget", gone) in leader.look(sorted(passes.members.values()), lambda: None)
+        assert not leader.instances.has(gone)
     finally:
         passes.teardown()

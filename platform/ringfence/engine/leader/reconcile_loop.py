@@ -289,6 +289,8 @@ class Reconciler:
         delay_s = int(settings[REBALANCE_DELAY]) / 1000 if REBALANCE_DELAY in settings else None
         self._losses = LostAttempts(delay_s)
         self._work = WorkList(group_id, settings, delay_s)
+        for name in instances.running():  # of an earlier term: neither topic may know the connector any more
+            self._work.open(name)
         self._due: set[ConnectorName] = set()
         """The connectors for which this pass has found something that no decision shows."""
         self._has_warned = False
