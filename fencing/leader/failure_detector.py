@@ -14,11 +14,11 @@ What it decides is in the status topic (`SuspicionRecord`), so the next leader c
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
-from ringfence.fencing.ids import Incarnation, WorkerId
+from ringfence.fencing.ids import ConnectorName, Incarnation, WorkerId
 from ringfence.fencing.leader.next_placement import LiveWorker, Place, place_of
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.status import AnswerRecord, SuspicionRecord, Trust
@@ -150,21 +150,49 @@ def find_record(records: Mapping[WorkerId, _Record], place: Place) -> _Record | 
     return record if record is not None and record.incarnation == place[1] else None
 
 
+class PlaceCounts:
+    """Counts the placements at each place. It looks at what has changed since its last call."""
+
+    def __init__(self) -> None:
+        self._state = ClusterState()
+        self._counts: Counter[Place] = Counter()
+
+    def of(self, state: ClusterState) -> Mapping[Place, int]:
+        """Return the number of placements of existing connectors by their places."""
+        for name in state.changes_since(self._state):
+            for place in _places(self._state, name):
+                self._counts[place] -= 1
+            for place in _places(state, name):
+                self._counts[place] += 1
+        self._state = state
+        return self._counts
+
+
+def _places(state: ClusterState, name: ConnectorName) -> Iterator[Place]:
+    return map(place_of, state.connector(name).placements.values() if name in state else ())
+
+
 def take_out(
-    members: Iterable[LiveWorker], suspicions: Mapping[WorkerId, SuspicionRecord], state: ClusterState
+    members: Iterable[LiveWorker],
+    suspicions: Mapping[WorkerId, SuspicionRecord],
+    state: ClusterState,
+    counts: PlaceCounts | None = None,
 ) -> list[LiveWorker]:
-    """Return the members without suspected ones. Of one that is calming, the slots that are free are in reserve."""
+    """Return the members without suspected ones. Of one that is calming, the slots that are free are in reserve.
+
+    counts: kept by a caller that calls it again and again.
+    """
     members = list(members)
     trust = {(each.worker, each.incarnation): trust_of(suspicions, (each.worker, each.incarnation)) for each in members}
     if all(each is Trust.TRUSTED for each in trust.values()):
         return members
-    places = Counter(place_of(one) for connector in state.existing() for one in connector.placements.values())
+    places = (counts or PlaceCounts()).of(state)
     remaining = []
     for member in members:
         place = (member.worker, member.incarnation)
         if trust[place] is Trust.TRUSTED:
             remaining.append(member)
         elif trust[place] is Trust.CALMING:
-            slots = min(member.slots, places[place])
+            slots = min(member.slots, places.get(place, 0))
             remaining.append(replace(member, slots=slots, reserve=member.slots - slots))
     return remaining

@@ -13,7 +13,7 @@ was stable. A manual restart and a new generation start at 0.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import Enum
 from heapq import heapify, heappop, heappush, heapreplace
@@ -96,11 +96,14 @@ class LiveWorker:
         return self.slots + self.reserve
 
 
+Place = tuple[WorkerId, Incarnation]
+
+
 def assign(
     members: Sequence[LiveWorker],
     task_ids: Sequence[TaskId],
-    current: Mapping[TaskId, tuple[WorkerId, Incarnation]],
-    avoid: Mapping[TaskId, tuple[WorkerId, Incarnation]] | None = None,
+    current: Mapping[TaskId, Place],
+    avoid: Mapping[TaskId, Place] | None = None,
 ) -> dict[TaskId, LiveWorker]:
     """Return where each wanted task should run. A task for which no slot is left is missing.
 
@@ -108,32 +111,91 @@ def assign(
 
     Deterministic: the same input gives the same output on every machine.
     """
-    if not members:
-        return {}
+    return reassign(members, task_ids, current, avoid or {}, {})[0]
+
+
+def reassign(
+    members: Sequence[LiveWorker],
+    task_ids: Sequence[TaskId],
+    current: Mapping[TaskId, Place],
+    avoid: Mapping[TaskId, Place],
+    staying: Mapping[Place, Set[TaskId]],
+) -> tuple[dict[TaskId, LiveWorker], list[TaskId]]:
+    """As `assign`, but with many more tasks that stay where they are if there is room, by their places. Of those, only
+    the ones that must move are in the result, so it takes the time of what moves. Returns the tasks without a slot as
+    well.
+    """
     by_key = {(member.worker, member.incarnation): member for member in sorted(members)}
-    load: dict[LiveWorker, list[TaskId]] = {member: [] for member in by_key.values()}
-    unassigned_tasks: list[TaskId] = []
-    for task in sorted(task_ids):
+    unassigned_tasks = [task for place, tasks in staying.items() if place not in by_key for task in tasks]
+    preferences: dict[LiveWorker, list[TaskId]] = {member: [] for member in by_key.values()}
+    for task in task_ids:
         member = by_key.get(current.get(task, (WorkerId(""), Incarnation(""))))
-        if member is not None and len(load[member]) < member.most:
-            load[member].append(task)
-        else:
-            unassigned_tasks.append(task)
-    left = _fill(load, unassigned_tasks, {member: member.slots for member in load}, avoid or {})
+        (unassigned_tasks if member is None else preferences[member]).append(task)
+    load: dict[LiveWorker, _Load] = {}
+    for place, member in by_key.items():
+        load[member] = _Load(staying.get(place, frozenset()), preferences[member])
+        unassigned_tasks += load[member].cut(member.most)
+    left = _fill(load, sorted(unassigned_tasks), {member: member.slots for member in load}, avoid)
     _level(load)
-    _fill(load, left, {member: member.most for member in load}, avoid or {})
-    return {task: member for member, tasks in load.items() for task in tasks}
+    left = _fill(load, left, {member: member.most for member in load}, avoid)
+    return {task: member for member, tasks in load.items() for task in tasks.additions()}, list(left)
+
+
+class _Load:
+    """The tasks of a worker: first the ones that it has, in order, then the ones that it gets."""
+
+    __slots__ = ("_first", "_gains", "_others", "_staying", "count")
+
+    def __init__(self, staying: Set[TaskId], others: Sequence[TaskId]) -> None:
+        self._staying = staying
+        self._others = others
+        self._first: list[TaskId] | None = None
+        """The ones that it has. None until they are needed, since to sort all workers' tasks takes long."""
+        self._gains: list[TaskId] = []
+        self.count = len(staying) + len(others)
+
+    def _sort(self) -> list[TaskId]:
+        if self._first is None:
+            self._first = sorted((*self._staying, *self._others))
+        return self._first
+
+    def cut(self, most: int) -> Sequence[TaskId]:
+        """Remove the tasks beyond so many, and return them."""
+        if self.count <= most:
+            return ()
+        first = self._sort()
+        rest = first[most:]
+        del first[most:]
+        self.count = most
+        return rest
+
+    def append(self, task: TaskId) -> None:
+        self._gains.append(task)
+        self.count += 1
+
+    def pop(self) -> TaskId:
+        """Remove the last task, and return it."""
+        self.count -= 1
+        return self._gains.pop() if self._gains else self._sort().pop()
+
+    def additions(self) -> Iterator[TaskId]:
+        """Return its tasks without those that stay anyway."""
+        if self._first is None:
+            yield from self._others
+        else:
+            yield from (task for task in self._first if task not in self._staying)
+        yield from self._gains
 
 
 def _fill(
-    load: dict[LiveWorker, list[TaskId]],
+    load: Mapping[LiveWorker, _Load],
     unassigned_tasks: Sequence[TaskId],
     most: Mapping[LiveWorker, int],
-    avoid: Mapping[TaskId, tuple[WorkerId, Incarnation]],
+    avoid: Mapping[TaskId, Place],
 ) -> Sequence[TaskId]:
     """Give the tasks to the least loaded workers; return those for which there is no room."""
     # A heap: to look at all members for each task would take their numbers multiplied.
-    free = [(len(tasks), member) for member, tasks in load.items() if len(tasks) < most[member]]
+    free = [(tasks.count, member) for member, tasks in load.items() if tasks.count < most[member]]
     heapify(free)
     for number, task in enumerate(unassigned_tasks):
         if not free:
@@ -147,19 +209,17 @@ def _fill(
     return ()
 
 
-def _level(load: dict[LiveWorker, list[TaskId]]) -> None:
+def _level(load: Mapping[LiveWorker, _Load]) -> None:
     while True:
-        free = [member for member in load if len(load[member]) < member.slots]
+        free = [member for member in load if load[member].count < member.slots]
         if not free:
             return
-        least = min(free, key=lambda member: (len(load[member]), member))
-        most = max(load, key=lambda member: (len(load[member]), member))
-        if len(load[most]) - len(load[least]) < 2:
+        least = min(free, key=lambda member: (load[member].count, member))
+        most = max(load, key=lambda member: (load[member].count, member))
+        if load[most].count - load[least].count < 2:
             return
         load[least].append(load[most].pop())
 
-
-Place = tuple[WorkerId, Incarnation]
 
 REBALANCE_DELAY: Final = "scheduled.rebalance.max.delay.ms"
 
@@ -298,9 +358,14 @@ def _earlier_attempt_ended(placement: Placement, newest: TaskStatus | None, view
     return newest.ended or (place not in view.live and view.now >= view.held_until.get(place, 0.0))
 
 
-def are_settled(candidates: Iterable[Candidate], members: Sequence[LiveWorker]) -> bool:
-    """Return whether every task stays where it is: then `assign` would change nothing, and takes ten times as long."""
-    counts: Counter[Place] = Counter()
+def are_settled(
+    candidates: Iterable[Candidate], members: Sequence[LiveWorker], staying: Mapping[Place, Set[TaskId]] | None = None
+) -> bool:
+    """Return whether every task stays where it is: then `assign` would change nothing, and takes ten times as long.
+
+    staying: see `reassign`.
+    """
+    counts = Counter({place: len(tasks) for place, tasks in (staying or {}).items() if tasks})
     for one in candidates:
         if one.next is not PlacementStep.STAY or one.prefer is None:
             return False

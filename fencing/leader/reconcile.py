@@ -10,7 +10,7 @@ tombstone is fenced, too, and ends itself (`fencing.task.config_view`). The task
 had offsets outside of the worker's topic: a connector created with that name learns from it where they are.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
@@ -23,12 +23,12 @@ from ringfence.fencing.leader.next_placement import (
     Place,
     RestartPolicy,
     are_settled,
-    assign,
     in_a_row,
     look_at,
     next_record,
     next_restart_ms,
     place_of,
+    reassign,
     status_of,
 )
 from ringfence.fencing.modes import Mode
@@ -109,6 +109,18 @@ class Steps:
     """Deleted connectors whose remaining records must be removed from the config topic."""
 
 
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The connectors that a decision leaves out, because nothing is due for them (`fencing.leader.work_list`).
+
+    staying: their tasks that stay where they are if there is room, by their places. state, status: of all connectors.
+    """
+
+    staying: Mapping[Place, Set[TaskId]]
+    state: ClusterState
+    status: StatusState
+
+
 def decide(
     state: ClusterState,
     status: StatusState,
@@ -120,18 +132,20 @@ def decide(
     now_ms: int = 0,
     settings: Mapping[str, str] | None = None,
     held_until: Mapping[Place, float] | None = None,
+    settled: Settled | None = None,
 ) -> Steps:
     """Return the steps that are due. not_before: monotonic times before which a lost task is not placed again.
 
-    now_ms: wall clock, for automatic restarts; settings: the worker's; held_until: see `waiting_for`.
+    now_ms: wall clock, for automatic restarts; settings: the worker's; held_until: see `waiting_for`. settled: the
+    connectors that are neither in `state` nor in `status`; None if these are whole.
     """
-    stale_connectors = [
-        connector.name for connector in state.existing() if connector.unreadable is None and connector.tasks_stale
-    ]
+    stale_connectors = [connector.name for connector in state.existing() if needs_tasks(connector)]
     rounds = [due for connector in state.connectors.values() if (due := plan(connector, group_id)) is not None]
     live = {(member.worker, member.incarnation) for member in members}
     view = ClusterView(live, not_before, held_until or {}, now, now_ms, settings or {})
-    placements, unassigned_tasks, restarting = _place_tasks(state, status, taking_tasks(state, members), view)
+    placements, unassigned_tasks, restarting = _place_tasks(
+        state, status, taking_tasks(state, members), view, settled or Settled({}, state, status)
+    )
     return Steps(
         stale_connectors, rounds, placements, unassigned_tasks, tuple(restarting), tuple(find_forgettable(state))
     )
@@ -145,33 +159,42 @@ def taking_tasks(state: ClusterState, members: Sequence[LiveWorker]) -> list[Liv
     ]
 
 
-def _tasks_to_run(connector: ConnectorState) -> list[TaskId]:
+def needs_tasks(connector: ConnectorState) -> bool:
+    """Return whether its tasks are older than its configuration."""
+    return connector.unreadable is None and connector.tasks_stale
+
+
+def tasks_to_run(connector: ConnectorState) -> list[TaskId]:
+    """Return the tasks that need a place."""
     if not connector.startable or connector.target is TargetState.STOPPED:
         return []
     return task_ids(connector)
 
 
 def _place_tasks(
-    state: ClusterState, status: StatusState, members: Sequence[LiveWorker], view: ClusterView
-) -> tuple[list[PlacementRecord], list[TaskId], list[TaskId]]:
+    state: ClusterState, status: StatusState, members: Sequence[LiveWorker], view: ClusterView, settled: Settled
+) -> tuple[list[PlacementRecord], Sequence[TaskId], list[TaskId]]:
     """Return placement records, tasks without a slot, and tasks whose placement is an automatic restart."""
     candidates = {
         task: candidate
         for connector in state.existing()
-        for task in _tasks_to_run(connector)
+        for task in tasks_to_run(connector)
         if (candidate := look_at(connector, task, status, view)) is not None
     }
-    if are_settled(candidates.values(), members):
+    if are_settled(candidates.values(), members, settled.staying):
         return [], [], []
     prefer = {task: one.prefer for task, one in candidates.items() if one.prefer is not None}
     avoid = {task: one.avoid for task, one in candidates.items() if one.avoid is not None}
-    assignment = assign(members, list(candidates), prefer, avoid)
+    assignment, unassigned_tasks = reassign(members, list(candidates), prefer, avoid, settled.staying)
+    for task in assignment.keys() - candidates.keys():  # they make room, or spread the tasks more evenly
+        moves = look_at(settled.state.connector(task.connector), task, settled.status, view)
+        assert moves is not None
+        candidates[task] = moves
     records = [
         record
         for task, member in sorted(assignment.items())
         if (record := next_record(candidates[task], member, view.now_ms)) is not None
     ]
-    unassigned_tasks = [task for task in candidates if task not in assignment]
     return records, unassigned_tasks, sorted(task for task in assignment if candidates[task].is_restart)
 
 
@@ -218,6 +241,12 @@ def statuses_without_slot(
     return statuses
 
 
+def patience_s(mode: Mode, delay_s: float | None) -> float:
+    """Return how long to wait for the worker of a task. delay_s: see `waiting_for`."""
+    unset = 0.0 if mode is Mode.ENABLED else UNFENCED_GRACE_S
+    return unset if delay_s is None else delay_s
+
+
 def waiting_for(
     state: ClusterState,
     members: Sequence[LiveWorker],
@@ -239,8 +268,7 @@ def waiting_for(
             leaving = status.tasks.get(TaskId(connector.name, number)) if status and placement.after else None
             if leaving is not None:
                 place, mode = (leaving.worker, leaving.incarnation), Mode.DISABLED
-            unset = 0.0 if mode is Mode.ENABLED else UNFENCED_GRACE_S
-            patience = unset if delay_s is None else delay_s
+            patience = patience_s(mode, delay_s)
             if place not in live and patience > 0:
                 waits[place] = before.get(place, now + patience)
     return waits

@@ -48,17 +48,14 @@ class TopicStatus(StatusEntry):
         return {"topic": {**fields, "id": self.topic_id} if self.topic_id else fields}
 
     def apply_to(self, fold: StatusFold) -> None:
-        fold.topics[self.connector] = fold.topics.get(self.connector, frozenset()) | {self.topic}
+        fold.set_topics(self.connector, fold.topics(self.connector) | {self.topic})
 
     @classmethod
     def remove(cls, rest: str, fold: StatusFold) -> None:
         if (parts := _split(rest)) is None:
             return
         connector, topic = parts
-        if topics := fold.topics.get(connector, frozenset()) - {topic}:
-            fold.topics[connector] = topics
-        else:
-            fold.topics.pop(connector, None)
+        fold.set_topics(connector, fold.topics(connector) - {topic})
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,12 @@ Every reader (leader, worker, task, projection) applies the same records with th
 generations, on pending rounds and on which attempts may run.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 
 from ringfence.fencing.ids import ConnectorName, Incarnation, WorkerId
 from ringfence.fencing.request_context import RequestContext
+from ringfence.fencing.topics.changes import History, SharedMap, compare, extend, names_between
 from ringfence.fencing.topics.config_record import ConfigRecord, ConnectorScopedRecord
 from ringfence.fencing.topics.config_records import RestartRecord, SessionKeyRecord
 from ringfence.fencing.topics.config_records.format import UNWRITTEN, FormatRecord
@@ -31,6 +32,8 @@ class ClusterState:
     topic_ids: TopicIds | None = None
     format: FormatRecord = UNWRITTEN
     """Which versions may take part."""
+    history: History[ConnectorName] = field(default=(), init=False, repr=False, compare=False)
+    """See `changes_since`. A state that no `Fold` has made has none."""
 
     def connector(self, name: ConnectorName) -> ConnectorState:
         """Return the connector's state; an empty one if the topic says nothing about it."""
@@ -44,16 +47,29 @@ class ClusterState:
         state = self.connectors.get(name)
         return state is not None and state.config is not None
 
+    def changes_since(self, before: "ClusterState") -> Set[ConnectorName]:
+        """Return the connectors whose state may be another object than `before`: all that are, and few others."""
+        if self.connectors is before.connectors:
+            return frozenset()
+        names = names_between(before.history, self.history)
+        return compare(before.connectors, self.connectors) if names is None else names
+
+    def part(self, names: Collection[ConnectorName]) -> "ClusterState":
+        """Return the same state as if the topic said nothing about other connectors than these."""
+        return replace(self, connectors={name: self.connectors[name] for name in names if name in self.connectors})
+
 
 class Fold:
-    """Applies many records. It changes a copy of the state's maps in place, so each record costs the same.
+    """Applies many records. It changes copies of the state's maps in place, so each record costs the same.
 
     `state` is an immutable snapshot, which may be passed to other threads.
     """
 
     def __init__(self, state: ClusterState) -> None:
         self._end = state.end
-        self._connectors = dict(state.connectors)
+        self._connectors = SharedMap(state.connectors)
+        self._history = state.history
+        self._changes: set[ConnectorName] = set()
         self.session_key = state.session_key
         self.restarts = dict(state.restarts)
         self.loggers = dict(state.loggers)
@@ -66,9 +82,11 @@ class Fold:
     @property
     def state(self) -> ClusterState:
         self._own.clear()  # they are the snapshot's now
-        return ClusterState(
+        self._history = extend(self._history, self._changes)
+        self._changes.clear()
+        state = ClusterState(
             self._end,
-            dict(self._connectors),
+            self._connectors.share(),
             self.session_key,
             dict(self.restarts),
             dict(self.loggers),
@@ -77,6 +95,8 @@ class Fold:
             self.topic_ids,
             self.format,
         )
+        object.__setattr__(state, "history", self._history)  # no argument, so that `replace` does not copy it
+        return state
 
     def connector(self, name: ConnectorName) -> ConnectorState:
         """As `ClusterState.connector`."""
@@ -93,10 +113,11 @@ class Fold:
 
     def set(self, connector: ConnectorState) -> None:
         """Set the connector's new state, or remove it if the topic no longer says anything about it."""
+        self._changes.add(connector.name)
         if connector.is_blank:
-            self._connectors.pop(connector.name, None)
+            self._connectors.own().pop(connector.name, None)
         else:
-            self._connectors[connector.name] = connector
+            self._connectors.own()[connector.name] = connector
 
     def apply(self, offset: int, record: ConfigRecord) -> None:
         """Apply one more record. Call it in the order of offsets, for committed records only."""
@@ -107,7 +128,8 @@ class Fold:
         """Note the request that the connector's last record was written for."""
         connector = self._connectors.get(name)
         if connector is not None and connector.request != request:
-            self._connectors[name] = replace(connector, request=request)
+            self._changes.add(name)
+            self._connectors.own()[name] = replace(connector, request=request)
 
     def forget_session_key(self, offset: int) -> None:
         """Treat an unreadable session key as if there were none."""

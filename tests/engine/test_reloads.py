@@ -8,6 +8,7 @@ import pytest
 
 from ringfence.engine.leader.reconfiguration_requests import ConfigReloads
 from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
 
 SETTINGS = {
@@ -31,7 +32,7 @@ class Watch:
 
     def look(self, one: ConnectorState) -> list[str]:
         self._now += 1.0
-        return list(self._reloads.due([one], self._now))
+        return list(self._reloads.due(ClusterState(connectors={one.name: one}), self._now))
 
 
 @pytest.fixture

@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
-from ringfence.fencing.leader.next_placement import Candidate, LiveWorker, PlacementStep, are_settled, assign
+from ringfence.fencing.leader.next_placement import (
+    Candidate,
+    LiveWorker,
+    Place,
+    PlacementStep,
+    are_settled,
+    assign,
+    reassign,
+)
 
 Where = dict[TaskId, tuple[WorkerId, Incarnation]]
 
@@ -149,3 +157,25 @@ def test_tasks_for_which_something_is_due_are_not_settled(members: list[LiveWork
     place = (members[0].worker, members[0].incarnation) if members else None
     due = Candidate(TaskId(ConnectorName("a"), 0), Generation(1), step, prefer=place)
     assert not are_settled([due], members)
+
+
+@given(members_with_reserve, tasks, st.data())
+def test_tasks_that_stay_need_not_be_looked_at_one_by_one(
+    members: list[LiveWorker], tasks: list[TaskId], data: st.DataObject
+) -> None:
+    here = [(member.worker, member.incarnation) for member in members]
+    current = data.draw(st.dictionaries(task_ids, st.sampled_from(here) | places if here else places))
+    avoid = data.draw(st.dictionaries(task_ids, places))
+    stay = data.draw(st.sets(st.sampled_from(sorted(current)))) if current else set()
+    staying: dict[Place, set[TaskId]] = {}
+    for task in stay:
+        staying.setdefault(current[task], set()).add(task)
+    others = [task for task in tasks if task not in stay]
+    assignment, left = reassign(members, others, current, avoid, staying)
+    whole = assign(members, [*others, *stay], current, avoid)
+    moves = {task: member for task, member in whole.items() if task not in stay or where(whole)[task] != current[task]}
+    assert assignment == moves
+    assert sorted(left) == sorted({*others, *stay} - whole.keys())
+    candidates = [Candidate(task, Generation(1), PlacementStep.STAY, prefer=current.get(task)) for task in others]
+    whole_candidates = [Candidate(task, Generation(1), PlacementStep.STAY, prefer=current[task]) for task in stay]
+    assert are_settled(candidates, members, staying) == are_settled([*candidates, *whole_candidates], members)

@@ -15,6 +15,7 @@ from ringfence.fencing.leader.failure_detector import (
     LONGEST_SILENCE_S,
     MOST_S,
     Evidence,
+    PlaceCounts,
     Watch,
     calm_s,
     decide,
@@ -266,3 +267,11 @@ def test_another_process_of_that_worker_is_trusted() -> None:
     suspicions = suspicion("b", Trust.SUSPECTED, "an-earlier-one")
     assert take_out(MEMBERS, suspicions, state_with("b")) == MEMBERS
     assert trust_of(suspicions, (WorkerId("b"), Incarnation("i-b"))) is Trust.TRUSTED
+
+
+def test_what_each_place_has_is_counted_as_it_changes() -> None:
+    counts, calming = PlaceCounts(), suspicion("b", Trust.CALMING)
+    for workers, slots in ((("b", "b", "b"), 3), (("a", "b"), 1), ((), 0), (("b",), 1)):
+        state = state_with(*workers)
+        assert take_out(MEMBERS, calming, state, counts) == take_out(MEMBERS, calming, state)
+        assert counts.of(state).get((WorkerId("b"), Incarnation("i-b")), 0) == slots

@@ -38,8 +38,8 @@ class ConnectorStatus(StatusEntry):
         }
 
     def apply_to(self, fold: StatusFold) -> None:
-        fold.connectors[self.connector] = self
+        fold.set_connector(self)
 
     @classmethod
     def remove(cls, rest: str, fold: StatusFold) -> None:
-        fold.connectors.pop(ConnectorName(rest), None)
+        fold.remove_connector(ConnectorName(rest))

@@ -142,7 +142,7 @@ class TaskStatus(StatusEntry):
         return value | ({"record": self.failure.fields()} if self.failure is not None else {})
 
     def apply_to(self, fold: StatusFold) -> None:
-        newest = fold.tasks.get(self.task)
+        newest = fold.task(self.task)
         fold.remove_leaving(self.key)
         if not replaces(self, newest):
             return
@@ -150,13 +150,12 @@ class TaskStatus(StatusEntry):
             fold.clear_leaving(self.task)
         elif newest is not None and newest.at_work and newest.key != self.key:
             fold.add_leaving(newest)
-        fold.tasks[self.task] = self
+        fold.set_task(self)
 
     @classmethod
     def remove(cls, rest: str, fold: StatusFold) -> None:
         if (task := parse_task(rest)) is not None:
-            fold.tasks.pop(task, None)
-            fold.clear_leaving(task)
+            fold.remove_task(task)
 
 
 def _read_endpoint(value: object) -> Endpoint | None:

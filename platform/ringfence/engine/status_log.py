@@ -75,7 +75,7 @@ class StatusLog:
         for record in records:
             entry = decode(record.key, record.value)
             if self._on_start is not None and isinstance(entry, TaskStatus) and entry.state is State.RUNNING:
-                last = folding.tasks.get(entry.task)
+                last = folding.task(entry.task)
                 if last is None or last.key != entry.key or not last.at_work:
                     self._on_start(entry)
             apply_to(folding, entry)

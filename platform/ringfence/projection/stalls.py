@@ -18,7 +18,7 @@ from collections.abc import Collection, Sequence
 from itertools import pairwise
 
 from django.db import transaction
-from django.db.models import Max
+from django.db.models import Exists, Max, OuterRef, Q
 
 from ringfence.projection.health import Health, refresh
 from ringfence.projection.models import Connector, Minute, Task
@@ -92,8 +92,7 @@ class Stalls:
 
     def look(self, now_ms: int) -> set[str]:
         """Mark stalled connectors, and remove the mark from others. Return those that changed."""
-        moved = _last_moves()
-        silent = {name: at for name, at in moved.items() if now_ms - at > LEAST_MS}
+        silent = _last_moves(now_ms - LEAST_MS)
         self._usual = {name: entry for name, entry in self._usual.items() if silent.get(name) == entry[0]}
         unknown = sorted(silent.keys() - self._usual.keys())
         for start in range(0, len(unknown), _TOGETHER):
@@ -110,9 +109,14 @@ class Stalls:
         return stalled ^ marked
 
 
-def _last_moves() -> dict[str, int]:
-    """Return when each healthy connector last moved records; a start of a task counts, too."""
-    rows = Connector.objects.filter(known=True, tasks_failed=0, health__in=_RUNNING)
+def _last_moves(before_ms: int) -> dict[str, int]:
+    """Return when healthy connectors last moved records, of those that did so before this time; a start of a task
+    counts, too. The database leaves out the others, which are nearly all.
+    """
+    recent = Q(last_poll_ms__gte=before_ms) | Q(last_commit_ms__gte=before_ms) | Q(since_ms__gte=before_ms)
+    moving = Task.objects.filter(recent, known=True, connector=OuterRef("name"))
+    healthy = Connector.objects.filter(known=True, tasks_failed=0, health__in=_RUNNING, since_ms__lt=before_ms)
+    rows = healthy.filter(~Exists(moving))
     moves = dict(rows.values_list("name", "since_ms"))
     tasks = Task.objects.filter(known=True, connector__in=rows.values("name")).values("connector")
     last = tasks.annotate(poll=Max("last_poll_ms"), commit=Max("last_commit_ms"), since=Max("since_ms")).order_by()

@@ -7,7 +7,7 @@ reports when another version of a connector's plugin is installed.
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
@@ -145,6 +145,25 @@ class LeaderInstances:
         self._requests: dict[ConnectorName, Future[TaskSet]] = {}
         self._failures: dict[ConnectorName, tuple[int, str, float, int]] = {}
         self._errors: dict[ConnectorName, tuple[int, str]] = {}
+        self._changes: set[ConnectorName] = set()
+        self._versions: dict[tuple[str, str], str] = {}
+
+    def take_changes(self) -> set[ConnectorName]:
+        """Return the connectors about whose instances something has changed since the last call, by which the answers
+        of this object's other methods about them may be other ones. Only the reconcile loop may call it.
+        """
+        with self._lock:
+            changes, self._changes = self._changes, set()
+        return changes
+
+    def take_version_changes(self) -> Set[tuple[str, str]]:
+        """Return the plugins, as in `version_key`, whose version has become known since the last call, or is another
+        one. Only the reconcile loop may call it.
+        """
+        before, self._versions = self._versions, dict(self._host.known_versions)
+        if self._versions == before:
+            return frozenset()
+        return {key for key, version in self._versions.items() if before.get(key) != version}
 
     def read_ahead(self, name: ConnectorName, config: Mapping[str, str]) -> "Future[SourceOffsets]":
         """Read the offsets for `make` on another thread. It creates the connector's own offsets topic, as `make`."""
@@ -167,12 +186,16 @@ class LeaderInstances:
         with stages.stage("instance-start"):
             version = self._host.start_connector(name, config, pairs, grant=None if grant is None else grant.to_value())
         self._upgrades.note(name, config, version)
+        with self._lock:
+            self._changes.add(name)
         self._pool.submit(self._upgrades.look_at, name, config, version)  # whoever changes the connector need not wait
         try:
             with stages.stage("task-configs"):
                 return self._host.task_configs(name, _tasks_max(config))
         except PluginError:
             self._upgrades.forget(name)
+            with self._lock:
+                self._changes.add(name)
             self._stop(name)
             raise
 
@@ -192,6 +215,7 @@ class LeaderInstances:
     def mark_started(self, name: ConnectorName, config_offset: int) -> None:
         """Note that `make` succeeded, and that its configuration was written at this offset."""
         with self._lock:
+            self._changes.add(name)
             self._running[name] = config_offset
             self._errors.pop(name, None)
             self._restarting.discard(name)
@@ -223,6 +247,7 @@ class LeaderInstances:
         except PluginError as error:
             trace = error.trace or error.message
             with self._lock:
+                self._changes.add(name)
                 times = self._failures.get(name, (0, "", 0.0, 0))[3]
                 self._failures[name] = (config_offset, trace, time.monotonic() + _BACKOFF.pause(times + 1), times + 1)
                 self._running.pop(name, None)
@@ -255,11 +280,13 @@ class LeaderInstances:
         """Note that a running instance raised an error. The connector is FAILED until it has a new instance."""
         with self._lock:
             if name in self._running:
+                self._changes.add(name)
                 self._errors[name] = (self._running[name], trace)
 
     def fail(self, name: ConnectorName, config_offset: int, trace: str) -> None:
         """Note that the instance failed outside of `ask`."""
         with self._lock:
+            self._changes.add(name)
             self._failures[name] = (config_offset, trace, time.monotonic() + 60.0, 1)
             self._running.pop(name, None)
 
@@ -267,6 +294,7 @@ class LeaderInstances:
         """Replace the instance, whether it runs or has failed, because a user requested it."""
         with self._lock:
             if name in self._running or name in self._failures:
+                self._changes.add(name)
                 self._restarting.add(name)
         self.forget(name)
 
@@ -282,6 +310,10 @@ class LeaderInstances:
 
     def runs(self, name: ConnectorName, config_offset: int) -> bool:
         return self._running.get(name) == config_offset
+
+    def has(self, name: ConnectorName) -> bool:
+        """Return whether an instance runs, with whatever configuration."""
+        return name in self._running
 
     def forget(self, name: ConnectorName) -> None:
         """Stop the instance: the connector was stopped or deleted, or needs a new instance."""
@@ -299,6 +331,7 @@ class LeaderInstances:
         """Forget the instance; return whether one was running."""
         self._upgrades.forget(name)
         with self._lock:
+            self._changes.add(name)
             self._failures.pop(name, None)
             self._errors.pop(name, None)
             return self._running.pop(name, None) is not None

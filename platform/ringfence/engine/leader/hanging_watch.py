@@ -28,7 +28,7 @@ from ringfence.fencing.errors import Fatal, FencingError
 from ringfence.fencing.ids import ConnectorName, leader_transactional_id, task_transactional_id
 from ringfence.fencing.kafka.open_transactions import GROUP_OFFSETS, Hanging, HangingProber, Key
 from ringfence.fencing.leader.fence_generation import SECONDS, FenceResult, fence
-from ringfence.fencing.leader.fence_targets import AdminAccess
+from ringfence.fencing.leader.fence_targets import AdminAccess, target_of
 from ringfence.fencing.leader.older_epochs import describe_manual_abort
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.connector_logs import about
@@ -168,14 +168,17 @@ def list_clusters_with_topics(state: ClusterState, active: Topics, worker: Worke
             [AdminAccess("the worker's credentials", base)], {topic: set() for topic in own}
         )
     }
+    clusters: dict[frozenset[tuple[str, str]], list[list[AdminAccess]]] = {}  # thousands of connectors have one target
     for connector in state.existing():
         config = connector.config or {}
+        target = frozenset(target_of(config).items())
         try:
-            cluster_accesses = list_clusters(connector.name, [config], worker)
+            if target not in clusters:
+                clusters[target] = list_clusters(connector.name, [config], worker)
         except Refusal as refusal:
             log.info("Hanging transactions of %s are not looked for: %s", connector.name, refusal)
             continue
-        for accesses in cluster_accesses:
+        for accesses in clusters[target]:
             place = places.setdefault(servers(accesses[0].connection.bootstrap), ClusterTopics([]))
             place.accesses = place.accesses or accesses
             for topic in topics_of(active.get(connector.name, ()), config, worker):

@@ -41,7 +41,7 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, NotLeader, Retriable
 from ringfence.fencing.ids import ConnectorName, TaskId, WorkerId, member_client_id, task_transactional_id
 from ringfence.fencing.kafka.membership import GroupMembership, GroupMetadata
-from ringfence.fencing.leader.failure_detector import take_out
+from ringfence.fencing.leader.failure_detector import PlaceCounts, take_out
 from ringfence.fencing.leader.fence_targets import AdminAccess, list_admin_access
 from ringfence.fencing.leader.fencing_round import Round
 from ringfence.fencing.leader.next_placement import LiveWorker, Place
@@ -331,6 +331,7 @@ class Leader:
         self.ready = threading.Event()
         """Set while this worker leads and takes commands."""
         self.failure: str | None = None
+        self._load = PlaceCounts()
         self._foreign = ForeignRecords(config.config_topic, reporter)
         self._turned_at = 0.0
         self._woken = False
@@ -565,14 +566,14 @@ class Leader:
         if members is None:
             return
         self.places = [(member.worker, member.incarnation) for member in members]
-        self.members = take_out(admit(self._term, members), self._status.state.suspicions, self._term.state)
+        self.members = take_out(admit(self._term, members), self._status.state.suspicions, self._term.state, self._load)
         self._rotate_key(self._term)
         woken, self._woken = self._woken, False
         if woken or self._reconciler.is_due(self.members):
             self._reconciler.step(self.members, self._jobs.waiting)
         self._hanging.step(self._term.state, self._status.state.topics)
         self.instances.look_for_upgrades(time.monotonic())
-        for name in self._reloads.due(self._term.state.existing(), time.monotonic()):
+        for name in self._reloads.due(self._term.state, time.monotonic()):
             self._reload(name, self._reconciler)
 
     def _rotate_key(self, term: Term) -> None:

@@ -44,12 +44,13 @@ class LostAttempts:
         """delay_s: how long to wait for a worker that left (`scheduled.rebalance.max.delay.ms`); None if not set."""
         self._delay_s = delay_s
         self._losses: dict[TaskId, _Loss] = {}
+        self._not_before: dict[TaskId, float] = {}
         self._held_until: dict[Place, float] = {}
 
     @property
     def not_before(self) -> Mapping[TaskId, float]:
         """The monotonic times before which lost tasks are not placed again."""
-        return {task: loss.not_before for task, loss in self._losses.items()}
+        return self._not_before
 
     @property
     def held_until(self) -> Mapping[Place, float]:
@@ -57,7 +58,9 @@ class LostAttempts:
         return self._held_until
 
     def note(self, state: ClusterState, status: StatusState, members: Sequence[LiveWorker], now: float) -> None:
-        """Take in the newest state. If a task is lost again and again, the pauses before its next placement grow."""
+        """Take in the newest state, at least of the connectors that do not rest. If a task is lost again and again, the
+        pauses before its next placement grow.
+        """
         self._held_until = waiting_for(state, members, self._held_until, self._delay_s, now, status)
         for connector in state.existing():
             for number, placement in connector.placements.items():
@@ -72,7 +75,8 @@ class LostAttempts:
                     continue
                 recent = loss is not None and now - loss.not_before < _FORGIVEN_SECONDS
                 times = loss.times + 1 if loss is not None and recent else 0
-                self._losses[task] = _Loss(attempt, times, now + _BACKOFF.pause(times))
+                self._losses[task] = loss = _Loss(attempt, times, now + _BACKOFF.pause(times))
+                self._not_before[task] = loss.not_before
 
 
 class ModeWatch:

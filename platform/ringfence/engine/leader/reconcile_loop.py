@@ -17,6 +17,7 @@ from ringfence.engine.leader.hanging_watch import AbandonedTransactions, report_
 from ringfence.engine.leader.members import LostAttempts, ModeWatch
 from ringfence.engine.leader.reconfiguration_requests import TaskRequests
 from ringfence.engine.leader.task_slices import fits, is_written, plan_tasks
+from ringfence.engine.plugins.host import version_key
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Conflict, FencingError
 from ringfence.fencing.ids import NO_GENERATION, ConnectorName, Incarnation, TaskId, WorkerId
@@ -26,6 +27,7 @@ from ringfence.fencing.leader.next_placement import REBALANCE_DELAY, LiveWorker,
 from ringfence.fencing.leader.older_epochs import find_abandoned
 from ringfence.fencing.leader.reconcile import Steps, decide, forget, statuses_with_restart, statuses_without_slot
 from ringfence.fencing.leader.term import Term
+from ringfence.fencing.leader.work_list import WorkList
 from ringfence.fencing.request_context import RequestContext, working_for
 from ringfence.fencing.topics.active_topics import key_of
 from ringfence.fencing.topics.cluster_state import ClusterState
@@ -34,6 +36,7 @@ from ringfence.fencing.topics.connector_state import ConnectorState, Placement, 
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import (
     LOST,
+    NO_SLOT,
     PLACED,
     RESTARTED,
     STARTING,
@@ -50,6 +53,7 @@ _SAY_AGAIN_SECONDS: Final = 3.0
 _SILENT_SECONDS: Final = 60.0
 _AT_ONCE: Final = 100
 """Statuses in one pass: each is read by all workers, and written as a row."""
+_MOST_REPORTS: Final = 1_000
 _NOT_BEGUN: Final = (PLACED, RESTARTED, STARTING)
 
 
@@ -64,14 +68,18 @@ class LeaderStatuses:
         self._instances = instances
         self._status = status
         self._last_reports: dict[str, tuple[StatusRecord, float]] = {}
+        self._most_reports = _MOST_REPORTS
         self._silent: dict[tuple[TaskId, int, int, int], float] = {}
         self.restarting: set[TaskId] = set()
         """Tasks whose next attempt is a restart."""
 
     def announce(self, before: ClusterState, after: ClusterState) -> None:
         """Write statuses for attempts that were placed between these states, before they report themselves."""
-        for connector in after.existing():
-            old = before.connector(connector.name).placements
+        for name in after.changes_since(before):
+            connector = after.connector(name)
+            if connector.config is None:
+                continue
+            old = before.connector(name).placements
             for number, placement in connector.placements.items():
                 if old.get(number) == placement or placement.after:
                     continue  # only a reserved place: the attempt that must end first still reports
@@ -99,10 +107,11 @@ class LeaderStatuses:
         fields = {"stage": "restarted automatically", "message": f"Restart {placement.restarts} in a row"}
         self._reporter.event("task", task.connector, task=task.task, **attempt, **fields)
 
-    def give_up_silent(self, state: ClusterState, status: StatusState) -> None:
+    def give_up_silent(self, state: ClusterState, status: StatusState) -> set[ConnectorName]:
         """Consider an attempt lost if it may run and has not reported for long: its worker's Spark driver hangs.
 
         An attempt that is starting reports so every few seconds (STARTING), and the time counts from its last report.
+        Return the connectors with attempts that have not begun.
         """
         before, self._silent = self._silent, {}
         for connector in state.existing():
@@ -118,6 +127,7 @@ class LeaderStatuses:
                 began = self._silent[key] = before.get(key, time.monotonic())
                 if task_status is not None and time.monotonic() - began > _SILENT_SECONDS:
                     self._give_up(replace(task_status, ended=True, why=LOST, since_ms=self._reporter.now_ms()))
+        return {task.connector for task, *_ in self._silent}
 
     def _give_up(self, lost: TaskStatus) -> None:
         key = f"status-task-{lost.task}"
@@ -133,34 +143,37 @@ class LeaderStatuses:
         self._reporter.event("task", lost.task.connector, task=lost.task.task, **attempt, stage="lost", message=message)
         self.say(key, lost)
 
-    def report(self, term: Term) -> None:
-        """Write what has changed; of thousands of changes the first ones, and the next ones in the next pass."""
-        due = self._due_statuses(term.state, self._status())
-        if any(not self._was_logged_lately(key, record) for key, record in due.items()):
+    def report(self, term: Term, scope: "Scope") -> set[ConnectorName]:
+        """Write what has changed; of thousands of changes the first ones, and the next ones in the next pass. Return
+        the connectors of all of them.
+        """
+        due = self._due_statuses(*scope(term.state))
+        if any(not self._was_logged_lately(key, record) for _, key, record in due):
             # After being suspended, the leader would report on old state, and remove statuses that are newer.
-            due = self._due_statuses(term.refresh(Deadline.after(_REFRESH_SECONDS)), self._status())
-        due_now = ((key, record) for key, record in due.items() if not self._was_logged_lately(key, record))
+            due = self._due_statuses(*scope(term.refresh(Deadline.after(_REFRESH_SECONDS))))
+        due_now = ((key, record) for _, key, record in due if not self._was_logged_lately(key, record))
         for key, record in islice(due_now, _AT_ONCE):
             self.say(key, record)
+        return {name for name, _, _ in due}
 
-    def _due_statuses(self, state: ClusterState, status: StatusState) -> dict[str, StatusRecord]:
-        due: dict[str, StatusRecord] = {}
+    def _due_statuses(self, state: ClusterState, status: StatusState) -> list[tuple[ConnectorName, str, StatusRecord]]:
+        """Return the statuses to write, by connector and key."""
+        due: list[tuple[ConnectorName, str, StatusRecord]] = []
         for connector in state.existing():
             record = self._status_of(connector)
             if status.connectors.get(connector.name) != record:
-                due[f"status-connector-{connector.name}"] = record
-        stale_keys = [f"status-connector-{name}" for name in status.connectors if name not in state]
+                due.append((connector.name, f"status-connector-{connector.name}", record))
+        stale_keys = [(name, f"status-connector-{name}") for name in status.connectors if name not in state]
         stale_keys += [
-            key_of(name, topic) for name in status.topics if name not in state for topic in status.topics[name]
+            (name, key_of(name, topic)) for name in status.topics if name not in state for topic in status.topics[name]
         ]
-        due |= {key: StatusTombstone(key) for key in stale_keys}
         for task in status.tasks:
             connector = state.connector(task.connector)
             if connector.round_pending:
                 continue  # the round still needs to know which attempts are at work
             if connector.config is None or connector.commit is None or task.task >= connector.commit.tasks:
-                due[f"status-task-{task}"] = StatusTombstone(f"status-task-{task}")
-        return due
+                stale_keys.append((task.connector, f"status-task-{task}"))
+        return [*due, *((name, key, StatusTombstone(key)) for name, key in stale_keys)]
 
     def _was_logged_lately(self, key: str, record: StatusRecord) -> bool:
         last, when = self._last_reports.get(key, (None, 0.0))
@@ -169,8 +182,21 @@ class LeaderStatuses:
     def say(self, key: str, record: StatusRecord) -> None:
         """Write a status once, and again if it cannot be read from the topic after a while."""
         if not self._was_logged_lately(key, record):
+            self._forget_old_reports()
             self._last_reports[key] = (record, time.monotonic())
             self._reporter.status(record)
+
+    def _forget_old_reports(self) -> None:
+        """Forget reports that decide nothing any more, or those of deleted connectors would never be forgotten."""
+        if len(self._last_reports) < self._most_reports:
+            return
+        self._last_reports = {
+            key: (record, when)
+            for key, (record, when) in self._last_reports.items()
+            if time.monotonic() - when <= _SAY_AGAIN_SECONDS
+            or (isinstance(record, TaskStatus) and record.why == NO_SLOT)  # see `_first_report`
+        }
+        self._most_reports = max(_MOST_REPORTS, 2 * len(self._last_reports))
 
     def say_without_slot(self, statuses: Iterable[TaskStatus]) -> None:
         """Write each once for each generation, and again if it cannot be read from the topic after a while. Of
@@ -201,6 +227,9 @@ class LeaderStatuses:
         return ConnectorStatus(connector.name, state, self._worker, generation, trace, version)
 
 
+Scope = Callable[[ClusterState], tuple[ClusterState, StatusState]]
+"""Returns what a pass looks at: of this newest state of the config topic, and of the status topic."""
+
 log = logging.getLogger(__name__)
 
 _WRITE_SECONDS = 8.0
@@ -211,7 +240,7 @@ _MOST_REST_SECONDS = 0.5
 _QUIET_SECONDS, _MOST_QUIET_SECONDS = 0.25, 1.0
 """Between two passes while nothing has changed: what is due by time alone is due in seconds."""
 _QUIET_FACTOR = 20.0
-"""So many times as long as the last pass has taken, within these bounds: a thousand connectors take 15 ms."""
+"""So many times as long as the last pass has taken, within these bounds."""
 _BETWEEN_SLICES_SECONDS = 0.25
 """Of long sets of tasks, and of what a deleted one leaves: the rows of others' commands come behind theirs."""
 
@@ -257,7 +286,14 @@ class Reconciler:
         self._instances = instances
         self._status = status
         self._settings = settings
-        self._losses = LostAttempts(int(settings[REBALANCE_DELAY]) / 1000 if REBALANCE_DELAY in settings else None)
+        delay_s = int(settings[REBALANCE_DELAY]) / 1000 if REBALANCE_DELAY in settings else None
+        self._losses = LostAttempts(delay_s)
+        self._work = WorkList(group_id, settings, delay_s)
+        for name in instances.running():  # of an earlier term: neither topic may know the connector any more
+            self._work.open(name)
+        self._due: set[ConnectorName] = set()
+        """The connectors for which this pass has found something that no decision shows."""
+        self._has_warned = False
         self._members: list[LiveWorker] = []
         self._modes = ModeWatch(worker, reporter)
         self._task_requests = TaskRequests(instances.ask)
@@ -273,9 +309,7 @@ class Reconciler:
         self.statuses = LeaderStatuses(worker, reporter, instances, status)
 
     def is_due(self, members: list[LiveWorker]) -> bool:
-        """Return whether to do a step: something has changed since the last one, or that was a while ago. A pass looks
-        at all connectors, and a quiet cluster needs few.
-        """
+        """Return whether to do a step: something has changed since the last one, or that was a while ago."""
         state, status, members_then = self._basis
         is_same = self._term.state is state and self._status() is status and members == members_then
         is_halfway = self._pass is not None or bool(self._unwritten)
@@ -311,9 +345,11 @@ class Reconciler:
         self._modes.look(self._members)
         yield from self._finish_rounds()
         yield from self._write_task_sets()
-        self.statuses.give_up_silent(self._term.state, self._status())
-        self._losses.note(self._term.state, self._status(), self._members, time.monotonic())
-        self._task_requests.note(self._term.state, self._status(), time.monotonic())
+        self._begin_pass()
+        state, status = self._scope(self._term.state)
+        self._due |= self.statuses.give_up_silent(state, status)
+        self._losses.note(state, status, self._members, time.monotonic())
+        self._due |= self._task_requests.note(state, status, time.monotonic(), self._work.names)
         due = self._decide(self._term.state)
         if due.placements:
             self._place()
@@ -324,21 +360,66 @@ class Reconciler:
         for name in due.stale_connectors:
             yield from self._make_tasks(self._term.state.connector(name))
         if due.forgettable and self._next_removal.is_due():
-            self._write(forget)
+            self._write(lambda newest: forget(self._scope(newest)[0]))
             yield
         if self._term.encryption.renewals(self._term.state):
             self._write(self._term.encryption.renewals)
             yield
-        self._tend_instances(self._term.state)
-        self.statuses.report(self._term)
+        self._due |= self._tend_instances(self._scope(self._term.state)[0])
+        self._due |= self.statuses.report(self._term, self._scope)
+        self._end_pass()
+
+    def _begin_pass(self) -> None:
+        """Find out which connectors this pass looks at. For the others, nothing is due: it takes the time of what has
+        changed, not of what exists.
+        """
+        self._due = set()
+        self._note_instances()
+        self._work.begin(
+            self._term.state,
+            self._status(),
+            self._live,
+            time.monotonic(),
+            self._reporter.now_ms(),
+            self._instances.running,
+        )
+
+    def _note_instances(self) -> None:
+        """Look at the connectors about whose instances something has changed."""
+        for name in self._instances.take_changes():
+            self._work.open(name)
+        if versions := self._instances.take_version_changes():
+            for connector in self._work.state.existing():
+                if version_key(connector.config or {}) in versions:
+                    self._work.open(connector.name)
+
+    def _scope(self, state: ClusterState) -> tuple[ClusterState, StatusState]:
+        """Return what the pass looks at, as of the newest states."""
+        self._note_instances()
+        self._work.follow(state, self._status(), self._live, self._reporter.now_ms())
+        return self._work.parts()
+
+    def _end_pass(self) -> None:
+        self._scope(self._term.state)
+        names = self._work.settle(self._due, self._reporter.now_ms())
+        if names and not self._has_warned:
+            self._has_warned = True
+            log.warning(
+                "Something was due for %d connectors that the leader had not looked at, such as %s. It is done now. "
+                "This is a defect of Ringfence: please report it, with this worker's log",
+                len(names),
+                names[0],
+            )
 
     def _begin(self, due: Steps) -> None:
         """Start what other threads carry out."""
-        state, status = self._term.state, self._status()
-        self._end_abandoned()
-        waits = statuses_without_slot(state, status, due.unassigned_tasks, self._reporter.now_ms())
+        state = self._term.state
+        part, part_status = self._scope(state)
+        self._end_abandoned(part, part_status)
+        waits = statuses_without_slot(state, self._status(), due.unassigned_tasks, self._reporter.now_ms())
         self.statuses.say_without_slot(waits)
-        for record in statuses_with_restart(state, status, self._settings):
+        for record in statuses_with_restart(part, part_status, self._settings):
+            self._due.add(record.task.connector)
             self.statuses.say(f"status-task-{record.task}", record)
         for round_ in due.rounds:
             # A user waits for a generation of this term. Older ones are only due because the leader changed.
@@ -425,14 +506,16 @@ class Reconciler:
             for attempt in self._status().at_work(round_.connector)
         )
 
-    def _end_abandoned(self) -> None:
+    def _end_abandoned(self, state: ClusterState, status: StatusState) -> None:
         """Fence the ids of attempts that ended with an open transaction, unless a next attempt was just placed."""
         for result in self._abandoned_transactions.take_finished():
             for last in result.attempts:
                 self._report_abandoned(last, result.trouble)
                 if not result.trouble and last.ended:
                     self.statuses.say(f"status-task-{last.task}", replace(last, left_open=False))
-        self._abandoned_transactions.start(find_abandoned(self._term.state, self._status(), self._live))
+        attempts = list(find_abandoned(state, status, self._live))
+        self._due.update(last.task.connector for last in attempts)
+        self._abandoned_transactions.start(attempts)
 
     def _report_abandoned(self, last: TaskStatus, trouble: str) -> None:
         stage = "its open transaction could not be ended" if trouble else "its open transaction was ended"
@@ -460,9 +543,10 @@ class Reconciler:
                 del self._unwritten[name]
 
     def _decide(self, state: ClusterState) -> Steps:
+        part, status = self._scope(state)
         return decide(
-            state,
-            self._status(),
+            part,
+            status,
             self._members,
             self._group_id,
             self._losses.not_before,
@@ -470,6 +554,7 @@ class Reconciler:
             now_ms=self._reporter.now_ms(),
             settings=self._settings,
             held_until=self._losses.held_until,
+            settled=self._work.settled,
         )
 
     def _place(self) -> None:
@@ -483,17 +568,19 @@ class Reconciler:
         if offset >= 0:  # otherwise another leader wrote the new records, and this one does not know it yet
             self.statuses.announce(before, after)
 
-    def _tend_instances(self, state: ClusterState) -> None:
-        names = set()
-        for connector in state.existing():
-            if connector.target is TargetState.STOPPED or connector.unreadable is not None:
-                continue
-            names.add(connector.name)
-            if not self._instances.runs(connector.name, connector.config_offset):
+    def _tend_instances(self, state: ClusterState) -> set[ConnectorName]:
+        """Have instances run for these connectors exactly if they need one. Return the connectors with a change."""
+        changes = set()
+        for name in self._work.names:
+            connector = state.connector(name)
+            if connector.config is None or connector.target is TargetState.STOPPED or connector.unreadable is not None:
+                if self._instances.has(name):
+                    changes.add(name)
+                    self._instances.forget(name)
+            elif not self._instances.runs(name, connector.config_offset):
+                changes.add(name)
                 self._instances.ask(connector)
-        for name in self._instances.running():
-            if name not in names:
-                self._instances.forget(name)
+        return changes
 
     def reconfigure(self, name: ConnectorName) -> None:
         """Handle a connector instance's request for new task configurations."""

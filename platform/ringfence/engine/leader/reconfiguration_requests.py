@@ -6,7 +6,7 @@ compares time and size of the files. Only the plugin's and the task's process re
 """
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -15,7 +15,7 @@ from ringfence.connectors.config_providers import ConfigProviders
 from ringfence.fencing.ids import ConnectorName, TaskId
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
-from ringfence.fencing.topics.status import StatusState
+from ringfence.fencing.topics.status import StatusState, TaskStatus
 
 KEY = "config.action.reload"
 _EVERY_SECONDS = 2.0
@@ -41,8 +41,11 @@ class ConfigReloads:
         self._every_s = every_s
         self._next = 0.0
         self._files: dict[ConnectorName, _WatchedFiles] = {}
+        self._state = ClusterState()
+        self._names: set[ConnectorName] = set()
+        """The connectors whose configuration refers to something."""
 
-    def due(self, connectors: Iterable[ConnectorState], now: float) -> list[ConnectorName]:
+    def due(self, state: ClusterState, now: float) -> list[ConnectorName]:
         """Return the connectors to restart. now: monotonic.
 
         Two checks in a row must find the same files, since one may be missing or incomplete while it is written.
@@ -50,8 +53,12 @@ class ConfigReloads:
         if now < self._next:
             return []
         self._next = now + self._every_s
+        for name in state.changes_since(self._state):
+            refers = any("${" in value for value in (state.connector(name).config or {}).values())
+            (self._names.add if refers else self._names.discard)(name)
+        self._state = state
         before, self._files = self._files, {}
-        return [connector.name for connector in connectors if self._has_changed(connector, before.get(connector.name))]
+        return [name for name in sorted(self._names) if self._has_changed(state.connector(name), before.get(name))]
 
     def _has_changed(self, connector: ConnectorState, before: _WatchedFiles | None) -> bool:
         config = connector.config or {}
@@ -106,26 +113,36 @@ class TaskRequests:
 
     def __init__(self, ask: Callable[[ConnectorState], bool]) -> None:
         self._ask = ask
-        self._requests: dict[TaskId, _Request] = {}
+        self._requests: dict[ConnectorName, dict[int, _Request]] = {}
 
-    def note(self, state: ClusterState, status: StatusState, now: float) -> None:
-        """Take in the newest state. Requests of older generations are answered already. now: a monotonic clock's."""
-        for task, report in status.tasks.items():
-            connector = state.connector(task.connector)
-            if (
-                not report.reconfigure_ms
-                or connector.commit is None
-                or report.generation != connector.commit.generation
-            ):
-                continue
-            request = self._requests.get(task)
-            if request is None or request.reconfigure_ms != report.reconfigure_ms:
-                request = _Request(report.reconfigure_ms)
-            if request.passed > len(_PAUSES) or now < request.due:
-                continue
-            if connector.config is None or connector.target in _AT_REST:
-                continue
-            if self._ask(connector):
-                pause = _PAUSES[min(request.passed, len(_PAUSES) - 1)]
-                self._requests[task] = _Request(request.reconfigure_ms, request.passed + 1, now + pause)
-        self._requests = {task: request for task, request in self._requests.items() if task in status.tasks}
+    def note(
+        self, state: ClusterState, status: StatusState, now: float, names: Collection[ConnectorName] | None = None
+    ) -> set[ConnectorName]:
+        """Take in the newest state. Requests of older generations are answered already. now: a monotonic clock's.
+
+        names: the connectors that the states are about, None for all. Return those with requests to be repeated.
+        """
+        waiting = {task.connector for task, report in status.tasks.items() if self._pass_on(state, task, report, now)}
+        for name in list(self._requests) if names is None else names:
+            if (requests := self._requests.get(name)) is not None:
+                for number in [number for number in requests if TaskId(name, number) not in status.tasks]:
+                    del requests[number]
+                if not requests:
+                    del self._requests[name]
+        return waiting
+
+    def _pass_on(self, state: ClusterState, task: TaskId, report: TaskStatus, now: float) -> bool:
+        """Pass on the task's request if it is due. Return whether that is to be repeated."""
+        connector = state.connector(task.connector)
+        if not report.reconfigure_ms or connector.commit is None or report.generation != connector.commit.generation:
+            return False
+        request = self._requests.get(task.connector, {}).get(task.task)
+        if request is None or request.reconfigure_ms != report.reconfigure_ms:
+            request = _Request(report.reconfigure_ms)
+        if request.passed > len(_PAUSES) or connector.config is None or connector.target in _AT_REST:
+            return False
+        if now >= request.due and self._ask(connector):
+            pause = _PAUSES[min(request.passed, len(_PAUSES) - 1)]
+            request = _Request(request.reconfigure_ms, request.passed + 1, now + pause)
+            self._requests.setdefault(task.connector, {})[task.task] = request
+        return request.passed <= len(_PAUSES)

@@ -19,6 +19,7 @@ from ringfence.access.identify import rights_of
 from ringfence.access.principal import Right, Verb
 from ringfence.engine.leader.commands.command import Plan, Records, WriteResult
 from ringfence.fencing.clock import Deadline
+from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 from ringfence.requests.request import Refusal
@@ -71,6 +72,11 @@ class GrantWatch:
         self._leads = leads
         self._state = state
         self._submit = submit
+        self._last_state = ClusterState()
+        """The state whose grants are as `_rights` say."""
+        self._rights: Rights = {}
+        self._grants: dict[ConnectorName, TopicGrantRecord] = {}
+        """Those that follow an account's."""
 
     def run(self, stop: threading.Event) -> None:
         """Run until `stop`."""
@@ -86,11 +92,20 @@ class GrantWatch:
 
     def look(self) -> None:
         """Compare and write once. Raises `Refusal` if this worker no longer leads, or if the write fails."""
-        grants = [one.topic_grant for one in self._state().existing() if one.topic_grant and one.topic_grant.user]
-        if not grants:
-            return
-        for before, after in changes(grants, read_rights({grant.user for grant in grants})):
+        state = self._state()
+        names = state.changes_since(self._last_state)
+        for name in names:
+            grant = state.connector(name).topic_grant if name in state else None
+            if grant is not None and grant.user:
+                self._grants[name] = grant
+            else:
+                self._grants.pop(name, None)
+        rights = read_rights({grant.user for grant in self._grants.values()}) if self._grants else {}
+        users = {user for user, now in rights.items() if self._rights.get(user) != now}
+        grants = [grant for name, grant in self._grants.items() if name in names or grant.user in users]
+        for before, after in changes(grants, rights):
             log.info(
                 "Connector %s may write to %s now, as %s may", after.connector, str(after) or "all topics", after.user
             )
             self._submit(regrant(before, after), Deadline.after(_WRITE_SECONDS)).result(_WRITE_SECONDS)
+        self._last_state, self._rights = state, rights

@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from ringfence import telemetry
@@ -93,7 +93,9 @@ class Launcher:
         self._specs: list[TaskSpec] = []
         self._overdue: dict[str, float] = {}
         self._look_at = 0.0
-        self._holding = False
+        self._last_state = ClusterState()
+        self._waiting: set[ConnectorName] = set()
+        """The connectors with a task that is placed here, and must wait."""
         self._untold: deque[tuple[TaskSpec, TaskStatus]] = deque()
         """Ends of attempts that Kafka did not take. The leader places a task again only when it knows of its end."""
         self._settings = {
@@ -128,7 +130,7 @@ class Launcher:
                     end()
                     stop.wait()
                     break
-                if log_.poll(0.2) or self._holding:
+                if log_.poll(0.2) or self._waiting:
                     self._levels.follow(log_.state.loggers)
                     self._start_placed(log_)
                 self._cancel_overdue(log_)
@@ -162,29 +164,26 @@ class Launcher:
         return log_
 
     def _start_placed(self, log_: ConfigLog) -> None:
-        self._holding = False
+        state = log_.state
+        delays: set[ConnectorName] = set()
         waiting: list[tuple[TaskId, Placement]] = []
         short: list[tuple[TaskId, Placement]] = []
         shortage = ""
-        for connector in log_.state.existing():
-            for number, placement in connector.placements.items():
-                task = TaskId(connector.name, number)
-                mine = (placement.worker, placement.incarnation) == (self._worker.worker, self._worker.incarnation)
-                if mine and self._placements.get(task) != placement and connector.may_run(number, placement):
-                    if self._must_wait(task):
-                        self._holding = True
-                        continue
-                    if self._view is not None and self._view.waiting:
-                        self._holding = True
-                        waiting.append((task, placement))
-                        continue
-                    if shortage := shortage or self._find_shortage():
-                        self._holding = True
-                        short.append((task, placement))
-                        continue
-                    self._placements[task] = placement
-                    self._start(connector, task, placement)
-
+        for connector, task, placement in self._find_new(state):
+            if self._must_wait(task):
+                delays.add(connector.name)
+                continue
+            if self._view is not None and self._view.waiting:
+                delays.add(connector.name)
+                waiting.append((task, placement))
+                continue
+            if shortage := shortage or self._find_shortage():
+                delays.add(connector.name)
+                short.append((task, placement))
+                continue
+            self._placements[task] = placement
+            self._start(connector, task, placement)
+        self._last_state, self._waiting = state, delays
         if (waiting or short) and time.monotonic() - self._told_at >= _TELL_SECONDS:
             self._told_at = time.monotonic()
             if waiting and self._view is not None:
@@ -193,6 +192,18 @@ class Launcher:
             if short:
                 log.warning("%d tasks are not started: %s", len(short), shortage)
                 self._tell_waiting(short, shortage, "waiting for memory", shortage)
+
+    def _find_new(self, state: ClusterState) -> Iterator[tuple[ConnectorState, TaskId, Placement]]:
+        """Return the placements here whose attempts were not started yet: of connectors that have changed since the
+        last call, or that had to wait.
+        """
+        for name in sorted(state.changes_since(self._last_state) | self._waiting):
+            connector = state.connector(name)
+            for number, placement in connector.placements.items():
+                task = TaskId(name, number)
+                mine = (placement.worker, placement.incarnation) == (self._worker.worker, self._worker.incarnation)
+                if mine and self._placements.get(task) != placement and connector.may_run(number, placement):
+                    yield connector, task, placement
 
     def _find_shortage(self) -> str:
         """Return why no task can be started now, "" if one can. A task more than the memory carries would slow down, or
