@@ -8,6 +8,7 @@ switched on, encrypted ones after it is switched off, and those under an older k
 
 import json
 import logging
+import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -128,11 +129,12 @@ def _settings_of(record: ConfigRecord) -> Mapping[str, str] | None:
 
 
 class EncryptionWatch:
-    """Tracks which encryption key each configuration in the topic uses, and finds those to rewrite."""
+    """Tracks which encryption key each configuration in the topic uses, and finds those to rewrite. Thread-safe."""
 
     def __init__(self, vault: Vault = NO_KEYS) -> None:
         self._vault = vault
         self._under: dict[bytes, str] = {}
+        self._lock = threading.Lock()
 
     def look(self, records: Iterable[LogRecord]) -> None:
         """Take in the topic's next records. Call it with all records, in order."""
@@ -140,10 +142,11 @@ class EncryptionWatch:
             if record.key is None or not record.key.startswith(_HOLDERS):
                 continue
             under = self._look_at(record)
-            if under is None:
-                self._under.pop(record.key, None)
-            else:
-                self._under[record.key] = under
+            with self._lock:
+                if under is None:
+                    self._under.pop(record.key, None)
+                else:
+                    self._under[record.key] = under
 
     def _look_at(self, record: LogRecord) -> str | None:
         """Return the id of the encryption key, "" for plain text; None if the record has nothing to encrypt."""
@@ -166,7 +169,8 @@ class EncryptionWatch:
     @property
     def counts(self) -> Mapping[str, int]:
         """The number of configurations by the id of their encryption key; "" for those in plain text."""
-        return Counter(self._under.values())
+        with self._lock:
+            return Counter(self._under.values())
 
     def renewals(self, state: ClusterState) -> list[ConfigRecord]:
         """Return the records that the leader should rewrite next, at most AT_ONCE.
@@ -174,8 +178,9 @@ class EncryptionWatch:
         A connector whose configuration cannot be decrypted, because an older key is missing, is left out.
         """
         key_id = self._vault.key
-        due = (record for key, under in self._under.items() if under != key_id and (record := _again(key, state)))
-        return list(islice(due, AT_ONCE))
+        with self._lock:
+            due = (record for key, under in self._under.items() if under != key_id and (record := _again(key, state)))
+            return list(islice(due, AT_ONCE))
 
 
 def _again(key: bytes, state: ClusterState) -> ConfigRecord | None:

@@ -31,7 +31,7 @@ from ringfence.connectors.sdk.worker_limits import WorkerLimits
 from ringfence.engine import peer_heartbeats, worker_threads
 from ringfence.engine.browsing.readers import Readers
 from ringfence.engine.celery_host import CeleryHost
-from ringfence.engine.config_topic import await_admission
+from ringfence.engine.config_topic import ConfigTopic, await_admission
 from ringfence.engine.dead_peers import PeerWatch, remove_predecessor
 from ringfence.engine.leader.command_service import CommandService
 from ringfence.engine.leader.leader_thread import Leader
@@ -260,7 +260,9 @@ class Worker:
 
     def _work(self, config: WorkerConfig, spark_to_be: "Future[SparkHost]") -> int:
         ids = TopicGuard(config, self._connection, self._incarnation).open(self._stop)
-        config_log = await_admission(config, self._connection, self._stop, end_on_sigterm)
+        config_topic = ConfigTopic(config, self._connection)
+        await_admission(config_topic, self._stop, end_on_sigterm)
+        self._thread("config topic", lambda: config_topic.run(self._stop))
         group, session_s = config.group_id, config.number("session.timeout.ms") / 1000
         await_free_id(
             self._id,
@@ -279,19 +281,14 @@ class Worker:
         leader: list[Leader] = []
         limits = limits_of(config, cluster_id(self._connection, Deadline.after(_KAFKA_SECONDS)), self._environment)
         worker_limits.declare(limits)  # for preflight and the leader, which connect to addresses in configurations
-        launchers: list[Launcher] = []
-        topics = TopicRules(
-            config,
-            lambda: launchers[0].state() if launchers else None,
-            lambda: leader[0].statuses().topics,
-        )
+        topics = TopicRules(config, config_topic.state, lambda: leader[0].statuses().topics)
         plugins = self._plugin_host(config, lambda: leader[0], topics, limits)
         view = OffsetsView(
             config.connection(f"ringfence-{self._id}-offsets"),
             config.offsets_topic,
             config.number("offsets.view.max.bytes"),
         )
-        leader.append(Leader(config, record, plugins, reporter, view, ids))
+        leader.append(Leader(config, record, plugins, reporter, config_topic, view, ids))
 
         def modes(limit: Deadline) -> dict[str, str] | None:
             return worker_modes(self._connection, config.group_id, leader[0].statuses(), limit)
@@ -299,13 +296,12 @@ class Worker:
         def known_state() -> tuple[ClusterState | None, bool]:
             if (own_state := leader[0].term_state()) is not None:
                 return own_state, True  # a leader has written all that the topic says
-            return launchers[0].state() if launchers else None, False
+            return config_topic.state(), False
 
         refusals = ValidationErrors(config, modes, known_state)
         validation = Validation(plugins, config, refusals, topics)
         commands = CommandService(leader[0], plugins, reporter, self._connection, validation)
-        launcher = Launcher(config, record, reporter, limits, view, ids, self._java, config_log=config_log)
-        launchers.append(launcher)
+        launcher = Launcher(config, record, reporter, config_topic, limits, view, ids, self._java)
         previews, letters = Previews(plugins, config), DeadLetters(plugins, config, topics)
         offsets = ConnectorOffsets(config, "ringfence-offsets-view", view)
         proofs = Proofs(plugins, config, topics, offsets, self._id)

@@ -22,7 +22,8 @@ from itertools import count
 from typing import Final
 
 from ringfence import telemetry
-from ringfence.engine.config_topic import admit, refuse_to_lead
+from ringfence.encryption import KeyringSigner
+from ringfence.engine.config_topic import ConfigTopic, admit, refuse_to_lead
 from ringfence.engine.leader.commands.command import Plan, Records, WriteResult
 from ringfence.engine.leader.commands.lifecycle import plan_restart
 from ringfence.engine.leader.connector_instances import LeaderInstances
@@ -49,6 +50,7 @@ from ringfence.fencing.leader.term import Term, TopicRecord
 from ringfence.fencing.offsets.view import OffsetsView
 from ringfence.fencing.request_context import RequestContext
 from ringfence.fencing.topics.cluster_state import ClusterState
+from ringfence.fencing.topics.leader_stamps import Stamper
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import LeaderRecord, StatusState, TaskStatus, WorkerRecord
 from ringfence.fencing.topics.topic_ids import TopicIds, dumps, offsets_key
@@ -291,10 +293,14 @@ class Leader:
         worker: WorkerRecord,
         plugins: PluginHost,
         reporter: Reporter,
+        config_topic: ConfigTopic,
         view: OffsetsView | None = None,
         ids: TopicIds | None = None,
     ) -> None:
-        """ids: the ids of the cluster's topics, which the leader stores in these topics."""
+        """config_topic: followed on another thread. ids: the ids of the cluster's topics, which the leader stores in
+        these topics.
+        """
+        self.config_topic = config_topic
         self.worker_config = config
         self._ids = ids
         self._worker = worker
@@ -331,7 +337,7 @@ class Leader:
         self.ready = threading.Event()
         """Set while this worker leads and takes commands."""
         self.failure: str | None = None
-        self._foreign = ForeignRecords(config.config_topic, reporter)
+        self._foreign = ForeignRecords(config.config_topic, config_topic.foreign, reporter)
         self._turned_at = 0.0
         self._woken = False
 
@@ -512,11 +518,10 @@ class Leader:
         membership = self._membership
         assert membership is not None
         writer = f"{self._worker.worker}/{self._worker.incarnation}/{metadata.generation}"
-        stamper, on_records = self._foreign.watch_term(writer)
         term = Term(
             self._connection, self.worker_config.group_id, self.worker_config.config_topic, metadata,
-            lambda: membership.owns, stamper=stamper, on_records=on_records, vault=self.worker_config.vault,
-            on_write=self._note_write,
+            lambda: membership.owns, stamper=Stamper(KeyringSigner(), writer), vault=self.worker_config.vault,
+            on_write=self._note_write, publisher=self.config_topic.publisher,
         )  # fmt: skip
         try:
             term.claim(Deadline.after(_CLAIM_SECONDS))
@@ -527,6 +532,8 @@ class Leader:
         except FencingError:
             term.close()
             raise
+        finally:
+            self._foreign.report()
         self._term = term
         self._member_watch.begin()
         self._reconciler = Reconciler(
@@ -561,6 +568,7 @@ class Leader:
             carry_out_all(job, self._jobs, self._term, self._reconciler.statuses.announce)
         while not self._reconfigure.empty():
             self._reconciler.reconfigure(self._reconfigure.get_nowait())
+        self._foreign.report()
         members = self._member_watch.find(self._status.state)
         if members is None:
             return
