@@ -23,10 +23,19 @@ from ringfence.fencing.topics.config_records.format import FORMAT, OLDEST, Forma
 from ringfence.fencing.topics.leader_stamps import Foreign, StampWatch
 from ringfence.worker_config import WorkerConfig
 
+ReadState = Callable[[Deadline], ClusterState]
+"""Returns the state at the current end of the config topic (invariant 6). Raises `FencingError`."""
+
 
 def open_config_log(config: WorkerConfig, connection: Connection, limit: Deadline) -> ConfigLog:
     """Open the config topic; the caller closes it. Raises `FencingError`."""
     return ConfigLog(connection, config.config_topic, limit, vault=config.vault)
+
+
+def read_whole(config: WorkerConfig, connection: Connection, limit: Deadline) -> ClusterState:
+    """Read the topic from its beginning, where nobody follows it: a `ReadState` with its first arguments."""
+    with closing(open_config_log(config, connection, limit)) as log_:
+        return log_.refresh(limit)
 
 
 log = logging.getLogger(__name__)

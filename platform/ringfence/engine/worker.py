@@ -298,11 +298,12 @@ class Worker:
                 return own_state, True  # a leader has written all that the topic says
             return config_topic.state(), False
 
-        refusals = ValidationErrors(config, modes, known_state)
+        refusals = ValidationErrors(config, modes, known_state, config_topic.read)
         validation = Validation(plugins, config, refusals, topics)
         commands = CommandService(leader[0], plugins, reporter, self._connection, validation)
         launcher = Launcher(config, record, reporter, config_topic, limits, view, ids, self._java)
-        previews, letters = Previews(plugins, config), DeadLetters(plugins, config, topics)
+        previews = Previews(plugins, config, config_topic.read)
+        letters = DeadLetters(plugins, config, topics)
         offsets = ConnectorOffsets(config, "ringfence-offsets-view", view)
         proofs = Proofs(plugins, config, topics, offsets, self._id)
         readers = Readers(limits, memory_limit(config.settings, CALL_MEMORY_LIMIT))
@@ -310,7 +311,20 @@ class Worker:
         from ringfence.engine.celery_tasks import Services, provide
 
         provide(
-            Services(commands, plugins, config, validation, modes, previews, letters, topics, offsets, proofs, readers)
+            Services(
+                commands,
+                plugins,
+                config,
+                validation,
+                modes,
+                previews,
+                letters,
+                topics,
+                offsets,
+                proofs,
+                readers,
+                config_topic.read,
+            )
         )
         self._start_threads(config, record, leader[0], view, ids, reporter, commands.let_answers_pass)
         installations = PluginInstallations(self._id, self._incarnation, plugins, self._installer)

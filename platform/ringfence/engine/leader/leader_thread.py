@@ -315,7 +315,7 @@ class Leader:
             self.wake,
             self._trace_start if telemetry.is_on() else None,
         )
-        self.offsets = ConnectorOffsets(config, f"ringfence-{worker.worker}-offsets", view)
+        self.offsets = ConnectorOffsets(config, f"ringfence-{worker.worker}-offsets", view, config_topic.read)
         self.instances = LeaderInstances(plugins, self.offsets, self.wake, self._tell_upgrade)
         graceful = config.number("task.shutdown.graceful.timeout.ms") / 1000
         self.rounds = RoundRunner(
