@@ -6,8 +6,9 @@ that was captured inside the rebalance callback while this member owned the part
 
 A term begins with four steps. 1: capture the metadata. 2: `init_transactions`, and end hanging transactions of the id's
 older epochs on the config topic (invariant 13), which the marker of this leader's next commit would make visible. 3:
-commit one transaction with the metadata before anything else. 4: read the config topic to its end. Then it writes, and
-checks each write's precondition at the end of the log.
+commit one transaction with the metadata before anything else. 4: read the config topic to its end; what this process
+has read of it before need not be read again (`StatePublisher`). Then it writes, and checks each write's precondition at
+the end of the log.
 
 That check reads nothing as long as only this leader writes: what it has committed it knows. A write is decided on the
 state in memory, and before the commit the offsets of its records tell whether they stand right behind that state. If

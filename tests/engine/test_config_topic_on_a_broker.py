@@ -9,7 +9,6 @@ from typing import Any, cast
 import pytest
 from confluent_kafka import Producer
 
-from ringfence.engine import config_topic as config_topic_module
 from ringfence.engine.config_topic import ConfigTopic
 from ringfence.engine.spark.launcher import Launcher
 from ringfence.fencing.clock import Deadline, boot_seconds
@@ -197,9 +196,8 @@ def test_the_follower_fails_and_recovers_and_its_users_see_it(
 
 
 def test_a_topic_of_the_same_name_is_not_taken_for_the_one_that_was_lost(
-    silent: Cluster, followed: ConfigTopic, monkeypatch: pytest.MonkeyPatch
+    silent: Cluster, followed: ConfigTopic
 ) -> None:
-    monkeypatch.setattr(config_topic_module, "_CONFIRM_SECONDS", 0.2)
     write(silent, paused(ONE))
     eventually(lambda: knows(followed, ONE), 30, "it is read")
     name = silent.config.config_topic
@@ -207,6 +205,7 @@ def test_a_topic_of_the_same_name_is_not_taken_for_the_one_that_was_lost(
     eventually(lambda: topic_ids(silent.connection, [name], Deadline.after(30))[name] is None, 30, "it is gone")
     create_topics(silent.connection, [TopicSpec(name)], Deadline.after(60))
     write(silent, paused(TWO))
+    followed._confirm_at = 0.0
     eventually(lambda: isinstance(failure_of(followed), TopicLost), 60, "it is another topic")
     with pytest.raises(TopicLost):
         followed.read(Deadline.after(30))

@@ -49,6 +49,7 @@ _LOOK_SECONDS: Final = 2.0
 _TELL_SECONDS: Final = 60.0
 _CONFIRM_SECONDS: Final = 60.0
 """How often the follower makes sure that it has read the topic to its end, and that it is the same topic."""
+_CONFIRM_PATIENCE_SECONDS: Final = 5.0
 _RACES: Final = 3
 
 
@@ -63,6 +64,8 @@ class ConfigTopic:
             self._topic, config.vault, self._new_watch, watches_encryption=True, is_followed=True
         )
         self._failure: FencingError | None = None
+        self._log: ConfigLog | None = None  # of the thread that follows
+        self._confirm_at = 0.0
 
     def _new_watch(self) -> OnRecords:
         watch = StampWatch(self._topic, KeyringSigner())
@@ -96,36 +99,54 @@ class ConfigTopic:
 
     def run(self, stop: threading.Event) -> None:
         """Follow the topic until `stop`. What prevents it is raised by `check`, and tried again."""
-        log_: ConfigLog | None = None
-        confirm_at = 0.0
         try:
             while not stop.is_set():
-                try:
-                    log_ = log_ or self._open(Deadline.after(_OPEN_SECONDS))
-                    if time.monotonic() >= confirm_at:
-                        log_.refresh(Deadline.after(_READ_SECONDS))
-                        confirm_at = time.monotonic() + _CONFIRM_SECONDS
-                    log_.poll(_WAIT_SECONDS)
-                    self._failure = None
-                except Outdated as error:
-                    if self._failure is None:
-                        log.warning("%s", error)
-                    self._failure = error
-                    self._read_again(stop)
-                except Retriable as error:
-                    self._failure = error
-                    stop.wait(_WAIT_SECONDS)
-                except FencingError as error:
-                    if self._failure is None:
-                        log.exception("The config topic cannot be read")
-                    self._failure = error
-                    if log_ is not None:
-                        log_.close()
-                    log_, confirm_at = None, 0.0
-                    stop.wait(_AGAIN_SECONDS)
+                self._step(stop)
         finally:
-            if log_ is not None:
-                log_.close()
+            self._close()
+
+    def _step(self, stop: threading.Event) -> None:
+        try:
+            self._follow()
+            self._failure = None
+        except Outdated as error:
+            if self._failure is None:
+                log.warning("%s", error)
+            self._failure = error
+            self._read_again(stop)
+        except Retriable as error:
+            self._failure = error
+            stop.wait(_WAIT_SECONDS)
+        except FencingError as error:
+            if self._failure is None:
+                log.exception("The config topic cannot be read")
+            self._failure = error
+            self._close()
+            stop.wait(_AGAIN_SECONDS)
+
+    def _follow(self) -> None:
+        if self._log is None:
+            self._log = self._open_at_end()
+            self._confirm_at = time.monotonic() + _CONFIRM_SECONDS
+        elif time.monotonic() >= self._confirm_at:
+            self._confirm_at = time.monotonic() + _CONFIRM_SECONDS
+            self._log.refresh(Deadline.after(_CONFIRM_PATIENCE_SECONDS))
+        self._log.poll(_WAIT_SECONDS)
+
+    def _close(self) -> None:
+        log_, self._log = self._log, None
+        if log_ is not None:
+            log_.close()
+
+    def _open_at_end(self) -> ConfigLog:
+        """Open the topic, and read it to its end at once: a record that cannot be read may be replaced by then."""
+        log_ = self._open(Deadline.after(_OPEN_SECONDS))
+        try:
+            log_.refresh(Deadline.after(_READ_SECONDS))
+        except FencingError:
+            log_.close()
+            raise
+        return log_
 
     def _open(self, deadline: Deadline) -> ConfigLog:
         return ConfigLog(self._connection, self._topic, deadline, publisher=self.publisher)
