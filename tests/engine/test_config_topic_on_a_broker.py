@@ -12,12 +12,13 @@ from confluent_kafka import Producer
 from ringfence.engine.config_topic import ConfigTopic
 from ringfence.engine.spark.launcher import Launcher
 from ringfence.fencing.clock import Deadline, boot_seconds
-from ringfence.fencing.errors import FencingError, TopicLost, Unreadable
+from ringfence.fencing.errors import FencingError, Retriable, TopicLost, Unreadable
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka.consumer import LogRecord, PartitionReader
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, delete_topics, topic_ids
 from ringfence.fencing.topics import config_log
-from ringfence.fencing.topics.config_log import StatePublisher, Version
+from ringfence.fencing.topics.cluster_state import ClusterState
+from ringfence.fencing.topics.config_log import ConfigLog, Outdated, StatePublisher, Version
 from ringfence.fencing.topics.config_record import ConfigRecord
 from ringfence.fencing.topics.config_records import ConnectorRecord, TargetStateRecord, encode
 from ringfence.fencing.topics.connector_state import TargetState
@@ -231,3 +232,37 @@ def test_after_a_long_sleep_the_topic_is_read_as_a_whole(
     write(silent, paused(ConnectorName("three")))
     eventually(lambda: knows(followed, ConnectorName("three")), 30, "it is followed")
     eventually(lambda: failure_of(followed) is None, 30, "and nothing fails")
+
+
+def test_a_topic_that_has_lost_its_end_is_read_as_a_whole(silent: Cluster, followed: ConfigTopic) -> None:
+    write(silent, paused(ONE))
+    eventually(lambda: knows(followed, ONE), 30, "it is read")
+    publisher = followed.publisher
+    end = publisher.version.position
+    lost = LogRecord(0, end + 4, *encode(paused(TWO)), 0)
+    publisher.take(end, [lost], end + 5)
+    with pytest.raises(Outdated, match="its end was lost"):
+        followed.read(Deadline.after(30))
+    eventually(lambda: publisher.version.position == end, 30, "it is read again")
+    assert knows(followed, ONE)
+    assert not knows(followed, TWO)
+    assert followed.read(Deadline.after(30)) == followed.state()
+
+
+def test_a_question_without_an_answer_does_not_keep_the_follower_from_reading(
+    silent: Cluster, followed: ConfigTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(silent, paused(ONE))
+    eventually(lambda: knows(followed, ONE), 30, "it is read")
+    asked = threading.Event()
+
+    def refuse(self: ConfigLog, deadline: Deadline, own: int = -1) -> ClusterState:
+        asked.set()
+        raise Retriable("the broker does not answer")
+
+    monkeypatch.setattr(ConfigLog, "refresh", refuse)
+    followed._confirm_at = 0.0
+    assert asked.wait(30)
+    write(silent, paused(TWO))
+    eventually(lambda: knows(followed, TWO), 30, "it reads what comes")
+    eventually(lambda: failure_of(followed) is None, 30, "and that is no failure")

@@ -18,7 +18,7 @@ from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.leader.next_placement import LiveWorker
 from ringfence.fencing.leader.term import Term
 from ringfence.fencing.topics.cluster_state import ClusterState
-from ringfence.fencing.topics.config_log import ConfigLog, OnRecords, Outdated, StatePublisher
+from ringfence.fencing.topics.config_log import ConfigLog, OnRecords, Outdated, StatePublisher, Version
 from ringfence.fencing.topics.config_records.format import FORMAT, OLDEST, FormatRecord, next_format, refuse_old
 from ringfence.fencing.topics.leader_stamps import Foreign, StampWatch
 from ringfence.worker_config import WorkerConfig
@@ -81,6 +81,15 @@ class ConfigTopic:
     def state(self) -> ClusterState | None:
         """Return the newest state that is known here; None before the topic was read to its end once."""
         return self.publisher.version.state if self.publisher.is_complete else None
+
+    def version_of(self, topic_id: str) -> Version | None:
+        """Return the newest version, from which a reader of the topic with this id may go on. None if the topic was not
+        read yet, or if somebody's open transaction stands behind that version's position.
+        """
+        publisher = self.publisher
+        version = publisher.version
+        is_whole = publisher.is_complete and version.next_offset is not None
+        return version if is_whole and publisher.topic_id == topic_id else None
 
     def read(self, deadline: Deadline) -> ClusterState:
         """Return the state at the current end of the topic (invariant 6). Raises `FencingError`."""

@@ -66,6 +66,7 @@ from ringfence.fencing.kafka.consumer_groups import group_members
 from ringfence.fencing.kafka.topic_admin import cluster_id
 from ringfence.fencing.offsets.view import OffsetsView
 from ringfence.fencing.topics.cluster_state import ClusterState
+from ringfence.fencing.topics.config_log import Version
 from ringfence.fencing.topics.connector_logs import LogPublisher, about
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import WorkerRecord
@@ -326,7 +327,8 @@ class Worker:
                 config_topic.read,
             )
         )
-        self._start_threads(config, record, leader[0], view, ids, reporter, commands.let_answers_pass)
+        before_rows, known = commands.let_answers_pass, config_topic.version_of
+        self._start_threads(config, record, leader[0], view, ids, reporter, before_rows, known)
         installations = PluginInstallations(self._id, self._incarnation, plugins, self._installer)
 
         def use_spark() -> None:
@@ -390,8 +392,11 @@ class Worker:
         ids: TopicIds,
         reporter: Reporter,
         before_rows: Callable[[], None],
+        known: Callable[[str], Version | None],
     ) -> None:
-        """Start the threads that need no Spark. before_rows: called before the projection writes."""
+        """Start the threads that need no Spark. before_rows: called before the projection writes. known: see
+        `ConfigTopic.version_of`.
+        """
         self._thread("heartbeat", lambda: run_heartbeat(record, self._connection, leader.leads_now, self._stop))
         self._thread("redis", lambda: watch_redis(record, leader, self._stop))
         self._thread("offsets", lambda: view.run(self._stop))
@@ -404,7 +409,7 @@ class Worker:
         self._thread("suspicions", lambda: peer_heartbeats.run(record, config, leader, reporter, self._stop))
         self._thread("grants", lambda: _follow_grants(leader, self._stop))
         self._thread("alerts", lambda: watch(self._incarnation, partial(find_leader, leader), self._stop))
-        projection = partial(ProjectionMembership, config, record, ids, before_rows)
+        projection = partial(ProjectionMembership, config, record, ids, before_rows, known)
         self._thread("projection", lambda: projection().run(self._stop))
         guard = TopicGuard(config, self._connection, self._incarnation)
         self._thread("topics", lambda: guard.watch(ids, self._stop, lambda: self._end_for_good(LOST_SECONDS)))

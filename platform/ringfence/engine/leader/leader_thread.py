@@ -297,9 +297,7 @@ class Leader:
         view: OffsetsView | None = None,
         ids: TopicIds | None = None,
     ) -> None:
-        """config_topic: followed on another thread. ids: the ids of the cluster's topics, which the leader stores in
-        these topics.
-        """
+        """config_topic: followed on another thread. ids: of the cluster's topics, which the leader stores in them."""
         self.config_topic = config_topic
         self.worker_config = config
         self._ids = ids
@@ -499,6 +497,8 @@ class Leader:
         try:
             self._membership.poll(0)
             self._status.check()
+            if self._metadata is not None:
+                self._foreign.report()
             self._lead()
             self._work()
         except NotLeader as error:
@@ -532,8 +532,6 @@ class Leader:
         except FencingError:
             term.close()
             raise
-        finally:
-            self._foreign.report()
         self._term = term
         self._member_watch.begin()
         self._reconciler = Reconciler(
@@ -568,7 +566,6 @@ class Leader:
             carry_out_all(job, self._jobs, self._term, self._reconciler.statuses.announce)
         while not self._reconfigure.empty():
             self._reconciler.reconfigure(self._reconfigure.get_nowait())
-        self._foreign.report()
         members = self._member_watch.find(self._status.state)
         if members is None:
             return
