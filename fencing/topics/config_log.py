@@ -225,8 +225,8 @@ class StatePublisher:
             self._check_age()
 
     def distrust(self, why: str) -> None:
-        """Have everything read again from the beginning. Where somebody follows the topic, he does it, and `Outdated`
-        is raised until then.
+        """Have everything read again from the beginning. Where a thread follows the topic, that thread does it, and
+        `Outdated` is raised until then.
         """
         with self._changed:
             if self._is_followed:
